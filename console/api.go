@@ -22,20 +22,32 @@ func (x *exchange) get(path string, query url.Values, out any) error {
 
 const headerKey = "Idempotency-Key"
 
-// call sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
-// nothing twice. in and out may be nil. An answer that is an error becomes a *problem.
+// call sends a request to the API as send does, and decodes the answer. out may be nil.
 func (x *exchange) call(method, path string, in, out any) error {
+	w, err := x.send(method, path, in)
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), out); err != nil {
+		return fmt.Errorf("decode the answer of %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// send sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
+// nothing twice. in may be nil. An answer that is an error becomes a *problem.
+func (x *exchange) send(method, path string, in any) (*site.Answer, error) {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = bytes.NewReader(text)
 	}
 	r, err := http.NewRequestWithContext(x.ctx, method, path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Host, r.RemoteAddr = x.r.Host, x.r.RemoteAddr
 	r.Header.Set("Authorization", "Bearer "+x.token)
@@ -48,20 +60,14 @@ func (x *exchange) call(method, path string, in, out any) error {
 	w := site.NewAnswer()
 	x.API.ServeHTTP(w, r)
 	if err := x.ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if w.Status >= http.StatusBadRequest {
 		x.apiID = w.Header().Get("X-Request-Id")
-		return problemOf(w)
+		return nil, problemOf(w)
 	}
 	x.unconfirmed = x.unconfirmed || w.Header().Get("X-Unconfirmed") != ""
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), out); err != nil {
-		return fmt.Errorf("decode the answer of %s %s: %w", method, path, err)
-	}
-	return nil
+	return w, nil
 }
 
 // problemOf returns an error of the API as a page shows it.
@@ -76,15 +82,15 @@ func problemOf(w *site.Answer) *problem {
 	case http.StatusUnauthorized:
 		return errSignedOut
 	case http.StatusForbidden:
-		return &problem{w.Status, "You may not do this", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "You may not do this", Text: answer.Error.Message}
 	case http.StatusNotFound:
-		return &problem{w.Status, "Not found", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "Not found", Text: answer.Error.Message}
 	case http.StatusTooManyRequests:
 		return errTooManyFailures
 	case http.StatusServiceUnavailable:
-		return &problem{w.Status, "A part of the service does not answer", strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
+		return &problem{Status: w.Status, Title: "A part of the service does not answer", Text: strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
 	case http.StatusInternalServerError:
-		return &problem{w.Status, "Something failed on our side", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "Something failed on our side", Text: answer.Error.Message}
 	}
-	return &problem{w.Status, "The request was rejected", answer.Error.Message}
+	return &problem{Status: w.Status, Title: "The request was rejected", Text: answer.Error.Message}
 }

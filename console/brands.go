@@ -58,6 +58,7 @@ type brandView struct {
 		Type string `json:"type"`
 	} `json:"colors"`
 
+	AsOf    string // moment of the record; empty for now
 	Record  string // JSON
 	Fields  []string
 	Changes []brandChange `json:"changes"` // the newest first
@@ -92,9 +93,10 @@ type brandChange struct {
 // showBrand answers GET /brands/{domain}. A domain whose crawls have all failed has a history and no record.
 func (x *exchange) showBrand() error {
 	path := "/admin/brands/" + url.PathEscape(x.r.PathValue("domain"))
-	v := brandView{Fields: brand.Fields(), Domain: x.r.PathValue("domain")}
+	query := x.filter("as_of")
+	v := brandView{Fields: brand.Fields(), Domain: x.r.PathValue("domain"), AsOf: query.Get("as_of")}
 	var record json.RawMessage
-	unknown, err := x.unknown(x.get(path, nil, &record))
+	unknown, err := x.unknown(x.get(path, query, &record))
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (x *exchange) changeBrand() error {
 		send = func() error {
 			value := json.RawMessage(x.form.Get("value"))
 			if !json.Valid(value) {
-				return &problem{http.StatusBadRequest, "The form was rejected", `The value is JSON, such as "Acme" with its quotes.`}
+				return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: `The value is JSON, such as "Acme" with its quotes.`, Field: "value"}
 			}
 			return x.call(http.MethodPut, overrides, map[string]any{"value": value}, nil)
 		}

@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
+	"letterhead/internal/disk"
 	"letterhead/internal/ratelimit"
 )
 
@@ -43,7 +45,9 @@ type Config struct {
 	BaseURL string
 	SignIn  SignIn
 	API     http.Handler // the admin API
+	Audit   Audit        // asked only after the API has answered for the account
 	Metrics prometheus.Gatherer
+	Space   func() (disk.Space, error) // of the file system of the data folder
 	Logger  *slog.Logger
 	Now     func() time.Time
 	NewID   func() string // ids of requests
@@ -63,7 +67,7 @@ type Console struct {
 
 // New returns the console, or an error that names the part that is missing or wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Metrics == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
 		return nil, errors.New("console: a part is missing")
 	}
 	base, err := url.Parse(cfg.BaseURL)
@@ -79,7 +83,10 @@ func New(cfg Config) (*Console, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if c.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err != nil {
+		if c.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err == nil {
+			c.templates[name], err = audit.Templates(c.templates[name])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -112,6 +119,9 @@ func (c *Console) route() {
 		{"GET /accounts", false, (*exchange).showAccounts},
 		{"POST /accounts", false, (*exchange).openAccount},
 		{"GET /accounts/{id}", false, (*exchange).showAccount},
+		{"GET /accounts/{id}/replay", false, (*exchange).showReplay},
+		{"GET /accounts/{id}/requests/{request_id}", false, (*exchange).showStory},
+		{"GET /accounts/{id}/statements/{month}", false, (*exchange).downloadStatement},
 		{"POST /accounts/{id}/{action}", false, (*exchange).changeAccount},
 		{"GET /payments", false, (*exchange).showPayments},
 		{"GET /payments/{id}", false, (*exchange).showPayment},

@@ -20,7 +20,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/accounts", "/accounts/a", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+var pages = []string{"/", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)
@@ -126,11 +126,16 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.get(page).shows(200, "50 credits", "CreditsGranted")
 
 	// A rejected form keeps its values, and has the reason.
-	a := p.submit(page, page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400, "payment_id")
+	a := p.submit(page, page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400)
 	if got := a.form(page + "/grant"); got.Get("credits") != "1000" || got.Get("kind") != "topup" {
 		t.Errorf("the rejected form has %v", got)
 	}
-	p.submit(page, page+"/grant", map[string]string{"credits": "many"}).shows(400, `not "many"`)
+	wrong := p.submit(page, page+"/grant", map[string]string{"credits": "many", "reason": "a gift"}).shows(400, `not "many"`)
+	wrong.beside("credits", "Give a whole number")
+	if got := wrong.form(page + "/grant"); got.Get("credits") != "many" || got.Get("reason") != "a gift" {
+		t.Errorf("the rejected form has %v", got)
+	}
+	a.beside("payment_id", "This field")
 	fields := map[string]string{"credits": "1000", "kind": "topup", "payment_id": "pay_1", "money": "4900", "currency": "EUR"}
 	form := p.get(page).form(page + "/grant")
 	for name, value := range fields {
@@ -225,7 +230,7 @@ func TestSignIn_ManyFailures_AreLimited(t *testing.T) {
 func TestAccounts_OpenAccount_ShowsItsKeysOnce(t *testing.T) {
 	s := start(t)
 	p := s.signedIn(operator.Admin)
-	p.submit("/accounts", "/accounts", map[string]string{"name": " "}).shows(400, "name takes 1 to 200 bytes")
+	p.submit("/accounts", "/accounts", map[string]string{"name": " "}).shows(400).beside("name", "This field takes 1 to 200 bytes of text.")
 	form := p.get("/accounts").form("/accounts")
 	form.Set("name", "Acme")
 	form.Set("plan", "growth")
@@ -254,7 +259,7 @@ func TestPayments_Refund_IsRecorded(t *testing.T) {
 	p.get("/inbox").shows(200, "nothing in the inbox")
 	p.get("/books").shows(200, "running")
 	p.get("/books/revenue").shows(200, "Deferred after", "44.10 EUR")
-	p.get("/books/revenue?by=plan&from=nonsense").shows(400, "from")
+	p.get("/books/revenue?by=plan&from=nonsense").shows(400).beside("from", "nonsense")
 }
 
 func TestBooks_Month_IsClosed(t *testing.T) {
@@ -281,7 +286,7 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 	p.get("/brands?status=nonsense").shows(400, "status is one of")
 	page := "/brands/acme.com"
 	p.get(page).shows(200, "Acme", "Quality 0.50", "og:site_name", "catalog 1", "BrandImported")
-	p.submit(page, page+"/override", map[string]string{"field": "name", "value": "Acme"}).shows(400, "JSON")
+	p.submit(page, page+"/override", map[string]string{"field": "name", "value": "Acme"}).shows(400).beside("value", "JSON")
 	value, err := json.Marshal(other)
 	s.must(err)
 	p.submit(page, page+"/override", map[string]string{"field": "name", "value": string(value)}).leadsTo(page + "?done=override")
@@ -341,7 +346,7 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 	s := start(t)
 	s.account("Acme")
 	p := s.signedIn(operator.Admin)
-	p.get("/").shows(200, "accounts", "live", "Crawls by outcome")
+	p.get("/").shows(200, "accounts", "live", "Crawls by outcome", "Free on the disk of the data folder", "GiB of")
 	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/?done=rebuild")
 	p.get("/?done=rebuild").shows(200, "The rebuild has begun.")
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
@@ -357,7 +362,7 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 func TestOperators_Token_IsShownOnce(t *testing.T) {
 	s := start(t)
 	p := s.signedIn(operator.Admin)
-	p.submit("/operators", "/operators", map[string]string{"name": "Nightly export", "scope": "read", "expires": "nonsense"}).shows(400, "2026-12-31")
+	p.submit("/operators", "/operators", map[string]string{"name": "Nightly export", "scope": "read", "expires": "nonsense"}).shows(400).beside("expires", "2026-12-31")
 	a := p.submit("/operators", "/operators", map[string]string{"name": "Nightly export", "scope": "read"}).shows(200, "The token is issued", "lh_op_")
 	if !strings.Contains(a.text(), "shown only now") {
 		t.Errorf("the page does not say that the token is shown once:\n%s", a.text())

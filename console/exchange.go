@@ -27,6 +27,7 @@ type exchange struct {
 
 	rejected    string // name of the form that the API rejected
 	problem     *problem
+	wrong       string // name of the field that the reason is about; empty if it is about no field of the page
 	shown       bool   // a form of the page has the reason why it was rejected
 	apiID       string // id of the request of the API that failed
 	unconfirmed bool   // the API has done something that not every node has confirmed
@@ -55,9 +56,9 @@ func (x *exchange) run(p page) error {
 		x.form = x.r.PostForm
 		switch {
 		case errors.As(err, new(*http.MaxBytesError)):
-			return &problem{http.StatusRequestEntityTooLarge, "The form is too large", "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed."}
+			return &problem{Status: http.StatusRequestEntityTooLarge, Title: "The form is too large", Text: "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed."}
 		case err != nil:
-			return &problem{http.StatusBadRequest, "The form did not arrive", "It was cut off or is not encoded correctly. Go back and send it again."}
+			return &problem{Status: http.StatusBadRequest, Title: "The form did not arrive", Text: "It was cut off or is not encoded correctly. Go back and send it again."}
 		case !p.open && !site.FromOwnPage(x.r, x.protection, x.token, x.form):
 			return errOtherSite
 		}
@@ -129,7 +130,39 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 		p = &problem{Status: p.Status, Title: p.Title, Text: "This form was sent before, with other values. Check it and send it again."}
 	}
 	x.rejected, x.problem = form, p
+	x.wrong, x.problem = wrongField(form, p)
 	return show()
+}
+
+// fieldsOf are the fields of each form beside which a sentence is shown.
+var fieldsOf = map[string][]string{
+	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"}, "plan": {"plan"}, "reverse": {"request_id"},
+	"link": {"person"}, "key": {"name", "kind"}, "suspend": {"reason"}, "refund": {"credits", "money", "currency", "refund_id"},
+	"override": {"field", "value"}, "remove": {"field"}, "token": {"name", "scope", "expires"}, "filter": {"from", "to"},
+}
+
+// wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in words
+// for people. The field is empty if it is about none.
+func wrongField(form string, p *problem) (field string, said *problem) {
+	for _, name := range fieldsOf[form] {
+		for _, kind := range []string{"field ", "parameter "} {
+			if before, after, ok := strings.Cut(p.Text, "The "+kind+name); ok && !strings.HasPrefix(after, "_") {
+				words := *p
+				if strings.HasPrefix(after, ":") {
+					words.Text = before + strings.TrimSpace(strings.TrimPrefix(after, ":"))
+				} else {
+					words.Text = before + "This field" + after
+				}
+				return name, &words
+			}
+		}
+	}
+	for _, name := range fieldsOf[form] {
+		if p.Field == name || strings.Contains(name, "_") && strings.Contains(p.Text, name) {
+			return name, p
+		}
+	}
+	return "", p
 }
 
 // rejections are the statuses with which the API rejects input.
@@ -143,7 +176,7 @@ func (x *exchange) whole(field string) (*int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, &problem{http.StatusBadRequest, "The form was rejected", fmt.Sprintf("Give a whole number such as 100 as %s, not %q.", field, text)}
+		return nil, &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: fmt.Sprintf("Give a whole number such as 100, not %q.", text), Field: field}
 	}
 	return &n, nil
 }

@@ -274,3 +274,22 @@ func (a answer) form(action string) url.Values {
 	}
 	return fields
 }
+
+// beside reports an error unless a sentence is beside a field that is marked as wrong.
+func (a answer) beside(field, sentence string) {
+	a.p.t.Helper()
+	for _, name := range []string{"input", "select", "textarea"} {
+		for _, n := range sitetest.Elements(a.page, name) {
+			if sitetest.Attribute(n, "id") != field {
+				continue
+			}
+			described := sitetest.Attribute(n, "aria-describedby")
+			for _, span := range sitetest.Elements(a.page, "span") {
+				if described != "" && sitetest.Attribute(span, "id") == described && sitetest.Attribute(n, "aria-invalid") == "true" && strings.Contains(sitetest.Text(span), sentence) {
+					return
+				}
+			}
+		}
+	}
+	a.p.t.Errorf("beside %s is no sentence with %q:\n%s", field, sentence, a.body)
+}

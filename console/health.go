@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,7 +23,29 @@ type healthView struct {
 	Projections []readModel
 	Figures     []figures
 	Refresh     int
+	Disk        *space // nil if it cannot be read
 }
+
+// space is the disk space of the data folder.
+type space struct {
+	Free, Size string
+	// Low reports whether rebuilds and other long-running work stop, because they must leave room for appends.
+	Low     bool
+	Reserve string
+}
+
+// space reads the disk space of the data folder. Without it the page shows the rest.
+func (x *exchange) space() *space {
+	s, err := x.Space()
+	if err != nil {
+		x.Logger.WarnContext(x.ctx, "read the disk space of the data folder", "request_id", x.id, "error", err)
+		return nil
+	}
+	return &space{Free: gib(s.Free), Size: gib(s.Size), Low: s.Free < s.Reserve(), Reserve: gib(s.Reserve())}
+}
+
+// gib returns a number of bytes in GiB.
+func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
 // readModel is the state of a read model, as the API answers it.
 type readModel struct {
@@ -60,7 +83,7 @@ func (x *exchange) showHealth() error {
 			v.Ready, v.Problems = false, append(v.Problems, p.Text)
 		}
 	}
-	v.Projections, v.Figures = models.Projections, x.figures()
+	v.Projections, v.Figures, v.Disk = models.Projections, x.figures(), x.space()
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 

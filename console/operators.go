@@ -62,7 +62,7 @@ func (x *exchange) issueToken() error {
 	if day := x.form.Get("expires"); day != "" {
 		last, err := time.Parse(time.DateOnly, day)
 		if err != nil {
-			return x.reject("token", &problem{http.StatusBadRequest, "The form was rejected", "Give the last day like 2026-12-31."}, x.showOperators)
+			return x.reject("token", &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give the last day like 2026-12-31.", Field: "expires"}, x.showOperators)
 		}
 		in["expires_at"] = last.AddDate(0, 0, 1)
 	}

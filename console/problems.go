@@ -19,16 +19,17 @@ type problem struct {
 	Status int
 	Title  string
 	Text   string
+	Field  string // of the form that it is about; empty if it is not known
 }
 
 func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Text) }
 
 var (
-	errNoPage          = &problem{http.StatusNotFound, "This page does not exist", "There is nothing at this URL."}
-	errOtherSite       = &problem{http.StatusForbidden, "The form comes from another site", "Forms are accepted from the pages of this site only. Nothing was changed."}
-	errTooMany         = &problem{http.StatusServiceUnavailable, "Too many pages are being loaded", "Wait a moment, then load this one again."}
-	errTooManyFailures = &problem{http.StatusTooManyRequests, "Too many failed sign-ins came from your address", "Wait a minute, then open a new link."}
-	errSignedOut       = &problem{http.StatusUnauthorized, "You are not signed in", "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
+	errNoPage          = &problem{Status: http.StatusNotFound, Title: "This page does not exist", Text: "There is nothing at this URL."}
+	errOtherSite       = &problem{Status: http.StatusForbidden, Title: "The form comes from another site", Text: "Forms are accepted from the pages of this site only. Nothing was changed."}
+	errTooMany         = &problem{Status: http.StatusServiceUnavailable, Title: "Too many pages are being loaded", Text: "Wait a moment, then load this one again."}
+	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address", Text: "Wait a minute, then open a new link."}
+	errSignedOut       = &problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Text: "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
 )
 
 // fail answers with the page of a problem.
@@ -40,13 +41,13 @@ func (x *exchange) fail(err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
-		p = &problem{http.StatusServiceUnavailable, "The event log cannot be reached", "You can sign in when it is back. The next attempt says whether the link was used up."}
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "The event log cannot be reached", Text: "You can sign in when it is back. The next attempt says whether the link was used up."}
 	case errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, sqlstore.ErrClosed):
-		p = &problem{http.StatusServiceUnavailable, "The database cannot be reached", "You can sign in when it is back. Links can be used for 15 minutes."}
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "The database cannot be reached", Text: "You can sign in when it is back. Links can be used for 15 minutes."}
 	case errors.Is(err, context.DeadlineExceeded):
-		p = &problem{http.StatusServiceUnavailable, "This took too long", "A part of the service did not answer in time. Load the page again."}
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "This took too long", Text: "A part of the service did not answer in time. Load the page again."}
 	default:
-		p = &problem{http.StatusInternalServerError, "Something failed on our side", "Load the page again. If that keeps failing, look for the request id in the log."}
+		p = &problem{Status: http.StatusInternalServerError, Title: "Something failed on our side", Text: "Load the page again. If that keeps failing, look for the request id in the log."}
 		x.Logger.ErrorContext(x.ctx, "console", "request_id", x.id, "error", err)
 	}
 	switch p.Status {

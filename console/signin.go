@@ -21,10 +21,10 @@ var linkProblems = []struct {
 	err     error
 	problem problem
 }{
-	{domain.ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
-	{domain.ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only."}},
-	{domain.ErrUnknownLink, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it."}},
-	{domain.ErrTooManyTokens, problem{http.StatusConflict, "There are too many tokens", "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+	{domain.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before", Text: "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
+	{domain.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired", Text: "Links can be used for some minutes only."}},
+	{domain.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known", Text: "A part of it may be missing: copy all of it."}},
+	{domain.ErrTooManyTokens, problem{Status: http.StatusConflict, Title: "There are too many tokens", Text: "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
 }
 
 // showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open

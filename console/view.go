@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "accounts", "account", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
@@ -31,6 +31,8 @@ type view struct {
 	Title   string
 	Section string // of the navigation; empty for a page that is not in it
 	Page    any    // of the page
+	Notice  string // about what the page does not show
+	Refresh int    // seconds after which a browser without scripts loads the page again; 0 for never
 
 	// Set by show.
 	Static   *site.Static
@@ -59,7 +61,12 @@ const unconfirmed = " Not every node has confirmed it yet."
 func (v view) Form(name string) form {
 	f := form{Token: site.FormToken(v.x.token), Once: v.x.NewID(), values: url.Values{}}
 	if v.x.rejected != "" && v.x.rejected == name {
-		f.values, f.Failed, v.x.shown = v.x.form, v.x.problem.Text, true
+		f.values, v.x.shown = v.x.form, true
+		if f.wrong = v.x.wrong; f.wrong == "" {
+			f.Failed = v.x.problem.Text
+		} else {
+			f.problem = v.x.problem.Text
+		}
 	}
 	return f
 }
@@ -68,9 +75,22 @@ func (v view) Form(name string) form {
 type form struct {
 	Token  string // shows that it comes from a page of this site
 	Once   string // idempotency key
-	Failed string // why it was rejected; empty if it was not sent
+	Failed string // why it was rejected; empty if it was not, or for a reason that is beside a field
 	values url.Values
+
+	wrong, problem string // the field that is wrong, and why
 }
+
+// Problem returns the sentence beside a field; empty if the field is not wrong.
+func (f form) Problem(field string) string {
+	if f.wrong != field {
+		return ""
+	}
+	return f.problem
+}
+
+// Rejected reports whether the form was sent and rejected.
+func (f form) Rejected() bool { return f.Failed != "" || f.problem != "" }
 
 // Get returns the value of a field that was sent, or else a default.
 func (f form) Get(field string, byDefault ...string) string {

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/dashboard/audit"
 	"letterhead/domain/plan"
 	"letterhead/domain/statement"
 	"letterhead/internal/ratelimit"
@@ -29,10 +29,6 @@ const (
 	// maxAccountRunning limits those of one account, so that it does not use up the capacity of all.
 	maxAccountRunning = 8
 )
-
-// ledgerReads returns how many requests may read ledgers at a time: at most a quarter of the database connections for
-// reading, of which there are twice as many as processors and at least four.
-func ledgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // Config configures the dashboard. All fields are required.
 type Config struct {
@@ -56,7 +52,7 @@ type Deps struct {
 	Keys       Keys
 	Usage      Usage
 	Ledger     Ledger
-	Events     Events
+	Audit      Audit
 }
 
 // Dashboard serves the pages.
@@ -72,14 +68,13 @@ type Dashboard struct {
 	running    *semaphore.Weighted
 	accounts   *ratelimit.Shares
 	ledgers    *semaphore.Weighted
-	replays    *replays
 }
 
 // New returns the dashboard, or an error that names the part that is missing or wrong.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
 	for name, part := range map[string]any{
 		"Sessions": deps.Sessions, "API": deps.API, "Operations": deps.Operations, "Writer": deps.Writer, "Quotas": deps.Quotas, "Accounts": deps.Accounts,
-		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger, "Events": deps.Events,
+		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger, "Audit": deps.Audit,
 	} {
 		if part == nil {
 			return nil, fmt.Errorf("dashboard: %s is missing", name)
@@ -94,7 +89,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	}
 	d := &Dashboard{
 		Config: cfg, Deps: deps, base: u.EscapedPath(), secure: u.Scheme == "https", protection: http.NewCrossOriginProtection(),
-		running: semaphore.NewWeighted(maxRunning), accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(ledgerReads()),
+		running: semaphore.NewWeighted(maxRunning), accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(audit.LedgerReads()),
 	}
 	// A proxy may have replaced the host of a request, with which the origin of its page is compared.
 	if err := d.protection.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
@@ -106,15 +101,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	if d.statements, err = statement.NewPage(cfg.BaseURL); err != nil {
 		return nil, err
 	}
-	d.replays = newReplays(d)
 	d.route()
 	return d, nil
-}
-
-// Close ends what goes on in the background.
-func (d *Dashboard) Close() error {
-	d.replays.close()
-	return nil
 }
 
 // Handler returns the handler of the paths /dashboard, below it, and /static/dashboard/.

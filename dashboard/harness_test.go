@@ -23,6 +23,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
@@ -56,8 +57,19 @@ func start(t testing.TB, baseURL string) *service {
 	return startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL})
 }
 
+// startLimited serves a service with limits of its replays.
+func startLimited(t testing.TB, limits audit.Limits) *service {
+	t.Helper()
+	return serve(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL}, &limits)
+}
+
 // startWith serves a service with settings.
 func startWith(t testing.TB, settings map[string]string) *service {
+	t.Helper()
+	return serve(t, settings, nil)
+}
+
+func serve(t testing.TB, settings map[string]string, replays *audit.Limits) *service {
 	t.Helper()
 	s := &service{t: t, offset: &atomic.Int64{}, down: &atomic.Bool{}, onRead: &atomic.Pointer[func(context.Context, string, uint64)]{}}
 	settings["LETTERHEAD_DATA"], settings["LETTERHEAD_STARTER"] = t.TempDir(), "off"
@@ -66,7 +78,7 @@ func startWith(t testing.TB, settings map[string]string) *service {
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
 	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: node.Parts{
-		Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down, s.onRead} },
+		Replays: replays, Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down, s.onRead} },
 	}})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.node.Close()) })

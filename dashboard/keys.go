@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
@@ -44,10 +45,7 @@ type keyRow struct {
 
 // Title is the name of the key, or else its end.
 func (k keyRow) Title() string {
-	if k.Name != "" {
-		return k.Name
-	}
-	return "…" + k.Last4
+	return audit.TitleOfKey(k.Name, k.Last4)
 }
 
 // EndedAt is when a key that is not valid was revoked, or expired.

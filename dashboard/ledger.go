@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"letterhead/dashboard/site"
-	"letterhead/domain/account"
+	"letterhead/dashboard/audit"
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
@@ -20,20 +20,11 @@ import (
 const (
 	// ledgerPage is the number of entries on a page.
 	ledgerPage = 50
-	// maxRequestEntries limits the entries of one request; a batch has at most a few hundred.
-	maxRequestEntries = 1000
 	// maxFilter limits what is typed into a field of the filter, in bytes.
 	maxFilter = 300
 	// maxCursorDigits limits the cursor, a revision.
 	maxCursorDigits = 18
 )
-
-// line is an entry as it is listed.
-type line struct {
-	ledger.Entry
-	What   string
-	Detail string // empty if What says everything
-}
 
 // kind is a type of entries with its name in the filter.
 type kind struct{ Type, Name string }
@@ -65,7 +56,7 @@ const allKinds = "all"
 type ledgerView struct {
 	Filter     ledgerFilter
 	Kinds      []kind
-	Lines      []line
+	Lines      []audit.Line
 	Older      string // query of the next page; empty on the last one
 	Unsearched bool   // the page has fewer entries than there is room for, because older ones were not searched
 	Newest     string // query of the first page; empty on that one
@@ -200,7 +191,7 @@ func (x *exchange) showLedger() error {
 		if next > 0 {
 			v.Older, v.Unsearched = v.Filter.query(next), len(latest) < ledgerPage
 		}
-		v.Lines, err = x.lines(latest)
+		v.Lines, err = audit.Lines(ctx, x.Names, latest)
 		return err
 	})
 	if err != nil {
@@ -212,68 +203,17 @@ func (x *exchange) showLedger() error {
 	return x.show(http.StatusOK, "ledger", view{Title: "Ledger", Section: "Ledger", Notice: notice, Page: v})
 }
 
-// requestView is the data of the page that explains what a request cost.
-type requestView struct {
-	ID      string
-	Title   string
-	Metered bool // it held or charged credits
-	Charged int64
-	Entries []line
-	Domains []string
-	Key     *keyRow // that was charged; nil if it is not known
-}
-
 // showRequest answers GET /dashboard/ledger/{request_id}.
 func (x *exchange) showRequest() error {
-	v := requestView{ID: x.r.PathValue("request_id")}
-	notice := x.fresh(ledger.Name)
-	var entries []ledger.Entry
-	err := x.readLedger(func(ctx context.Context) error {
-		if !isText(v.ID) || v.ID == "" {
-			return nil // no request has such an id
-		}
-		for e, err := range x.Ledger.Entries(ctx, x.session.AccountID, ledger.Filter{RequestID: v.ID, ForCustomer: true, Limit: maxRequestEntries}) {
-			if err != nil {
-				return err
-			}
-			entries = append(entries, e)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(entries) == 0 {
+	story, err := x.Audit.Story(x.ctx, x.session.AccountID, x.r.PathValue("request_id"), false)
+	if errors.Is(err, audit.ErrNoEntries) {
 		return &problem{http.StatusNotFound, "The ledger has no entries of this request",
 			"A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer.", nil}
 	}
-	seen := map[string]bool{}
-	for i := range entries {
-		e := &entries[i]
-		v.Charged += e.Charged()
-		v.Metered = v.Metered || e.Charged() != 0 || e.HoldID != ""
-		if e.Domain != "" && !seen[e.Domain] {
-			seen[e.Domain] = true
-			v.Domains = append(v.Domains, e.Domain)
-		}
-		if v.Key == nil && e.KeyID != "" {
-			if v.Key, err = x.keyOf(e.KeyID); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case v.Charged > 0:
-		v.Title = "Why was I charged?"
-	case v.Metered:
-		v.Title = "Why was I not charged?"
-	default:
-		v.Title = "What this request did"
-	}
-	if v.Entries, err = x.lines(entries); err != nil {
+	if err != nil {
 		return err
 	}
-	return x.show(http.StatusOK, "request", view{Title: v.Title, Section: "Ledger", Notice: notice, Page: v})
+	return x.show(http.StatusOK, "request", view{Title: story.Title(false), Section: "Ledger", Notice: x.noticeOf(story.Behind), Page: audit.StoryPage{Story: story, Ledger: x.base + "/dashboard/ledger"}})
 }
 
 // keyOf returns a key of the account, or nil if there is none.
@@ -284,102 +224,4 @@ func (x *exchange) keyOf(id string) (*keyRow, error) {
 	}
 	names, err := x.Names.Names(x.ctx, id)
 	return &keyRow{k, names[id], k.State(x.Now())}, err
-}
-
-// lines describes entries.
-func (x *exchange) lines(entries []ledger.Entry) ([]line, error) {
-	var ids []string
-	for i := range entries {
-		if entries[i].KeyID != "" {
-			ids = append(ids, entries[i].KeyID)
-		}
-	}
-	keyNames, err := x.Names.Names(x.ctx, ids...)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]line, len(entries))
-	for i := range entries {
-		all[i] = describe(&entries[i], keyNames[entries[i].KeyID])
-	}
-	return all, nil
-}
-
-// grants are the names of the kinds of grants.
-var grants = map[string]string{
-	account.KindFree: "Free credits", account.KindSubscription: "Credits of the subscription", account.KindTopup: "Credits bought", account.KindAdjustment: "Credits granted by the operator",
-}
-
-// describe describes an entry; keyName is the name of its key, if it has one.
-func describe(e *ledger.Entry, keyName string) line {
-	l := line{Entry: *e}
-	detail := func(parts ...string) {
-		for _, part := range parts {
-			if part != "" && l.Detail != "" {
-				l.Detail += ", "
-			}
-			l.Detail += part
-		}
-	}
-	money := ""
-	if e.Currency != "" {
-		money = books.Grouped(string(books.AppendAmount(nil, max(e.Money, -e.Money), e.Currency))) + " " + e.Currency
-	}
-	switch e.Type {
-	case eventschemas.CreditsCharged{}.EventType():
-		l.What = "Look-up of " + e.Domain
-		if keyName != "" {
-			detail("key " + keyName)
-		}
-	case eventschemas.CreditsHeld{}.EventType():
-		l.What = "Held for the look-up of " + e.Domain
-		detail(site.Credits(e.Held))
-	case eventschemas.HoldReleased{}.EventType():
-		l.What = "Hold released"
-		detail(site.Credits(-e.Held))
-	case eventschemas.ChargeReversed{}.EventType():
-		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
-			detail("the client had left before the answer")
-		} else {
-			detail("by the operator")
-		}
-	case eventschemas.ChargeKept{}.EventType():
-		l.What = "Answer sent again"
-		detail("without another charge")
-	case eventschemas.CreditsGranted{}.EventType():
-		if l.What = grants[e.Kind]; l.What == "" {
-			l.What = "Credits granted"
-		}
-		detail(money, e.PaymentID, e.Reason)
-	case eventschemas.PaymentRefunded{}.EventType():
-		l.What = "Payment refunded"
-		detail(money, e.PaymentID)
-	case eventschemas.RefundReversed{}.EventType():
-		l.What = "Refund reversed"
-		detail(money, e.PaymentID)
-	case eventschemas.BreakageRecognized{}.EventType():
-		l.What = "Credits removed after closing"
-	case eventschemas.KeyIssued{}.EventType():
-		l.What = "Key issued"
-		detail(keyName, e.Kind)
-	case eventschemas.KeyRevoked{}.EventType():
-		l.What = "Key revoked"
-		detail(keyName)
-	case eventschemas.AccountOpened{}.EventType():
-		l.What = "Account opened"
-		detail("plan " + e.Plan)
-	case eventschemas.PlanChanged{}.EventType():
-		l.What = "Plan changed to " + e.Plan
-	case eventschemas.AccountSuspended{}.EventType():
-		l.What = "Account suspended"
-		detail(e.Reason)
-	case eventschemas.AccountReinstated{}.EventType():
-		l.What = "Account reinstated"
-	case eventschemas.AccountClosed{}.EventType():
-		l.What = "Account closed"
-		detail(e.Reason)
-	default:
-		l.What = e.Type
-	}
-	return l
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"letterhead/dashboard/audit"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 	"letterhead/projections/ledger"
@@ -30,7 +31,7 @@ type overviewView struct {
 	RunsOut     time.Time // zero: not within ten years
 	BurnProblem *problem
 
-	Lines         []line
+	Lines         []audit.Line
 	LedgerProblem *problem
 }
 
@@ -125,7 +126,7 @@ func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 		if err != nil {
 			return err
 		}
-		v.Lines, err = x.lines(latest)
+		v.Lines, err = audit.Lines(ctx, x.Names, latest)
 		return err
 	})
 }
@@ -135,7 +136,11 @@ func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 func (x *exchange) fresh(names ...string) (notice string) {
 	ctx, cancel := context.WithTimeout(x.ctx, freshWithin)
 	defer cancel()
-	err := x.Operations.Folded(ctx, names...)
+	return x.noticeOf(x.Operations.Folded(ctx, names...))
+}
+
+// noticeOf returns the sentence for a page that shows read models which may be behind for a reason; empty for nil.
+func (x *exchange) noticeOf(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"strconv"
 
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
 )
 
@@ -32,7 +33,10 @@ func newPages(base string) (*pages, error) {
 	}
 	p := &pages{base: base, templates: map[string]*template.Template{}, static: static}
 	for _, name := range names {
-		if p.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err != nil {
+		if p.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err == nil {
+			p.templates[name], err = audit.Templates(p.templates[name])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -88,7 +92,7 @@ func (x *exchange) show(status int, name string, v view) error {
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
 	"rate":  rate,
-	"lines": func(base string, all []line) any { return struct{ Base, Lines any }{base, all} },
+	"lines": func(base string, all []audit.Line) any { return struct{ Base, Lines any }{base, all} },
 }
 
 // rate is a rate with one decimal below 100.

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/notices"
 	"letterhead/domain/plan"
 	"letterhead/domain/statement"
-	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
@@ -130,20 +130,10 @@ type Operations interface {
 	Folded(ctx context.Context, names ...string) error
 }
 
-// Event is an event of an account that continues the hash chain.
-type Event struct {
-	eventlog.Recorded
-	Head eventschemas.Hash // its hash
-}
-
-// Events reads the events of accounts from the event log, which no read model or snapshot is a part of.
-type Events interface {
-	// Newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
-	Newest(ctx context.Context, accountID string) (revision uint64, err error)
-	// Page returns at most limit events of an account from a revision on, after it has checked that they continue the hash
-	// chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events before
-	// the one at which the chain breaks; those of the log.
-	Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]Event, error)
+// Audit replays accounts; *audit.Auditor.
+type Audit interface {
+	Replay(ctx context.Context, accountID, at string) (*audit.Replay, error)
+	Story(ctx context.Context, accountID, requestID string, all bool) (*audit.Story, error)
 }
 
 // Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its errors.

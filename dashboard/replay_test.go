@@ -16,7 +16,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
-	"letterhead/dashboard"
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
@@ -327,8 +327,7 @@ func (c *customer) ended(path string) answer {
 }
 
 func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
-	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
-	s := start(t, baseURL)
+	s := startLimited(t, audit.Limits{AtOnce: 100, Running: 1, Memory: 32 << 20})
 	c := s.long(6000)
 	newest := int(c.newest())
 	progress := c.get("/dashboard/replay").shows(200, "Replaying. Replayed ", " of 6,000 events", "So far: after revision ").lacks("Replayed = stored", "slider")
@@ -368,8 +367,7 @@ func (s *service) ledgerBalance(ctx context.Context, accountID string, revision 
 
 // A replay stops when its page is not loaded any more, and goes on later where it stopped.
 func TestReplay_PageThatIsLeft_MakesRoomForAnother(t *testing.T) {
-	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
-	s := start(t, baseURL)
+	s := startLimited(t, audit.Limits{AtOnce: 100, Running: 1, Memory: 32 << 20})
 	both := s.longs(2, 20_000)
 	left, other := both[0], both[1]
 	reached, release := make(chan struct{}, 100), make(chan struct{})
@@ -399,8 +397,7 @@ func TestReplay_PageThatIsLeft_MakesRoomForAnother(t *testing.T) {
 }
 
 func TestReplay_ServiceThatStops_EndsIt(t *testing.T) {
-	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
-	s := start(t, baseURL) // its end closes the node, which waits for the replay
+	s := startLimited(t, audit.Limits{AtOnce: 100, Running: 1, Memory: 32 << 20}) // its end closes the node, which waits for the replay
 	c := s.long(3000)
 	reached := make(chan struct{}, 100)
 	block := func(ctx context.Context, stream string, revision uint64) {
@@ -415,8 +412,7 @@ func TestReplay_ServiceThatStops_EndsIt(t *testing.T) {
 }
 
 func TestReplay_NoRoom_WaitsAndShowsTheFirstState(t *testing.T) {
-	dashboard.SetReplayLimits(t, 100, 0, 32<<20)
-	c := start(t, baseURL).long(3000)
+	c := startLimited(t, audit.Limits{AtOnce: 100, Running: 0, Memory: 32 << 20}).long(3000)
 	for range 2 {
 		c.get("/dashboard/replay").shows(200, "Other accounts are being replayed.", "Replayed 100 of 3,000 events", "So far: after revision 99")
 	}
@@ -424,8 +420,7 @@ func TestReplay_NoRoom_WaitsAndShowsTheFirstState(t *testing.T) {
 }
 
 func TestReplay_MoreThanFitsIntoMemory_EndsWithAReason(t *testing.T) {
-	dashboard.SetReplayLimits(t, 100, 1, 1)
-	c := start(t, baseURL).long(3000)
+	c := startLimited(t, audit.Limits{AtOnce: 100, Running: 1, Memory: 1}).long(3000)
 	a := c.get("/dashboard/replay").shows(200, "The history is too long for this page.", "letterhead ledger verify --account "+c.id, "After revision 99").lacks("Replayed = stored", `id="progress"`)
 	if a.link("Back") != "/dashboard/replay?at=98" {
 		t.Errorf("the step back leads to %s", a.link("Back"))

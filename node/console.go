@@ -7,13 +7,18 @@ import (
 	"time"
 
 	"letterhead/console"
+	"letterhead/internal/disk"
 	"letterhead/internal/runs"
 )
 
 // Console returns the pages for operators, for adminapi.Config.Pages.
 func (n *Node) Console(api http.Handler) (http.Handler, error) {
+	auditor, err := n.auditor()
+	if err != nil {
+		return nil, err
+	}
 	return console.New(console.Config{
-		BaseURL: n.Config.BaseURL, SignIn: n.signInOperator, API: api, Metrics: n.metrics, Logger: n.logger, Now: n.clock.Now,
+		BaseURL: n.Config.BaseURL, SignIn: n.signInOperator, API: api, Audit: auditor, Metrics: n.metrics, Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.clock.Now,
 		NewID: func() string { return runs.RequestID(n.runID) },
 	})
 }

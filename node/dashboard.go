@@ -12,15 +12,12 @@ import (
 
 	"letterhead/adminapi"
 	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
 	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/signin"
-	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
-	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 	"letterhead/projections/sessions"
 	"letterhead/readapi"
@@ -33,14 +30,17 @@ func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http
 }
 
 func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Handler, error) {
+	auditor, err := n.auditor()
+	if err != nil {
+		return nil, err
+	}
 	d, err := dashboard.New(dashboard.Config{BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now}, dashboard.Deps{
 		Sessions: people, API: ownAPI{api}, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
-		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger, Events: accountEvents{n.Log},
+		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger, Audit: auditor,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.closing(d.Close)
 	return d.Handler(), nil
 }
 
@@ -170,36 +170,4 @@ func (p people) SignOutEverywhere(ctx context.Context, s dashboard.Session) erro
 func (p people) by(accountID string) commands.Request {
 	id := runs.RequestID(p.node.runID)
 	return commands.Request{ID: id, Actor: "account:" + accountID, CorrelationID: id}
-}
-
-// accountEvents are the events of accounts.
-type accountEvents struct{ log eventlog.Log }
-
-// Newest implements dashboard.Events.
-func (e accountEvents) Newest(ctx context.Context, accountID string) (uint64, error) {
-	last, err := e.log.ReadStream(ctx, account.Stream(accountID), eventlog.End, eventlog.Backward, 1)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(last) == 0:
-		return 0, fmt.Errorf("account %s: %w", accountID, account.ErrNotFound)
-	}
-	return last[0].Revision, nil
-}
-
-// Page implements dashboard.Events.
-func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]dashboard.Event, error) {
-	stream := account.Stream(accountID)
-	stored, err := e.log.ReadStream(ctx, stream, from, eventlog.Forward, limit)
-	if err != nil {
-		return nil, err
-	}
-	page := make([]dashboard.Event, 0, len(stored))
-	for i := range stored {
-		if head, err = streamwriter.NextHead(head, stream, from+uint64(i), &stored[i]); err != nil {
-			return page, err
-		}
-		page = append(page, dashboard.Event{Recorded: stored[i], Head: head})
-	}
-	return page, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/dashboard/audit"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
@@ -126,8 +127,12 @@ type Node struct {
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
-	ledgerKeys  sync.Mutex  // guards the files of the keys that sign checkpoints
-	noticesKeys sync.Mutex  // guards the file of the key that signs webhooks
+	audits      struct {
+		sync.Mutex
+		auditor *audit.Auditor // nil until it is needed
+	}
+	ledgerKeys  sync.Mutex // guards the files of the keys that sign checkpoints
+	noticesKeys sync.Mutex // guards the file of the key that signs webhooks
 	// hasCheckpoint is closed by checkpointed, when the ledger has a checkpoint. Only nodes that make one call it.
 	hasCheckpoint chan struct{}
 	checkpointed  func()
@@ -162,6 +167,7 @@ type Parts struct {
 	LogoTime   time.Duration                   // maximum time to draw a logo; 0 = variants.DefaultMakeTimeout
 	Writers    streamwriter.Config             // limits of the account writer and the quota writer
 	FlushEvery time.Duration                   // of the usage recorder; 0 = its default
+	Replays    *audit.Limits                   // of replays of accounts; nil = audit.DefaultLimits
 }
 
 // Open opens everything in a locked folder and starts what keeps the read models current. If it fails, everything is

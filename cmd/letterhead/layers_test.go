@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"adminapi":       {"adminapi", "commands", "projections", "domain", "eventschemas", "internal"},
 	"dashboard":      {"dashboard", "commands", "projections", "domain", "eventschemas", "internal"},
 	// The operators' pages, a client of the admin API.
-	"console": {"console", "dashboard/site", "domain", "internal"},
+	"console": {"console", "dashboard/audit", "dashboard/site", "domain", "internal"},
 	"workers": {"commands", "projections", "domain", "eventschemas", "internal"},
 	// The composition root. Only cmd and tests may import it.
 	"node": {"node", "adminapi", "console", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},

@@ -149,6 +149,7 @@ var functions = template.FuncMap{
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"minute":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
 	"second":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },
+	"instant": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 	"long":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
 	"month":   func(t time.Time) string { return t.UTC().Format("January 2006") },

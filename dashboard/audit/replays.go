@@ -1,4 +1,4 @@
-package dashboard
+package audit
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"letterhead/projections/ledger"
 )
 
-// Limits of replays. Those that tests lower are variables.
+// Limits of replays. Those that tests lower are in Limits.
 const (
 	// replayPage is the number of events that a replay has in memory at a time.
 	replayPage = 2048
@@ -30,15 +30,19 @@ const (
 	maxDifferences = 10
 )
 
-var (
-	// foldedAtOnce is the number of events that a request folds, which takes some tens of milliseconds. If there are more, the
+// Limits are those that tests lower.
+type Limits struct {
+	// AtOnce is the number of events that a request folds, which takes some tens of milliseconds. If there are more, the
 	// replay goes on in the background.
-	foldedAtOnce uint64 = 4096
-	// maxReplaying limits the replays that run in the background.
-	maxReplaying = 2
-	// replayMemory limits the memory of a replay. It is enough for about three million events.
-	replayMemory = 32 << 20
-)
+	AtOnce uint64
+	// Running limits the replays that run in the background.
+	Running int
+	// Memory limits the memory of a replay, in bytes.
+	Memory int
+}
+
+// DefaultLimits are those of a service. Their memory is enough for about three million events.
+var DefaultLimits = Limits{AtOnce: 4096, Running: 2, Memory: 32 << 20}
 
 // replay is an account, recomputed from its first event on. The events are its only source; read models are compared.
 type replay struct {
@@ -47,14 +51,14 @@ type replay struct {
 
 	mu       sync.Mutex // guards the rest
 	timeline *timeline.Timeline
-	settled  uint64     // the next revision when what was replayed had been compared
-	end      *replayEnd // nil unless it ends before the newest event
-	failed   error      // why it stopped in the background
+	settled  uint64 // the next revision when what was replayed had been compared
+	end      *End   // nil unless it ends before the newest event
+	failed   error  // why it stopped in the background
 
 	// The comparison with the entries of the ledger.
 	compared    uint64 // revision of the first one that was not compared
 	held        int64  // credits that they hold
-	differences []difference
+	differences []Difference
 	more        int   // differences that are not listed
 	uncompared  error // why further ones were not compared
 
@@ -63,15 +67,15 @@ type replay struct {
 	asked   time.Time // when it was last looked at
 }
 
-// replayEnd is why a replay cannot go on.
-type replayEnd struct {
+// End is why a replay cannot go on.
+type End struct {
 	Revision     uint64 // of the first event that was not replayed
 	Title, Text  string
 	Inconsistent bool // the event is damaged
 }
 
-// difference is a value of a read model that does not follow from the events.
-type difference struct {
+// Difference is a value of a read model that does not follow from the events.
+type Difference struct {
 	Revision               uint64
 	What, Stored, Replayed string
 }
@@ -84,22 +88,22 @@ func (r *replay) done(newest uint64) bool {
 }
 
 // read replays at most n further events up to a revision, page by page. The caller has the turn.
-func (d *Dashboard) read(ctx context.Context, r *replay, newest, n uint64) error {
+func (a *Auditor) read(ctx context.Context, r *replay, newest, n uint64) error {
 	if r.settled < r.timeline.Next() || r.uncompared != nil { // an earlier comparison was not completed
-		if err := d.compare(ctx, r); err != nil {
+		if err := a.compare(ctx, r); err != nil {
 			return err
 		}
 	}
 	for end := min(newest+1, r.timeline.Next()+n); r.end == nil && r.timeline.Next() < end; {
 		from := r.timeline.Next()
-		page, err := d.Events.Page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
+		page, err := a.Events.Page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
 		if broken := (*streamwriter.ChainError)(nil); err != nil && !errors.As(err, &broken) {
 			return err
 		} else if err == nil && len(page) == 0 {
 			return fmt.Errorf("replay of account %s: the log has no event of revision %d any more", r.accountID, from)
 		}
-		r.fold(page, err, d.replays.memory)
-		if err := d.compare(ctx, r); err != nil {
+		r.fold(page, err, a.replays.limits.Memory)
+		if err := a.compare(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -114,7 +118,7 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 		e := &page[i]
 		body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
 		if err != nil {
-			r.end = &replayEnd{e.Revision, "The event of revision " + site.Number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
+			r.end = &End{e.Revision, "The event of revision " + site.Number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
 			return
 		}
 		r.timeline.Apply(body, e.OccurredAt, e.Head)
@@ -123,25 +127,25 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 	case errors.As(broken, &chain):
 		r.end = brokenChain(chain)
 	case r.timeline.Size() > memory:
-		r.end = &replayEnd{r.timeline.Next(), "The history is too long for this page",
+		r.end = &End{r.timeline.Next(), "The history is too long for this page",
 			fmt.Sprintf("Events from revision %s on are not replayed here.", site.Number(int64(r.timeline.Next()))), false}
 	}
 }
 
-func brokenChain(broken *streamwriter.ChainError) *replayEnd {
-	return &replayEnd{broken.Revision, "The hash chain breaks at revision " + site.Number(int64(broken.Revision)),
+func brokenChain(broken *streamwriter.ChainError) *End {
+	return &End{broken.Revision, "The hash chain breaks at revision " + site.Number(int64(broken.Revision)),
 		"The event of this revision was changed after it was stored: " + broken.Reason + ". Neither it nor those after it are replayed.", true}
 }
 
 // compare compares the entries of the ledger with the replay. If it cannot, the replay keeps the reason. The caller has the turn.
-func (d *Dashboard) compare(ctx context.Context, r *replay) error {
+func (a *Auditor) compare(ctx context.Context, r *replay) error {
 	next := r.timeline.Next()
-	if err := d.ledgers.Acquire(ctx, 1); err != nil {
+	if err := a.ledgers.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer d.ledgers.Release(1)
+	defer a.ledgers.Release(1)
 	var stopped error
-	for e, err := range d.Ledger.Entries(ctx, r.accountID, ledger.Filter{FromRevision: r.compared, BeforeRevision: next}) {
+	for e, err := range a.Ledger.Entries(ctx, r.accountID, ledger.Filter{FromRevision: r.compared, BeforeRevision: next}) {
 		if err != nil {
 			stopped = err
 			break
@@ -158,16 +162,16 @@ func (r *replay) compareEntry(e *ledger.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Revision > r.compared {
-		r.differ(difference{r.compared, "the entry in the ledger", "missing", "there"})
+		r.differ(Difference{r.compared, "the entry in the ledger", "missing", "there"})
 	}
 	if balance := r.timeline.Balance(e.Revision); e.Balance != balance {
-		r.differ(difference{e.Revision, "the balance in the ledger", site.Number(e.Balance), site.Number(balance)})
+		r.differ(Difference{e.Revision, "the balance in the ledger", site.Number(e.Balance), site.Number(balance)})
 	}
 	r.held += e.Held
 	r.compared = e.Revision + 1
 }
 
-func (r *replay) differ(d difference) {
+func (r *replay) differ(d Difference) {
 	if len(r.differences) == maxDifferences {
 		r.more++
 		return
@@ -177,15 +181,12 @@ func (r *replay) differ(d difference) {
 
 // replays are the replays in memory: at most one of an account.
 type replays struct {
-	dashboard *Dashboard
-	ctx       context.Context // of those in the background
-	cancel    context.CancelFunc
-	group     sync.WaitGroup
+	auditor *Auditor
+	ctx     context.Context // of those in the background
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
 
-	// The limits.
-	atOnce uint64
-	most   int
-	memory int
+	limits Limits
 
 	mu      sync.Mutex
 	kept    map[string]*replay
@@ -194,8 +195,8 @@ type replays struct {
 	expire  *time.Timer
 }
 
-func newReplays(d *Dashboard) *replays {
-	s := &replays{dashboard: d, kept: map[string]*replay{}, atOnce: foldedAtOnce, most: maxReplaying, memory: replayMemory}
+func newReplays(a *Auditor) *replays {
+	s := &replays{auditor: a, kept: map[string]*replay{}, limits: a.Limits}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -224,7 +225,7 @@ func (s *replays) of(ctx context.Context, accountID string, newest uint64) (r *r
 	err, r.failed = r.failed, nil
 	r.mu.Unlock()
 	if err == nil {
-		err = s.dashboard.read(ctx, r, newest, s.atOnce)
+		err = s.auditor.read(ctx, r, newest, s.limits.AtOnce)
 	}
 	if err == nil && !r.done(newest) && s.start(r, newest) {
 		return r, true, nil
@@ -238,7 +239,7 @@ func (s *replays) find(accountID string) *replay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget()
-	now := s.dashboard.Now()
+	now := s.auditor.Now()
 	if r := s.kept[accountID]; r != nil {
 		r.asked = now
 		return r
@@ -250,7 +251,7 @@ func (s *replays) find(accountID string) *replay {
 func (s *replays) start(r *replay, newest uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other := s.kept[r.accountID]; s.closed || s.running >= s.most || other != nil && other != r || !s.makeRoom(r) {
+	if other := s.kept[r.accountID]; s.closed || s.running >= s.limits.Running || other != nil && other != r || !s.makeRoom(r) {
 		return false
 	}
 	s.kept[r.accountID] = r
@@ -260,7 +261,7 @@ func (s *replays) start(r *replay, newest uint64) bool {
 		defer r.turn.Unlock()
 		err := s.run(r, newest)
 		if err != nil {
-			s.dashboard.Logger.Warn("replay of an account", "account", r.accountID, "error", err)
+			s.auditor.Logger.Warn("replay of an account", "account", r.accountID, "error", err)
 		}
 		r.mu.Lock()
 		r.failed = err
@@ -282,7 +283,7 @@ func (s *replays) run(r *replay, newest uint64) error {
 	defer cancel()
 	var err error
 	for err == nil && !r.done(newest) && !s.abandoned(r) {
-		err = errors.Join(s.dashboard.read(ctx, r, newest, replayPage), ctx.Err())
+		err = errors.Join(s.auditor.read(ctx, r, newest, replayPage), ctx.Err())
 	}
 	if s.ctx.Err() != nil {
 		return nil // the service stops
@@ -293,13 +294,13 @@ func (s *replays) run(r *replay, newest uint64) error {
 func (s *replays) abandoned(r *replay) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dashboard.Now().Sub(r.asked) > replayAbandoned
+	return s.auditor.Now().Sub(r.asked) > replayAbandoned
 }
 
 // forget drops the replays that were not looked at for long.
 func (s *replays) forget() {
 	for id, r := range s.kept {
-		if !r.running && s.dashboard.Now().Sub(r.asked) > replayKept {
+		if !r.running && s.auditor.Now().Sub(r.asked) > replayKept {
 			delete(s.kept, id)
 		}
 	}

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"letterhead/dashboard/audit"
+	"letterhead/dashboard/site"
+	"letterhead/domain/books"
+)
+
+// Audit recomputes accounts from their events; *audit.Auditor.
+type Audit interface {
+	Replay(ctx context.Context, accountID, at string) (*audit.Replay, error)
+	Story(ctx context.Context, accountID, requestID string, all bool) (*audit.Story, error)
+}
+
+// behind is shown on pages whose read models may be behind.
+const behind = "The tables that this page reads may be behind. What happened in the last moments may be missing."
+
+// auditedAccount returns the address of the page of the account in the path. The API has checked that the operator may
+// read it.
+func (x *exchange) auditedAccount() (id, page string, err error) {
+	id = x.r.PathValue("id")
+	var row accountRow
+	err = x.get("/admin/accounts/"+url.PathEscape(id), nil, &row)
+	return row.Account.ID, "/accounts/" + url.PathEscape(row.Account.ID), err
+}
+
+// showReplay answers GET /accounts/{id}/replay: the account after an event, recomputed from the first one.
+func (x *exchange) showReplay() error {
+	id, page, err := x.auditedAccount()
+	if err != nil {
+		return err
+	}
+	r, err := x.Audit.Replay(x.ctx, id, x.r.URL.Query().Get("at"))
+	if err != nil {
+		return err
+	}
+	if r.Stopped != nil {
+		r.Uncompared = "The ledger cannot be read now."
+		x.Logger.WarnContext(x.ctx, "compare a replay with the ledger", "request_id", x.id, "account", id, "error", r.Stopped)
+	}
+	v := view{Title: "Replay", Section: "Accounts", Refresh: r.Refresh, Page: audit.ReplayPage{Replay: r, URL: page + "/replay", Requests: page + "/requests", Statements: page + "/statements", Operator: true}}
+	if r.Behind != nil {
+		v.Notice = behind
+	}
+	status := http.StatusOK
+	if r.AtProblem != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	return x.show(status, "replay", v)
+}
+
+// maxStoryBrands limits the brands whose crawls a story has. A batch may have charged for some hundred.
+const maxStoryBrands = 10
+
+// showStory answers GET /accounts/{id}/requests/{request_id}: what the request did, and why.
+func (x *exchange) showStory() error {
+	id, page, err := x.auditedAccount()
+	if err != nil {
+		return err
+	}
+	s, err := x.Audit.Story(x.ctx, id, x.r.PathValue("request_id"), true)
+	if errors.Is(err, audit.ErrNoEntries) {
+		return &problem{Status: http.StatusNotFound, Title: "The ledger has no entries of this request", Text: "A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer."}
+	}
+	if err != nil {
+		return err
+	}
+	first, last := s.Entries[0].At, s.Entries[len(s.Entries)-1].At
+	for _, domain := range s.Domains[:min(len(s.Domains), maxStoryBrands)] {
+		var past brandView
+		if unknown, err := x.unknown(x.get("/admin/brands/"+url.PathEscape(domain)+"/history", nil, &past)); err != nil {
+			return err
+		} else if unknown {
+			continue
+		}
+		s.Crawls = append(s.Crawls, meanwhile(domain, past.Changes, first, last)...)
+	}
+	v := view{Title: s.Title(true), Section: "Accounts", Page: audit.StoryPage{Story: s, Ledger: page, Brands: "/brands", Operator: true}}
+	if s.Behind != nil {
+		v.Notice = behind
+	}
+	return x.show(http.StatusOK, "story", v)
+}
+
+// meanwhile returns the events of a brand in a period, the oldest first.
+func meanwhile(domain string, changes []brandChange, first, last time.Time) (crawls []audit.Crawl) {
+	for i := len(changes) - 1; i >= 0; i-- {
+		if c := &changes[i]; !c.At.Before(first) && !c.At.After(last) {
+			crawls = append(crawls, audit.Crawl{Domain: domain, Type: c.Type, Outcome: c.Outcome, Detail: c.Detail, At: c.At})
+		}
+	}
+	return crawls
+}
+
+// downloadStatement answers GET /accounts/{id}/statements/{month} with a file, as JSON or with ?format=csv.
+func (x *exchange) downloadStatement() error {
+	path := "/admin/accounts/" + url.PathEscape(x.r.PathValue("id")) + "/statements/" + url.PathEscape(x.r.PathValue("month"))
+	format := "json"
+	if x.r.URL.Query().Get("format") == "csv" {
+		format = "csv"
+	}
+	w, err := x.send(http.MethodGet, path+"?format="+format, nil)
+	if err != nil {
+		return err
+	}
+	name := "statement.json"
+	if month, err := time.Parse(books.MonthLayout, x.r.PathValue("month")); err == nil {
+		name = "statement-" + month.Format(books.MonthLayout) + "." + format
+	}
+	x.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	site.Send(x.w, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
+	return nil
+}

@@ -1,0 +1,77 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/operator"
+	"letterhead/eventschemas"
+)
+
+// charged charges an account for a look-up of acme.com, and returns the id of the request.
+func (s *service) charged(accountID string) string {
+	s.t.Helper()
+	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + accountID}
+	_, err := s.node.AccountWriter.ChargeLookup(s.t.Context(), commands.ChargeLookup{Request: by, AccountID: accountID, BrandID: uuid.NewString(), Domain: "acme.com"})
+	s.must(err)
+	return by.ID
+}
+
+func TestReplay_OfAnyAccount_ShowsEachMoment(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	request := s.charged(id)
+	p := s.signedIn(operator.Read)
+	page := "/accounts/" + id
+	p.get(page).shows(200, "Replay the account from its first event")
+	newest := p.get(page+"/replay").shows(200, "Replayed = stored, chain verified to revision 4.", "Balance 49 credits", "After revision 4, the newest", "Look-up of acme.com", "letterhead ledger prove --account "+id)
+	for _, link := range []string{page + "/replay?at=3", page + "/requests/" + request, page + "/statements/"} {
+		if !strings.Contains(newest.body, `href="`+link) {
+			t.Errorf("the replay does not lead to %s", link)
+		}
+	}
+	p.get(page+"/replay?at=1").shows(200, "After revision 1", "Balance 50 credits", "The entry of the ledger has the same balance")
+	p.get(page+"/replay?at=5").shows(422, "its newest revision is 4")
+	p.get("/accounts/unknown/replay").shows(404, "There is no account unknown")
+	s.browser().get(page+"/replay").shows(401, "not signed in")
+}
+
+func TestStory_Charge_LeadsToTheRecordAsItWas(t *testing.T) {
+	s := start(t)
+	before := "Acme"
+	record := eventschemas.Record{Name: &before, Company: eventschemas.EmptyCompany(), QualityScore: 0.5, Complete: true}
+	s.imported(record, "catalog 1")
+	id := s.account("Acme")
+	request := s.charged(id)
+	p := s.signedIn(operator.Support)
+	p.submit("/brands/acme.com", "/brands/acme.com/override", map[string]string{"field": "name", "value": `"Acme Inc."`}).leadsTo("/brands/acme.com?done=override")
+	page := "/accounts/" + id + "/requests/" + request
+	a := p.get(page).shows(200, "Why was it charged?", "1 credit for this request", "The record of acme.com as it was then")
+	_, rest, ok := strings.Cut(a.body, `href="/brands/acme.com?as_of=`)
+	at, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		t.Fatalf("the story does not lead to the record:\n%s", a.body)
+	}
+	p.get("/brands/acme.com?as_of="+at).shows(200, "The record as it was at", `"name": "Acme"`)
+	p.get("/brands/acme.com").shows(200, `"name": "Acme Inc."`)
+	p.get("/accounts/"+id+"/requests/unknown").shows(404, "no entries of this request")
+}
+
+func TestStatement_IsDownloaded(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	s.charged(id)
+	p := s.signedIn(operator.Read)
+	path := "/accounts/" + id + "/statements/" + s.node.Now().UTC().Format("2006-01")
+	for format, contentType := range map[string]string{"": "application/json; charset=utf-8", "?format=csv": "text/csv; charset=utf-8"} {
+		a := p.get(path + format)
+		if a.status != http.StatusOK || a.header.Get("Content-Type") != contentType || !strings.HasPrefix(a.header.Get("Content-Disposition"), `attachment; filename="statement-`) || !strings.Contains(a.body, id) {
+			t.Errorf("%s: status %d, %v\n%s", format, a.status, a.header, a.body)
+		}
+	}
+	p.get("/accounts/"+id+"/statements/nonsense").shows(400, "month")
+}

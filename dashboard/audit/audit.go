@@ -1,0 +1,138 @@
+// Package audit shows how an account came to be what it is: its replay from the first event, and the story of a request.
+// The pages of customers and those of operators have both.
+package audit
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"iter"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/accounts"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+)
+
+// Event is an event of an account that continues the hash chain.
+type Event struct {
+	eventlog.Recorded
+	Head eventschemas.Hash // its hash
+}
+
+// Events reads the events of accounts from the event log, which no read model or snapshot is a part of.
+type Events interface {
+	// Newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
+	Newest(ctx context.Context, accountID string) (revision uint64, err error)
+	// Page returns at most limit events of an account from a revision on, after it has checked that they continue the hash
+	// chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events before
+	// the one at which the chain breaks; those of the log.
+	Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]Event, error)
+}
+
+// Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its errors.
+type (
+	// Accounts is the read model of accounts.
+	Accounts interface {
+		Get(ctx context.Context, id string) (*accounts.Account, error)
+	}
+
+	// Names has the names of holders and keys; *accountnames.Table.
+	Names interface {
+		Names(ctx context.Context, ids ...string) (map[string]string, error)
+	}
+
+	// Keys is the read model of keys.
+	Keys interface {
+		List(ctx context.Context, accountID string) ([]keys.Listed, error)
+		Get(ctx context.Context, keyID string) (k keys.Listed, found bool, err error)
+	}
+
+	// Ledger is the read model of money.
+	Ledger interface {
+		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) (latest []ledger.Entry, next uint64, err error)
+		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
+	}
+)
+
+// Sources are what accounts are read from. All are required.
+type Sources struct {
+	Events   Events
+	Accounts Accounts
+	Names    Names
+	Keys     Keys
+	Ledger   Ledger
+	// Folded waits until the named read models have what the log has now.
+	Folded func(ctx context.Context, names ...string) error
+	Logger *slog.Logger
+	Now    func() time.Time
+	Limits Limits
+}
+
+// Auditor replays accounts, and tells the stories of requests.
+type Auditor struct {
+	Sources
+	ledgers *semaphore.Weighted
+	replays *replays
+}
+
+// New returns an auditor, which Close ends.
+func New(from Sources) (*Auditor, error) {
+	if from.Events == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil || from.Folded == nil || from.Logger == nil || from.Now == nil {
+		return nil, errors.New("audit: a source is missing")
+	}
+	a := &Auditor{Sources: from, ledgers: semaphore.NewWeighted(LedgerReads())}
+	a.replays = newReplays(a)
+	return a, nil
+}
+
+// Close ends what goes on in the background.
+func (a *Auditor) Close() error {
+	a.replays.close()
+	return nil
+}
+
+// LedgerReads returns how many requests of a part may read ledgers at a time: at most a quarter of the database connections
+// for reading, of which there are twice as many as processors and at least four.
+func LedgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
+
+// readLedger calls read when it is this request's turn.
+func (a *Auditor) readLedger(ctx context.Context, read func() error) error {
+	if err := a.ledgers.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer a.ledgers.Release(1)
+	return read()
+}
+
+//go:embed files
+var files embed.FS
+
+// Templates adds the templates "replay", of a *ReplayPage, and "story", of a StoryPage, to those of a page.
+func Templates(t *template.Template) (*template.Template, error) {
+	return t.ParseFS(files, "files/*.html")
+}
+
+// ReplayPage is a replay with the addresses of the pages around it.
+type ReplayPage struct {
+	*Replay
+	URL        string // of the replay
+	Requests   string // that the id of a request is added to, after a slash
+	Statements string // that a month is added to, after a slash
+	Operator   bool   // the reader is an operator
+}
+
+// StoryPage is a story with the addresses of the pages around it.
+type StoryPage struct {
+	*Story
+	Ledger   string
+	Brands   string // that a domain is added to, after a slash; empty for customers
+	Operator bool
+}

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+)
+
+// maxRequestEntries limits the entries of one request; a batch has at most a few hundred.
+const maxRequestEntries = 1000
+
+// ErrNoEntries means that the ledger has no entries of a request.
+var ErrNoEntries = errors.New("the ledger has no entries of the request")
+
+// Story is what a request did to an account, and why.
+type Story struct {
+	ID      string
+	Metered bool // it held or charged credits
+	Charged int64
+	Entries []Line
+	Domains []string
+	Key     *StoryKey // that was charged; nil if it is not known
+	Behind  error     // why the latest entries may be missing; nil if they are not
+	Crawls  []Crawl   // of the domains, from the first entry to the last; set by who may read them
+}
+
+// StoryKey is the key with which a request was sent.
+type StoryKey struct {
+	keys.Listed
+	Name string // empty if it has none
+}
+
+// Crawl is what a crawl did while a request waited for it.
+type Crawl struct {
+	Domain, Type, Outcome, Detail string
+	At                            time.Time
+}
+
+// Story returns the story of a request of an account. all includes entries that customers do not see. Errors: ErrNoEntries,
+// and those of the stores.
+func (a *Auditor) Story(ctx context.Context, accountID, requestID string, all bool) (*Story, error) {
+	s := &Story{ID: requestID, Behind: a.fresh(ctx, ledger.Name)}
+	var entries []ledger.Entry
+	err := a.readLedger(ctx, func() error {
+		if requestID == "" || !utf8.ValidString(requestID) || strings.Contains(requestID, "\x00") {
+			return nil // no request has such an id
+		}
+		for e, err := range a.Ledger.Entries(ctx, accountID, ledger.Filter{RequestID: requestID, ForCustomer: !all, Limit: maxRequestEntries}) {
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, ErrNoEntries
+	}
+	seen := map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		s.Charged += e.Charged()
+		s.Metered = s.Metered || e.Charged() != 0 || e.HoldID != ""
+		if e.Domain != "" && !seen[e.Domain] {
+			seen[e.Domain] = true
+			s.Domains = append(s.Domains, e.Domain)
+		}
+		if s.Key == nil && e.KeyID != "" {
+			if s.Key, err = a.keyOf(ctx, accountID, e.KeyID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.Entries, err = Lines(ctx, a.Names, entries)
+	return s, err
+}
+
+// keyOf returns a key of an account, or nil if there is none.
+func (a *Auditor) keyOf(ctx context.Context, accountID, id string) (*StoryKey, error) {
+	k, found, err := a.Keys.Get(ctx, id)
+	if err != nil || !found || k.AccountID != accountID {
+		return nil, err
+	}
+	names, err := a.Names.Names(ctx, id)
+	return &StoryKey{k, names[id]}, err
+}
+
+// Title is the question that the story answers, to the customer or to an operator.
+func (s *Story) Title(operator bool) string {
+	who := "I"
+	if operator {
+		who = "it"
+	}
+	switch {
+	case s.Charged > 0:
+		return "Why was " + who + " charged?"
+	case s.Metered:
+		return "Why was " + who + " not charged?"
+	}
+	return "What this request did"
+}

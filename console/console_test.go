@@ -204,11 +204,13 @@ func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
 
 func TestPages_LogAway_SayWhatIsAway(t *testing.T) {
 	s := start(t)
+	id := s.account("Acme")
 	p := s.signedIn(operator.Admin)
 	link := s.link("Bo", operator.Read)
 	s.away.Store(true)
 	p.get("/").shows(200, "The service is not ready", "event log", "Crawls by outcome")
 	p.get("/accounts").shows(503, "event log")
+	p.get("/accounts/"+id+"/replay").shows(503, "event log").lacks("You can sign in when it is back")
 	other := s.browser()
 	other.post("/sign-in", url.Values{"token": {link}}).shows(503, "The event log cannot be reached")
 	s.away.Store(false)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -42,8 +43,16 @@ func (x *exchange) fail(err error) {
 	case errors.As(err, &p):
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
 		p = &problem{Status: http.StatusServiceUnavailable, Title: "The event log cannot be reached", Text: "You can sign in when it is back. The next attempt says whether the link was used up."}
+		if x.me.Token.ID != "" {
+			p.Text = "This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."
+		}
 	case errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, sqlstore.ErrClosed):
 		p = &problem{Status: http.StatusServiceUnavailable, Title: "The database cannot be reached", Text: "You can sign in when it is back. Links can be used for 15 minutes."}
+		if x.me.Token.ID != "" {
+			p.Text = "This page needs it. Load the page again when it is back."
+		}
+	case audit.NotReady(err):
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "The read models are being built", Text: "Load the page again in a moment; the page of health shows the progress."}
 	case errors.Is(err, context.DeadlineExceeded):
 		p = &problem{Status: http.StatusServiceUnavailable, Title: "This took too long", Text: "A part of the service did not answer in time. Load the page again."}
 	default:

@@ -8,14 +8,13 @@ import (
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
-	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
 )
@@ -59,7 +58,7 @@ func problemOf(err error) *problem {
 	case isOne(err, sqlstore.ErrUnavailable, sqlstore.ErrClosed):
 		return &problem{http.StatusServiceUnavailable, "The database cannot be reached",
 			"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing.", err}
-	case isOne(err, projections.ErrNotReady, projections.ErrRetired), errors.As(err, new(*engine.QuarantinedError)):
+	case audit.NotReady(err):
 		return &problem{http.StatusServiceUnavailable, "This part of the dashboard is being prepared", "Its tables cannot be read yet. Look-ups, searches and logos are served as usual.", err}
 	case isOne(err, ledger.ErrUnfinished, usage.ErrUnfinished, eventschemas.ErrNotYet):
 		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual.", err}

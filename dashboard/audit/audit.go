@@ -16,10 +16,17 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/projections"
 	"letterhead/projections/accounts"
+	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 )
+
+// NotReady reports whether an error means that tables of read models cannot be read yet.
+func NotReady(err error) bool {
+	return errors.Is(err, projections.ErrNotReady) || errors.Is(err, projections.ErrRetired) || errors.As(err, new(*engine.QuarantinedError))
+}
 
 // Event is an event of an account that continues the hash chain.
 type Event struct {

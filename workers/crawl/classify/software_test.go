@@ -37,6 +37,7 @@ func TestClassify_SoftwareOfTheDomain_IsPlaceholder(t *testing.T) {
 		"the owner's logo":          {`<title>Roundcube Webmail :: Welcome</title><img src=/logo.svg alt="Acme">` + password, classify.Gate},
 		"owner's name in the title": {`<title>Sign in · GitLab · Acme Works</title>` + password, classify.Gate},
 		"a firm of that name":       {`<title>Jenkins</title>` + own + words, classify.Usable},
+		"a firm on another domain":  {`<title>Vesta</title><h1>Homes for sale</h1><a href="/homes">Homes</a><a href="/sell">Sell</a><a href="/agents">Agents</a><a href="/contact">Contact</a>` + words, classify.Usable},
 		"a page about it":           {`<title>Nextcloud hosting by Acme</title>` + own + words, classify.Usable},
 		"a link to a partner":       {`<title>Acme – log in</title>` + password + `<a href="https://quorvex.example">Quorvex</a>`, classify.Gate},
 	} {

@@ -71,8 +71,6 @@ var challengeScripts = []struct{ trace, sign string }{
 	{"_pxJsClientSrc", "PerimeterX script"},
 	{"bobcmd", "F5 script"},
 	{"rbzns", "Reblaze script"},
-	{"__qrator", "Qrator script"},
-	{"__ddg", "DDoS-Guard script"},
 	{"EO_Bot_Ssid", "EdgeOne script"},
 	{"_____tmd_____/punish", "Aliyun WAF script"},
 	{"wsidchk", "Imunify360 script"},
@@ -87,16 +85,16 @@ var challengeScripts = []struct{ trace, sign string }{
 var challengeSources = []string{
 	"captcha-delivery.com", "/cdn-cgi/challenge-platform/h/", "/_sec/cp_challenge", "validate.perfdrive.com", "captcha.awswaf.com", "token.awswaf.com",
 	"/.within.website/x/", "captcha.px-cdn.net", "/.well-known/sgcaptcha", "/TSPD/", "interstitial.datadome",
-	"/_____tmd_____/", "/__qrator/", "/.well-known/ddos-guard/", "/_fs-ch-", "/.azwaf/", "/sbbi/?sbbpg", "/149e9513-01fa-4fb0-aad4-566afd725d1b/", "/bunkerweb/", "/cdn-cgi/bm/cv",
+	"/_____tmd_____/", "/__qrator/", "/.well-known/ddos-guard/", "/_fs-ch-", "/.azwaf/", "/sbbi/?sbbpg", "/bunkerweb/",
 }
 
 // commonTraces also occur on good pages: bot detectors and captcha widgets of
 // forms. They count only on a page without an owner.
 var (
-	commonScripts = []string{"window._pxAppId", "AwsWafIntegration", "ddjskey", "KPSDK"}
+	commonScripts = []string{"window._pxAppId", "AwsWafIntegration", "ddjskey", "KPSDK", "__qrator", "__ddg"}
 	commonSources = []string{
 		"_Incapsula_Resource", "awswaf.com", "perimeterx.net", "px-captcha", "px-cdn.net", "/cdn-cgi/challenge-platform/", "challenges.cloudflare.com",
-		"recaptcha/api", "recaptcha/enterprise", "hcaptcha.com/1/api", "arkoselabs.com", "geo.captcha", "ddos-guard.net", "datadome.co", "geetest.com", "friendlycaptcha", "kpsdk",
+		"recaptcha/api", "recaptcha/enterprise", "hcaptcha.com/1/api", "arkoselabs.com", "geo.captcha", "ddos-guard.net", "datadome.co", "geetest.com", "friendlycaptcha", "kpsdk", "/149e9513-01fa-4fb0-aad4-566afd725d1b/", "/cdn-cgi/bm/cv",
 	}
 )
 
@@ -188,10 +186,12 @@ func wallSign(a Answer) string {
 	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 || len(p.Sources) == 0 && p.Script == "" {
 		return ""
 	}
-	if setsCookie.MatchString(p.Script) && comesBack.MatchString(p.Script) {
+	switch scripts, text := onlyScripts(p.Root); {
+	case !scripts:
+		return ""
+	case setsCookie.MatchString(p.Script) && comesBack.MatchString(p.Script):
 		return "a script that sets a cookie and comes back"
-	}
-	if scripts, text := onlyScripts(p.Root); scripts && needsScripts.MatchString(text) {
+	case needsScripts.MatchString(text):
 		return "scripts without a page"
 	}
 	return ""
@@ -216,7 +216,7 @@ func onlyScripts(root *html.Node) (only bool, text string) {
 			inBody = true
 		case n.Type == html.ElementNode && (n.DataAtom == atom.Script || n.DataAtom == atom.Style):
 			return
-		case n.Type == html.ElementNode && inBody && n.DataAtom != atom.Noscript && n.DataAtom != atom.P && n.DataAtom != atom.Br:
+		case n.Type == html.ElementNode && inBody && !slices.Contains(inWalls, n.DataAtom):
 			only = false
 		}
 		for c := n.FirstChild; c != nil && only; c = c.NextSibling {
@@ -228,6 +228,9 @@ func onlyScripts(root *html.Node) (only bool, text string) {
 	}
 	return only, b.String()
 }
+
+// inWalls are the elements of walls, besides scripts: words for visitors without scripts, and a form that a script sends.
+var inWalls = []atom.Atom{atom.Noscript, atom.P, atom.Br, atom.Form, atom.Input}
 
 // maxWallNodes limits the elements and texts of a wall.
 const maxWallNodes = 300

@@ -19,7 +19,8 @@ var softwareTable string
 
 // program is one row of the table.
 type program struct {
-	name   string
+	name   string   // that of the row
+	called string   // the letters of the spelling
 	vendor []string // labels of its vendor's domains, where it is the brand
 	common bool     // the name is also a common word
 }
@@ -37,7 +38,7 @@ func readPrograms(table string) map[string]program {
 		names, common := strings.CutPrefix(columns[0], "*")
 		spellings := strings.Split(names, "|")
 		for _, spelling := range spellings {
-			out[site.Letters(spelling)] = program{name: spellings[0], vendor: strings.Split(columns[1], "|"), common: common}
+			out[site.Letters(spelling)] = program{name: spellings[0], called: site.Letters(spelling), vendor: strings.Split(columns[1], "|"), common: common}
 		}
 	}
 	return out
@@ -51,24 +52,38 @@ const (
 )
 
 var (
-	// softwareBorders separate a page's name and its program's in a title:
+	// titleBorders separate a page's name and its program's in a title:
 	// "Sign in [Jenkins]", "Login – Nextcloud", "acme.com / localhost |
 	// phpMyAdmin 5.2.1".
-	softwareBorders = regexp.MustCompile(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
+	titleBorders = regexp.MustCompile(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
 	// pageWords are the parts of a title that name a page of any program.
-	pageWords = regexp.MustCompile(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|sign in to .{0,30}|log in to .{0,30}|login to .{0,30}|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
+	pageWords = regexp.MustCompile(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|(sign|log) ?in to (your|my|the|continue)\b.{0,30}|let['’]s get started|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
 	// welcomeWords surround a program's name.
 	welcomeWords = regexp.MustCompile(`(?i)^(welcome to|log ?in to|sign in to|powered by|willkommen bei|bienvenue (sur|à|dans)|bienvenido a|benvenuto (su|in)|welkom bij)\s+(?:the\s+|your\s+)?|\s+(log ?in|sign ?in|dashboard|web ?mail|server|admin(istration)?|portal|console|instance|installation|setup|v?\d[\d.]*)$`)
 	// freshInstall matches what programs write into new sites.
 	freshInstall = regexp.MustCompile(`(?i)welcome to wordpress\. this is your first post|willkommen (bei|zur deutschen version von) wordpress\.? dies ist (dein|der) erste|bienvenue (sur|dans) wordpress\. ceci est votre premier article|(te damos la bienvenida|bienvenido) a wordpress\. [ée]sta es tu primera entrada|benvenuto in wordpress\. questo è il tuo primo articolo|welkom bij wordpress\. dit is je eerste bericht|bem-vindo ao wordpress\. es[st]e é o seu primeiro (post|artigo)|witaj w wordpressie\. to jest twój pierwszy wpis|добро пожаловать в wordpress\. это ваша первая запись|wordpress へようこそ。こちらは最初の投稿です|no front page content has been created yet|congratulations and welcome to the drupal community|the install worked successfully! congratulations|yay! you[’']re on rails|you have successfully installed (joomla|ghost|strapi|moodle|mediawiki|symfony)|mediawiki has been (successfully )?installed|welcome to your (strapi|new ghost|directus) (app|site|project|server)`)
 )
 
+// contentOfInstall matches the paths of pages that a new WordPress site has.
+var contentOfInstall = regexp.MustCompile(`(?i)^/(hello-world|sample-page|author|category|comments|feed|wp-[\w-]+(\.php)?|\d{4})(/|$)`)
+
+// ownPages returns how many pages a page links to that its owner has made.
+func ownPages(a Answer) int {
+	made := map[string]bool{}
+	for _, link := range a.Page.Anchors {
+		if u := link.URL; u != nil && a.Site.Own(u) && strings.Trim(u.Path, "/") != "" && !contentOfInstall.MatchString(u.Path) {
+			made[u.Path] = true
+		}
+	}
+	return len(made)
+}
+
 // softwareSign recognizes a page that presents the program that runs on the
 // domain, and not the domain's owner: every name that it gives is the
 // program's.
 func softwareSign(a Answer) string {
 	p := a.Page
-	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && freshInstall.MatchString(p.Text) {
+	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && ownPages(a) < ownLinks && freshInstall.MatchString(p.Text) {
 		return "a new installation"
 	}
 	found, own := program{}, false
@@ -87,13 +102,18 @@ func softwareSign(a Answer) string {
 	if found.name == "" {
 		return unknownSoftware(a)
 	}
+	if !p.Password { // log-in pages have headings about logging in
+		for _, heading := range p.Headings {
+			look(heading)
+		}
+	}
 	if own || slices.Contains(found.vendor, a.Site.Label) || isCalled(a, found) || p.Words >= softwareWords || hasOwnLogo(a) {
 		return ""
 	}
 	if found.common && !p.Password && !runsScripts(p) && !logInTitles.MatchString(p.Title) && !strings.Contains(strings.ToLower(p.Meta("generator", "author", "description")), strings.ToLower(found.name)) && innerLinks(p) >= ownLinks {
 		return ""
 	}
-	return "a page of " + found.name + ", which runs there"
+	return "a page of the program " + found.name
 }
 
 // declaresStranger reports whether a page declares a name that is no program's.
@@ -112,7 +132,7 @@ func softwareParts(a Answer, title string) []string {
 		return []string{title}
 	}
 	var out []string
-	for i, part := range softwareBorders.Split(title, -1) {
+	for i, part := range titleBorders.Split(title, -1) {
 		part = strings.TrimSpace(part)
 		letters := site.Letters(part)
 		if i >= maxTitleParts || letters == "" || pageWords.MatchString(part) || isHost(a, part) {
@@ -153,8 +173,9 @@ func programOf(part string) (program, bool) {
 // named like a program. A domain that only contains the name runs it, unless
 // the name is a common word: nextcloud-acme.com, but jenkins-joinery.com.
 func isCalled(a Answer, is program) bool {
-	name := site.Letters(is.name)
-	return is.common && calledSo(a, is.name) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool { return site.Letters(l) == name })
+	return is.common && (calledSo(a, is.name) || inLabels(a.Site, is.called)) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool {
+		return site.Letters(l) == is.called || site.Letters(l) == site.Letters(is.name)
+	})
 }
 
 // hasOwnLogo reports whether the page shows an image that it calls by the
@@ -168,9 +189,12 @@ func hasOwnLogo(a Answer) bool {
 
 func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLinks }
 
+// poweredBy matches what precedes the name of a page's program.
+var poweredBy = regexp.MustCompile(`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
+
 // unknownSoftware recognizes the log-in page of a program that the table lacks:
 // all that the page names is its generator, or the name of another site that it
-// links to.
+// links to and is powered by.
 func unknownSoftware(a Answer) string {
 	p := a.Page
 	if !p.Password || p.Words >= gateWords || hasOwnLogo(a) {
@@ -196,7 +220,7 @@ func unknownSoftware(a Answer) string {
 		return "a page of its generator"
 	}
 	for _, link := range p.Anchors {
-		if link.URL == nil || a.Site.Own(link.URL) {
+		if link.URL == nil || a.Site.Own(link.URL) || !poweredBy.MatchString(p.Text) {
 			continue
 		}
 		if label := site.Letters(site.New(site.Registrable(link.URL.Hostname())).Label); len(label) >= minCalledLetters && (label == name || strings.HasPrefix(name, label)) {

@@ -33,15 +33,35 @@ func TestClassify_SoftwareOfTheDomain_IsPlaceholder(t *testing.T) {
 		body string
 		want classify.Kind
 	}{
-		"named by its owner":        {`<title>Login – Acme Cloud</title><meta property="og:site_name" content="Acme Cloud">` + password, classify.Gate},
-		"the owner's logo":          {`<title>Roundcube Webmail :: Welcome</title><img src=/logo.svg alt="Acme">` + password, classify.Gate},
-		"owner's name in the title": {`<title>Sign in · GitLab · Acme Works</title>` + password, classify.Gate},
-		"a firm of that name":       {`<title>Jenkins</title>` + own + words, classify.Usable},
-		"a firm on another domain":  {`<title>Vesta</title><h1>Homes for sale</h1><a href="/homes">Homes</a><a href="/sell">Sell</a><a href="/agents">Agents</a><a href="/contact">Contact</a>` + words, classify.Usable},
-		"a page about it":           {`<title>Nextcloud hosting by Acme</title>` + own + words, classify.Usable},
-		"a link to a partner":       {`<title>Acme – log in</title>` + password + `<a href="https://quorvex.example">Quorvex</a>`, classify.Gate},
+		"named by its owner":                      {`<title>Login – Acme Cloud</title><meta property="og:site_name" content="Acme Cloud">` + password, classify.Gate},
+		"the owner's logo":                        {`<title>Roundcube Webmail :: Welcome</title><img src=/logo.svg alt="Acme">` + password, classify.Gate},
+		"owner's name in the title":               {`<title>Sign in · GitLab · Acme Works</title>` + password, classify.Gate},
+		"a firm of that name":                     {`<title>Jenkins</title>` + own + words, classify.Usable},
+		"a firm on another domain":                {`<title>Vesta</title><h1>Homes for sale</h1><a href="/homes">Homes</a><a href="/sell">Sell</a><a href="/agents">Agents</a><a href="/contact">Contact</a>` + words, classify.Usable},
+		"signed in to by its owner":               {`<title>Sign in to Acme Works · GitLab</title>` + password, classify.Gate},
+		"an app with the framework's title":       {`<title>Laravel</title><h1>Acme Instruments</h1><a href="/tools">Tools</a><a href="/shop">Shop</a>` + words, classify.Usable},
+		"a site with one old post":                {`<title>Acme Plumbing</title><h1>Acme Plumbing</h1><a href="/heating">Heating</a><a href="/bathrooms">Bathrooms</a><a href="/prices">Prices</a><a href="/contact">Contact</a><p>Welcome to WordPress. This is your first post.</p>`, classify.Usable},
+		"a log-in page that links to its company": {`<title>Contoso – Sign in</title>` + password + `<a href="https://contoso.example">Contoso</a>`, classify.Gate},
+		"a page about it":                         {`<title>Nextcloud hosting by Acme</title>` + own + words, classify.Usable},
+		"a link to a partner":                     {`<title>Acme – log in</title>` + password + `<a href="https://quorvex.example">Quorvex</a>`, classify.Gate},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, 200, "", c.body, "", c.want) })
+	}
+}
+
+// A vendor of a program, or a firm that is called like one, is the brand of its domain.
+func TestClassify_SoftwareOnItsOwnDomain_IsUsable(t *testing.T) {
+	page := func(name string) string {
+		return `<title>` + name + `</title><link rel=icon href=/f.png><h1>` + name + `</h1><p>We make good things for people who like them.</p><a href="/about">About</a><a href="/shop">Shop</a><a href="/team">Team</a><a href="/contact">Contact</a>`
+	}
+	for domain, name := range map[string]string{
+		"grafana.com": "Grafana", "gitlab.com": "GitLab", "plex.tv": "Plex", "outlook.com": "Outlook", "element.io": "Synapse is running",
+		"vesta.com": "Vesta", "airflow.com": "Airflow", "jenkins-joinery.com": "Jenkins", "guacamole-berlin.de": "Guacamole", "theexchange.co.uk": "Exchange",
+	} {
+		t.Run(domain, func(t *testing.T) { checkAt(t, domain, page(name), classify.Usable) })
+	}
+	for domain, name := range map[string]string{"cloud-acme.com": "Nextcloud", "metrics-acme.com": "Grafana"} {
+		t.Run(domain, func(t *testing.T) { checkAt(t, domain, page(name), classify.Placeholder) })
 	}
 }
 

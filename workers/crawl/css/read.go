@@ -16,8 +16,8 @@ import (
 const (
 	// MaxSheetBytes limits one sheet.
 	MaxSheetBytes = 1 << 20
-	// MaxBytes limits all sheets of a document.
-	MaxBytes = 3 << 20
+	// MaxBytes limits all sheets of a document, those in its elements included.
+	MaxBytes = 4 << 20
 
 	maxSheets       = 1000 // page builders write a style element for every block
 	maxImportDepth  = 3

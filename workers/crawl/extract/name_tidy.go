@@ -137,7 +137,7 @@ var notName = regexp.MustCompile(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\
 
 // addressName matches what is a file's name, a path or an identifier of a
 // program instead of a name: "logo-2.png", "acme.com/en", "site_title".
-var addressName = regexp.MustCompile(`(?i)^\S+\.(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|html?|php\d?|aspx?|jsp|pdf|css|js|json|xml)$|^(?:www\.)?[\w-]+(?:\.[\w-]+)+[/?#]\S*$|^(?:www\.)?(?-i:[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})$|^\S*[\pL\d]_[\pL\d]\S*$|^(?:cropped|img|image|dsc|logo|untitled|screenshot|unbenannt)?(?:[-_ ]\w+)*[-_ ]?\d+x\d+(?:px)?$|^(?:cropped|img|dsc|screenshot)[-_ ]\S*$`)
+var addressName = regexp.MustCompile(`(?i)^\S+\.(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|html?|php\d?|aspx?|jsp|pdf|css|js|json|xml)$|^(?:www\.)?[\w-]+(?:\.[\w-]+)+[/?#]\S*$|^(?:www\.)?(?-i:[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})$|^\S*[\pL\d]_[\pL\d]\S*$|^(?:cropped|img|image|dsc|logo|untitled|screenshot|unbenannt)?(?:[-_ ]\w+)*[-_ ]?\d+x\d+(?:px)?$|^(?:cropped|img|dsc|screenshot)[-_]\S*$`)
 
 // isAddress reports whether a text is a URL, a file's name or an identifier.
 func isAddress(text string) bool { return addressName.MatchString(text) }

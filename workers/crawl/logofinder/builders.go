@@ -15,8 +15,8 @@ var builderIcons = []string{
 	"cdn.prod.website-files.com/img/favicon.ico", "cdn.prod.website-files.com/img/webclip.png", "cdn2.editmysite.com/images/", "www.weebly.com/favicon.ico", "www.blogger.com/favicon.ico", "www.blogger.com/img/", "www.gstatic.com/images/branding/product/",
 	"ssl.gstatic.com/atari/images/public/favicon.ico", "sites.google.com/favicon.ico", "img1.wsimg.com/isteam/ip/static/pwa-app/", "framerusercontent.com/sites/icons/default-", "ghost.org/images/logos/", "github.githubassets.com/favicons/", "pages.github.com/favicon.ico",
 	"www.jimdo.com/favicon.ico", "assets.jimstatic.com/", "static.tildacdn.com/img/tildafavicon.ico", "tilda.ws/img/tildafavicon.ico", "static.canva.com/", "cdn.durable.co/favicon", "substackcdn.com/icons/substack/",
-	"assets.tumblr.com/images/favicons/", "assets.tumblr.com/images/default_", "www.blogger.com/", "resources.blogblog.com/", "cdn.jsdelivr.net/gh/hexojs/", "secure.gravatar.com/blavatar/", "img.staticdj.com/", "cdn.bitrix24.",
-	"/images/favicon-32x32-next.png", "/images/favicon-16x16-next.png", "/images/apple-touch-icon-next.png", "/bitrix/templates/.default/", "/typo3/sysext/", "/e107_images/", "/wp-admin/images/", "/img/docusaurus.", "/core/themes/olivero/", "/themes/contrib/", "/themes/bartik/", "/static/frontend/Magento/luma/", "/static/frontend/Magento/blank/",
+	"assets.tumblr.com/images/favicons/", "assets.tumblr.com/images/default_", "www.blogger.com/", "resources.blogblog.com/", "cdn.jsdelivr.net/gh/hexojs/",
+	"/images/favicon-32x32-next.png", "/images/favicon-16x16-next.png", "/images/apple-touch-icon-next.png", "/typo3/sysext/", "/e107_images/", "/wp-admin/images/", "/img/docusaurus.", "/core/themes/olivero/", "/themes/bartik/", "/static/frontend/Magento/luma/", "/static/frontend/Magento/blank/",
 	"/vite.svg", "/next.svg", "/vercel.svg", "/react.svg", "/nuxt.svg", "/gatsby-icon.png", "/core/misc/favicon.ico", "/misc/favicon.ico", "/media/system/images/favicon.ico", "/administrator/templates/", "/templates/cassiopeia/images/logo.svg",
 	"/templates/protostar/favicon.ico", "/media/templates/site/cassiopeia/images/", "/typo3conf/ext/introduction/", "/static/admin/img/",
 }

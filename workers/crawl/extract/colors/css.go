@@ -217,8 +217,11 @@ func (p *colorPool) surfaces() {
 	}
 }
 
-// isAbsent reports whether an attribute keeps an element from being shown.
+// isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is loaded.
 func isAbsent(n *html.Node) bool {
+	if n.Data == "body" || n.Data == "html" {
+		return false
+	}
 	style := page.Attr(n, "style")
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) ||
 		style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none")

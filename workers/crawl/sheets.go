@@ -24,6 +24,9 @@ const (
 	// maxSheetsBytes limits the text of all of them; a single one has at most
 	// safehttp.MaxCSSBytes.
 	maxSheetsBytes = 3 << 20
+	// maxSheetsBlocks limits the blocks of all of them. It leaves some of the
+	// rules that package css reads to the styles in the page itself.
+	maxSheetsBlocks = 50_000
 )
 
 // fontHosts serve stylesheets that add nothing to their URLs.
@@ -33,9 +36,10 @@ var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 type sheets struct {
 	run *run
 
-	mu    sync.Mutex
-	texts map[string][]byte
-	bytes int
+	mu     sync.Mutex
+	texts  map[string][]byte
+	bytes  int
+	blocks int
 }
 
 // linked returns the tasks that fetch the stylesheets of a page in the order of
@@ -101,7 +105,7 @@ func (s *sheets) tasks(ctx context.Context, list []*url.URL, limit int) []task {
 
 func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	s.mu.Lock()
-	full := s.bytes >= maxSheetsBytes
+	full := s.bytes >= maxSheetsBytes || s.blocks >= maxSheetsBlocks
 	s.mu.Unlock()
 	if full {
 		return
@@ -113,9 +117,25 @@ func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The beginning of a sheet that is too long is better than nothing.
-	text := response.Body[:min(len(response.Body), maxSheetsBytes-s.bytes)]
+	text, blocks := firstBlocks(response.Body[:min(len(response.Body), maxSheetsBytes-s.bytes)], maxSheetsBlocks-s.blocks)
 	s.bytes += len(text)
+	s.blocks += blocks
 	s.texts[u.String()] = text
+}
+
+// firstBlocks returns the beginning of a sheet in which at most limit blocks
+// start, and how many do.
+func firstBlocks(sheet []byte, limit int) (text []byte, blocks int) {
+	for i, c := range sheet {
+		if c != '{' {
+			continue
+		}
+		if blocks == limit {
+			return sheet[:i], blocks
+		}
+		blocks++
+	}
+	return sheet, blocks
 }
 
 // isSheet distinguishes a stylesheet from a web page served for a missing one.

@@ -24,7 +24,7 @@ const (
 
 const (
 	// maxRequests is the limit of requests of one crawl to all hosts.
-	maxRequests = 32
+	maxRequests = 80
 	// maxCrawlBytes is how much one crawl reads at most. For a response that the crawler aborts, the kernel accepts up
 	// to socketBytes more.
 	maxCrawlBytes = 20 << 20

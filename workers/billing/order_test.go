@@ -1,0 +1,136 @@
+package billing_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	domain "letterhead/domain/billing"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+// TestAnyOrder_EndsInSameAccount permutes and repeats the events of a customer's life, with crashes between.
+func TestAnyOrder_EndsInSameAccount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		minor := rapid.Int64Range(1, 4900).Draw(t, "refund")
+		outcome := rapid.SampledFrom([]string{"won", "lost", "under_review", "warning_closed"}).Draw(t, "dispute")
+		status := rapid.SampledFrom([]string{"active", "past_due", "canceled", "unpaid"}).Draw(t, "subscription")
+		refundEnds := rapid.SampledFrom([]string{"succeeded", "failed", "pending"}).Draw(t, "refund ends")
+		life := []stripeEvent{
+			packSession("evt_1", "unpaid", 0, "checkout.session.completed"), packSession("evt_2", "paid", 5, "checkout.session.async_payment_succeeded"),
+			packSession("evt_3", "paid", 5, "checkout.session.completed"),
+			refunded("evt_4", "re_1", "pi_1", "pending", minor, 6), refunded("evt_5", "re_1", "pi_1", refundEnds, minor, 7),
+			disputed("evt_6", "charge.dispute.created", "needs_response", "pi_1", 8), disputed("evt_7", "charge.dispute.closed", outcome, "pi_1", 9),
+			subscriptionSession("evt_8", 10), subscribed("evt_9", 10, "customer.subscription.created", "incomplete", "price_starter"),
+			subscribed("evt_10", 10, "customer.subscription.updated", "active", "price_starter"), invoicePaid("evt_11", "in_1", "price_starter", 11),
+			invoicePaidBy("evt_12", "in_1", "pi_2", 11), subscribed("evt_13", 20, "customer.subscription.updated", "active", "price_growth"),
+			invoicePaid("evt_14", "in_2", "price_growth", 21), refunded("evt_15", "re_2", "pi_2", "succeeded", 990, 22),
+			subscribed("evt_16", 30, "customer.subscription.updated", status, "price_growth"),
+			{"evt_17", "treasury.transaction.created", "{}", 31},
+		}
+		refund := int64(0)
+		if refundEnds == "succeeded" {
+			refund = (500*minor + 4899) / 4900
+		}
+		balance := 500 - refund
+		if outcome == "lost" || outcome == "under_review" {
+			balance = 0
+		}
+		balance += 1000 + 10000 - 100
+		on := map[string]plan.ID{"active": plan.Growth, "past_due": plan.Growth, "canceled": plan.Free, "unpaid": plan.Free}[status]
+
+		order := rapid.Permutation(slices.Concat(life, life[:rapid.IntRange(0, len(life)).Draw(t, "repeated")])).Draw(t, "order")
+		s := newService(t)
+		for _, e := range order {
+			s.receive(e)
+			switch rapid.IntRange(0, 5).Draw(t, "then") {
+			case 0: // the worker reads several events at once
+				continue
+			case 1:
+				s.restart()
+			case 2:
+				s.ledger.failures = 1
+			case 3:
+				s.log.failures = 1
+			}
+			s.work()
+			s.ledger.failures, s.log.failures = 0, 0
+		}
+		s.restart()
+		s.settle()
+		if a := s.ledger.accounts[acme]; a.Balance() != balance || a.Plan() != on {
+			t.Fatalf("the account has %d credits on the plan %s, want %d on %s; open: %v", a.Balance(), a.Plan(), balance, on, s.open())
+		}
+		if open := s.open(); len(open) != 1 {
+			t.Fatalf("open: %v, want the event of an unknown type", open)
+		}
+		if s.ledger.accounts[other].Balance() != 0 {
+			t.Fatal("another account has changed")
+		}
+	})
+}
+
+// A refund and a dispute of the whole payment: one of them takes it, and each report of the other one is applied once, with
+// the reason that it took nothing.
+func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		life := []stripeEvent{
+			packSession("evt_1", "paid", 0, "checkout.session.completed"), refunded("evt_2", "re_1", "pi_1", "succeeded", 4900, 1),
+			disputed("evt_3", "charge.dispute.created", "needs_response", "pi_1", 2), disputed("evt_4", "charge.dispute.closed", "lost", "pi_1", 3),
+		}
+		s := newService(t)
+		for _, e := range rapid.Permutation(slices.Concat(life, life)).Draw(t, "order") {
+			s.receive(e)
+			switch rapid.IntRange(0, 4).Draw(t, "then") {
+			case 0: // the worker reads several events at once
+				continue
+			case 1:
+				s.restart()
+			case 2:
+				s.log.failures = 1
+			}
+			s.work()
+			s.log.failures = 0
+		}
+		s.restart()
+		s.settle()
+		settled, reasons := map[string]int{}, map[string]map[string]bool{"re_1": {}, "dp_pi_1": {}}
+		for _, rec := range s.log.events {
+			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome, ok := ev.(eventschemas.BillingSettled)
+			if !ok {
+				continue
+			}
+			settled[rec.Stream]++
+			switch rec.Stream {
+			case domain.Stream(domain.Stripe, "evt_2"):
+				reasons["re_1"][outcome.Reason] = true
+			case domain.Stream(domain.Stripe, "evt_3"), domain.Stream(domain.Stripe, "evt_4"):
+				reasons["dp_pi_1"][outcome.Reason] = true
+			}
+		}
+		for stream, n := range settled {
+			if n != 1 {
+				t.Errorf("%s was settled %d times", stream, n)
+			}
+		}
+		a := s.ledger.accounts[acme]
+		for claim, of := range reasons {
+			want := ""
+			if _, took := a.RefundOf(claim); !took {
+				want = domain.NothingLeft
+			}
+			if len(of) != 1 || !of[want] {
+				t.Errorf("the reports of %s are applied with the reasons %v, want %q", claim, of, want)
+			}
+		}
+		if len(settled) != len(life) || a.Balance() != 0 {
+			t.Errorf("%d reports were settled, want %d; the balance is %d, want 0", len(settled), len(life), a.Balance())
+		}
+	})
+}

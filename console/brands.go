@@ -58,7 +58,7 @@ type brandView struct {
 		Type string `json:"type"`
 	} `json:"colors"`
 
-	AsOf    string // moment of the record; empty for now
+	AsOf    string // moment of the record; empty for the present one
 	Record  string // JSON
 	Fields  []string
 	Changes []brandChange `json:"changes"` // the newest first

@@ -83,7 +83,7 @@ type Sources struct {
 	Limits Limits
 }
 
-// Auditor replays accounts, and tells the stories of requests.
+// Auditor replays accounts, and traces requests to their holds, crawls and charges.
 type Auditor struct {
 	Sources
 	ledgers *semaphore.Weighted

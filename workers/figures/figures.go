@@ -165,7 +165,7 @@ func origin(currency string) string {
 	return paid
 }
 
-// update sets the metrics to what was folded.
+// update sets the metrics to the sums of the folded events.
 func (w *Worker) update() {
 	accounts, outstanding := map[string]int{}, map[creditsKey]int64{}
 	for _, h := range w.ledger.Holders() {

@@ -392,12 +392,13 @@ func (p *Image) theme(seen imaging.Analysis) string {
 const (
 	// groundLines is the number of rows and of columns whose ends show a ground.
 	groundLines = 24
-	// groundFill is the least share of the ink's box that a ground fills with
-	// what is on it; a disc fills 79 %. groundEnds is the least share of the
-	// ends that have its color, and groundArt that of other colors.
+	// groundFill is the least share of the box around the ink that a ground and
+	// the art on it fill together; a disc fills 79 %.
 	groundFill = 0.7
+	// groundEnds is the least share of the ends that have the ground's color.
 	groundEnds = 0.9
-	groundArt  = 0.06
+	// groundArt is the least share of the ground that has other colors.
+	groundArt = 0.06
 	// paleLuma is the luma from which a ground is one for dark art.
 	paleLuma = 200
 	// groundDeltaE is the largest ΔE2000 of shades of one ground.

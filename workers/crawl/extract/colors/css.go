@@ -76,8 +76,8 @@ var (
 )
 
 // isShown reports whether a visitor sees a color on a button, a link, a heading
-// or the header; greys are everywhere. If the sheets color none of them, as those of an app that its
-// scripts draw, every color may be shown.
+// or the header. Greys are always shown. Every color is if the sheets color none
+// of these elements, as on pages that scripts build.
 func (p *colorPool) isShown(c imaging.RGB) bool {
 	return len(p.shown) == 0 || c.Chroma() < minChromatic || slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
 }

@@ -182,6 +182,7 @@ func TestBudget_DeadlineEndsWait(t *testing.T) {
 		if err := <-first.answer; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, variants.ErrBusy) {
 			t.Errorf("first Get (its job had begun) = %v, want DeadlineExceeded", err)
 		}
+		synctest.Wait() // the job counts it, and its caller does not wait for that
 		if s.number("refused_total") != 1 {
 			t.Errorf("%v counted as refused, want 1", s.number("refused_total"))
 		}

@@ -156,6 +156,13 @@ type Operations interface {
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
 	// ReverseRequest returns ErrNotCharged if there is nothing to reverse.
 	ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, err error)
+	// UndeliveredCharges returns the charges since a time whose answers may not have been delivered, of an account, or of all
+	// if the id is empty, in the order of the log. It returns ErrTooMany.
+	UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]UndeliveredCharge, error)
+	// ReverseCharges reverses charges, each once. failed has the errors of those that cannot be reversed; err ends the work.
+	ReverseCharges(ctx context.Context, by commands.Request, charges []UndeliveredCharge) (done Reversals, failed []error, err error)
+	// RecognizeBreakage removes the remaining credits of a closed account, and returns what became revenue in each currency.
+	RecognizeBreakage(ctx context.Context, by commands.Request, accountID, policy string) ([]Breakage, error)
 	// AwaitKeys and AwaitBrands wait until requests on every node follow decisions.
 	AwaitKeys(ctx context.Context, position eventlog.Position) error
 	AwaitBrands(ctx context.Context) error

@@ -126,3 +126,33 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	}
 	return x.answer(http.StatusOK, out)
 }
+
+// Breakage is what becomes revenue of an account in a currency when its remaining credits are removed.
+type Breakage struct {
+	Account  string `json:"account"`
+	Breakage int64  `json:"breakage"` // minor units of Currency
+	Credits  int64  `json:"credits"`
+	Currency string `json:"currency"` // empty for credits without money
+}
+
+// recognizeBreakage answers POST /admin/accounts/{id}/breakage.
+func (x *exchange) recognizeBreakage() error {
+	var in struct {
+		Policy string `json:"policy"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if in.Policy == "" {
+		return invalid("The field policy is needed: why the credits will not be used, such as a clause of your terms.")
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	rows, err := x.api.Operations.RecognizeBreakage(x.ctx, x.by(), id, in.Policy)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, map[string]any{"rows": append([]Breakage{}, rows...)})
+}

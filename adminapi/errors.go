@@ -53,10 +53,10 @@ var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml
 // conflicts are rejections of a valid request by the state of what it is about. Their texts are for operators.
 var conflicts = []error{
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
-	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
+	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended, account.ErrNotClosed, account.ErrOpenHolds,
 	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, payments.ErrAmbiguous, eventschemas.ErrNotYet,
 	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
-	ErrLinked, stripeapi.ErrNoKey,
+	ErrLinked, ErrTooMany, stripeapi.ErrNoKey,
 }
 
 // absent are errors about things that do not exist.

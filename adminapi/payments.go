@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -200,21 +201,74 @@ func (x *exchange) getPayment() error {
 	if q.err != nil {
 		return q.err
 	}
-	id, err := x.pathValue("id")
+	p, err := x.payment(q.text("account"))
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
-		return err
+	return x.answer(http.StatusOK, p)
+}
+
+// payment returns the payment in the path, of an account if several have it.
+func (x *exchange) payment(accountID string) (*payments.Payment, error) {
+	id, err := x.pathValue("id")
+	if err != nil {
+		return nil, err
 	}
-	p, err := x.api.Payments.Get(x.ctx, q.text("account"), id)
+	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+		return nil, err
+	}
+	p, err := x.api.Payments.Get(x.ctx, accountID, id)
 	switch {
 	case errors.Is(err, payments.ErrNotFound):
-		return notFound("There is no payment %s. GET /admin/payments lists the payments.", id)
+		return nil, notFound("There is no payment %s. GET /admin/payments lists the payments.", id)
 	case errors.Is(err, payments.ErrAmbiguous):
-		return &problem{http.StatusConflict, "conflict", "Several accounts have a payment with this id. Send the parameter account.", nil}
-	case err != nil:
+		return nil, &problem{http.StatusConflict, "conflict", "Several accounts have a payment with this id. Send account as well.", nil}
+	}
+	return p, err
+}
+
+// fee is a fee of the payment processor in a body.
+type fee struct {
+	Account  string `json:"account"` // needed if several accounts have the payment
+	FeeID    string `json:"fee_id"`
+	Money    int64  `json:"money"`    // minor units; below zero if the processor returned it
+	Currency string `json:"currency"` // of the payment if it is empty
+}
+
+// recordFee answers POST /admin/payments/{id}/fees.
+func (x *exchange) recordFee() error {
+	var in fee
+	if err := x.decode(&in); err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, p)
+	if err := checkID("fee_id", in.FeeID); err != nil {
+		return err
+	}
+	switch {
+	case in.Money == 0:
+		return invalid("The field money is the fee in minor units, such as 145; below zero if the processor returned it.")
+	case in.Currency != "" && len(in.Currency) != 3:
+		return invalid("The field currency has three letters, such as EUR.")
+	case in.FeeID == "":
+		if err := x.needsKey(", or a fee_id"); err != nil {
+			return err
+		}
+	}
+	p, err := x.payment(in.Account)
+	if err != nil {
+		return err
+	}
+	amount := eventschemas.Money{Minor: in.Money, Currency: cmp.Or(in.Currency, p.Currency)}
+	if amount.Currency == "" {
+		return invalid("The field currency is needed: the payment was recorded without money.")
+	}
+	by := x.by()
+	id := cmp.Or(in.FeeID, by.ID)
+	done, err := x.api.Writer.RecordFee(x.ctx, commands.RecordFee{Request: by, AccountID: p.AccountID, FeeID: id, PaymentID: p.ID, Money: amount})
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, map[string]any{
+		"account": p.AccountID, "payment_id": p.ID, "fee_id": id, "money": amount.Minor, "currency": amount.Currency, "repeated": done.Repeated,
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
@@ -61,23 +62,8 @@ func (n *Node) endRun() error {
 	return nil
 }
 
-// UndeliveredCharge is a charge with the state of the process that made it.
-type UndeliveredCharge struct {
-	AccountID       string    `json:"account_id"`
-	Revision        uint64    `json:"revision"`
-	At              time.Time `json:"at"`
-	Credits         int64     `json:"credits"`
-	Domain          string    `json:"domain"`
-	RequestID       string    `json:"request_id"`
-	ChargeID        string    `json:"charge_id"`
-	ReversibleUntil time.Time `json:"reversible_until"`
-	Node            string    `json:"node"`            // whose process ended
-	LastAlive       time.Time `json:"node_last_alive"` // as it last noted
-	GoneBy          time.Time `json:"node_gone_by"`    // the latest moment of its end
-}
-
 // UndeliveredCharges returns the charges whose answers may not have been delivered, of an account (of all if the id is empty) in the order of the log.
-func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]UndeliveredCharge, error) {
+func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]adminapi.UndeliveredCharge, error) {
 	if err := n.CatchUp(ctx, ledger.Name); err != nil {
 		return nil, err
 	}
@@ -105,7 +91,7 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 	}
 	runOf := runs.ByRequest(all)
 	settled := map[string]bool{} // charges that were reversed or kept
-	var found []UndeliveredCharge
+	var found []adminapi.UndeliveredCharge
 	for entry, err := range n.Ledger.Since(ctx, first) {
 		if err != nil {
 			return nil, err
@@ -123,10 +109,10 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 				continue
 			}
 			if len(found) == maxUndelivered {
-				return nil, fmt.Errorf("more than %d charges may not have been answered; name an account with --account, or a later --since", maxUndelivered)
+				return nil, fmt.Errorf("%w: more than %d charges may not have been delivered; name an account, or a later time", adminapi.ErrTooMany, maxUndelivered)
 			}
-			found = append(found, UndeliveredCharge{
-				AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
+			found = append(found, adminapi.UndeliveredCharge{
+				Position: entry.Position, AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
 				RequestID: entry.RequestID, ChargeID: entry.ChargeID, ReversibleUntil: entry.At.Add(account.ReversalWindow),
 				Node: period.Run.Node, LastAlive: period.Run.Alive, GoneBy: period.Until,
 			})
@@ -142,26 +128,19 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 	return open, nil
 }
 
-// Reversals is the result of ReverseCharges.
-type Reversals struct {
-	Reversed int   `json:"reversed"`
-	Credits  int64 `json:"credits"`
-	TooOld   int   `json:"too_old"`
-}
-
 // ReverseCharges reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed
 // does not stop the others: failed holds their errors. It returns an error if it cannot continue.
-func (n *Node) ReverseCharges(ctx context.Context, charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
+func (n *Node) ReverseCharges(ctx context.Context, by commands.Request, charges []adminapi.UndeliveredCharge) (done adminapi.Reversals, failed []error, err error) {
 	for _, c := range charges {
 		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: n.Operator(), AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
+			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
 		})
 		switch {
 		case errors.Is(err, account.ErrTooLate):
 			done.TooOld++
 		case err != nil:
 			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
-				return done, failed, fmt.Errorf("reverse charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+				return done, failed, fmt.Errorf("reverse charge %s of account %s, after %d others; try again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
 			}
 			failed = append(failed, fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
 		default:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,10 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
+	"letterhead/adminapi"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
-	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/projections/accounts"
 	"letterhead/projections/ledger"
@@ -69,15 +67,7 @@ type breakageOptions struct {
 	yes, show         bool
 }
 
-// breakage is what is recognized of an account in a currency.
-type breakage struct {
-	Account  string `json:"account"`
-	Breakage int64  `json:"breakage"`
-	Credits  int64  `json:"credits"`
-	Currency string `json:"currency"`
-}
-
-func (b breakage) row() reportRow {
+func breakageRow(b *adminapi.Breakage) reportRow {
 	return reportRow{[]any{b.Account, b.Currency, b.Credits, money{b.Breakage, b.Currency}}, b}
 }
 
@@ -106,12 +96,12 @@ func (e *environment) breakage(ctx context.Context, o breakageOptions, r *report
 	}
 	show := func(n *node.Node, ids []string) error {
 		for _, id := range ids {
-			of, err := breakageRows(ctx, n, id, 0)
+			of, err := n.BreakageOf(ctx, id)
 			if err != nil {
 				return err
 			}
-			for _, row := range of {
-				if err := printJSON(e.stdout, row.object); err != nil {
+			for _, b := range of {
+				if err := printJSON(e.stdout, b); err != nil {
 					return err
 				}
 			}
@@ -134,11 +124,11 @@ func (e *environment) breakage(ctx context.Context, o breakageOptions, r *report
 	}
 	var rows []reportRow
 	for in := json.NewDecoder(&out); in.More(); {
-		var b breakage
+		var b adminapi.Breakage
 		if err := in.Decode(&b); err != nil {
 			return err
 		}
-		rows = append(rows, b.row())
+		rows = append(rows, breakageRow(&b))
 		if !slices.Contains(o.shown[max(0, len(o.shown)-1):], b.Account) { // the rows of an account follow each other
 			o.shown = append(o.shown, b.Account)
 		}
@@ -163,8 +153,10 @@ func (e *environment) recognizeBreakage(ctx context.Context, n *node.Node, ids [
 	var rows []reportRow
 	var rejected []error
 	for _, id := range ids {
-		of, err := recognizeBreakage(ctx, n, id, policy)
-		rows = append(rows, of...)
+		of, err := n.RecognizeBreakage(ctx, n.Operator(), id, policy)
+		for i := range of {
+			rows = append(rows, breakageRow(&of[i]))
+		}
 		switch {
 		case errors.Is(err, account.ErrOpenHolds):
 			rejected = append(rejected, fmt.Errorf("account %s: %w; they end within minutes, try again then", id, err))
@@ -199,53 +191,4 @@ func closedBefore(ctx context.Context, n *node.Node, until time.Time) (ids []str
 			return ids, nil
 		}
 	}
-}
-
-// maxBreakageAttempts limits the attempts to recognize the breakage of an account while the outcome is not known.
-const maxBreakageAttempts = 3
-
-// recognizeBreakage removes the credits of an account, and returns a row for each currency of its lots.
-func recognizeBreakage(ctx context.Context, n *node.Node, id, policy string) (rows []reportRow, err error) {
-	in := commands.RecognizeBreakage{Request: n.Operator(), AccountID: id, Policy: policy}
-	done, err := n.AccountWriter.RecognizeBreakage(ctx, in)
-	for attempt := 1; attempt < maxBreakageAttempts && errors.Is(err, commands.ErrUnknownOutcome); attempt++ {
-		done, err = n.AccountWriter.RecognizeBreakage(ctx, in)
-	}
-	if err != nil || done.Credits == 0 {
-		return nil, err
-	}
-	if err := n.CatchUp(ctx, ledger.Name); err != nil {
-		return nil, err
-	}
-	revision, err := n.Ledger.Last(ctx, id, ledger.Filter{Type: eventschemas.BreakageRecognized{}.EventType()}, 1)
-	if err != nil {
-		return nil, err
-	}
-	return breakageRows(ctx, n, id, revision)
-}
-
-// breakageRows returns a row for each currency of the lots of an account before a revision, or at its end if it is 0.
-func breakageRows(ctx context.Context, n *node.Node, id string, revision uint64) (rows []reportRow, err error) {
-	if revision == 0 {
-		last, err := n.Ledger.Last(ctx, id, ledger.Filter{}, 1)
-		if err != nil {
-			return nil, err
-		}
-		revision = last + 1
-	}
-	for before, err := range n.Ledger.Entries(ctx, id, ledger.Filter{FromRevision: revision - 1, Limit: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		lots, err := n.Ledger.Books(ctx, before)
-		if err != nil {
-			return nil, err
-		}
-		rests := lots.Rests()
-		for _, currency := range slices.Sorted(maps.Keys(rests)) {
-			rest := rests[currency]
-			rows = append(rows, breakage{id, rest.Deferred, rest.Credits, currency}.row())
-		}
-	}
-	return rows, nil
 }

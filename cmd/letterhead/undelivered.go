@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/node"
@@ -103,7 +104,7 @@ func undelivered(ctx context.Context, n *node.Node, e *environment, o undelivere
 	return err
 }
 
-func printUndelivered(w io.Writer, charges []node.UndeliveredCharge, asJSON bool) error {
+func printUndelivered(w io.Writer, charges []adminapi.UndeliveredCharge, asJSON bool) error {
 	if asJSON {
 		for _, c := range charges {
 			if err := printJSON(w, c); err != nil {
@@ -121,8 +122,8 @@ func printUndelivered(w io.Writer, charges []node.UndeliveredCharge, asJSON bool
 	return table.Flush()
 }
 
-func reverseUndelivered(ctx context.Context, n *node.Node, e *environment, charges []node.UndeliveredCharge, asJSON bool) error {
-	done, failed, err := n.ReverseCharges(ctx, charges)
+func reverseUndelivered(ctx context.Context, n *node.Node, e *environment, charges []adminapi.UndeliveredCharge, asJSON bool) error {
+	done, failed, err := n.ReverseCharges(ctx, n.Operator(), charges)
 	if err != nil {
 		return err
 	}

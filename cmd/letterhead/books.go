@@ -113,7 +113,7 @@ func (e *environment) flowReport(c *cobra.Command, columns []string, rows func(b
 		if !slices.Contains(books.Groups(), *by) {
 			return usageError{fmt.Errorf("--by is month, plan or account, not %q", *by)}
 		}
-		start, until, err := rangeOf(*from, *to)
+		start, until, err := rangeOf(*from, "--to", *to)
 		if err != nil {
 			return err
 		}

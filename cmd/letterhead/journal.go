@@ -39,7 +39,7 @@ func journalExport(e *environment) *cobra.Command {
 			return usageError{fmt.Errorf("--format is %s, not %q", joinFormats(), *format)}
 		}
 		var err error
-		if o.From, o.Until, err = rangeOf(*from, *to); err != nil {
+		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
 			return err
 		}
 		if o.Chart, err = readChart(*chart); err != nil {

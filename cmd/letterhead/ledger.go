@@ -48,10 +48,6 @@ func ledgerShow(e *environment) *cobra.Command {
 		if f.Type != "" && !slices.Contains(eventschemas.Types(), f.Type) {
 			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types", f.Type)}
 		}
-		var err error
-		if f.From, err = startOf("--from", *from); err != nil {
-			return err
-		}
 		if *to != "" && *asOf != "" {
 			return usageError{errors.New("--to and --as-of mean the same; give one of them")}
 		}
@@ -59,7 +55,8 @@ func ledgerShow(e *environment) *cobra.Command {
 		if *to == "" {
 			until, to = "--as-of", asOf
 		}
-		if f.Until, err = endOf(until, *to); err != nil {
+		var err error
+		if f.From, f.Until, err = rangeOf(*from, until, *to); err != nil {
 			return err
 		}
 		if err := n.AccountExists(ctx, *accountID); err != nil {

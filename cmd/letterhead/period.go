@@ -23,13 +23,13 @@ func endOf(option, text string) (time.Time, error) {
 	return end, err
 }
 
-// rangeOf returns the range of --from and --to; a zero time is open.
-func rangeOf(from, to string) (start, end time.Time, err error) {
+// rangeOf returns the range from --from to the value of another option; a zero time is open.
+func rangeOf(from, option, to string) (start, end time.Time, err error) {
 	if start, err = startOf("--from", from); err != nil {
 		return start, end, err
 	}
-	if end, err = endOf("--to", to); err == nil && !end.IsZero() && !start.Before(end) {
-		err = usageError{fmt.Errorf("--from %s is after --to %s", from, to)}
+	if end, err = endOf(option, to); err == nil && !end.IsZero() && !start.Before(end) {
+		err = usageError{fmt.Errorf("--from %s is after %s %s", from, option, to)}
 	}
 	return start, end, err
 }

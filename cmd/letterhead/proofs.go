@@ -131,11 +131,11 @@ func (e *environment) checkpointAfter(ctx context.Context, end time.Time) error 
 func ledgerCheck(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE"),
 		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the events are those of the checkpoint, and that the statement follows from them. The command names the first line that is wrong, and exits with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses the public keys of the data folder, and never one from the file."}
-	key := c.Flags().String("key", "", "public key, or a file with public keys, one in each line")
+	given := c.Flags().StringArray("key", nil, "public key, or a file with public keys, one in each line; may be given several times")
 	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof, of which the log of checkpoints must be a continuation")
 	asJSON := jsonFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		keys, err := e.publicKeys(*key)
+		keys, err := e.publicKeys(*given)
 		if err != nil {
 			return err
 		}
@@ -186,9 +186,9 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Note,
 	return err
 }
 
-// publicKeys parses a public key, or a file of them; without either it returns those of the data folder.
-func (e *environment) publicKeys(key string) (note.Verifiers, error) {
-	if key == "" {
+// publicKeys parses public keys, and files of them; without any it returns those of the data folder.
+func (e *environment) publicKeys(keys []string) (note.Verifiers, error) {
+	if len(keys) == 0 {
 		cfg, err := e.config()
 		if err != nil {
 			return nil, err
@@ -202,24 +202,37 @@ func (e *environment) publicKeys(key string) (note.Verifiers, error) {
 		}
 		return proof.ParseKeys(text)
 	}
-	keys, err := proof.ParseKeys(key)
+	var all strings.Builder
+	for _, key := range keys {
+		text, err := publicKey(key)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		fmt.Fprintln(&all, text)
+	}
+	return proof.ParseKeys(all.String())
+}
+
+// publicKey returns a public key, or the content of a file of them.
+func publicKey(key string) (string, error) {
+	_, err := proof.ParseKeys(key)
 	if err == nil {
-		return keys, nil
+		return key, nil
 	}
 	if errors.Is(err, proof.ErrPrivateKey) {
-		return nil, usageError{fmt.Errorf("--key: %w", err)}
+		return "", fmt.Errorf("--key: %w", err)
 	}
 	text, err := os.ReadFile(key)
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		err = e.Err // without the name, which may be a key
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--key is neither a public key like name+0123abcd+AbC… nor a file: %w", err)}
+		return "", fmt.Errorf("--key is neither a public key like name+0123abcd+AbC… nor a file: %w", err)
 	}
-	if keys, err = proof.ParseKeys(string(text)); err != nil {
-		return nil, usageError{fmt.Errorf("--key %s: %w", key, err)}
+	if _, err := proof.ParseKeys(string(text)); err != nil {
+		return "", fmt.Errorf("--key %s: %w", key, err)
 	}
-	return keys, nil
+	return string(text), nil
 }
 
 // readNote returns the checkpoint in a file, whose signature is not checked.

@@ -37,7 +37,7 @@ func billingReconcile(e *environment) *cobra.Command {
 	compare := e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		o := reconcile.Options{Fees: *record}
 		var err error
-		if o.From, o.Until, err = rangeOf(*from, *to); err != nil {
+		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
 			return err
 		}
 		if o.Opening, err = openingBalances(*opening); err != nil {

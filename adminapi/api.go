@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -179,6 +180,9 @@ type Operations interface {
 	// MakeCheckpoint makes a checkpoint of the ledger. If since is not zero, it returns the last one instead if that is from this
 	// time on. progress may be nil. It returns ErrNoCheckpoint if none can be signed.
 	MakeCheckpoint(ctx context.Context, by commands.Request, since time.Time, progress func(accounts uint64)) (Checkpoint, error)
+	// Prove writes a proof of an account's month at the last checkpoint. Errors before it writes: checkpoints.ErrNone,
+	// proof.ErrNotInCheckpoint, proof.ErrTooManyEvents, statement.ErrNotBegun, statement.ErrNoEvents.
+	Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error
 	// LinkBilling links a customer or a payment to an account. It returns payments.ErrNotFound if the account has no such
 	// payment, and ErrLinked.
 	LinkBilling(ctx context.Context, by commands.Request, in Link) error

@@ -3,12 +3,14 @@ package adminapi
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
+	"letterhead/internal/download"
 	"letterhead/projections/checkpoints"
 )
 
@@ -98,4 +100,34 @@ func (x *exchange) listCheckpoints() error {
 	}
 	out["checkpoints"] = shown
 	return x.answer(http.StatusOK, out)
+}
+
+// getProof answers GET /admin/accounts/{id}/proofs/{month}.
+func (x *exchange) getProof() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
+	if err != nil {
+		return invalid("The path ends with a month like 2026-11.")
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	name := "proof-" + month.Format(books.MonthLayout) + ".txt"
+	begun, err := download.Send(x.writer, "text/plain; charset=utf-8", name, func(w io.Writer) error {
+		return x.api.Operations.Prove(x.ctx, id, month, w)
+	})
+	if begun {
+		x.status = http.StatusOK
+	}
+	switch {
+	case err != nil && begun:
+		x.api.Logger.Warn("a proof was not sent to its end", "request_id", x.id, "account", id, "error", err)
+		panic(http.ErrAbortHandler)
+	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone):
+		return &problem{http.StatusConflict, "conflict", sentence(err) + ". POST /admin/ledger/checkpoints makes a new one.", nil}
+	}
+	return err
 }

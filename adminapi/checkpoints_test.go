@@ -97,3 +97,36 @@ func TestCheckpoints_AreMadeSignedAndListed(t *testing.T) {
 	s.must(os.Remove(s.node.Config.LedgerKeyPath()))
 	s.post(path, "").rejected(http.StatusConflict, "No checkpoint was made: the key that signs checkpoints is missing")
 }
+
+func TestProof_AccountInTheLastCheckpoint_IsAnswered(t *testing.T) {
+	s := start(t)
+	a := s.open("Acme").Account.ID
+	now := s.node.Now().UTC()
+	path := func(id string, months int) string {
+		return "/admin/accounts/" + id + "/proofs/" + now.AddDate(0, months, 1-now.Day()).Format("2006-01")
+	}
+	s.get(path(a, 0)).rejected(http.StatusConflict, "The ledger has no checkpoint. POST /admin/ledger/checkpoints")
+	s.post("/admin/ledger/checkpoints", "").want(http.StatusOK, nil)
+	later := s.open("Bolt").Account.ID
+	text, err := node.PublicLedgerKeys(s.node.Config)
+	s.must(err)
+	keys, err := proof.ParseKeys(text)
+	s.must(err)
+	check := func(id string) {
+		t.Helper()
+		a := s.send(request{method: "GET", path: path(id, 0), token: s.tok[operator.Read]}).want(http.StatusOK, nil)
+		if report, err := proof.Check(strings.NewReader(a.text), keys, nil); err != nil || report.AccountID != id || !report.Provisional {
+			t.Errorf("the proof of %s shows %+v, %v", id, report, err)
+		}
+	}
+	check(a)
+	check(a)
+	s.get(path(later, 0)).rejected(http.StatusConflict, "is not in the last checkpoint. POST /admin/ledger/checkpoints")
+	s.post("/admin/ledger/checkpoints", "").want(http.StatusOK, nil)
+	check(later)
+	check(a)
+	s.get(path(a, 1)).rejected(http.StatusNotFound, "the month has not begun")
+	s.get(path(a, -1)).rejected(http.StatusNotFound, "The account has no events")
+	s.get("/admin/accounts/"+a+"/proofs/november").rejected(http.StatusBadRequest, "2026-11")
+	s.get(path("nobody", 0)).rejected(http.StatusNotFound, "There is no account")
+}

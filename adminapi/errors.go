@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
+	"letterhead/domain/proof"
 	"letterhead/domain/signin"
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
@@ -56,7 +57,7 @@ var conflicts = []error{
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended, account.ErrNotClosed, account.ErrOpenHolds,
 	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, payments.ErrAmbiguous, eventschemas.ErrNotYet,
 	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
-	ErrLinked, ErrTooMany, stripeapi.ErrNoKey,
+	ErrLinked, ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
 }
 
 // absent are errors about things that do not exist.

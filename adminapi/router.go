@@ -41,6 +41,7 @@ func operations() []operation {
 		{"DELETE", "/admin/keys/{id}", "revokeKey", supporting, (*exchange).revokeKey},
 		{"GET", "/admin/accounts/{id}/ledger", "getLedger", reading, (*exchange).getLedger},
 		{"GET", "/admin/accounts/{id}/statements/{month}", "getStatement", reading, (*exchange).getStatement},
+		{"GET", "/admin/accounts/{id}/proofs/{month}", "getProof", reading, (*exchange).getProof},
 		{"GET", "/admin/payments", "listPayments", reading, (*exchange).listPayments},
 		{"POST", "/admin/payments", "recordPayment", finances, (*exchange).recordPayment},
 		{"GET", "/admin/payments/{id}", "getPayment", reading, (*exchange).getPayment},

@@ -37,17 +37,27 @@ func (x *exchange) call(method, path string, in, out any) error {
 // send sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
 // nothing twice. in may be nil. An answer that is an error becomes a *problem.
 func (x *exchange) send(method, path string, in any) (*site.Answer, error) {
+	w := site.NewAnswer()
+	if err := x.sendTo(w, w, method, path, in); err != nil {
+		return nil, err
+	}
+	x.unconfirmed = x.unconfirmed || w.Header().Get("X-Unconfirmed") != ""
+	return w, nil
+}
+
+// sendTo is send for an answer that goes to w, and to held if it is an error.
+func (x *exchange) sendTo(w http.ResponseWriter, held *site.Answer, method, path string, in any) error {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		body = bytes.NewReader(text)
 	}
 	r, err := http.NewRequestWithContext(x.ctx, method, path, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.Host, r.RemoteAddr = x.r.Host, x.r.RemoteAddr
 	r.Header.Set("Authorization", "Bearer "+x.token)
@@ -57,17 +67,41 @@ func (x *exchange) send(method, path string, in any) (*site.Answer, error) {
 	if once := x.form.Get("once"); method != http.MethodGet && once != "" {
 		r.Header.Set(headerKey, once)
 	}
-	w := site.NewAnswer()
 	x.API.ServeHTTP(w, r)
 	if err := x.ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	if w.Status >= http.StatusBadRequest {
-		x.apiID = w.Header().Get("X-Request-Id")
-		return nil, problemOf(w)
+	if held.Status >= http.StatusBadRequest {
+		x.apiID = held.Header().Get("X-Request-Id")
+		return problemOf(held)
 	}
-	x.unconfirmed = x.unconfirmed || w.Header().Get("X-Unconfirmed") != ""
-	return w, nil
+	return nil
+}
+
+// passing passes an answer on while it is made, unless it is an error.
+type passing struct {
+	*site.Answer // has the headers, and the error
+	to           http.ResponseWriter
+	begun        bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *passing) WriteHeader(status int) {
+	p.Status = status
+	if p.begun = status == http.StatusOK; p.begun {
+		for _, name := range []string{"Content-Type", "Content-Disposition"} {
+			p.to.Header().Set(name, p.Header().Get(name))
+		}
+		p.to.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (p *passing) Write(body []byte) (int, error) {
+	if p.begun {
+		return p.to.Write(body)
+	}
+	return p.Answer.Write(body)
 }
 
 // problemOf returns an error of the API as a page shows it.

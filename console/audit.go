@@ -117,3 +117,9 @@ func (x *exchange) downloadStatement() error {
 	site.Send(x.w, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
 	return nil
 }
+
+// downloadProof answers GET /accounts/{id}/statements/{month}/proof.
+func (x *exchange) downloadProof() error {
+	w := &passing{Answer: site.NewAnswer(), to: x.w}
+	return x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.r.PathValue("id"))+"/proofs/"+url.PathEscape(x.r.PathValue("month")), nil)
+}

@@ -4,12 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"letterhead/commands"
 	"letterhead/domain/operator"
+	"letterhead/domain/proof"
 	"letterhead/eventschemas"
+	"letterhead/node"
 )
 
 // charged charges an account for a look-up of acme.com, and returns the id of the request.
@@ -28,7 +31,7 @@ func TestReplay_OfAnyAccount_ShowsEachMoment(t *testing.T) {
 	p := s.signedIn(operator.Read)
 	page := "/accounts/" + id
 	p.get(page).shows(200, "Replay the account from its first event")
-	newest := p.get(page+"/replay").shows(200, "Replayed = stored, chain verified to revision 4.", "Balance 49 credits", "After revision 4, the newest", "Look-up of acme.com", "letterhead ledger prove --account "+id)
+	newest := p.get(page+"/replay").shows(200, "Replayed = stored, chain verified to revision 4.", "Balance 49 credits", "After revision 4, the newest", "Look-up of acme.com", "letterhead ledger check proof-")
 	for _, link := range []string{page + "/replay?at=3", page + "/requests/" + request, page + "/statements/"} {
 		if !strings.Contains(newest.body, `href="`+link) {
 			t.Errorf("the replay does not lead to %s", link)
@@ -74,4 +77,30 @@ func TestStatement_IsDownloaded(t *testing.T) {
 		}
 	}
 	p.get("/accounts/"+id+"/statements/nonsense").shows(400, "month")
+}
+
+func TestProof_AtTheLastCheckpoint_IsDownloaded(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	s.charged(id)
+	p := s.signedIn(operator.Read)
+	month := s.node.Now().UTC().Format("2006-01")
+	path := "/accounts/" + id + "/statements/" + month + "/proof"
+	p.get(path).shows(409, "POST /admin/ledger/checkpoints")
+	made, err := s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
+	s.must(err)
+	a := p.get(path)
+	if a.status != http.StatusOK || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Content-Disposition") != `attachment; filename="proof-`+month+`.txt"` {
+		t.Fatalf("status %d, %v\n%s", a.status, a.header, a.body)
+	}
+	keys, err := node.PublicLedgerKeys(s.node.Config)
+	s.must(err)
+	known, err := proof.ParseKeys(keys)
+	s.must(err)
+	report, err := proof.Check(strings.NewReader(a.body), known, made.Note)
+	if err != nil || report.AccountID != id || report.Events != 5 {
+		t.Errorf("the proof shows %+v, %v; want 5 events of %s", report, err, id)
+	}
+	p.get("/accounts/"+id+"/statements/nonsense/proof").shows(400, "month")
+	p.get("/accounts/unknown/statements/"+month+"/proof").shows(404, "There is no account")
 }

@@ -122,6 +122,7 @@ func (c *Console) route() {
 		{"GET /accounts/{id}/replay", false, (*exchange).showReplay},
 		{"GET /accounts/{id}/requests/{request_id}", false, (*exchange).showStory},
 		{"GET /accounts/{id}/statements/{month}", false, (*exchange).downloadStatement},
+		{"GET /accounts/{id}/statements/{month}/proof", false, (*exchange).downloadProof},
 		{"POST /accounts/{id}/{action}", false, (*exchange).changeAccount},
 		{"GET /payments", false, (*exchange).showPayments},
 		{"GET /payments/{id}", false, (*exchange).showPayment},

@@ -63,6 +63,7 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/replay", false, (*exchange).showReplay},
 		{"GET", "/dashboard/statements", false, (*exchange).showStatements},
 		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
+		{"GET", "/dashboard/statements/{month}/proof", false, (*exchange).downloadProof},
 		{"GET", "/dashboard/credits", false, (*exchange).showCredits},
 		{"POST", "/dashboard/credits", false, (*exchange).buy},
 		{"GET", "/dashboard/playground", false, (*exchange).showPlayground},

@@ -12,8 +12,10 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/plan"
+	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/node"
 	"letterhead/projections/ledger"
 	"letterhead/workers/generate"
 )
@@ -216,4 +218,36 @@ func TestStatements_Months_AreListedAndServed(t *testing.T) {
 	if rows := c.get("/dashboard/statements").rows(); rows[1][1] != "closed" {
 		t.Errorf("the closed month is %q", rows[1])
 	}
+}
+
+func TestProof_CustomersOwnMonth_IsDownloaded(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.charge("acme.com", "")
+	c.get("/dashboard/statements/2026-11/proof").shows(409, "no checkpoint yet")
+	s.checkpoint()
+	link := c.get("/dashboard/statements").link("Proof of November 2026")
+	a := c.get(link)
+	if a.status != 200 || a.header.Get("Content-Disposition") != `attachment; filename="proof-2026-11.txt"` {
+		t.Fatalf("status %d, header %v\n%s", a.status, a.header, a.body)
+	}
+	text, err := node.PublicLedgerKeys(s.node.Config)
+	s.must(err)
+	keys, err := proof.ParseKeys(text)
+	s.must(err)
+	if report, err := proof.Check(strings.NewReader(a.body), keys, nil); err != nil || report.AccountID != c.id || !report.Provisional {
+		t.Errorf("the proof shows %+v, %v; want one of %s", report, err, c.id)
+	}
+	s.signedIn("Bolt", plan.Growth).get("/dashboard/statements/2026-11/proof").shows(409, "newer than the last checkpoint")
+	for path, text := range map[string]string{"2026-10": "opened after", "2027-01": "not begun", "x": "like 2026-11"} {
+		c.get("/dashboard/statements/"+path+"/proof").shows(404, "no such statement", text)
+	}
+	s.advance(20 * 24 * time.Hour) // to 11 December
+	c.signIn("owner")
+	c.get("/dashboard/statements/2026-12/proof").shows(409, "newer than the last checkpoint")
+}
+
+func (s *service) checkpoint() {
+	_, err := s.node.MakeCheckpoint(s.t.Context(), operator(), time.Time{}, nil)
+	s.must(err)
 }

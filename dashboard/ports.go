@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -122,6 +123,9 @@ type Operations interface {
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
+	// Prove writes a proof of an account's month at the last checkpoint of the ledger. Errors before it writes:
+	// checkpoints.ErrNone, proof.ErrNotInCheckpoint, proof.ErrTooManyEvents, statement.ErrNotBegun, statement.ErrNoEvents.
+	Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error
 	// WebhookKey returns the public key of the one that signs webhooks; empty if there is none.
 	WebhookKey() string
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.

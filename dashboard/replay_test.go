@@ -167,7 +167,9 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	if a.link("Why was it charged?") != "/dashboard/ledger/"+charged || a.link("Print") != "/dashboard/statements/2026-11" {
 		t.Error("the links lead elsewhere")
 	}
-	a.shows(200, "letterhead ledger prove --account "+c.id+" --month 2026-11 -o 2026-11.txt")
+	if link := a.shows(200, "letterhead ledger check proof-2026-11.txt --key KEY").link("signed text"); link != "/dashboard/statements/2026-11/proof" {
+		t.Errorf("the proof is at %s", link)
+	}
 }
 
 func TestReplay_KeyThatExpired_IsNotValidAnyMore(t *testing.T) {

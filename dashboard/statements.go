@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	"letterhead/dashboard/site"
 	"letterhead/domain/books"
+	"letterhead/domain/proof"
 	"letterhead/domain/statement"
+	"letterhead/internal/download"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
 )
@@ -50,12 +54,9 @@ func (x *exchange) showStatements() error {
 
 // showStatement answers GET /dashboard/statements/{month}, with ?format=csv and ?format=json as a file.
 func (x *exchange) showStatement() error {
-	missing := func(text string) error {
-		return &problem{http.StatusNotFound, "There is no such statement", text, nil}
-	}
-	month, err := time.Parse(books.MonthLayout, x.r.PathValue("month"))
+	month, err := x.month()
 	if err != nil {
-		return missing("The URL ends with a month, like 2026-11.")
+		return err
 	}
 	if notice := x.fresh(ledger.Name); notice != "" { // a statement may be kept, so it must not lack entries
 		return &problem{http.StatusServiceUnavailable, "The statement cannot be made now", "The latest entries of the ledger cannot be read. Load the page again in a moment.", nil}
@@ -65,13 +66,8 @@ func (x *exchange) showStatement() error {
 		s, err = x.Ledger.Statement(ctx, x.session.AccountID, month, x.Now())
 		return err
 	})
-	switch {
-	case errors.Is(err, statement.ErrNotBegun):
-		return missing("The month has not begun.")
-	case errors.Is(err, statement.ErrNoEvents), errors.Is(err, ledger.ErrNotFound):
-		return missing("The account was opened after that month.")
-	case err != nil:
-		return err
+	if err != nil {
+		return noStatement(err)
 	}
 	format := x.r.URL.Query().Get("format")
 	var body []byte
@@ -87,7 +83,7 @@ func (x *exchange) showStatement() error {
 		contentType = "application/json; charset=utf-8"
 		body, err = s.JSON()
 	default:
-		return missing("Statements are shown as a page, or downloaded as csv or json.")
+		return missingStatement("Statements are shown as a page, or downloaded as csv or json.")
 	}
 	if err != nil {
 		return err
@@ -97,4 +93,60 @@ func (x *exchange) showStatement() error {
 	}
 	site.Send(x.w, http.StatusOK, contentType, body)
 	return nil
+}
+
+// month returns the month in the path.
+func (x *exchange) month() (time.Time, error) {
+	month, err := time.Parse(books.MonthLayout, x.r.PathValue("month"))
+	if err != nil {
+		return month, missingStatement("The URL has a month, like 2026-11.")
+	}
+	return month, nil
+}
+
+func missingStatement(text string) error {
+	return &problem{http.StatusNotFound, "There is no such statement", text, nil}
+}
+
+// noStatement returns why a month has no statement, if that is known, and otherwise err.
+func noStatement(err error) error {
+	switch {
+	case errors.Is(err, statement.ErrNotBegun):
+		return missingStatement("The month has not begun.")
+	case errors.Is(err, statement.ErrNoEvents), errors.Is(err, ledger.ErrNotFound):
+		return missingStatement("The account was opened after that month.")
+	}
+	return err
+}
+
+// downloadProof answers GET /dashboard/statements/{month}/proof.
+func (x *exchange) downloadProof() error {
+	month, err := x.month()
+	if err != nil {
+		return err
+	}
+	begun := false
+	err = x.readLedger(func(ctx context.Context) (err error) {
+		begun, err = download.Send(x.w, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt", func(w io.Writer) error {
+			return x.Operations.Prove(ctx, x.session.AccountID, month, w)
+		})
+		return err
+	})
+	noProof := func(text string) error {
+		return &problem{http.StatusConflict, "The proof cannot be made", text, nil}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case begun:
+		x.Logger.WarnContext(x.ctx, "a proof was not sent to its end", "request_id", x.requestID(), "account", x.session.AccountID, "error", err)
+		panic(http.ErrAbortHandler)
+	case errors.Is(err, checkpoints.ErrNone):
+		return noProof("The ledger has no checkpoint yet. Ask the operator of the service.")
+	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, statement.ErrNotBegun) && !x.Now().Before(month):
+		return noProof("What it would show is newer than the last checkpoint of the ledger. The service makes one a day; try again tomorrow.")
+	case errors.Is(err, proof.ErrTooManyEvents):
+		return noProof("The account has too many events for a download. The operator of the service can make the proof.")
+	}
+	return noStatement(err)
 }

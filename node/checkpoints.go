@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -28,6 +29,8 @@ const (
 	// firstCheckpointWait bounds how long a starting server waits for the first checkpoint of a ledger. With many
 	// accounts it is made while the server answers.
 	firstCheckpointWait = 5 * time.Second
+	// maxServedEvents limits the events in a proof that is made for a request: some 120 MB, in seconds.
+	maxServedEvents = 200_000
 	// Pauses between attempts to make the first checkpoint; they double in between.
 	firstCheckpointPause = time.Second
 	lastCheckpointPause  = time.Minute
@@ -51,6 +54,31 @@ var keyFaults = []error{errNoLedgerKey, errLostLedgerKey, errBadLedgerKey, errOt
 // Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts read.
 func (n *Node) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
 	return &checkpoint.Ledger{Log: n.Log, Accounts: n.Accounts, Progress: progress, CaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, accounts.Name) }}
+}
+
+// Prove writes a proof of an account's month at the last checkpoint. The tree of that checkpoint is read once, for all
+// requests, also if ctx ends meanwhile. Errors: those of checkpoint.Ledger.Prove, ctx.Err().
+func (n *Node) Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error {
+	ledger := n.Proofs(nil)
+	ledger.Tree = &n.proofTree
+	read := make(chan error, 1)
+	n.running.Go(func() {
+		_, err, _ := n.treeReads.Do("", func() (any, error) { return nil, ledger.ReadTree(n.serving) })
+		read <- err
+	})
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-read:
+		if err != nil {
+			return err
+		}
+	}
+	err := ledger.Prove(ctx, checkpoint.Options{AccountID: accountID, Month: month, MaxEvents: maxServedEvents}, w)
+	if errors.Is(err, checkpoint.ErrTooManyEvents) {
+		err = fmt.Errorf("%w; \"letterhead ledger prove\" has no limit", err)
+	}
+	return err
 }
 
 // MakeCheckpoint makes a checkpoint, unless since is not zero and there is one from that time on. progress is that of

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
@@ -49,6 +50,7 @@ import (
 	"letterhead/projections/sessions"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
+	"letterhead/workers/checkpoint"
 )
 
 // Node is a data folder, or the services that nodes share, with all parts connected. A command that finds no
@@ -136,6 +138,8 @@ type Node struct {
 	// hasCheckpoint is closed by checkpointed, when the ledger has a checkpoint. Only nodes that make one call it.
 	hasCheckpoint chan struct{}
 	checkpointed  func()
+	proofTree     checkpoint.Tree
+	treeReads     singleflight.Group // read proofTree
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive  context.Context
 	kill   context.CancelCauseFunc

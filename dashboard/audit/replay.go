@@ -76,7 +76,6 @@ type Replay struct {
 	Entry       bool   // the ledger has the balance at this position
 
 	Month         time.Time // of the event
-	ProveCommand  string
 	VerifyCommand string
 }
 
@@ -216,8 +215,6 @@ func (a *Auditor) replay(ctx context.Context, v *Replay, position uint64) error 
 		return err
 	}
 	v.Month = books.MonthOf(v.Event.At)
-	month := v.Month.Format(books.MonthLayout)
-	v.ProveCommand = fmt.Sprintf("letterhead ledger prove --account %s --month %s -o %s.txt", r.accountID, month, month)
 	switch {
 	case v.Running || v.Waits || v.Stopped != nil:
 	case v.Behind != nil:

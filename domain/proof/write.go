@@ -3,6 +3,7 @@ package proof
 import (
 	"bufio"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,6 +11,14 @@ import (
 
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
+)
+
+// Errors of those who make proofs.
+var (
+	// ErrNotInCheckpoint: the account was opened after the last checkpoint, or does not exist.
+	ErrNotInCheckpoint = errors.New("is not in the last checkpoint")
+	// ErrTooManyEvents: the account has more events than a proof may have.
+	ErrTooManyEvents = errors.New("more than the limit")
 )
 
 // Lines of a proof. The text before the first section has headerLines lines.

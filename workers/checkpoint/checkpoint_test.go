@@ -396,3 +396,46 @@ func copyStream(t *testing.T, from, to *sqlite.Log, stream string) {
 		t.Fatal(err)
 	}
 }
+
+// listed counts the pages of accounts that are listed.
+type listed struct {
+	checkpoint.Accounts
+	pages int
+}
+
+func (l *listed) List(ctx context.Context, after string, limit int) ([]accounts.Account, error) {
+	l.pages++
+	return l.Accounts.List(ctx, after, limit)
+}
+
+// Only the first proof at a checkpoint reads all accounts.
+func TestProve_KeptTree_IsThatOfTheLastCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	pages := &listed{Accounts: w.maker.Accounts}
+	w.maker.Accounts, w.maker.Tree = pages, &checkpoint.Tree{}
+	w.open(november, first)
+	w.open(november, second)
+	w.make()
+	o := checkpoint.Options{AccountID: first, Month: november}
+	want, err := w.prove(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.append(november, first, charged("c")) // after the checkpoint
+	before := pages.pages
+	if got, err := w.prove(o); err != nil || got != want || pages.pages != before {
+		t.Errorf("the second proof reads %d pages of accounts, want none: %v\n%s", pages.pages-before, err, got)
+	}
+	w.check(checkpoint.Options{AccountID: second, Month: november})
+	w.make()
+	before = pages.pages
+	if r := w.check(o); r.Events != 3 || pages.pages == before {
+		t.Errorf("after another checkpoint the proof has %d events, want 3", r.Events)
+	}
+	o.MaxEvents = 3
+	w.check(o)
+	o.MaxEvents = 2
+	if file, err := w.prove(o); !errors.Is(err, checkpoint.ErrTooManyEvents) || file != "" {
+		t.Errorf("a proof of 3 events, at most 2: %v, %s", err, file)
+	}
+}

@@ -34,6 +34,8 @@ type Ledger struct {
 	CaughtUp func(context.Context) error
 	// Progress, if it is not nil, is called with the number of accounts read so far.
 	Progress func(accounts uint64)
+	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
+	Tree *Tree
 }
 
 // heads calls f for the head of each account stream before a position, in the order of the accounts' ids. Its memory

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/proof"
+	"letterhead/domain/statement"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/checkpoints"
@@ -21,7 +23,9 @@ var (
 	// ErrNone: the ledger has no checkpoint.
 	ErrNone = checkpoints.ErrNone
 	// ErrNotInCheckpoint: the account was opened after the last checkpoint, or does not exist.
-	ErrNotInCheckpoint = errors.New("is not in the last checkpoint")
+	ErrNotInCheckpoint = proof.ErrNotInCheckpoint
+	// ErrTooManyEvents: the account has more events than Options allow.
+	ErrTooManyEvents = proof.ErrTooManyEvents
 	// ErrChanged: the events before the last checkpoint are not those of which it was made.
 	ErrChanged = errors.New("the last checkpoint is not that of the events before it")
 	// ErrOtherLog: an earlier checkpoint is not one of this ledger.
@@ -33,12 +37,14 @@ type Options struct {
 	AccountID string
 	Month     time.Time   // its beginning
 	Since     *proof.Note // an earlier checkpoint of which the log should be shown to be a continuation, or nil
+	MaxEvents uint64      // of the account; 0 for any number
 }
 
 // Prove writes a proof of an account's month at the last checkpoint. It has 32 bytes in memory for each account.
 //
-// Errors: ErrNone, ErrNotInCheckpoint, ErrChanged, ErrOtherLog, statement.ErrNotBegun, statement.ErrNoEvents,
-// *streamwriter.ChainError, those of the log, the accounts and w.
+// Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog, statement.ErrNotBegun,
+// statement.ErrNoEvents; later ones: *streamwriter.ChainError, and those of w. Those of the log and the accounts may come at
+// any time.
 func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 	h, err := readHistory(ctx, l.Log)
 	if err != nil {
@@ -65,6 +71,12 @@ func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 	if err := l.proveAccount(ctx, h, o.AccountID, p); err != nil {
 		return err
 	}
+	if o.MaxEvents > 0 && p.Account.Revision >= o.MaxEvents {
+		return fmt.Errorf("account %s has %d events, %w of %d", o.AccountID, p.Account.Revision+1, ErrTooManyEvents, o.MaxEvents)
+	}
+	if err := l.checkMonth(ctx, o, p.Checkpoint.Time); err != nil {
+		return err
+	}
 	return proof.Write(w, p, l.events(ctx, o.AccountID, p.Account.Revision))
 }
 
@@ -84,29 +96,39 @@ func (h *history) consistency(since *proof.Note) ([]proof.Hash, error) {
 
 // proveAccount sets the parts of a proof that lead from the root of the last checkpoint's tree to the account.
 func (l *Ledger) proveAccount(ctx context.Context, h *history, id string, p *proof.Proof) error {
-	var leaves []proof.Hash
-	found := false
-	err := l.heads(ctx, h.last.Begun, func(a proof.Account) error {
-		if a.ID == id {
-			found, p.Account, p.Index = true, a, uint64(len(leaves))
-		}
-		leaf, err := a.Leaf()
-		leaves = append(leaves, proof.LeafHash(leaf))
-		return err
-	})
+	leaves, err := l.leaves(ctx, h)
 	if err != nil {
 		return err
 	}
-	if n := uint64(len(leaves)); n < p.Checkpoint.Accounts {
-		return fmt.Errorf("the read model of accounts has %d of %d accounts; see `letterhead projections list`", n, p.Checkpoint.Accounts)
+	a, err := l.head(ctx, id, h.last.Begun)
+	if err != nil {
+		return err
 	}
-	if root, err := proof.Root(leaves); err != nil || root != p.Checkpoint.Root {
-		return errors.Join(ErrChanged, err)
-	}
-	if !found {
+	if a == nil {
 		return fmt.Errorf("account %s %w", id, ErrNotInCheckpoint)
 	}
+	leaf, err := a.Leaf()
+	if err != nil {
+		return err
+	}
+	index := slices.Index(leaves, proof.LeafHash(leaf))
+	if index < 0 {
+		return fmt.Errorf("account %s: %w", id, ErrChanged)
+	}
+	p.Account, p.Index = *a, uint64(index)
 	p.Accounts, err = proof.Path(leaves, p.Index)
+	return err
+}
+
+// checkMonth returns an error if the account has no statement of the month at a time.
+func (l *Ledger) checkMonth(ctx context.Context, o Options, at time.Time) error {
+	if at.Before(o.Month) {
+		return fmt.Errorf("at the last checkpoint, of %s, %w", at.UTC().Format(time.RFC3339), statement.ErrNotBegun)
+	}
+	opened, err := l.event(ctx, o.AccountID, 0)
+	if err == nil && opened != nil && !opened.OccurredAt.Before(o.Month.AddDate(0, 1, 0)) {
+		err = statement.ErrNoEvents
+	}
 	return err
 }
 

@@ -53,8 +53,16 @@ func (v *visitor) picture(name string) (size int) {
 	return len(shot)
 }
 
-// TestTour_Pages_AreDrawn makes the screenshots of docs/tour.md, from generated accounts and the starter index.
-func TestTour_Pages_AreDrawn(t *testing.T) {
+// tour is a server with generated accounts and the starter index, and three people in front of it.
+type tour struct {
+	n                         *node
+	admin                     string // URL of the operators' pages
+	account                   string // id of the one with the highest balance
+	guest, customer, operator *visitor
+}
+
+func openTour(t *testing.T) tour {
+	t.Helper()
 	browser := openChromium(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ok(t, data, "dev", "generate", "--accounts", "12", "--events", "40000", "--months", "6", "--hot", "0.3", "--until", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly))
@@ -65,25 +73,31 @@ func TestTour_Pages_AreDrawn(t *testing.T) {
 	if err := json.NewDecoder(strings.NewReader(accounts)).Decode(&busiest); err != nil {
 		t.Fatal(err)
 	}
-	id := busiest.Account.ID
-	guest, customer, operator := newVisitor(t, browser), newVisitor(t, browser), newVisitor(t, browser)
+	on := tour{n: n, account: busiest.Account.ID, guest: newVisitor(t, browser), customer: newVisitor(t, browser), operator: newVisitor(t, browser)}
+	on.customer.open(strings.TrimSpace(ok(t, data, "account", "login-link", "--account", on.account)))
+	on.customer.press("Sign in to the dashboard")
+	on.customer.sees("Balance")
+	link := strings.TrimSpace(ok(t, data, "admin", "login-link", "--operator", "Jane", "--scope", "admin"))
+	on.operator.open(link)
+	on.operator.press("Sign in as an operator")
+	on.operator.sees("The service is ready")
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on.admin = "http://" + u.Host
+	return on
+}
+
+// TestTour_Pages_AreDrawn makes the screenshots of docs/tour.md.
+func TestTour_Pages_AreDrawn(t *testing.T) {
+	on := openTour(t)
+	n, admin, id, guest, customer, operator := on.n, on.admin, on.account, on.guest, on.customer, on.operator
 	for _, v := range []*visitor{guest, customer, operator} {
 		if err := chromedp.Do(v.ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	customer.open(strings.TrimSpace(ok(t, data, "account", "login-link", "--account", id)))
-	customer.press("Sign in to the dashboard")
-	customer.sees("Balance")
-	link := strings.TrimSpace(ok(t, data, "admin", "login-link", "--operator", "Jane", "--scope", "admin"))
-	operator.open(link)
-	operator.press("Sign in as an operator")
-	operator.sees("The service is ready")
-	u, err := url.Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin := "http://" + u.Host
 	total := 0
 	for _, p := range []struct {
 		v                *visitor

@@ -1,0 +1,96 @@
+//go:build tour
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// TestAccessibility_EveryPage_HasNoViolation checks the pages with axe (WCAG 2.2, levels A and AA) on a phone and on a
+// desk, light and dark.
+func TestAccessibility_EveryPage_HasNoViolation(t *testing.T) {
+	path := os.Getenv("LETTERHEAD_TEST_AXE")
+	if path == "" {
+		t.Skip("LETTERHEAD_TEST_AXE does not name axe.min.js; make accessibility fetches it")
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := openTour(t)
+	var charge struct {
+		RequestID string `json:"request_id"`
+		At        time.Time
+	}
+	if err := json.Unmarshal([]byte(ok(t, on.n.data, "ledger", "show", "--account", on.account, "--type", "CreditsCharged", "--last", "1", "--json")), &charge); err != nil {
+		t.Fatal(err)
+	}
+	charged, month := charge.RequestID, charge.At.Format("2006-01")
+	account := "/accounts/" + on.account
+	for _, who := range []struct {
+		name  string
+		v     *visitor
+		base  string
+		paths []string
+	}{
+		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t"}},
+		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
+			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"}},
+		{"operator", on.operator, on.admin, []string{"/", "/accounts", account, account + "/replay", account + "/requests/" + charged, "/payments", "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/operators", "/actions", "/missing"}},
+	} {
+		for _, width := range []int64{375, 1280} {
+			for _, scheme := range []string{"light", "dark"} {
+				t.Run(fmt.Sprintf("%s/%d/%s", who.name, width, scheme), func(t *testing.T) {
+					who.v.t = t
+					who.v.emulate(width, scheme)
+					for _, path := range who.paths {
+						who.v.open(who.base + path)
+						if found := who.v.violations(string(axe)); len(found) > 0 {
+							t.Errorf("%s:\n%s", path, strings.Join(found, "\n"))
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// emulate sets the width of the window and the color scheme that the person prefers.
+func (v *visitor) emulate(width int64, scheme string) {
+	v.t.Helper()
+	if err := chromedp.Do(v.ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+		v.t.Fatal(err)
+	}
+	_, err := chromedp.Run(v.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
+		return cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// violations returns what axe finds on the page, and whether the page is wider than the window.
+func (v *visitor) violations(axe string) (found []string) {
+	v.t.Helper()
+	v.run("load axe", "(() => {"+axe+`; window.found = null; axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}).then(r => {
+	window.found = JSON.stringify(r.violations.map(x => x.id + ": " + x.help + ": " + x.nodes.slice(0, 3).map(n => n.target.join(" ")).join(", ")));
+}, e => { window.found = JSON.stringify(["axe: " + e]); }); return ""; })()`)
+	text := v.run("wait for axe", `window.found ?? null`)
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		v.t.Fatalf("%v: %s", err, text)
+	}
+	if v.run("measure the page", `String(document.documentElement.scrollWidth > innerWidth)`) == "true" {
+		found = append(found, "the page is wider than the window")
+	}
+	return found
+}

@@ -14,7 +14,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet tour accessibility notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -120,7 +120,7 @@ verify: build lint lint-openapi lint-deploy lint-workflows ## Run everything: ev
 	$(MAKE) bench
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
-	@if command -v npm >/dev/null; then $(MAKE) accessibility; fi
+	@if command -v npm >/dev/null; then $(MAKE) pages; fi
 
 # An archive of each platform with the binary, the documents and the notices, and their SHA-256 sums.
 DIST      ?= dist
@@ -218,11 +218,13 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 tour: ## Draw the screenshots of docs/tour.md (needs Chromium)
 	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./e2e
 
-AXE := axe-core@4.14.1
-accessibility: ## Check every page with axe, on a phone and a desk, light and dark (needs Chromium, and npm, which fetches axe)
+AXE         := axe-core@4.14.1
+STRIPE_MOCK := github.com/stripe/stripe-mock@v0.203.0
+pages: ## Check every page with axe, and buy credits at stripe-mock (needs Chromium, and npm, which fetches axe)
 	@if ! command -v npm >/dev/null; then echo "npm is missing: nothing was checked. It comes with Node.js."; exit 1; fi
-	@axe=$$(mktemp -d) && trap 'rm -rf "$$axe"' EXIT && npm install --silent --no-save --prefix "$$axe" $(AXE) && \
-	  LETTERHEAD_TEST_AXE="$$axe/node_modules/axe-core/axe.min.js" go test -tags tour -count 1 -timeout 30m -run TestAccessibility ./e2e
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && npm install --silent --no-save --prefix "$$tools" $(AXE) && GOBIN="$$tools" go install $(STRIPE_MOCK) && \
+	  LETTERHEAD_TEST_AXE="$$tools/node_modules/axe-core/axe.min.js" LETTERHEAD_TEST_STRIPE_MOCK="$$tools/stripe-mock" \
+	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./e2e
 
 bench-logos: build ## Compare the logo endpoint with npm's ipx on the same images (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done

@@ -21,7 +21,7 @@ import (
 func TestAccessibility_EveryPage_HasNoViolation(t *testing.T) {
 	path := os.Getenv("LETTERHEAD_TEST_AXE")
 	if path == "" {
-		t.Skip("LETTERHEAD_TEST_AXE does not name axe.min.js; make accessibility fetches it")
+		t.Skip("LETTERHEAD_TEST_AXE does not name axe.min.js; make pages fetches it")
 	}
 	axe, err := os.ReadFile(path)
 	if err != nil {

@@ -2,6 +2,13 @@ package elastic
 
 import "time"
 
+// HasSeenFreeze reports whether this Index has found its generation frozen.
+func (x *Index) HasSeenFreeze() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.thaw.since.IsZero()
+}
+
 // SeenFrozenFor makes a freeze that this Index has seen appear older by d.
 func (x *Index) SeenFrozenFor(d time.Duration) {
 	x.mu.Lock()

@@ -1,9 +1,11 @@
 package adminapi_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -511,6 +513,7 @@ func TestReads_OfBooksAndModels(t *testing.T) {
 	if !found {
 		t.Errorf("read models: %+v", models)
 	}
+	s.get("/admin/projections/operators/rebuild").rejected(http.StatusNotFound, "has begun a rebuild")
 	s.post("/admin/projections/operators/rebuild", "").want(http.StatusAccepted, nil)
 	s.post("/admin/projections/missing/rebuild", "").rejected(http.StatusNotFound, "missing")
 	s.get("/admin/health").want(http.StatusOK, nil)
@@ -579,5 +582,44 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 	var got account
 	if s.get("/admin/accounts/"+id).want(http.StatusOK, &got); got.Credits.Balance != 50 {
 		t.Errorf("balance %d after bad requests, want 50", got.Credits.Balance)
+	}
+}
+
+// The report of a rebuild has the rows that differed.
+func TestRebuild_LiveTableWasChanged_ReportNamesTheRows(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	db, err := sql.Open("sqlite", filepath.Join(s.node.Config.Data, "letterhead.db"))
+	s.must(err)
+	defer db.Close()
+	var table string
+	s.must(db.QueryRow("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'accounts%' AND sql LIKE '%balance%' ORDER BY name DESC").Scan(&table))
+	_, err = db.Exec("UPDATE " + table + " SET balance = balance + 1")
+	s.must(err)
+	path := "/admin/projections/accounts/rebuild"
+	s.send(request{method: "GET", path: path, token: s.tok[operator.Finance]}).rejected(http.StatusForbidden, "admin")
+	s.post(path, "").want(http.StatusAccepted, nil)
+	var last struct {
+		Running bool
+		Error   string
+		Report  *struct {
+			Rebuilt        string
+			Compared, Same bool
+			Tables         []struct {
+				Changed int64
+				First   []struct{ Key, Column, Live, Rebuilt string }
+			}
+		}
+	}
+	s.await(func() bool {
+		s.get(path).want(http.StatusOK, &last)
+		return !last.Running
+	})
+	if last.Error != "" || last.Report == nil || last.Report.Same || !last.Report.Compared || last.Report.Rebuilt != "live" {
+		t.Fatalf("the rebuild ended with %+v", last)
+	}
+	first := last.Report.Tables[0].First
+	if last.Report.Tables[0].Changed != 1 || len(first) != 1 || !strings.Contains(first[0].Key, id) || first[0].Column != "balance" || first[0].Live != "51" || first[0].Rebuilt != "50" {
+		t.Errorf("the report has %+v", last.Report.Tables)
 	}
 }

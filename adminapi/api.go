@@ -174,6 +174,8 @@ type Operations interface {
 	ReadModels(ctx context.Context) ([]engine.Status, error)
 	// StartRebuild begins to rebuild a read model, which continues after the request.
 	StartRebuild(name string) error
+	// LastRebuild returns the last rebuild that a request to this process has begun; false if there was none.
+	LastRebuild(name string) (Rebuild, bool)
 	Months(ctx context.Context) ([]Month, error)
 	// CloseMonth verifies the ledger and closes a month, unless it is closed. It returns ErrNotClosed if the month must not be closed.
 	CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error)

@@ -61,6 +61,7 @@ func operations() []operation {
 		{"POST", "/admin/brands/{domain}/withdraw", "withdrawBrand", everything, (*exchange).withdrawBrand},
 		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, (*exchange).crawlBrand},
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
+		{"GET", "/admin/projections/{name}/rebuild", "getRebuild", everything, (*exchange).lastRebuild},
 		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, (*exchange).rebuildProjection},
 		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},
 		{"POST", "/admin/ledger/checkpoints", "makeCheckpoint", finances, (*exchange).makeCheckpoint},

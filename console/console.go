@@ -115,6 +115,7 @@ func (c *Console) route() {
 		{"POST /sign-in", true, (*exchange).signIn},
 		{"POST /sign-out", false, (*exchange).signOut},
 		{"GET /{$}", false, (*exchange).showHealth},
+		{"GET /projections/{name}", false, (*exchange).showRebuild},
 		{"POST /projections/{name}/rebuild", false, (*exchange).rebuild},
 		{"GET /accounts", false, (*exchange).showAccounts},
 		{"POST /accounts", false, (*exchange).openAccount},

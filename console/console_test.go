@@ -20,7 +20,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)
@@ -349,8 +349,9 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 	s.account("Acme")
 	p := s.signedIn(operator.Admin)
 	p.get("/").shows(200, "accounts", "live", "Crawls by outcome", "Free on the disk of the data folder", "GiB of")
-	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/?done=rebuild")
-	p.get("/?done=rebuild").shows(200, "The rebuild has begun.")
+	p.get("/projections/accounts").shows(200, "No request to this process has rebuilt it")
+	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/projections/accounts?done=rebuild")
+	p.get("/projections/accounts?done=rebuild").shows(200, "The rebuild has begun.")
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		models, err := s.node.ReadModels(t.Context())
 		s.must(err)
@@ -358,6 +359,16 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 	}); !ok {
 		t.Error("the read model was not rebuilt")
 	}
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		last, _ := s.node.LastRebuild("accounts")
+		return !last.FinishedAt.IsZero()
+	}); !ok {
+		t.Error("the rebuild did not end")
+	}
+	if a := p.get("/projections/accounts").shows(200, "The new tables agree with those that were live", "The new ones are live"); !strings.Contains(a.body, `accounts</th><td class="n" data-label="Agree">1</td>`) {
+		t.Errorf("the page does not count the row that agrees:\n%s", a.body)
+	}
+	s.signedIn(operator.Read).get("/projections/accounts").shows(403, "You may not do this")
 	p.post("/projections/nonsense/rebuild", url.Values{"form": {"x"}}).shows(404, "There is no read model nonsense")
 }
 

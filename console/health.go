@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 )
@@ -91,7 +92,52 @@ func (x *exchange) showHealth() error {
 func (x *exchange) rebuild() error {
 	return x.act("rebuild", func() error {
 		return x.call(http.MethodPost, "/admin/projections/"+url.PathEscape(x.r.PathValue("name"))+"/rebuild", nil, nil)
-	}, "/", "rebuild", x.showHealth)
+	}, "/projections/"+url.PathEscape(x.r.PathValue("name")), "rebuild", x.showHealth)
+}
+
+// rebuildView is the last rebuild of a read model, as the API answers it. Without one, only Name is set.
+type rebuildView struct {
+	Name       string         `json:"name"`
+	Running    bool           `json:"running"`
+	StartedAt  time.Time      `json:"started_at"`
+	FinishedAt time.Time      `json:"finished_at"`
+	Step       string         `json:"step"`
+	Position   uint64         `json:"position"`
+	Target     uint64         `json:"target"`
+	Error      string         `json:"error"`
+	Report     *rebuildReport `json:"report"`
+	Refresh    int            `json:"-"`
+}
+
+// rebuildReport is what differed between the live tables and the new ones.
+type rebuildReport struct {
+	Rebuilt  string `json:"rebuilt"` // live, kept, not live
+	Compared bool   `json:"compared"`
+	Same     bool   `json:"same"`
+	Position uint64 `json:"position"`
+	Error    string `json:"error"`
+	Tables   []struct {
+		Table       string `json:"table"`
+		Same        int64  `json:"same"`
+		OnlyLive    int64  `json:"only_live"`
+		OnlyRebuilt int64  `json:"only_rebuilt"`
+		Changed     int64  `json:"changed"`
+		First       []struct {
+			Key     string `json:"key"`
+			Column  string `json:"column"`
+			Live    string `json:"live"`
+			Rebuilt string `json:"rebuilt"`
+		} `json:"first"`
+	} `json:"tables"`
+}
+
+// showRebuild answers GET /projections/{name}.
+func (x *exchange) showRebuild() error {
+	v := rebuildView{Name: x.r.PathValue("name"), Refresh: refreshHealth}
+	if _, err := x.unknown(x.get("/admin/projections/"+url.PathEscape(v.Name)+"/rebuild", nil, &v)); err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "rebuild", view{Title: "Rebuild", Section: "Health", Page: v})
 }
 
 // figures are metrics of this process, summed by a label.

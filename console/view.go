@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }

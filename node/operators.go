@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"letterhead/adminapi"
@@ -23,7 +22,6 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/projections/engine"
 	"letterhead/projections/operators"
-	"letterhead/projections/search"
 	"letterhead/readapi"
 	"letterhead/workers/journal"
 )
@@ -233,53 +231,6 @@ func (n *Node) ReadModels(ctx context.Context) ([]engine.Status, error) {
 	}
 	index, err := n.SearchStatus(ctx)
 	return append(models, index), err
-}
-
-// rebuilds are the read models that requests have begun to rebuild.
-type rebuilds struct {
-	mu      sync.Mutex
-	running map[string]bool
-}
-
-func (r *rebuilds) begin(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running[name] {
-		return false
-	}
-	if r.running == nil {
-		r.running = map[string]bool{}
-	}
-	r.running[name] = true
-	return true
-}
-
-func (r *rebuilds) end(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.running, name)
-}
-
-// StartRebuild begins to rebuild a read model or the search index, until the node closes; the next start continues an
-// interrupted rebuild. Errors: engine.ErrUnknown, engine.ErrBuilding. Later errors are logged, and ReadModels has them.
-func (n *Node) StartRebuild(name string) error {
-	if name != search.Name && !slices.Contains(n.Runner.Names(), name) {
-		return fmt.Errorf("%s: %w", name, engine.ErrUnknown)
-	}
-	if !n.rebuilds.begin(name) {
-		return fmt.Errorf("%s: %w", name, engine.ErrBuilding)
-	}
-	n.running.Go(func() {
-		defer n.rebuilds.end(name)
-		rebuild := func() error { return n.Runner.Rebuild(n.serving, []string{name}, func(engine.Progress) {}) }
-		if name == search.Name {
-			rebuild = func() error { return n.RebuildSearch(n.serving) }
-		}
-		if err := rebuild(); err != nil && n.serving.Err() == nil {
-			n.logger.Error("a read model could not be rebuilt", "name", name, "error", err)
-		}
-	})
-	return nil
 }
 
 // Months returns the months of the books from that of the first event to the running one.

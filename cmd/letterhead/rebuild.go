@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/node"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -37,17 +38,19 @@ func projectionsRebuild(e *environment) *cobra.Command {
 			names = n.Runner.Names()
 		}
 		if len(names) > 0 {
-			if err := usageOf(rebuild(ctx, n, e, names, *keep, *asJSON)); err != nil {
-				return err
+			err := n.Rebuild(ctx, names, *keep, node.RebuildSteps{
+				Progress: func(step string) func(engine.Progress) { return progress(e.stderr, step) },
+				Rebuilt:  func(r adminapi.Rebuilt) error { return printRebuilt(e.stdout, r, *asJSON) },
+			})
+			if err != nil {
+				return usageOf(err)
 			}
 		}
 		if index {
 			if err := n.RebuildSearch(ctx); err != nil {
 				return err
 			}
-			if err := printRebuilt(e.stdout, search.Name, *asJSON); err != nil {
-				return err
-			}
+			return printRebuilt(e.stdout, adminapi.Rebuilt{Comparison: projections.Comparison{Name: search.Name}, State: "live"}, *asJSON)
 		}
 		return nil
 	})
@@ -62,116 +65,33 @@ func usageOf(err error) error {
 	return err
 }
 
-// rebuild rebuilds read models, and compares those that have live tables to compare with.
-func rebuild(ctx context.Context, n *node.Node, e *environment, names []string, keep, asJSON bool) error {
-	list, err := n.Runner.List(ctx)
-	if err != nil {
-		return err
-	}
-	var alone []string
-	compared := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		i := slices.IndexFunc(list, func(s engine.Status) bool { return s.Name == name })
-		if keep || i < 0 || list[i].State == engine.Live && list[i].Building == nil {
-			return false
-		}
-		alone = append(alone, name)
-		return true
-	})
-	if len(alone) > 0 {
-		if err := n.Runner.Rebuild(ctx, alone, progress(e.stderr, "rebuild")); err != nil {
-			return err
-		}
-		for _, name := range alone {
-			if err := printRebuilt(e.stdout, name, asJSON); err != nil {
-				return err
-			}
-		}
-	}
-	if len(compared) == 0 {
-		return nil
-	}
-	complete, failed := n.Runner.Keep(ctx, compared, progress(e.stderr, "rebuild"))
-	if len(complete) == 0 {
-		return failed
-	}
-	found, err := n.Runner.Compare(ctx, complete, progress(e.stderr, "compare"))
-	switch {
-	case errors.Is(err, engine.ErrLiveTables): // a reason to rebuild them
-		for _, name := range complete {
-			found = append(found, projections.Comparison{Name: name, Err: err})
-		}
-	case err != nil:
-		return errors.Join(failed, fmt.Errorf("%w; the new tables are kept", err))
-	}
-	var fit []string
-	errs := []error{failed}
-	for _, c := range found {
-		if keep || !switchable(c.Err) {
-			errs = append(errs, printComparison(e.stdout, c, "kept", asJSON))
-			if !keep {
-				errs = append(errs, fmt.Errorf("%s is not switched: %w", c.Name, c.Err))
-			}
-			continue
-		}
-		fit = append(fit, c.Name)
-	}
-	if len(fit) == 0 {
-		return errors.Join(errs...)
-	}
-	state := "live"
-	if err := n.Runner.Switch(ctx, fit, progress(e.stderr, "switch")); err != nil {
-		state, errs = "not live", append(errs, err)
-	}
-	for _, c := range found {
-		if slices.Contains(fit, c.Name) {
-			errs = append(errs, printComparison(e.stdout, c, state, asJSON))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// switchable reports whether the error of a comparison is none, or one of live tables that a rebuild repairs.
-func switchable(err error) bool {
-	var quarantined *engine.QuarantinedError
-	return err == nil || errors.Is(err, engine.ErrLiveTables) || errors.As(err, &quarantined)
-}
-
-func printRebuilt(w io.Writer, name string, asJSON bool) (err error) {
-	if asJSON {
-		return printJSON(w, map[string]any{"name": name, "rebuilt": "live", "compared": false})
-	}
-	_, err = fmt.Fprintf(w, "%-9s rebuilt, not compared\n", name)
-	return err
-}
-
 // printComparisons prints what differs between the live tables and the kept ones.
 func printComparisons(w io.Writer, all []projections.Comparison, asJSON bool) error {
 	for _, c := range all {
-		if err := printComparison(w, c, "kept", asJSON); err != nil {
+		if err := printRebuilt(w, adminapi.Rebuilt{Comparison: c, Compared: true, State: "kept"}, asJSON); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printComparison prints what differs between live and rebuilt tables; state is what became of the latter.
-func printComparison(w io.Writer, c projections.Comparison, state string, asJSON bool) error {
-	if asJSON {
-		object := map[string]any{"name": c.Name, "version": c.Version, "position": c.Position, "rebuilt": state, "compared": c.Err == nil, "same": c.Same(), "tables": c.Tables}
-		if c.Err != nil {
-			object["error"] = c.Err.Error()
-		}
-		return printJSON(w, object)
-	}
-	if c.Err != nil {
-		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n", c.Name, c.Err, state)
+// printRebuilt prints what differs between live and rebuilt tables, and what became of the latter.
+func printRebuilt(w io.Writer, c adminapi.Rebuilt, asJSON bool) error {
+	switch {
+	case asJSON:
+		return printJSON(w, c.Object())
+	case !c.Compared:
+		_, err := fmt.Fprintf(w, "%-9s rebuilt, not compared\n", c.Name)
+		return err
+	case c.Err != nil:
+		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n", c.Name, c.Err, c.State)
 		return err
 	}
 	word := "differs from"
 	if c.Same() {
 		word = "agrees with"
 	}
-	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n", c.Name, word, c.Position, state); err != nil {
+	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n", c.Name, word, c.Position, c.State); err != nil {
 		return err
 	}
 	for _, t := range c.Tables {

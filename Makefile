@@ -14,7 +14,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet tour pages notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -198,6 +198,9 @@ accuracy: ## Score extraction on labelled pages and logos; the contact sheet is 
 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
 	go test ./readapi/logo -run TestStarterLogos_OnPages_SuitTheirBackground -count 1 -sheet "$(CURDIR)/reports"
+
+background-sheet: ## Draw the sheets of docs/backgrounds.md
+	go test ./readapi/logo -run TestFamousLogos_OnAnyBackground_AreLegible -count 1 -backgrounds "$(CURDIR)/docs/backgrounds"
 
 bench: ## Measure look-ups over HTTP, alone and on services, account streams, replay, exports, start-up, imaging, logos, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s

@@ -245,6 +245,7 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 	set("theme", call.Arguments.String("theme"))
 	if !options.Has("theme") { // the logo endpoint would ignore it if there is a theme
 		set("background", call.Arguments.String("background"))
+		set("plate", call.Arguments.String("plate"))
 	}
 	if size := call.Arguments.Int("size", 0); size > 0 {
 		options.Set("size", strconv.Itoa(min(max(size, logo.MinSize), logo.MaxSize)))

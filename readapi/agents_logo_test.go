@@ -22,6 +22,7 @@ func TestMCPLogoURL_Arguments_BecomeTheQuery(t *testing.T) {
 		`{"domain":"bücher.de","theme":"dark"}`:                           "/logo/xn--bcher-kva.de?theme=dark",
 		`{"domain":"acme.com","background":"dark","fallback":"404"}`:      "/logo/acme.com?background=dark&fallback=404",
 		`{"domain":"acme.com","background":"dark","theme":"light"}`:       "/logo/acme.com?theme=light",
+		`{"domain":"acme.com","background":"0B5fff","plate":"never"}`:     "/logo/acme.com?background=0B5fff&plate=never",
 		`{"domain":"acme.com","size":1}`:                                  "/logo/acme.com?size=16",
 		`{"domain":"acme.com","size":1e300}`:                              "/logo/acme.com?size=1024",
 		`{"domain":"acme.com","size":256.0,"format":"svg","type":"logo"}`: "/logo/acme.com?format=svg&size=256&type=logo",
@@ -115,6 +116,9 @@ func logoToolArguments(t *testing.T, c *customer) (arguments []logoToolArgument)
 			argument.name = name
 			if name == "size" {
 				argument.Enum = []any{1, 64, 5000}
+			}
+			if name == "background" {
+				argument.Enum = []any{"light", "dark", "0b5fff", "FFFFFF"}
 			}
 			if name != "domain" && len(argument.Enum) == 0 {
 				t.Errorf("the test has no value for %s", name)

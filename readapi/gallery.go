@@ -32,6 +32,7 @@ const (
 	maxGalleryLogos = 60
 	gallerySize     = "64"
 	galleryDomain   = "slack.com" // shown by default
+	galleryGround   = "0b5fff"    // also in pages/style.css
 )
 
 // gallerySection shows one parameter.
@@ -44,6 +45,7 @@ type gallerySection struct {
 type galleryImage struct {
 	Caption, Alt string
 	Dark         bool // shown on a dark background
+	Colored      bool // shown on galleryGround
 	Empty        bool // transparent: only its frame is visible
 	Path         string
 	URL, Source  string // URL for others, and as reached from this page
@@ -90,7 +92,8 @@ var galleryChoices = []struct {
 	{"type", "Type", [][2]string{{"", "icon"}, {"symbol", "symbol"}, {"logo", "logo"}}},
 	{"size", "Size", nil},
 	{"theme", "Theme (ink)", [][2]string{{"", "any"}, {"dark", "dark"}, {"light", "light"}}},
-	{"background", "Background", [][2]string{{"", "any"}, {"light", "light"}, {"dark", "dark"}}},
+	{"background", "Background", [][2]string{{"", "any"}, {"light", "light"}, {"dark", "dark"}, {"121212", "121212"}, {"0b5fff", "0b5fff"}}},
+	{"plate", "Plate", [][2]string{{"", "auto"}, {"never", "never"}}},
 	{"format", "Format", [][2]string{{"", "automatic"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
 	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
@@ -185,6 +188,12 @@ func (g *gallery) examples() []gallerySection {
 		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
 		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
+	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
+	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com", "legible as it is"}} {
+		p := g.image(brand[0], brand[1], "size", gallerySize, "background", galleryGround)
+		p.Colored = true
+		grounds.Images = append(grounds.Images, p)
+	}
 	formats := each("Format", "Without this parameter, WebP if the Accept header lists it, otherwise PNG. svg returns the vector itself, or a PNG if there is none. JPEG has no transparency and is drawn on the requested background.",
 		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
 	fallbacks := gallerySection{Title: "Fallback", Note: "The response for a brand without a logo: a monogram in a color of its own, or a plain mark if the font lacks the script; a transparent image; or a transparent image with status 404, which scripts can detect."}
@@ -204,7 +213,7 @@ func (g *gallery) examples() []gallerySection {
 		g.image("docker.com/w/64/h/64/theme/light", ""),
 		g.image("youtube.com/w/96/type/logo/fallback/lettermark", ""),
 	}
-	return []gallerySection{sizes, types, inks, formats, fallbacks, paths}
+	return []gallerySection{sizes, types, inks, grounds, formats, fallbacks, paths}
 }
 
 // galleryView is the data of the template.

@@ -31,15 +31,35 @@ const (
 // because too much of its ink is not.
 func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > mostUnseen }
 
-// unseenOn returns the share of an image's ink that is invisible on a page: ink
-// with too little contrast that is not enclosed by ink with enough. White
-// within an outline or on a plate is visible on white.
+// unseenOn returns the share of an image's ink that is invisible on a page.
 func unseenOn(img *image.NRGBA, page RGB) float64 {
+	swallowed := swallowedOn(img, func(pixel []uint8) bool { return Contrast(page, over(page, pixel)) >= leastContrast })
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	ink, unseen := 0, 0
+	for y := range h {
+		for x := range w {
+			alpha := int(img.Pix[y*img.Stride+4*x+3])
+			ink += alpha
+			if swallowed[y*w+x] {
+				unseen += alpha
+			}
+		}
+	}
+	if ink == 0 {
+		return 1
+	}
+	return float64(unseen) / float64(ink)
+}
+
+// swallowedOn returns, row by row, the pixels that a page swallows: those that
+// are not seen on it and not enclosed by others that are. White within an
+// outline or on a plate is visible on white.
+func swallowedOn(img *image.NRGBA, seen func(pixel []uint8) bool) []bool {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	swallowed := make([]bool, w*h)
 	var edge []image.Point
 	swallow := func(x, y int) {
-		if x < 0 || y < 0 || x >= w || y >= h || swallowed[y*w+x] || contrastWith(page, img.Pix[y*img.Stride+4*x:]) >= leastContrast {
+		if x < 0 || y < 0 || x >= w || y >= h || swallowed[y*w+x] || seen(img.Pix[y*img.Stride+4*x:]) {
 			return
 		}
 		swallowed[y*w+x] = true
@@ -61,31 +81,22 @@ func unseenOn(img *image.NRGBA, page RGB) float64 {
 		swallow(p.X, p.Y-1)
 		swallow(p.X, p.Y+1)
 	}
-	ink, unseen := 0, 0
-	for y := range h {
-		for x := range w {
-			alpha := int(img.Pix[y*img.Stride+4*x+3])
-			ink += alpha
-			if swallowed[y*w+x] {
-				unseen += alpha
-			}
-		}
-	}
-	if ink == 0 {
-		return 1
-	}
-	return float64(unseen) / float64(ink)
+	return swallowed
 }
 
-// contrastWith returns the WCAG contrast ratio between a page and a pixel on
-// it.
-func contrastWith(page RGB, pixel []uint8) float64 {
+// over returns the color of a pixel on a page.
+func over(page RGB, pixel []uint8) RGB {
 	alpha := int(pixel[3])
-	over := func(v, ground uint8) uint8 {
+	mix := func(v, ground uint8) uint8 {
 		return uint8((int(v)*alpha + int(ground)*(math.MaxUint8-alpha) + math.MaxUint8/2) / math.MaxUint8)
 	}
-	a, b := page.luminance()+0.05, RGB{over(pixel[0], page.R), over(pixel[1], page.G), over(pixel[2], page.B)}.luminance()+0.05
-	return max(a/b, b/a)
+	return RGB{mix(pixel[0], page.R), mix(pixel[1], page.G), mix(pixel[2], page.B)}
+}
+
+// Contrast returns the WCAG contrast ratio of two colors, 1 to 21.
+func Contrast(a, b RGB) float64 {
+	x, y := a.luminance()+0.05, b.luminance()+0.05
+	return max(x/y, y/x)
 }
 
 // luminance returns the relative luminance of WCAG, 0 to 1.

@@ -390,6 +390,14 @@ func FuzzSanitize(f *testing.F) {
 		if found := residue(clean); len(found) > 0 {
 			t.Fatalf("residue %v in\n%s", found, clean)
 		}
+		recolored, err := svg.Recolor(data, func(c imaging.RGB) imaging.RGB { return c.TurnedFor(imaging.Black) })
+		if err != nil || len(residue(recolored)) > 0 {
+			t.Fatalf("recolored: %v\n%s", err, recolored)
+		}
+		framed, err := svg.Framed(data, svg.Frame{Square: true, Margin: 0.1, Plate: &imaging.White})
+		if err != nil || len(residue(framed)) > 0 {
+			t.Fatalf("framed: %v\n%s", err, framed)
+		}
 		again, same, err := svg.Sanitize(clean)
 		if err != nil {
 			t.Fatalf("a second time: %v\n%s", err, clean)

@@ -44,6 +44,10 @@ func (v variant) costOf(data []byte, stored imaging.Info, within imaging.Limits)
 	if longest := max(w, h); longest > v.size {
 		output = image.Pt(w*v.size/longest+1, h*v.size/longest+1)
 	}
+	if v.outfit != (outfit{}) {
+		output = v.largest() // the frame may be larger than the logo, which is drawn first
+		cost += costRaw * int64(output.X) * int64(output.Y)
+	}
 	cost += int64(len(data)) + v.cost(output)
 	if v.fitsSmall() && max(w, h) > smallSide {
 		cost += v.small().cost(image.Pt(smallSide, smallSide)) // an intermediate result

@@ -46,18 +46,32 @@ type Options struct {
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
 	// Theme is the ink, even if the request named the background on which the logo is shown.
-	Theme    Theme
-	Fallback Fallback
+	Theme Theme
+	// Background is the requested background, on which the logo must be legible; zero if the request
+	// has none, or a theme.
+	Background Background
+	NoPlate    bool // a plate behind the logo is not wanted
+	Fallback   Fallback
 }
 
-// opposite returns the theme for a background: dark ink for a light one.
-func opposite(background Theme) Theme {
-	switch background {
-	case Light:
-		return Dark
-	case Dark:
+// Background is the color of a page.
+type Background struct {
+	Color imaging.RGB
+	Set   bool
+	Named bool // light or dark, whose color is only typical of such pages
+}
+
+// theme returns the ink with more contrast.
+func (b Background) theme() Theme {
+	switch {
+	case !b.Set:
+		return Any
+	case imaging.Contrast(b.Color, imaging.White) > imaging.Contrast(b.Color, imaging.Black):
 		return Light
 	default:
-		return Any
+		return Dark
 	}
 }
+
+// The colors of the named backgrounds.
+var namedBackgrounds = map[string]imaging.RGB{string(Light): imaging.White, string(Dark): imaging.DarkPage}

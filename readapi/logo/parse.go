@@ -2,6 +2,7 @@ package logo
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"slices"
@@ -34,6 +35,13 @@ var (
 	formats   = []imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}
 	themes    = []Theme{Light, Dark}
 	fallbacks = []Fallback{Monogram, Transparent, NotFound}
+	plates    = []string{autoPlate, noPlate}
+)
+
+// Values of the parameter plate.
+const (
+	autoPlate = "auto"
+	noPlate   = "never"
 )
 
 // lettermark is the name of the monogram in path options, which use the names of the compatible
@@ -46,7 +54,8 @@ type requestedOptions struct {
 	size       int // clamped
 	format     imaging.Format
 	theme      Theme
-	background Theme
+	background Background
+	noPlate    bool
 	fallback   Fallback
 }
 
@@ -75,8 +84,12 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 		Size:       cmp.Or(here.size, there.size, DefaultSize),
 		Format:     format,
 		Negotiated: format == "",
-		Theme:      cmp.Or(here.theme, there.theme, opposite(there.background)),
+		Theme:      cmp.Or(here.theme, there.theme, there.background.theme()),
+		NoPlate:    there.noPlate,
 		Fallback:   cmp.Or(here.fallback, there.fallback, Monogram),
+	}
+	if here.theme == Any && there.theme == Any {
+		o.Background = there.background
 	}
 	if o.Negotiated {
 		o.Format = Negotiate(accept)
@@ -172,7 +185,7 @@ func parseQuery(rawQuery string) (requestedOptions, error) {
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
 	requested := requestedOptions{
 		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", formats),
-		theme: chosen(p, "theme", themes), background: chosen(p, "background", themes), fallback: chosen(p, "fallback", fallbacks),
+		theme: chosen(p, "theme", themes), background: p.background(), noPlate: chosen(p, "plate", plates) == noPlate, fallback: chosen(p, "fallback", fallbacks),
 	}
 	return requested, p.err
 }
@@ -200,6 +213,22 @@ func (p *parameters) pixels(name string) (side int) {
 		side, p.err = pixels("The parameter "+name, value)
 	}
 	return side
+}
+
+// background parses a background: light, dark, or six hexadecimal digits in either case.
+func (p *parameters) background() (b Background) {
+	value, ok := p.value("background")
+	if !ok {
+		return b
+	}
+	if named, ok := namedBackgrounds[value]; ok {
+		return Background{named, true, true}
+	}
+	if digits, err := hex.DecodeString(value); err == nil && len(digits) == 3 {
+		return Background{Color: imaging.RGB{R: digits[0], G: digits[1], B: digits[2]}, Set: true}
+	}
+	p.err = invalid("The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #, not %s.", shown(value))
+	return b
 }
 
 func chosen[T ~string](p *parameters, name string, list []T) (choice T) {

@@ -25,9 +25,16 @@ func with(changes ...func(*logo.Options)) logo.Options {
 	return o
 }
 
-func kind(k logo.Type) func(*logo.Options)         { return func(o *logo.Options) { o.Type = k } }
-func size(n int) func(*logo.Options)               { return func(o *logo.Options) { o.Size = n } }
-func theme(t logo.Theme) func(*logo.Options)       { return func(o *logo.Options) { o.Theme = t } }
+func kind(k logo.Type) func(*logo.Options)   { return func(o *logo.Options) { o.Type = k } }
+func size(n int) func(*logo.Options)         { return func(o *logo.Options) { o.Size = n } }
+func theme(t logo.Theme) func(*logo.Options) { return func(o *logo.Options) { o.Theme = t } }
+func noPlate(o *logo.Options)                { o.NoPlate = true }
+func ground(c imaging.RGB) func(*logo.Options) {
+	return func(o *logo.Options) { o.Background = logo.Background{Color: c, Set: true} }
+}
+func named(c imaging.RGB) func(*logo.Options) {
+	return func(o *logo.Options) { o.Background = logo.Background{Color: c, Set: true, Named: true} }
+}
 func fallback(f logo.Fallback) func(*logo.Options) { return func(o *logo.Options) { o.Fallback = f } }
 func format(f imaging.Format) func(*logo.Options) {
 	return func(o *logo.Options) { o.Format, o.Negotiated = f, false }
@@ -81,8 +88,15 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 		"acme.com/icon.svg?format=svg":              with(format(imaging.SVG)),
 		"acme.com?theme=dark":                       with(theme(logo.Dark)),
 		"acme.com?theme=light":                      with(theme(logo.Light)),
-		"acme.com?background=dark":                  with(theme(logo.Light)),
-		"acme.com?background=light":                 with(theme(logo.Dark)),
+		"acme.com?background=dark":                  with(theme(logo.Light), named(imaging.DarkPage)),
+		"acme.com?background=light":                 with(theme(logo.Dark), named(imaging.White)),
+		"acme.com?background=0b5fff":                with(theme(logo.Light), ground(imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff})),
+		"acme.com?background=FFee00":                with(theme(logo.Dark), ground(imaging.RGB{R: 0xff, G: 0xee})),
+		"acme.com?background=000000":                with(theme(logo.Light), ground(imaging.Black)),
+		"acme.com?background=ffffff&theme=light":    with(theme(logo.Light)),
+		"acme.com/theme/dark?background=121212":     with(theme(logo.Dark)),
+		"acme.com?plate=auto":                       plain,
+		"acme.com?plate=never":                      with(noPlate),
 		"acme.com?background=light&theme=light":     with(theme(logo.Light)),
 		"acme.com/theme/dark?background=dark":       with(theme(logo.Dark)),
 		"acme.com?fallback=monogram":                plain,
@@ -181,7 +195,18 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 		"acme.com?format=gif":                     "The parameter format",
 		"acme.com?format=":                        "The parameter format",
 		"acme.com?theme=":                         "The parameter theme must be light or dark",
-		"acme.com?theme=dark&background=x":        "The parameter background must be light or dark",
+		"acme.com?theme=dark&background=x":        "The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #",
+		"acme.com?background=%230b5fff":           "without #",
+		"acme.com?background=fff":                 "six hexadecimal digits",
+		"acme.com?background=0b5fff80":            "six hexadecimal digits",
+		"acme.com?background=0b5ffg":              "six hexadecimal digits",
+		"acme.com?background=Dark":                "The parameter background",
+		"acme.com?background=":                    "The parameter background",
+		"acme.com?background=０b5fff":              "The parameter background",
+		"acme.com?background=dark&background=000": "The parameter background is given more than once",
+		"acme.com?plate=always":                   "The parameter plate must be auto or never",
+		"acme.com?plate=":                         "The parameter plate must be auto or never",
+		"acme.com/plate/never":                    "not a logo option",
 		"acme.com?fallback=lettermark":            "The parameter fallback must be monogram, transparent or 404",
 		"acme.com?fallback=":                      "The parameter fallback",
 		"acme.com/" + strings.Repeat("/", 5000):   "longer than 4096 bytes",
@@ -248,7 +273,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"acme.com", "acme.com/icon", "acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon.png", "acme.com/type/logo/", "//", "%zz", "a%2Fb",
 	} {
-		for _, query := range []string{"", "size=64&w=1&width=2", "theme=dark&background=light", "format=svg&fallback=404&type=icon", "size=%zz&size=1", "size=99999999999999999999"} {
+		for _, query := range []string{"", "size=64&w=1&width=2", "theme=dark&background=light", "background=0b5FFf&plate=never", "background=%230b5fff", "background=dark&plate=auto", "format=svg&fallback=404&type=icon", "size=%zz&size=1", "size=99999999999999999999"} {
 			f.Add(seed, query, "image/avif,image/webp;q=0.8,*/*")
 		}
 	}
@@ -268,6 +293,7 @@ func FuzzParse(f *testing.F) {
 			!slices.Contains([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}, o.Format),
 			!slices.Contains([]logo.Theme{logo.Any, logo.Light, logo.Dark}, o.Theme),
 			!slices.Contains([]logo.Fallback{logo.Monogram, logo.Transparent, logo.NotFound}, o.Fallback),
+			o.Background.Set && o.Theme == logo.Any, !o.Background.Set && o.Background != (logo.Background{}),
 			domain == "":
 			t.Fatalf("%q %q: %q %+v", path, query, domain, o)
 		}
@@ -279,11 +305,19 @@ func FuzzParse(f *testing.F) {
 		}
 		// Written out in full, in another order and with ignored parts, it is the same request.
 		options := []string{fmt.Sprintf("w/%d", o.Size), "type/" + string(o.Type), "fallback/" + map[bool]string{true: "lettermark", false: string(o.Fallback)}[o.Fallback == logo.Monogram]}
-		if o.Theme != logo.Any {
+		again := "c=x&%zz=1"
+		switch {
+		case o.Background.Named:
+			again += "&background=" + map[bool]string{true: "light", false: "dark"}[o.Background.Color == imaging.White]
+		case o.Background.Set:
+			again += "&background=" + o.Background.Color.Hex()[1:]
+		case o.Theme != logo.Any:
 			options = append(options, "theme/"+string(o.Theme))
 		}
 		rand.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })
-		again := "c=x&%zz=1"
+		if o.NoPlate {
+			again += "&plate=never"
+		}
 		if !o.Negotiated {
 			again += "&format=" + string(o.Format)
 		}

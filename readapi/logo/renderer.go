@@ -95,6 +95,11 @@ func NewRenderer(files Files, vectors Vectors, drawn *variants.Store) (*Renderer
 //
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
 func (r *Renderer) Draw(ctx context.Context, b Brand, o Options) (Image, error) {
+	if o.Background.Set {
+		if img, ok, err := r.drawOn(ctx, b, o); ok || err != nil {
+			return img, err
+		}
+	}
 	inspector := inspector{renderer: r, ctx: ctx}
 	best, ok := first(b.Logos, o, inspector.pale)
 	if inspector.err != nil {
@@ -144,12 +149,17 @@ func (r *Renderer) variant(ctx context.Context, from Source, o Options) (Image, 
 			return Image{}, err
 		}
 	}
-	made, err := r.get(ctx, variantOf(from, o, pale))
+	return r.made(ctx, variantOf(from, o, pale))
+}
+
+// made returns the image of a variant. Errors: those of get.
+func (r *Renderer) made(ctx context.Context, v variant) (Image, error) {
+	made, err := r.get(ctx, v)
 	if err != nil {
 		return Image{}, err
 	}
 	img := imageOf(made)
-	img.From = from
+	img.From = v.source
 	return img, nil
 }
 

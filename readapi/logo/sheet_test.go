@@ -24,8 +24,6 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
-	"letterhead/internal/resvg"
-	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -72,18 +70,32 @@ func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
 // openSheet returns 60 brands of the starter index and a renderer with their files.
 func openSheet(t *testing.T) ([]logo.Brand, *logo.Renderer) {
 	t.Helper()
-	ctx := t.Context()
-	files := starterFiles{}
-	var brands []logo.Brand
 	seen, others := 0, 0
 	stride := starter.Count / (sheetBrands - len(wellKnown))
+	brands, renderer := openStarter(t, func(domain string) bool {
+		if seen++; slices.Contains(wellKnown, domain) {
+			return true
+		}
+		if seen < others*stride+stride/2 || others == sheetBrands-len(wellKnown) {
+			return false
+		}
+		others++
+		return true
+	})
+	if len(brands) != sheetBrands {
+		t.Fatalf("the sheet has %d brands, want %d", len(brands), sheetBrands)
+	}
+	return brands, renderer
+}
+
+// openStarter returns the chosen brands of the starter index and a renderer with their files.
+func openStarter(t testing.TB, chosen func(domain string) bool) ([]logo.Brand, *logo.Renderer) {
+	t.Helper()
+	files := starterFiles{}
+	var brands []logo.Brand
 	err := starter.Each(func(b starter.Brand) error {
-		known := slices.Contains(wellKnown, b.Domain)
-		if seen++; !known {
-			if seen < others*stride+stride/2 || others == sheetBrands-len(wellKnown) {
-				return nil
-			}
-			others++
+		if !chosen(b.Domain) {
+			return nil
 		}
 		for i, svg := range b.SVG {
 			files[b.Record.Logos[i].Formats[0].ID] = svg
@@ -98,28 +110,11 @@ func openSheet(t *testing.T) ([]logo.Brand, *logo.Renderer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(brands) != sheetBrands {
-		t.Fatalf("the sheet has %d brands, want %d", len(brands), sheetBrands)
-	}
-	vectors, err := resvg.New(ctx, resvg.Config{CacheDir: t.TempDir()})
+	vectors, err := resvgRenderer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := variants.New(variants.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		drawn.Close()
-		if err := vectors.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	renderer, err := logo.NewRenderer(files, vectors, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return brands, renderer
+	return brands, newRenderer(t, files, vectors)
 }
 
 // drawnFor draws an icon for a background.

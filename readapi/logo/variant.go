@@ -37,6 +37,8 @@ const (
 	kindMonogram     kind = 'm'
 	kindTransparent  kind = 't'
 	kindPaleness     kind = 'p' // not an image: whether a file is pale
+	kindSwallowed    kind = 'b' // not an image: how much of a file a background swallows
+	kindTurnable     kind = 'u' // not an image: whether a vector may be turned for a background
 	kindSmall        kind = 's' // a large raster's small form, from which later sizes are drawn
 	kindTooExpensive kind = 'x' // not an image: records that a vector takes too much at a size
 )
@@ -70,13 +72,15 @@ func (f form) encode(img *image.NRGBA) ([]byte, error) {
 	return imaging.EncodePNG(img)
 }
 
-// backgroundOf returns the background of a JPEG: that of the requested theme; otherwise white, or black
-// for a logo that would be hardly visible on white.
-func backgroundOf(format imaging.Format, requested Theme, pale bool) imaging.RGB {
+// backgroundOf returns the background of a JPEG: the requested color, or that of the requested theme;
+// otherwise white, or black for a logo that would be hardly visible on white.
+func backgroundOf(o Options, pale bool) imaging.RGB {
 	switch {
-	case format != imaging.JPEG:
+	case o.Format != imaging.JPEG:
 		return imaging.RGB{}
-	case requested == Light, requested == Any && pale:
+	case o.Background.Set && !o.Background.Named:
+		return o.Background.Color
+	case o.Theme == Light, o.Theme == Any && pale:
 		return imaging.Black
 	}
 	return imaging.White
@@ -87,6 +91,7 @@ type variant struct {
 	form
 	source Source
 	kind   kind
+	outfit outfit
 }
 
 // dependsOnPaleness reports whether the background of a file's image depends on whether the file is pale.
@@ -97,7 +102,7 @@ func dependsOnPaleness(s Source, o Options) bool {
 // variantOf drops options that do not affect the bytes, including paleness unless dependsOnPaleness reports
 // that it matters.
 func variantOf(s Source, o Options, pale bool) variant {
-	f := form{format: o.Format, size: o.Size, background: backgroundOf(o.Format, o.Theme, pale)}
+	f := form{format: o.Format, size: o.Size, background: backgroundOf(o, pale)}
 	switch {
 	case s.Format == imaging.SVG && o.Format == imaging.SVG:
 		f.size = 0
@@ -130,6 +135,7 @@ func (v variant) key() variants.Key {
 	key = v.appendTo(key)
 	key = append(key, v.source.Format...)
 	key = append(key, v.source.ID...)
+	key = v.outfit.appendTo(key)
 	return sha256.Sum256(key)
 }
 
@@ -168,6 +174,10 @@ func isFileFault(err error) bool {
 
 func (r *Renderer) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	switch {
+	case v.kind == kindTurnable:
+		return r.turnable(ctx, data, v)
+	case v.outfit != outfit{} && v.source.Format == imaging.SVG:
+		return r.drawDressed(ctx, data, v)
 	case v.format == imaging.SVG:
 		// Every stored SVG was sanitized on intake, and sanitizing one again changes nothing. It is
 		// repeated once per variant so that a stricter release also applies to stored files.
@@ -234,7 +244,7 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 		}
 		data = kept.Body
 	}
-	img, info, err := imaging.DecodeSmaller(data, within, v.size)
+	img, info, err := imaging.DecodeSmaller(data, within, v.outfit.inner(v.size))
 	if err != nil {
 		return nil, err
 	}
@@ -249,13 +259,13 @@ func (v variant) output(img *image.NRGBA) ([]byte, error) {
 	if v.kind == kindPaleness {
 		return paleness(img), nil
 	}
-	return v.encode(img)
+	return v.encode(v.outfit.frame(img, v.size))
 }
 
 // matches reports whether a stored raster is the variant: it was encoded on intake as it would be now.
 func (v variant) matches(stored imaging.Info) bool {
 	// A rotated JPEG is upright only after decoding.
-	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size
+	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size && v.outfit == outfit{}
 }
 
 // placeholder is an image that replaces a missing logo.
@@ -266,7 +276,7 @@ type placeholder struct {
 }
 
 func fallbackOf(b Brand, o Options) placeholder {
-	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o.Format, o.Theme, false)}, kind: kindTransparent}
+	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o, false)}, kind: kindTransparent}
 	if o.Fallback != Transparent && o.Fallback != NotFound {
 		f.kind, f.mark = kindMonogram, monogram.Monogram{Domain: b.Domain, Name: b.Name}
 		if f.format == imaging.SVG {

@@ -1,0 +1,46 @@
+package imaging
+
+import (
+	"image"
+	"image/draw"
+	"math"
+)
+
+// PlateRadius is the radius of a plate's corners as a share of its shorter
+// side, as app icons have it.
+const PlateRadius = 0.22
+
+// Centered returns an image in the middle of a clear canvas of some size, at
+// its own size. A canvas that is smaller than the image cuts it off.
+func Centered(img *image.NRGBA, size image.Point) *image.NRGBA {
+	if img.Rect.Size() == size {
+		return img
+	}
+	out := image.NewNRGBA(image.Rectangle{Max: size})
+	at := size.Sub(img.Rect.Size()).Div(2)
+	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(at), img, img.Rect.Min, draw.Src)
+	return out
+}
+
+// OnPlate returns an image in the middle of a plate of some size, at its own
+// size.
+func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
+	out := image.NewNRGBA(image.Rectangle{Max: size})
+	halfW, halfH := float64(size.X)/2, float64(size.Y)/2
+	radius := PlateRadius * 2 * min(halfW, halfH)
+	for y := range size.Y {
+		for x := range size.X {
+			// The distance to the outline of a rounded rectangle; the edge is a
+			// pixel wide.
+			dx := math.Abs(float64(x)+0.5-halfW) - halfW + radius
+			dy := math.Abs(float64(y)+0.5-halfH) - halfH + radius
+			outside := math.Hypot(max(dx, 0), max(dy, 0)) + min(max(dx, dy), 0) - radius
+			share := min(max(0.5-outside, 0), 1)
+			p := out.Pix[y*out.Stride+4*x:]
+			p[0], p[1], p[2], p[3] = plate.R, plate.G, plate.B, uint8(math.Round(math.MaxUint8*share))
+		}
+	}
+	at := size.Sub(img.Rect.Size()).Div(2)
+	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(at), img, img.Rect.Min, draw.Over)
+	return out
+}

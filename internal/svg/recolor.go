@@ -1,0 +1,188 @@
+package svg
+
+import (
+	"fmt"
+	"strconv"
+
+	"letterhead/internal/imaging"
+)
+
+// paints are the properties whose colors Recolor replaces. The colors of
+// shadows (flood-color) stay.
+var paints = setOf("fill", "stroke", "stop-color", "color")
+
+// Recolor rebuilds an SVG as Sanitize does, and replaces the colors of its
+// fills, strokes and gradients, also the black of shapes without a color.
+// Opacities, embedded rasters, filters and the content of masks stay. A style
+// rule that also applies within a mask may change its shape, so the caller must
+// compare the drawings. Errors: those of Sanitize.
+func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error) {
+	d, err := reparse(data)
+	if err != nil {
+		return nil, fmt.Errorf("recolor svg: %w", err)
+	}
+	r := recoloring{replace: replace, black: replace(imaging.Black)}
+	r.recolor(d.root, initialInk)
+	if r.black != imaging.Black {
+		for _, name := range []string{"fill", "color"} {
+			if _, set := d.root.own(name); !set {
+				d.root.set(name, r.black.Hex())
+			}
+		}
+	}
+	return d.write(), nil
+}
+
+// initialInk is the initial value of fill.
+const initialInk = "black"
+
+// reparse returns the document of a sanitized SVG. Errors: those of Sanitize.
+func reparse(data []byte) (d *document, err error) {
+	clean, _, err := Sanitize(data)
+	if err != nil {
+		return nil, err
+	}
+	err = guarded(func() (err error) {
+		d, err = parseDocument(clean)
+		return err
+	})
+	return d, err
+}
+
+type recoloring struct {
+	replace func(imaging.RGB) imaging.RGB
+	black   imaging.RGB // the replacement of black
+}
+
+// recolor replaces the colors of an element and its children. fill is the
+// original value that the element inherits. The recursion is at most maxDepth
+// deep.
+func (r recoloring) recolor(n *node, fill string) {
+	if own, set := n.own("fill"); set {
+		fill = own
+	}
+	if n.name == "mask" {
+		n.set("fill", fill) // not the replacement that an ancestor has now
+		return
+	}
+	for i, a := range n.attrs {
+		n.attrs[i].value = r.value(a.name, a.value)
+	}
+	r.declarations(n.inline)
+	for _, rule := range n.rules {
+		r.declarations(rule.declarations)
+	}
+	if _, set := n.own("stop-color"); n.name == "stop" && !set && r.black != imaging.Black {
+		n.set("stop-color", r.black.Hex())
+	}
+	for _, c := range n.children {
+		if c.name != "" {
+			r.recolor(c, fill)
+		}
+	}
+}
+
+func (r recoloring) declarations(ds []declaration) {
+	for i, d := range ds {
+		ds[i].value = r.value(d.name, d.value)
+	}
+}
+
+func (r recoloring) value(name, value string) string {
+	if !paints[name] {
+		return value
+	}
+	c, alpha, ok := imaging.ParseColor(value)
+	if !ok || alpha == 0 {
+		return value
+	}
+	to := r.replace(c)
+	if to == c {
+		return value
+	}
+	if alpha < 1 {
+		return fmt.Sprintf("rgba(%d,%d,%d,%.3g)", to.R, to.G, to.B, alpha)
+	}
+	return to.Hex()
+}
+
+// own returns the value of a property in an element's style or attributes.
+func (n *node) own(name string) (value string, set bool) {
+	for _, d := range n.inline {
+		if d.name == name {
+			value, set = d.value, true
+		}
+	}
+	if !set {
+		value = n.attr(name)
+		set = value != ""
+	}
+	return value, set
+}
+
+// Frame describes the canvas that an SVG is put on.
+type Frame struct {
+	Square bool
+	Margin float64      // on each side, as a share of the longest side of the result
+	Plate  *imaging.RGB // color of a rounded tile behind the drawing; nil for none
+}
+
+// Framed rebuilds an SVG as Sanitize does and puts it in the middle of a
+// canvas. An SVG without a size is returned without a canvas. Errors: those of
+// Sanitize.
+func Framed(data []byte, f Frame) ([]byte, error) {
+	d, err := reparse(data)
+	if err != nil {
+		return nil, fmt.Errorf("frame svg: %w", err)
+	}
+	view, ok := parseViewBox(d.root.attr("viewBox"))
+	if !ok {
+		return d.write(), nil
+	}
+	width, hasWidth := pixels(d.root.attr("width"))
+	height, hasHeight := pixels(d.root.attr("height"))
+	if !hasWidth || !hasHeight {
+		width, height = view.w, view.h
+	}
+	longest := max(width, height) / (1 - 2*f.Margin)
+	margin := f.Margin * longest
+	canvas := box{w: width + 2*margin, h: height + 2*margin}
+	if f.Square {
+		canvas.w, canvas.h = longest, longest
+	}
+	if f.Plate == nil && canvas.w == width && canvas.h == height {
+		return d.write(), nil
+	}
+	outer := &node{name: "svg"}
+	outer.set("viewBox", "0 0 "+shortNumber(canvas.w)+" "+shortNumber(canvas.h))
+	if hasWidth && hasHeight {
+		outer.set("width", shortNumber(canvas.w))
+		outer.set("height", shortNumber(canvas.h))
+	}
+	if f.Plate != nil {
+		plate := &node{name: "rect", parent: outer}
+		plate.set("width", shortNumber(canvas.w))
+		plate.set("height", shortNumber(canvas.h))
+		plate.set("rx", shortNumber(imaging.PlateRadius*min(canvas.w, canvas.h)))
+		plate.inline = []declaration{{name: "fill", value: f.Plate.Hex()}} // stronger than the drawing's own rules
+		outer.children = append(outer.children, plate)
+	}
+	inner := d.root
+	inner.parent = outer
+	inner.set("x", shortNumber((canvas.w-width)/2))
+	inner.set("y", shortNumber((canvas.h-height)/2))
+	inner.set("width", shortNumber(width))
+	inner.set("height", shortNumber(height))
+	outer.children = append(outer.children, inner)
+	d.root = outer
+	return d.write(), nil
+}
+
+// shortNumber formats a number with six digits, a hundredth of a pixel of
+// the largest image.
+func shortNumber(v float64) string {
+	if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64); err == nil {
+		v = short
+	}
+	return formatNumber(v)
+}

@@ -1,0 +1,120 @@
+package logo_test
+
+import (
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/math/fixed"
+
+	"letterhead/internal/imaging"
+	"letterhead/readapi/logo"
+)
+
+// `make background-sheet` draws the sheets of docs/backgrounds.md, with the same code as a request.
+var backgroundsFolder = flag.String("backgrounds", "", "draw the sheets of docs/backgrounds.md into this folder")
+
+// famous are the companies of the sheets, in the order of the cells.
+var famous = strings.Fields(`
+	adobe.com airbnb.com amd.com americanexpress.com apple.com atlassian.com audi.com bmw.com
+	cisco.com cloudflare.com dell.com discord.com docker.com dropbox.com ebay.com facebook.com
+	fedex.com ferrari.com figma.com ford.com github.com gitlab.com google.com hbo.com
+	hp.com ibm.com ikea.com instagram.com intel.com linkedin.com lufthansa.com mastercard.com
+	mcdonalds.com microsoft.com mozilla.org mysql.com nasa.gov netflix.com nike.com nodejs.org
+	notion.so nvidia.com openai.com oracle.com paypal.com pinterest.com porsche.com python.org
+	reddit.com salesforce.com sap.com shopify.com slack.com spotify.com starbucks.com stripe.com
+	tesla.com tiktok.com toyota.com uber.com ups.com visa.com youtube.com zoom.us`)
+
+// pages are the backgrounds of the sheets.
+var pages = []imaging.RGB{imaging.White, imaging.Black, {R: 0x12, G: 0x12, B: 0x12}, {R: 0x0b, G: 0x5f, B: 0xff}}
+
+// onPage requests a logo for a background.
+func onPage(kind logo.Type, page imaging.RGB, size int, format imaging.Format) logo.Options {
+	o := logo.Options{Type: kind, Size: size, Format: format, Fallback: logo.Monogram, Theme: logo.Dark, Background: logo.Background{Color: page, Set: true}}
+	if imaging.Contrast(page, imaging.White) > imaging.Contrast(page, imaging.Black) {
+		o.Theme = logo.Light
+	}
+	return o
+}
+
+// TestFamousLogos_OnAnyBackground_AreLegible measures each icon and wordmark of 64 companies on four
+// backgrounds.
+func TestFamousLogos_OnAnyBackground_AreLegible(t *testing.T) {
+	t.Parallel()
+	brands, renderer := openStarter(t, func(domain string) bool { return slices.Contains(famous, domain) })
+	if len(brands) != len(famous) {
+		t.Fatalf("the starter index has %d of the %d companies", len(brands), len(famous))
+	}
+	every := 1
+	if testing.Short() {
+		every = 8
+	}
+	for i := 0; i < len(brands); i += every {
+		for _, page := range pages {
+			for _, kind := range []logo.Type{logo.Icon, logo.Full} {
+				drawn, err := renderer.Draw(t.Context(), brands[i], onPage(kind, page, 128, imaging.PNG))
+				if err != nil {
+					t.Fatalf("%s: %v", brands[i].Domain, err)
+				}
+				img := pixels(t, drawn)
+				swallowed := imaging.SwallowedBy(img, page)
+				if best := contrastOn(img, color.NRGBA{page.R, page.G, page.B, 0xff}); swallowed.TooMuch() || best < imaging.LeastLegible {
+					t.Errorf("%s as %s on %s: %+v is swallowed, the best contrast is %.2f", brands[i].Domain, kind, page.Hex(), swallowed, best)
+				}
+				if kind == logo.Icon && img.Rect.Dx() != img.Rect.Dy() {
+					t.Errorf("%s on %s: the icon is %v", brands[i].Domain, page.Hex(), img.Rect.Max)
+				}
+			}
+		}
+	}
+	if *backgroundsFolder != "" {
+		drawBackgrounds(t, brands, renderer)
+	}
+}
+
+// drawBackgrounds writes one sheet for each type of logo: the companies on the four backgrounds.
+func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) {
+	t.Helper()
+	face, err := labelFace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const columns, side, size, label = 8, 80, 58, 14 // pixels
+	quarter := image.Pt(columns*side, len(famous)/columns*side)
+	for _, kind := range []logo.Type{logo.Icon, logo.Full} {
+		sheet := image.NewNRGBA(image.Rect(0, 0, 2*quarter.X, 2*quarter.Y))
+		for q, page := range pages {
+			corner := image.Pt(q%2*quarter.X, q/2*quarter.Y)
+			draw.Draw(sheet, image.Rectangle{corner, corner.Add(quarter)}, image.NewUniform(color.NRGBA{page.R, page.G, page.B, 0xff}), image.Point{}, draw.Src)
+			for i, domain := range famous {
+				b := brands[slices.IndexFunc(brands, func(b logo.Brand) bool { return b.Domain == domain })]
+				drawn, err := renderer.Draw(t.Context(), b, onPage(kind, page, size, imaging.PNG))
+				if err != nil {
+					t.Fatalf("%s: %v", domain, err)
+				}
+				img := pixels(t, drawn)
+				cell := corner.Add(image.Pt(i%columns*side, i/columns*side))
+				at := cell.Add(image.Pt(side, side-label).Sub(img.Rect.Max).Div(2))
+				draw.Draw(sheet, img.Rect.Add(at), img, image.Point{}, draw.Over)
+				name, _, _ := strings.Cut(domain, ".")
+				text := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Gray{0xa0}), Face: face}
+				text.Dot = fixed.P(cell.X+(side-text.MeasureString(name).Round())/2, cell.Y+side-4)
+				text.DrawString(name)
+			}
+		}
+		data, err := imaging.EncodeWebP(sheet)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*backgroundsFolder, string(kind)+".webp"), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -318,13 +318,45 @@ func TestKeys_Terms_AreListedUntilTheKeyExpires(t *testing.T) {
 	}
 }
 
+func TestAccounts_SpendUseAndCreditsOutstanding_AreAnswered(t *testing.T) {
+	s := start(t)
+	idle, busy := s.open("Idle").Account.ID, s.open("Busy").Account.ID
+	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: "r", Actor: "account:" + busy}, AccountID: busy, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com"})
+	s.must(err)
+	for _, order := range []string{"-spend", "-used"} {
+		var page struct {
+			Accounts []struct {
+				Account struct{ ID string }
+				Spent   *struct {
+					Month   string
+					Credits int64
+				}
+				LastUsedAt time.Time `json:"last_used_at"`
+			}
+		}
+		s.get("/admin/accounts?sort="+order).want(http.StatusOK, &page)
+		if len(page.Accounts) != 2 || page.Accounts[0].Account.ID != busy || page.Accounts[1].Account.ID != idle {
+			t.Fatalf("sorted by %s: %+v", order, page)
+		}
+		used, never := page.Accounts[0], page.Accounts[1]
+		if used.Spent == nil || used.Spent.Credits != 1 || used.Spent.Month != used.LastUsedAt.Format("2006-01") || never.Spent != nil || !never.LastUsedAt.IsZero() {
+			t.Errorf("sorted by %s: %+v, %+v", order, used, never)
+		}
+	}
+	s.post("/admin/accounts/"+idle+"/close", "").want(http.StatusOK, nil)
+	if a := s.get("/admin/books/outstanding").want(http.StatusOK, nil); strings.TrimSpace(a.text) !=
+		`{"credits":99,"rows":[{"plan":"growth","status":"active","accounts":1,"credits":49},{"plan":"growth","status":"closed","accounts":1,"credits":50}]}` {
+		t.Errorf("credits outstanding: %s", a.text)
+	}
+}
+
 func TestListings_Pages_HaveEveryRowOnce(t *testing.T) {
 	s := start(t)
 	for i := range 5 {
 		id := s.open(fmt.Sprintf("Account %d", i)).Account.ID
 		s.post("/admin/accounts/"+id+"/grants", fmt.Sprintf(`{"credits":%d,"payment_id":"p%d","money":100,"currency":"EUR"}`, 10+i, i)).want(http.StatusOK, nil)
 	}
-	for _, path := range []string{"/admin/accounts?", "/admin/accounts?sort=-balance&", "/admin/payments?sort=credits&"} {
+	for _, path := range []string{"/admin/accounts?", "/admin/accounts?sort=-balance&", "/admin/accounts?sort=spend&", "/admin/accounts?sort=-used&", "/admin/payments?sort=credits&"} {
 		seen, cursor := map[string]bool{}, ""
 		for range 5 {
 			var page struct {

@@ -66,6 +66,7 @@ func operations() []operation {
 		{"GET", "/admin/books/revenue", "getRevenue", reading, (*exchange).getRevenue},
 		{"GET", "/admin/books/usage", "getUsage", reading, (*exchange).getUsage},
 		{"GET", "/admin/books/deferred", "getDeferred", reading, (*exchange).getDeferred},
+		{"GET", "/admin/books/outstanding", "getOutstanding", reading, (*exchange).getOutstanding},
 		{"GET", "/admin/books/trial-balance", "getTrialBalance", reading, (*exchange).getTrialBalance},
 		{"GET", "/admin/tokens", "listTokens", everything, (*exchange).listTokens},
 		{"POST", "/admin/tokens", "issueToken", everything, (*exchange).issueToken},

@@ -29,8 +29,13 @@ type accountRow struct {
 		Month string `json:"month"`
 		Count int64  `json:"count"`
 	} `json:"lookups"`
-	OpenHolds int64     `json:"open_holds"`
-	OpenedAt  time.Time `json:"opened_at"`
+	Spent struct {
+		Month   string `json:"month"` // empty before the first charge
+		Credits int64  `json:"credits"`
+	} `json:"spent"`
+	OpenHolds  int64     `json:"open_holds"`
+	OpenedAt   time.Time `json:"opened_at"`
+	LastUsedAt time.Time `json:"last_used_at"`
 }
 
 // Held returns the credits that running requests hold.

@@ -264,6 +264,34 @@ func TestPayments_Refund_IsRecorded(t *testing.T) {
 	p.get("/books/revenue?by=plan&from=nonsense").shows(400).beside("from", "nonsense")
 }
 
+func TestAccounts_SpendAndUse_AreShownAndSorted(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	p.get("/books").shows(200, "Credits outstanding", "0 credits").lacks("Top accounts")
+	idle, busy := s.account("Idle"), s.account("Busy")
+	for _, request := range []string{"r1", "r2", "r3"} {
+		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: request, Actor: "account:" + busy}, AccountID: busy, BrandID: "b", Domain: "acme.com"})
+		s.must(err)
+	}
+	spent := "3 in " + s.node.Now().UTC().Format("2006-01")
+	for order, want := range map[string][]string{"-spend": {"Busy", "Idle"}, "-used": {"Busy", "Idle"}, "used": {"Idle", "Busy"}} {
+		rows := sitetest.Rows(p.get("/accounts?sort=" + order).shows(200).page)
+		if len(rows) != 2 || rows[0][0] != want[0] || rows[1][0] != want[1] {
+			t.Errorf("sorted by %s: %v, want %v", order, rows, want)
+			continue
+		}
+		for _, row := range rows {
+			if row[0] == "Busy" && row[6] != spent || row[0] == "Idle" && (row[4] != "never" || row[6] != "nothing") {
+				t.Errorf("sorted by %s: %v", order, row)
+			}
+		}
+	}
+	books := p.get("/books").shows(200, "97 credits", "Top accounts", spent, "growth")
+	if strings.Contains(books.body, idle) || !strings.Contains(books.body, `href="/accounts/`+busy) {
+		t.Errorf("the top accounts are not those that spent:\n%s", books.text())
+	}
+}
+
 func TestBooks_Month_IsClosed(t *testing.T) {
 	s := start(t)
 	s.account("Acme")

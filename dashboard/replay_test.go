@@ -223,9 +223,9 @@ func TestReplay_ChangedReadModels_AreReported(t *testing.T) {
 		args      func(c *customer) []any
 		texts     []string
 	}{
-		"balance": {"UPDATE accounts_v1_g1_accounts SET balance = 1234 WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"Revision 5: the balance of the account is stored as 1,234, replayed as 49."}},
-		"plan":    {"UPDATE accounts_v1_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
-		"status":  {"UPDATE accounts_v1_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
+		"balance": {"UPDATE accounts_v2_g1_accounts SET balance = 1234 WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"Revision 5: the balance of the account is stored as 1,234, replayed as 49."}},
+		"plan":    {"UPDATE accounts_v2_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
+		"status":  {"UPDATE accounts_v2_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
 		"key":     {"UPDATE keys_v2_g1_keys SET revoked_at = 1 WHERE kind = 'secret' AND account = $1", func(c *customer) []any { return []any{c.id} }, []string{"is stored as not valid, replayed as secret, ends with", "the number of revoked keys is stored as 1, replayed as 0."}},
 		"origins": {"UPDATE keys_v2_g1_keys SET origins = 'https://evil.example' WHERE kind = 'publishable' AND account = $1", func(c *customer) []any { return []any{c.id} },
 			[]string{"only for https://evil.example, replayed as publishable, ends with"}},

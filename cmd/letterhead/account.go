@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
@@ -108,7 +109,11 @@ func accountShow(e *environment) *cobra.Command {
 
 func accountList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs(),
-		Long: "List accounts. With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names."}
+		Long: `List accounts. SPENT are the credits charged in the latest month (UTC) in which an account was charged, less those
+that were returned since it began. USED is the time of its latest look-up that held or cost credits, or of the latest use
+of a key. Sorted by spend, the latest month counts first.
+
+With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names.`}
 	planName := c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	status := c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	order := addSortFlag(c, accounts.Sorts)
@@ -132,10 +137,17 @@ func accountList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if !at.IsZero() && accounts.PresentOnly(s.Sort) {
+			return usageError{fmt.Errorf("--sort %s is of the present; leave out --as-of", s.Sort)}
+		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			at.printMark(e.stdout)
-			fmt.Fprintln(table, "ID\tNAME\tPLAN\tSTATUS\tBALANCE")
+			columns := "ID\tNAME\tPLAN\tSTATUS\tBALANCE"
+			if at.IsZero() {
+				columns += "\tSPENT\tUSED"
+			}
+			fmt.Fprintln(table, columns)
 		}
 		if !at.IsZero() {
 			all, err := pastAccounts(ctx, n, s, at.Time)
@@ -170,9 +182,14 @@ func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at
 			return err
 		}
 		a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
-		if asJSON {
-			err = printJSON(w, at.Mark(map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}))
-		} else {
+		switch object := map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}; {
+		case asJSON && at.IsZero():
+			err = printJSON(w, adminapi.MarkUse(object, r))
+		case asJSON:
+			err = printJSON(w, at.Mark(object))
+		case at.IsZero():
+			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", a.ID, a.Name, a.Plan, a.Status, r.Balance, spent(r), used(r))
+		default:
 			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", a.ID, a.Name, a.Plan, a.Status, r.Balance)
 		}
 		if err != nil {
@@ -180,6 +197,22 @@ func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at
 		}
 	}
 	return nil
+}
+
+// spent returns the spend of an account for people.
+func spent(a *accounts.Account) string {
+	if a.SpentMonth.IsZero() {
+		return "-"
+	}
+	return fmt.Sprintf("%d in %s", a.Spent, a.SpentMonth.Format("2006-01"))
+}
+
+// used returns the last use of an account for people.
+func used(a *accounts.Account) string {
+	if a.UsedAt.IsZero() {
+		return "never"
+	}
+	return a.UsedAt.Format(time.RFC3339)
 }
 
 func accountPlan(e *environment) *cobra.Command {

@@ -269,7 +269,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 		e.Fill(w, 800)
 		e.CatchUp(r)
 		tampered := map[string]string{
-			"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
+			"accounts": `UPDATE accounts_v2_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v2_g1_accounts)`,
 			"ledger":   `DELETE FROM ledger_v6_g1_entries WHERE position = (SELECT max(position) FROM ledger_v6_g1_entries)`,
 			"usage":    `INSERT INTO usage_v2_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
 		}
@@ -298,7 +298,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 				t.Errorf("%s: %v", v.Name, d)
 			}
 		}
-		if left := e.Tables("accounts_v1_g2"); len(left) > 0 {
+		if left := e.Tables("accounts_v2_g2"); len(left) > 0 {
 			t.Errorf("remaining scratch tables: %v", left)
 		}
 	})

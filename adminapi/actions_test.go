@@ -350,6 +350,42 @@ func TestAccounts_SpendUseAndCreditsOutstanding_AreAnswered(t *testing.T) {
 	}
 }
 
+func TestFailures_Pages_AreNewestFirst(t *testing.T) {
+	s := start(t)
+	for i, outcome := range brand.Failures {
+		domain := fmt.Sprintf("brand-%d.com", i)
+		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		s.must(err)
+		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: outcome, Detail: "It failed."}))
+	}
+	type listing struct {
+		Failures   []struct{ Domain, Outcome, Detail string }
+		NextCursor string `json:"next_cursor"`
+	}
+	got, cursor := "", ""
+	for range brand.Failures {
+		var page listing
+		s.get("/admin/crawls/failures?limit=2"+cursor).want(http.StatusOK, &page)
+		for _, f := range page.Failures {
+			got += f.Domain + " " + f.Outcome + ";"
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+	if want := "brand-4.com no_data;brand-3.com dns;brand-2.com fetch_failed;brand-1.com blocked;brand-0.com timeout;"; got != want {
+		t.Errorf("failures %s, want %s", got, want)
+	}
+	var page listing
+	s.get("/admin/crawls/failures?outcome=dns").want(http.StatusOK, &page)
+	if len(page.Failures) != 1 || page.Failures[0].Detail != "It failed." {
+		t.Errorf("failures with the outcome dns: %+v, want one", page.Failures)
+	}
+	s.get("/admin/crawls/failures?outcome=none").rejected(http.StatusBadRequest, "outcome")
+	s.get("/admin/crawls/failures?cursor=none").rejected(http.StatusBadRequest, "cursor")
+}
+
 func TestListings_Pages_HaveEveryRowOnce(t *testing.T) {
 	s := start(t)
 	for i := range 5 {

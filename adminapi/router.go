@@ -57,6 +57,7 @@ func operations() []operation {
 		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, (*exchange).claimBrand},
 		{"POST", "/admin/brands/{domain}/withdraw", "withdrawBrand", everything, (*exchange).withdrawBrand},
 		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, (*exchange).crawlBrand},
+		{"GET", "/admin/crawls/failures", "listFailures", reading, (*exchange).listFailures},
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
 		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, (*exchange).rebuildProjection},
 		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},

@@ -13,6 +13,7 @@ import (
 	"letterhead/console"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
+	"letterhead/domain/brand"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
@@ -20,7 +21,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+var pages = []string{"/", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)
@@ -339,6 +340,24 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 	p.submit(page, page+"/crawl", nil).shows(409, "withdrawn")
 	p.submit("/brands/unknown.com", "/brands/unknown.com/crawl", nil).leadsTo("/brands/unknown.com?done=crawl")
 	p.get("/brands/nonsense").shows(400)
+}
+
+func TestCrawls_Failures_LeadToTheHistory(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	p.get("/crawls").shows(200, "No crawl has failed", "Crawls that wait for a worker")
+	for _, domain := range []string{"acme.com", "b.com"} {
+		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		s.must(err)
+		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: brand.FetchFailed, Detail: domain + " answered with 500."}))
+	}
+	rows := sitetest.Rows(p.get("/crawls?outcome=fetch_failed").shows(200).page)
+	if len(rows) != 2 || rows[0][0] != "b.com" || rows[1][0] != "acme.com" || rows[1][2] != "fetch failed" || rows[1][3] != "acme.com answered with 500." {
+		t.Errorf("failures %v, want those of b.com and acme.com", rows)
+	}
+	p.get("/crawls?outcome=dns").shows(200, "No crawl has failed with this outcome.")
+	p.get("/crawls?outcome=nonsense").shows(400, "is one of", "Show all failures")
+	p.get("/brands/acme.com").shows(200, "fetch failed", "acme.com answered with 500.")
 }
 
 // imported imports a record of acme.com.

@@ -19,12 +19,12 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
+var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Crawls", "/crawls"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
 
 // view is the data of a template.
 type view struct {

@@ -309,6 +309,31 @@ func checkReason(reason string) error {
 	return nil
 }
 
+// noteAccount answers POST /admin/accounts/{id}/notes.
+func (x *exchange) noteAccount() error {
+	var in struct {
+		Text string `json:"text"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if strings.TrimSpace(in.Text) == "" || len(in.Text) > account.MaxNoteBytes || !isText(in.Text) {
+		return invalid("The field text takes 1 to %d bytes of text. Events keep it forever: name no person.", account.MaxNoteBytes)
+	}
+	if err := x.needsKey(""); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
+	if err != nil {
+		return x.explain(id, err)
+	}
+	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
+}
+
 // reinstateAccount answers POST /admin/accounts/{id}/reinstate.
 func (x *exchange) reinstateAccount() error {
 	if err := x.noBody(); err != nil {

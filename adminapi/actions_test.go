@@ -350,6 +350,29 @@ func TestAccounts_SpendUseAndCreditsOutstanding_AreAnswered(t *testing.T) {
 	}
 }
 
+func TestNotes_ClosedAccount_AreAddedOnceAndListed(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id
+	s.send(request{method: "POST", path: path + "/notes", body: `{"text":"no key"}`}).rejected(http.StatusBadRequest, "Idempotency-Key")
+	for _, text := range []string{"", "  ", strings.Repeat("x", 501)} {
+		s.post(path+"/notes", `{"text":"`+text+`"}`).rejected(http.StatusBadRequest, "1 to 500 bytes")
+	}
+	s.post("/admin/accounts/none/notes", `{"text":"x"}`).rejected(http.StatusNotFound, "none")
+	s.post(path+"/close", "").want(http.StatusOK, nil)
+	for range 2 {
+		s.send(request{method: "POST", path: path + "/notes", body: `{"text":"Pays by invoice."}`, key: "once", token: s.tok[operator.Support]}).want(http.StatusOK, nil)
+	}
+	s.post(path+"/notes", `{"text":"Asked for a proof."}`).want(http.StatusOK, nil)
+	var page struct {
+		Entries []struct{ Type, Note, Actor string }
+	}
+	s.get(path+"/ledger?type=AccountNoted&order=newest").want(http.StatusOK, &page)
+	if len(page.Entries) != 2 || page.Entries[0].Note != "Asked for a proof." || page.Entries[1].Note != "Pays by invoice." || !strings.HasPrefix(page.Entries[1].Actor, "operator:") {
+		t.Errorf("notes %+v, want two, the newest first", page.Entries)
+	}
+}
+
 func TestFailures_Pages_AreNewestFirst(t *testing.T) {
 	s := start(t)
 	for i, outcome := range brand.Failures {

@@ -25,6 +25,7 @@ func operations() []operation {
 		{"POST", "/admin/accounts", "openAccount", everything, (*exchange).openAccount},
 		{"GET", "/admin/accounts/{id}", "getAccount", reading, (*exchange).getAccount},
 		{"PUT", "/admin/accounts/{id}/plan", "changePlan", finances, (*exchange).changePlan},
+		{"POST", "/admin/accounts/{id}/notes", "noteAccount", supporting, (*exchange).noteAccount},
 		{"POST", "/admin/accounts/{id}/suspend", "suspendAccount", supporting, (*exchange).suspendAccount},
 		{"POST", "/admin/accounts/{id}/reinstate", "reinstateAccount", supporting, (*exchange).reinstateAccount},
 		{"POST", "/admin/accounts/{id}/close", "closeAccount", everything, (*exchange).closeAccount},

@@ -159,6 +159,14 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
 	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
 
+	p.submit(page, page+"/note", map[string]string{"text": " "}).shows(400).beside("text", "takes 1 to 500 bytes")
+	long := strings.Repeat("é", 251)
+	if a := p.submit(page, page+"/note", map[string]string{"text": long}).shows(400); a.form(page+"/note").Get("text") != long {
+		t.Error("the rejected note is lost")
+	}
+	p.submit(page, page+"/note", map[string]string{"text": "Pays by invoice\nfrom 2027 on."}).leadsTo(page + "?done=note")
+	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "operator:", "AccountNoted")
+
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
 	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
 	s.must(err)

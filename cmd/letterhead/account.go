@@ -25,7 +25,7 @@ const maxNameBytes = 200
 
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e),
+		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountNote(e),
 		accountChange(e, "suspend", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
 		}),
@@ -232,6 +232,26 @@ func accountChange(e *environment, verb, short string, do func(context.Context, 
 			done, err := do(ctx, n, args[0])
 			return enforced(ctx, n, args[0], done, err, e, verb)
 		})}
+}
+
+func accountNote(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account", Args: exactArgs("ID", "TEXT"),
+		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
+it must have no personal data. Customers do not see it, except in a proof of the account.
+
+"ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		_, err := n.AccountWriter.Note(ctx, commands.NoteAccount{Request: n.Operator(), AccountID: args[0], Text: args[1]})
+		if invalid := (*account.InvalidError)(nil); errors.As(err, &invalid) {
+			return usageError{fmt.Errorf("TEXT %s; it takes 1 to %d bytes of text", invalid.Reason, account.MaxNoteBytes)}
+		}
+		if err != nil {
+			return explainAccount(args[0], err)
+		}
+		_, err = fmt.Fprintf(e.stdout, "account %s: note added\n", args[0])
+		return err
+	})
+	return c
 }
 
 // enforced waits until API requests follow a decision about an account, and prints a confirmation.

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 	"letterhead/projections/engine"
+	"letterhead/projections/failures"
 	"letterhead/projections/projectionstest"
 )
 
@@ -109,8 +110,12 @@ func TestRebuild_SameRows(t *testing.T) {
 		}
 		live := dumps(e)
 		for _, name := range names {
-			if strings.Count(live[name], "\n") < 10 {
-				t.Errorf("%s has fewer than 10 rows:\n%s", name, live[name])
+			least := 10
+			if name == failures.Name { // few crawls of a world fail
+				least = 2 // with the heading
+			}
+			if strings.Count(live[name], "\n") < least {
+				t.Errorf("%s has fewer than %d lines:\n%s", name, least, live[name])
 			}
 		}
 		var last engine.Progress

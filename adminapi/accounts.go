@@ -49,15 +49,45 @@ func (x *exchange) listAccounts() error {
 		return err
 	}
 	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) (any, error) {
-		return map[string]any{
+		return MarkUse(map[string]any{
 			"account": Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)},
 			"credits": map[string]int64{"balance": r.Balance}, "opened_at": r.OpenedAt,
-		}, nil
+		}, r), nil
 	})
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, out)
+}
+
+// MarkUse adds the spend and the last use of an account to its JSON object, if there were any, and returns the object.
+func MarkUse(object map[string]any, a *accounts.Account) map[string]any {
+	if !a.SpentMonth.IsZero() {
+		object["spent"] = map[string]any{"month": a.SpentMonth.Format("2006-01"), "credits": a.Spent}
+	}
+	if !a.UsedAt.IsZero() {
+		object["last_used_at"] = a.UsedAt
+	}
+	return object
+}
+
+// getOutstanding answers GET /admin/books/outstanding.
+func (x *exchange) getOutstanding() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Accounts.Outstanding(x.ctx)
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, r := range rows {
+		total += r.Credits
+	}
+	return x.answer(http.StatusOK, map[string]any{"credits": total, "rows": append([]accounts.Outstanding{}, rows...)})
 }
 
 func (x *exchange) checkPlan(id plan.ID, optional bool) error {
@@ -277,6 +307,31 @@ func checkReason(reason string) error {
 		return invalid("The field reason takes at most %d bytes. Events keep it forever: name no person.", maxReason)
 	}
 	return nil
+}
+
+// noteAccount answers POST /admin/accounts/{id}/notes.
+func (x *exchange) noteAccount() error {
+	var in struct {
+		Text string `json:"text"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if strings.TrimSpace(in.Text) == "" || len(in.Text) > account.MaxNoteBytes || !isText(in.Text) {
+		return invalid("The field text takes 1 to %d bytes of text. Events keep it forever: name no person.", account.MaxNoteBytes)
+	}
+	if err := x.needsKey(""); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
+	if err != nil {
+		return x.explain(id, err)
+	}
+	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
 }
 
 // reinstateAccount answers POST /admin/accounts/{id}/reinstate.

@@ -4,20 +4,15 @@ import (
 	"net/http"
 	"strconv"
 
+	"letterhead/domain/brand"
 	"letterhead/projections/actions"
+	"letterhead/projections/failures"
 )
 
 // listActions answers GET /admin/actions, the newest first.
 func (x *exchange) listActions() error {
 	q := x.query("actor", "stream", "limit", "cursor")
-	f, limit := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit()
-	var before uint64
-	if text := q.text("cursor"); text != "" {
-		var err error
-		if before, err = strconv.ParseUint(text, 10, 62); err != nil || before == 0 {
-			return invalid("The parameter cursor is not a next_cursor of an answer.")
-		}
-	}
+	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
 	if q.err != nil {
 		return q.err
 	}
@@ -28,11 +23,47 @@ func (x *exchange) listActions() error {
 	if err != nil {
 		return err
 	}
+	return x.answer(http.StatusOK, pageBefore("actions", rows, limit, func(a *actions.Action) uint64 { return a.Position }))
+}
+
+// listFailures answers GET /admin/crawls/failures, the newest first.
+func (x *exchange) listFailures() error {
+	q := x.query("outcome", "limit", "cursor")
+	outcome, limit, before := q.oneOf("outcome", brand.Failures...), q.limit(), q.before()
+	if q.err != nil {
+		return q.err
+	}
+	if err := x.api.Operations.Folded(x.ctx, failures.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Failures.List(x.ctx, outcome, before, limit+1)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, pageBefore("failures", rows, limit, func(f *failures.Failure) uint64 { return f.Position }))
+}
+
+// before returns the position of the log before which a page begins; 0 for the first page.
+func (q *parameters) before() uint64 {
+	text := q.text("cursor")
+	if text == "" {
+		return 0
+	}
+	before, err := strconv.ParseUint(text, 10, 62)
+	if (err != nil || before == 0) && q.err == nil {
+		q.err = invalid("The parameter cursor is not a next_cursor of an answer.")
+	}
+	return before
+}
+
+// pageBefore returns the answer for a page of rows in the descending order of their positions in the log. rows has one more
+// row than the limit if there are more.
+func pageBefore[T any](name string, rows []T, limit int, position func(*T) uint64) map[string]any {
 	out := map[string]any{}
 	if len(rows) > limit {
 		rows = rows[:limit]
-		out["next_cursor"] = strconv.FormatUint(rows[limit-1].Position, 10)
+		out["next_cursor"] = strconv.FormatUint(position(&rows[limit-1]), 10)
 	}
-	out["actions"] = append([]actions.Action{}, rows...)
-	return x.answer(http.StatusOK, out)
+	out[name] = append([]T{}, rows...)
+	return out
 }

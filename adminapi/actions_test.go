@@ -320,13 +320,104 @@ func TestKeys_Terms_AreListedUntilTheKeyExpires(t *testing.T) {
 	}
 }
 
+func TestAccounts_SpendUseAndCreditsOutstanding_AreAnswered(t *testing.T) {
+	s := start(t)
+	idle, busy := s.open("Idle").Account.ID, s.open("Busy").Account.ID
+	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: "r", Actor: "account:" + busy}, AccountID: busy, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com"})
+	s.must(err)
+	for _, order := range []string{"-spend", "-used"} {
+		var page struct {
+			Accounts []struct {
+				Account struct{ ID string }
+				Spent   *struct {
+					Month   string
+					Credits int64
+				}
+				LastUsedAt time.Time `json:"last_used_at"`
+			}
+		}
+		s.get("/admin/accounts?sort="+order).want(http.StatusOK, &page)
+		if len(page.Accounts) != 2 || page.Accounts[0].Account.ID != busy || page.Accounts[1].Account.ID != idle {
+			t.Fatalf("sorted by %s: %+v", order, page)
+		}
+		used, never := page.Accounts[0], page.Accounts[1]
+		if used.Spent == nil || used.Spent.Credits != 1 || used.Spent.Month != used.LastUsedAt.Format("2006-01") || never.Spent != nil || !never.LastUsedAt.IsZero() {
+			t.Errorf("sorted by %s: %+v, %+v", order, used, never)
+		}
+	}
+	s.post("/admin/accounts/"+idle+"/close", "").want(http.StatusOK, nil)
+	if a := s.get("/admin/books/outstanding").want(http.StatusOK, nil); strings.TrimSpace(a.text) !=
+		`{"credits":99,"rows":[{"plan":"growth","status":"active","accounts":1,"credits":49},{"plan":"growth","status":"closed","accounts":1,"credits":50}]}` {
+		t.Errorf("credits outstanding: %s", a.text)
+	}
+}
+
+func TestNotes_ClosedAccount_AreAddedOnceAndListed(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id
+	s.send(request{method: "POST", path: path + "/notes", body: `{"text":"no key"}`}).rejected(http.StatusBadRequest, "Idempotency-Key")
+	for _, text := range []string{"", "  ", strings.Repeat("x", 501)} {
+		s.post(path+"/notes", `{"text":"`+text+`"}`).rejected(http.StatusBadRequest, "1 to 500 bytes")
+	}
+	s.post("/admin/accounts/none/notes", `{"text":"x"}`).rejected(http.StatusNotFound, "none")
+	s.post(path+"/close", "").want(http.StatusOK, nil)
+	for range 2 {
+		s.send(request{method: "POST", path: path + "/notes", body: `{"text":"Pays by invoice."}`, key: "once", token: s.tok[operator.Support]}).want(http.StatusOK, nil)
+	}
+	s.post(path+"/notes", `{"text":"Asked for a proof."}`).want(http.StatusOK, nil)
+	var page struct {
+		Entries []struct{ Type, Note, Actor string }
+	}
+	s.get(path+"/ledger?type=AccountNoted&order=newest").want(http.StatusOK, &page)
+	if len(page.Entries) != 2 || page.Entries[0].Note != "Asked for a proof." || page.Entries[1].Note != "Pays by invoice." || !strings.HasPrefix(page.Entries[1].Actor, "operator:") {
+		t.Errorf("notes %+v, want two, the newest first", page.Entries)
+	}
+}
+
+func TestFailures_Pages_AreNewestFirst(t *testing.T) {
+	s := start(t)
+	for i, outcome := range brand.Failures {
+		domain := fmt.Sprintf("brand-%d.com", i)
+		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		s.must(err)
+		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: outcome, Detail: "It failed."}))
+	}
+	type listing struct {
+		Failures   []struct{ Domain, Outcome, Detail string }
+		NextCursor string `json:"next_cursor"`
+	}
+	got, cursor := "", ""
+	for range brand.Failures {
+		var page listing
+		s.get("/admin/crawls/failures?limit=2"+cursor).want(http.StatusOK, &page)
+		for _, f := range page.Failures {
+			got += f.Domain + " " + f.Outcome + ";"
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+	if want := "brand-4.com no_data;brand-3.com dns;brand-2.com fetch_failed;brand-1.com blocked;brand-0.com timeout;"; got != want {
+		t.Errorf("failures %s, want %s", got, want)
+	}
+	var page listing
+	s.get("/admin/crawls/failures?outcome=dns").want(http.StatusOK, &page)
+	if len(page.Failures) != 1 || page.Failures[0].Detail != "It failed." {
+		t.Errorf("failures with the outcome dns: %+v, want one", page.Failures)
+	}
+	s.get("/admin/crawls/failures?outcome=none").rejected(http.StatusBadRequest, "outcome")
+	s.get("/admin/crawls/failures?cursor=none").rejected(http.StatusBadRequest, "cursor")
+}
+
 func TestListings_Pages_HaveEveryRowOnce(t *testing.T) {
 	s := start(t)
 	for i := range 5 {
 		id := s.open(fmt.Sprintf("Account %d", i)).Account.ID
 		s.post("/admin/accounts/"+id+"/grants", fmt.Sprintf(`{"credits":%d,"payment_id":"p%d","money":100,"currency":"EUR"}`, 10+i, i)).want(http.StatusOK, nil)
 	}
-	for _, path := range []string{"/admin/accounts?", "/admin/accounts?sort=-balance&", "/admin/payments?sort=credits&"} {
+	for _, path := range []string{"/admin/accounts?", "/admin/accounts?sort=-balance&", "/admin/accounts?sort=spend&", "/admin/accounts?sort=-used&", "/admin/payments?sort=credits&"} {
 		seen, cursor := map[string]bool{}, ""
 		for range 5 {
 			var page struct {

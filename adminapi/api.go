@@ -33,6 +33,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
+	"letterhead/projections/failures"
 	"letterhead/projections/inbox"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -217,6 +218,7 @@ type Deps struct {
 	Checkpoints *checkpoints.Model
 	Operators   *operators.Model
 	Actions     *actions.Model
+	Failures    *failures.Model
 	Repeats     *repeats.Table
 	Log         eventlog.Log
 	Metrics     http.Handler // serves /metrics; nil if it is served elsewhere

@@ -38,7 +38,7 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 	case eventschemas.KeyRevoked:
 		return ev.KeyID, "", nil
 	case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
-		eventschemas.AccountReinstated, eventschemas.AccountClosed, eventschemas.BreakageRecognized:
+		eventschemas.AccountReinstated, eventschemas.AccountClosed, eventschemas.AccountNoted, eventschemas.BreakageRecognized:
 		return request.ID, "", nil
 	}
 	return "", "", noDecision(ev, "account")

@@ -12,6 +12,9 @@ import (
 // ledgerEntries is the number of entries of the ledger on the page of an account.
 const ledgerEntries = 25
 
+// shownNotes is the number of notes on the page of an account.
+const shownNotes = 10
+
 // accountRow is an account, as the API answers it.
 type accountRow struct {
 	Account struct {
@@ -29,8 +32,13 @@ type accountRow struct {
 		Month string `json:"month"`
 		Count int64  `json:"count"`
 	} `json:"lookups"`
-	OpenHolds int64     `json:"open_holds"`
-	OpenedAt  time.Time `json:"opened_at"`
+	Spent struct {
+		Month   string `json:"month"` // empty before the first charge
+		Credits int64  `json:"credits"`
+	} `json:"spent"`
+	OpenHolds  int64     `json:"open_holds"`
+	OpenedAt   time.Time `json:"opened_at"`
+	LastUsedAt time.Time `json:"last_used_at"`
 }
 
 // Held returns the credits that running requests hold.
@@ -139,17 +147,20 @@ type entry struct {
 	Currency  string    `json:"currency"`
 	Reason    string    `json:"reason"`
 	Plan      string    `json:"plan"`
+	Note      string    `json:"note"`
 }
 
 // accountView is the data of the page of an account.
 type accountView struct {
 	accountRow
-	Plans    []plan.ID
-	Keys     []apiKey
-	Entries  []entry
-	Older    string // cursor
-	Payments []payment
-	Query    url.Values
+	Plans     []plan.ID
+	Notes     []entry // the newest first
+	MoreNotes bool
+	Keys      []apiKey
+	Entries   []entry
+	Older     string // cursor
+	Payments  []payment
+	Query     url.Values
 }
 
 // showAccount answers GET /accounts/{id}.
@@ -177,12 +188,20 @@ func (x *exchange) showAccount() error {
 	if err := x.get(path+"/ledger", query, &entries); err != nil {
 		return err
 	}
+	var notes struct {
+		Entries    []entry `json:"entries"`
+		NextCursor string  `json:"next_cursor"`
+	}
+	if err := x.get(path+"/ledger", url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}}, &notes); err != nil {
+		return err
+	}
 	var paid struct {
 		Payments []payment `json:"payments"`
 	}
 	if err := x.get("/admin/payments", url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, &paid); err != nil {
 		return err
 	}
+	v.Notes, v.MoreNotes = notes.Entries, notes.NextCursor != ""
 	v.Keys, v.Entries, v.Older, v.Payments = keys.Keys, entries.Entries, entries.NextCursor, paid.Payments
 	title := v.Account.Name
 	if title == "" {
@@ -206,6 +225,10 @@ func (x *exchange) changeAccount() error {
 	case "suspend":
 		send = func() error {
 			return x.call(http.MethodPost, path+"/suspend", map[string]any{"reason": x.form.Get("reason")}, nil)
+		}
+	case "note":
+		send = func() error {
+			return x.call(http.MethodPost, path+"/notes", map[string]any{"text": x.form.Get("text")}, nil)
 		}
 	case "reinstate", "close":
 		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -18,7 +19,20 @@ type booksView struct {
 		Digest       string    `json:"digest"`
 		Transactions uint64    `json:"transactions"`
 	} `json:"months"`
+	Outstanding struct {
+		Credits int64 `json:"credits"`
+		Rows    []struct {
+			Plan     string `json:"plan"`
+			Status   string `json:"status"`
+			Accounts int64  `json:"accounts"`
+			Credits  int64  `json:"credits"`
+		} `json:"rows"`
+	}
+	Top []accountRow // that spent the most, the most first
 }
+
+// topAccounts is the number of accounts on the page of the books.
+const topAccounts = 10
 
 // Closable reports whether a month is the first one that is open, so that it may be closed.
 func (v booksView) Closable(month string) bool {
@@ -35,6 +49,20 @@ func (x *exchange) showBooks() error {
 	var v booksView
 	if err := x.get("/admin/books/months", nil, &v); err != nil {
 		return err
+	}
+	if err := x.get("/admin/books/outstanding", nil, &v.Outstanding); err != nil {
+		return err
+	}
+	var top accountsView
+	var p *problem
+	err := x.get("/admin/accounts", url.Values{"sort": {"-spend"}, "limit": {strconv.Itoa(topAccounts)}}, &top)
+	if err != nil && (!errors.As(err, &p) || p.Status != http.StatusServiceUnavailable) { // the tables have no spend until an upgrade is finished
+		return err
+	}
+	for _, a := range top.Accounts {
+		if a.Spent.Month != "" {
+			v.Top = append(v.Top, a)
+		}
 	}
 	return x.show(http.StatusOK, "books", view{Title: "Books", Section: "Books", Page: v})
 }

@@ -136,6 +136,7 @@ func (c *Console) route() {
 		{"GET /brands", false, (*exchange).showBrands},
 		{"GET /brands/{domain}", false, (*exchange).showBrand},
 		{"POST /brands/{domain}/{action}", false, (*exchange).changeBrand},
+		{"GET /crawls", false, (*exchange).showCrawls},
 		{"GET /operators", false, (*exchange).showOperators},
 		{"POST /operators", false, (*exchange).issueToken},
 		{"POST /operators/{id}/revoke", false, (*exchange).revokeToken},

@@ -13,6 +13,7 @@ import (
 	"letterhead/console"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
+	"letterhead/domain/brand"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
@@ -20,7 +21,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)
@@ -158,6 +159,14 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
 	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
 
+	p.submit(page, page+"/note", map[string]string{"text": " "}).shows(400).beside("text", "takes 1 to 500 bytes")
+	long := strings.Repeat("é", 251)
+	if a := p.submit(page, page+"/note", map[string]string{"text": long}).shows(400); a.form(page+"/note").Get("text") != long {
+		t.Error("the rejected note is lost")
+	}
+	p.submit(page, page+"/note", map[string]string{"text": "Pays by invoice\nfrom 2027 on."}).leadsTo(page + "?done=note")
+	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "operator:", "AccountNoted")
+
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
 	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
 	s.must(err)
@@ -264,6 +273,34 @@ func TestPayments_Refund_IsRecorded(t *testing.T) {
 	p.get("/books/revenue?by=plan&from=nonsense").shows(400).beside("from", "nonsense")
 }
 
+func TestAccounts_SpendAndUse_AreShownAndSorted(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	p.get("/books").shows(200, "Credits outstanding", "0 credits").lacks("Top accounts")
+	idle, busy := s.account("Idle"), s.account("Busy")
+	for _, request := range []string{"r1", "r2", "r3"} {
+		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: request, Actor: "account:" + busy}, AccountID: busy, BrandID: "b", Domain: "acme.com"})
+		s.must(err)
+	}
+	spent := "3 in " + s.node.Now().UTC().Format("2006-01")
+	for order, want := range map[string][]string{"-spend": {"Busy", "Idle"}, "-used": {"Busy", "Idle"}, "used": {"Idle", "Busy"}} {
+		rows := sitetest.Rows(p.get("/accounts?sort=" + order).shows(200).page)
+		if len(rows) != 2 || rows[0][0] != want[0] || rows[1][0] != want[1] {
+			t.Errorf("sorted by %s: %v, want %v", order, rows, want)
+			continue
+		}
+		for _, row := range rows {
+			if row[0] == "Busy" && row[6] != spent || row[0] == "Idle" && (row[4] != "never" || row[6] != "nothing") {
+				t.Errorf("sorted by %s: %v", order, row)
+			}
+		}
+	}
+	books := p.get("/books").shows(200, "97 credits", "Top accounts", spent, "growth")
+	if strings.Contains(books.body, idle) || !strings.Contains(books.body, `href="/accounts/`+busy) {
+		t.Errorf("the top accounts are not those that spent:\n%s", books.text())
+	}
+}
+
 func TestBooks_Month_IsClosed(t *testing.T) {
 	s := start(t)
 	s.account("Acme")
@@ -311,6 +348,24 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 	p.submit(page, page+"/crawl", nil).shows(409, "withdrawn")
 	p.submit("/brands/unknown.com", "/brands/unknown.com/crawl", nil).leadsTo("/brands/unknown.com?done=crawl")
 	p.get("/brands/nonsense").shows(400)
+}
+
+func TestCrawls_Failures_LeadToTheHistory(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	p.get("/crawls").shows(200, "No crawl has failed", "Crawls that wait for a worker")
+	for _, domain := range []string{"acme.com", "b.com"} {
+		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		s.must(err)
+		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: brand.FetchFailed, Detail: domain + " answered with 500."}))
+	}
+	rows := sitetest.Rows(p.get("/crawls?outcome=fetch_failed").shows(200).page)
+	if len(rows) != 2 || rows[0][0] != "b.com" || rows[1][0] != "acme.com" || rows[1][2] != "fetch failed" || rows[1][3] != "acme.com answered with 500." {
+		t.Errorf("failures %v, want those of b.com and acme.com", rows)
+	}
+	p.get("/crawls?outcome=dns").shows(200, "No crawl has failed with this outcome.")
+	p.get("/crawls?outcome=nonsense").shows(400, "is one of", "Show all failures")
+	p.get("/brands/acme.com").shows(200, "fetch failed", "acme.com answered with 500.")
 }
 
 // imported imports a record of acme.com.

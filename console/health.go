@@ -84,7 +84,7 @@ func (x *exchange) showHealth() error {
 			v.Ready, v.Problems = false, append(v.Problems, p.Text)
 		}
 	}
-	v.Projections, v.Figures, v.Disk = models.Projections, x.figures(), x.space()
+	v.Projections, v.Figures, v.Disk = models.Projections, x.figures(shown), x.space()
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 
@@ -152,30 +152,39 @@ type figure struct {
 	Value int64
 }
 
-// shown are the metrics on the page.
-var shown = []struct {
+// metric is a metric that a page shows.
+type metric struct {
 	figures
-	metric, label string
-	keep          func(value string) bool // nil for all
-}{
-	{figures{Title: "Crawls by outcome", None: "This process has ended none."}, "letterhead_crawls_total", "outcome", nil},
-	{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."}, "letterhead_crawl_pool_queued", "lane", nil},
+	name, label string
+	keep        func(value string) bool // nil for all
+}
+
+// ended and queued are the crawls of this process.
+var (
+	ended  = metric{figures{Title: "Crawls by outcome", None: "This process has ended none."}, "letterhead_crawls_total", "outcome", nil}
+	queued = metric{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."}, "letterhead_crawl_pool_queued", "lane", nil}
+)
+
+// shown are the metrics on the page.
+var shown = []metric{
+	ended,
+	queued,
 	{figures{Title: "Messages published, by topic", None: "This process publishes none."}, "letterhead_relay_messages_total", "lane", nil},
 	{figures{Title: "Answers with an error, by status", None: "This process has sent none."}, "letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
 	{figures{Title: "Events of payment processors that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
 	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_notices_open", "state", nil},
 }
 
-// figures reads the metrics. Those that cannot be read are left out.
-func (x *exchange) figures() []figures {
+// figures reads metrics. Those that cannot be read are left out.
+func (x *exchange) figures(of []metric) []figures {
 	families, err := x.Metrics.Gather()
 	if err != nil {
 		x.Logger.ErrorContext(x.ctx, "gather metrics for the console", "request_id", x.id, "error", err)
 	}
-	all := make([]figures, len(shown))
-	for i, s := range shown {
+	all := make([]figures, len(of))
+	for i, s := range of {
 		all[i] = s.figures
-		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == s.metric })
+		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == s.name })
 		if at >= 0 {
 			all[i].Rows = sums(families[at], s.label, s.keep)
 		}

@@ -19,12 +19,12 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
+var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Crawls", "/crawls"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
 
 // view is the data of a template.
 type view struct {
@@ -48,7 +48,7 @@ type view struct {
 
 // done are sentences about what forms did, by the parameter with which they lead to a page.
 var done = map[string]string{
-	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "suspend": "The account is suspended.",
+	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "note": "The note is added.", "suspend": "The account is suspended.",
 	"reinstate": "The account is reinstated.", "close": "The account is closed.", "revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
 	"refund": "The refund is recorded.", "replay": "The report is decided again.", "dismiss": "The report is dismissed.", "month": "The month is closed.",
 	"override": "The field is set.", "remove": "Crawls decide the field again.", "crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.", "token": "The token is revoked.",

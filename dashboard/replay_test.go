@@ -130,6 +130,9 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	_, err = w.RecordFee(ctx, commands.RecordFee{Request: operator(), AccountID: c.id, FeeID: "fee_1", PaymentID: "pi_1", Money: eventschemas.Money{Minor: 173, Currency: "EUR"}})
 	s.must(err)
 	then(func(n *state) { n.event = "Fee of the payment processor recorded" })
+	_, err = w.Note(ctx, commands.NoteAccount{Request: operator(), AccountID: c.id, Text: "Pays 1.73 late."})
+	s.must(err)
+	then(func(n *state) { n.event = "Note of the operator" })
 	_, err = s.node.ReverseRequest(ctx, operator(), c.id, charged)
 	s.must(err)
 	then(func(n *state) {
@@ -152,7 +155,7 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 		} else {
 			a.shows(200, fmt.Sprintf("Chain verified to revision %d. The entry of the ledger has the same balance as the replay.", len(want)-1))
 		}
-		a.lacks("1.73") // what the payment processor takes
+		a.lacks("1.73") // what the payment processor takes, and in a note
 		if rows := len(a.rows()); rows == 0 {
 			t.Errorf("at revision %d no events are listed", revision)
 		}
@@ -225,21 +228,21 @@ func TestReplay_ChangedReadModels_AreReported(t *testing.T) {
 		args      func(c *customer) []any
 		texts     []string
 	}{
-		"balance": {"UPDATE accounts_v1_g1_accounts SET balance = 1234 WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"Revision 5: the balance of the account is stored as 1,234, replayed as 49."}},
-		"plan":    {"UPDATE accounts_v1_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
-		"status":  {"UPDATE accounts_v1_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
+		"balance": {"UPDATE accounts_v2_g1_accounts SET balance = 1234 WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"Revision 5: the balance of the account is stored as 1,234, replayed as 49."}},
+		"plan":    {"UPDATE accounts_v2_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
+		"status":  {"UPDATE accounts_v2_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
 		"key":     {"UPDATE keys_v2_g1_keys SET revoked_at = 1 WHERE kind = 'secret' AND account = $1", func(c *customer) []any { return []any{c.id} }, []string{"is stored as not valid, replayed as secret, ends with", "the number of revoked keys is stored as 1, replayed as 0."}},
 		"origins": {"UPDATE keys_v2_g1_keys SET origins = 'https://evil.example' WHERE kind = 'publishable' AND account = $1", func(c *customer) []any { return []any{c.id} },
 			[]string{"only for https://evil.example, replayed as publishable, ends with"}},
-		"entry": {"UPDATE ledger_v6_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"entry": {"UPDATE ledger_v7_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"Revision 1: the balance in the ledger is stored as 48, replayed as 50."}},
-		"held": {"UPDATE ledger_v6_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"held": {"UPDATE ledger_v7_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"what the entries of the ledger hold is stored as 7, replayed as 1."}},
-		"hash": {"UPDATE ledger_v6_g1_entries SET hash = $2 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id, []byte{1, 2}} },
+		"hash": {"UPDATE ledger_v7_g1_entries SET hash = $2 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id, []byte{1, 2}} },
 			[]string{"the hash in the ledger is stored as 0102, replayed as "}},
-		"lost entry": {"DELETE FROM ledger_v6_g1_entries WHERE revision = 2 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"lost entry": {"DELETE FROM ledger_v7_g1_entries WHERE revision = 2 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"Revision 2: the entry in the ledger is stored as missing, replayed as there."}},
-		"lost end": {"DELETE FROM ledger_v6_g1_entries WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"lost end": {"DELETE FROM ledger_v7_g1_entries WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"the number of entries in the ledger is stored as 5, replayed as 6."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +365,7 @@ func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
 // ledgerBalance returns the balance of an entry of the ledger.
 func (s *service) ledgerBalance(ctx context.Context, accountID string, revision uint64) (balance int64, err error) {
 	err = s.node.Store.Write(ctx, func(tx *sqlstore.Tx) error {
-		return tx.QueryRow("SELECT balance FROM ledger_v6_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
+		return tx.QueryRow("SELECT balance FROM ledger_v7_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
 	})
 	return balance, err
 }

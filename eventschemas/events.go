@@ -47,6 +47,11 @@ type (
 		Tax       int64  `json:"tax,omitempty"`   // the part of the money that is tax, in minor units
 		Reason    string `json:"reason,omitempty"`
 	}
+	// AccountNoted is a note of an operator about the account. It changes nothing. Customers do not see it, except in a
+	// proof of the account.
+	AccountNoted struct {
+		Text string `json:"text"`
+	}
 	// CreditsHeld holds credits for work whose outcome is not known yet. Only an event ends the hold:
 	// CreditsCharged captures it, or HoldReleased releases it. After Deadline any node may release it.
 	CreditsHeld struct {
@@ -435,6 +440,7 @@ type (
 func (AccountOpened) EventType() string        { return "AccountOpened" }
 func (PlanChanged) EventType() string          { return "PlanChanged" }
 func (AccountSuspended) EventType() string     { return "AccountSuspended" }
+func (AccountNoted) EventType() string         { return "AccountNoted" }
 func (AccountReinstated) EventType() string    { return "AccountReinstated" }
 func (AccountClosed) EventType() string        { return "AccountClosed" }
 func (CreditsGranted) EventType() string       { return "CreditsGranted" }

@@ -37,6 +37,7 @@ var golden = map[string]eventschemas.Event{
 	"AccountOpened.v1":     eventschemas.AccountOpened{AccountID: accountID, Holder: "hld_7", Plan: "free"},
 	"PlanChanged.v1":       eventschemas.PlanChanged{From: "free", To: "growth"},
 	"AccountSuspended.v1":  eventschemas.AccountSuspended{Reason: "chargeback"},
+	"AccountNoted.v1":      eventschemas.AccountNoted{Text: "Pays by invoice from 2027 on."},
 	"AccountReinstated.v1": eventschemas.AccountReinstated{},
 	"AccountClosed.v1":     eventschemas.AccountClosed{Reason: "asked by its holder"},
 	"CreditsGranted.v1": eventschemas.CreditsGranted{

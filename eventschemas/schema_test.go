@@ -232,7 +232,7 @@ func requiredHere(object map[string]any, field string) bool {
 
 func TestSchemas_RejectWrongValues(t *testing.T) {
 	for _, c := range []struct{ golden, field, value string }{
-		{"AccountOpened.v1", "plan", `"platinum"`}, {"AccountOpened.v1", "account_id", `"1"`}, {"AccountOpened.v1", "holder", `""`},
+		{"AccountNoted.v1", "text", `""`}, {"AccountOpened.v1", "plan", `"platinum"`}, {"AccountOpened.v1", "account_id", `"1"`}, {"AccountOpened.v1", "holder", `""`},
 		{"CreditsGranted.v1", "kind", `"gift"`}, {"CreditsGranted.v1", "credits", `0`}, {"CreditsGranted.v1", "credits", `1.5`}, {"CreditsGranted.v1", "credits", `"1"`},
 		{"CreditsGranted.v1", "money", `{"minor":1,"currency":"eur"}`}, {"CreditsGranted.v1", "money", `{"minor":-1,"currency":"EUR"}`}, {"CreditsGranted.v1", "money", `null`},
 		{"CreditsHeld.v1", "deadline", `"2026-11-21"`}, {"CreditsHeld.v1", "deadline", `"2026-11-21T08:44:01+02:00"`}, {"CreditsHeld.v1", "deadline", `"2026-13-21T08:44:01Z"`},

@@ -22,6 +22,7 @@ func Definitions() []Definition {
 		Define[AccountSuspended](),
 		Define[AccountReinstated](),
 		Define[AccountClosed](),
+		Define[AccountNoted]().From(2),
 		Define[CreditsGranted](grantNamesItsTax),
 		Define[CreditsHeld](),
 		Define[CreditsCharged](chargeNamesItsKey),

@@ -40,6 +40,7 @@ import (
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
+	"letterhead/projections/failures"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/inbox"
 	"letterhead/projections/keys"
@@ -102,6 +103,7 @@ type Node struct {
 	usage         *usage.Model
 	notices       *notices.Model
 	actions       *actions.Model
+	failures      *failures.Model
 	idempotency   *idempotency.Model
 	brandWatch    *brandwatch.Tail
 	search        *searches
@@ -251,14 +253,14 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Now: n.machineClock, Logger: n.logger}, n.Store), ledger.New(n.Store)
 	n.usage, n.idempotency, n.Payments = usage.New(n.Store, n.Log), idempotency.New(n.Store), payments.New(n.Store)
 	n.Checkpoints, n.Operators, n.notices = checkpoints.New(n.Store), operators.New(n.Store), notices.New(n.Store)
-	n.Sessions, n.actions, n.Inbox = sessions.New(n.Store), actions.New(n.Store), inbox.New(n.Store)
+	n.Sessions, n.actions, n.Inbox, n.failures = sessions.New(n.Store), actions.New(n.Store), inbox.New(n.Store), failures.New(n.Store)
 	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
 	if err != nil {
 		return err
 	}
 	n.closing(func() error { n.BrandReader.Close(); return nil })
 	n.Runner, err = engine.New(engine.Config{FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: n.batchEvents(), ScratchFolder: n.scratchPath(), Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Store,
-		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader, n.Checkpoints, n.Operators, n.notices, n.Sessions, n.actions, n.Inbox)
+		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader, n.Checkpoints, n.Operators, n.notices, n.Sessions, n.actions, n.Inbox, n.failures)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, er
 	}
 	deps := adminapi.Deps{
 		Operations: n, Plans: n.Plans, Writer: n.AccountWriter, Reports: n.Billing, Brands: n.Brands, Names: n.Names, Accounts: n.Accounts, Keys: n.Keys, Ledger: n.Ledger,
-		Payments: n.Payments, Inbox: n.Inbox, Index: n.BrandReader, Checkpoints: n.Checkpoints, Operators: n.Operators, Actions: n.actions, Repeats: requests, Log: n.Log,
+		Payments: n.Payments, Inbox: n.Inbox, Index: n.BrandReader, Checkpoints: n.Checkpoints, Operators: n.Operators, Actions: n.actions, Failures: n.failures, Repeats: requests, Log: n.Log,
 	}
 	if n.Config.MetricsListen == config.MetricsWithAdmin {
 		deps.Metrics = n.metrics.Handler()

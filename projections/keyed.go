@@ -67,7 +67,7 @@ func (d *Keyed[K, V]) List(ctx context.Context, h *Handle, rest string, args ...
 
 // Page selects rows of a Keyed table for a listing that continues after the last row of the page before.
 type Page[K comparable, V any] struct {
-	By         string // column to order by, then by the key; only the key if empty
+	By         []string // columns to order by, then by the key; only the key if empty
 	Descending bool
 	Limit      int
 	AfterKey   K
@@ -91,31 +91,35 @@ func (p *Page[K, V]) Where(column string, value any) {
 
 // Page returns the live rows of a page. Column names in it are not escaped.
 func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, error) {
+	rest, args := d.Rest(p)
+	return d.List(ctx, h, rest, args...)
+}
+
+// Rest returns the text that selects the rows of a page, from WHERE on, and its arguments.
+func (d *Keyed[K, V]) Rest(p Page[K, V]) (rest string, args []any) {
 	var where []string
-	args := slices.Clone(p.values)
+	args = slices.Clone(p.values)
 	for i, column := range p.equal {
 		where = append(where, fmt.Sprintf("%s = $%d", column, i+1))
 	}
-	order, direction, compare := d.Key, "", ">"
+	direction, compare := "", ">"
 	if p.Descending {
 		direction, compare = " DESC", "<"
 	}
-	if p.By != "" {
-		order = append([]string{p.By}, d.Key...)
-	}
+	order := slices.Concat(p.By, d.Key)
 	if p.After != nil {
-		if p.By != "" {
-			args = append(args, d.AppendRow(nil, p.After)[slices.Index(d.Columns, p.By)])
+		row := d.AppendRow(nil, p.After)
+		for _, column := range p.By {
+			args = append(args, row[slices.Index(d.Columns, column)])
 		}
 		args = d.AppendKey(args, p.AfterKey)
 		where = append(where, fmt.Sprintf("(%s) %s %s", strings.Join(order, ", "), compare, sqlstore.In(len(p.values)+1, len(order))))
 	}
-	rest := ""
 	if len(where) > 0 {
 		rest = "WHERE " + strings.Join(where, " AND ")
 	}
 	rest += fmt.Sprintf(" ORDER BY %s%s LIMIT %d", strings.Join(order, direction+", "), direction, p.Limit)
-	return d.List(ctx, h, rest, args...)
+	return rest, args
 }
 
 // Each calls found for the rows that rest, the text from WHERE on, selects.

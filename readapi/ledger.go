@@ -15,7 +15,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/books"
-	"letterhead/eventschemas"
 	"letterhead/projections/ledger"
 )
 
@@ -138,7 +137,7 @@ func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
 		{"to", func(v string) (problem *Problem) { _, to, problem = parseSpan("to", v); return problem }},
 		{"as_of", func(v string) (problem *Problem) { _, q.asOf, problem = parseSpan("as_of", v); return problem }},
 		{"type", func(v string) *Problem {
-			if q.filter.Type = v; v == (eventschemas.PaymentFeeRecorded{}).EventType() || !slices.Contains(ledger.Types(), v) {
+			if q.filter.Type = v; !slices.Contains(ledger.CustomerTypes(), v) {
 				return invalidRequest("There are no events of the type %q. Types are like CreditsCharged.", v)
 			}
 			return nil

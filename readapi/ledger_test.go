@@ -46,18 +46,20 @@ func (c *customer) paid(payment string) {
 	c.s.must(err)
 }
 
-func TestLedger_FeesOfTheProcessor_AreNotShown(t *testing.T) {
+func TestLedger_FeesAndNotes_AreNotShown(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	c.paid("pi_1")
 	_, err := s.writer.RecordFee(t.Context(), commands.RecordFee{Request: operator(), AccountID: c.id, FeeID: "txn_1", PaymentID: "pi_1", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}})
 	s.must(err)
+	_, err = s.writer.Note(t.Context(), commands.NoteAccount{Request: operator(), AccountID: c.id, Text: "Pays late."})
+	s.must(err)
 	if of := c.ledger(url.Values{"payment_id": {"pi_1"}}); len(of.Entries) != 1 || of.Entries[0].Money != 4900 {
 		t.Errorf("the payment has the entries %+v, want only the grant", of.Entries)
 	}
 	for _, path := range []string{"/v1/ledger", "/v1/statements/" + s.clock.now().Format("2006-01")} {
-		if body := string(c.get(path).body); strings.Contains(body, "txn_1") || strings.Contains(body, "PaymentFeeRecorded") || !strings.Contains(body, "pi_1") {
-			t.Errorf("%s has %s, want the payment without its fee", path, body)
+		if body := string(c.get(path).body); strings.Contains(body, "txn_1") || strings.Contains(body, "PaymentFeeRecorded") || strings.Contains(body, "Noted") || strings.Contains(body, "Pays late.") || !strings.Contains(body, "pi_1") {
+			t.Errorf("%s has %s, want the payment without its fee and without the note", path, body)
 		}
 	}
 }
@@ -144,7 +146,7 @@ func TestLedger_BadParameter_Is400(t *testing.T) {
 	for _, bad := range []string{
 		"limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=-1", "type=Charge", "from=yesterday", "to=2026-13", "as_of=2026-02-30",
 		"to=2026-11&as_of=2026-11", "from=", "type=", "cursor=", "key=", "request_id=", "payment_id=", "from=2026-11&from=2026-10", "key=%FF%", "key=%FF", "key=a%00b",
-		"type=PeriodClosed", "type=PaymentFeeRecorded", "from=2026-12&to=2026-11", "as_of=1969", "to=0000-12",
+		"type=PeriodClosed", "type=PaymentFeeRecorded", "type=AccountNoted", "from=2026-12&to=2026-11", "as_of=1969", "to=0000-12",
 	} {
 		c.get("/v1/ledger?"+bad).rejected(t, 400, "invalid_request")
 	}

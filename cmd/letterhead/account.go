@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
@@ -24,7 +25,7 @@ const maxNameBytes = 200
 
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e),
+		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountNote(e),
 		accountChange(e, "suspend", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
 		}),
@@ -108,7 +109,11 @@ func accountShow(e *environment) *cobra.Command {
 
 func accountList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs(),
-		Long: "List accounts. With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names."}
+		Long: `List accounts. SPENT are the credits charged in the latest month (UTC) in which an account was charged, less those
+that were returned since it began. USED is the time of its latest look-up that held or cost credits, or of the latest use
+of a key. Sorted by spend, the latest month counts first.
+
+With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names.`}
 	planName := c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	status := c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	order := addSortFlag(c, accounts.Sorts)
@@ -132,10 +137,17 @@ func accountList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if !at.IsZero() && accounts.PresentOnly(s.Sort) {
+			return usageError{fmt.Errorf("--sort %s is of the present; leave out --as-of", s.Sort)}
+		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			at.printMark(e.stdout)
-			fmt.Fprintln(table, "ID\tNAME\tPLAN\tSTATUS\tBALANCE")
+			columns := "ID\tNAME\tPLAN\tSTATUS\tBALANCE"
+			if at.IsZero() {
+				columns += "\tSPENT\tUSED"
+			}
+			fmt.Fprintln(table, columns)
 		}
 		if !at.IsZero() {
 			all, err := pastAccounts(ctx, n, s, at.Time)
@@ -170,9 +182,14 @@ func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at
 			return err
 		}
 		a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
-		if asJSON {
-			err = printJSON(w, at.Mark(map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}))
-		} else {
+		switch object := map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}; {
+		case asJSON && at.IsZero():
+			err = printJSON(w, adminapi.MarkUse(object, r))
+		case asJSON:
+			err = printJSON(w, at.Mark(object))
+		case at.IsZero():
+			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", a.ID, a.Name, a.Plan, a.Status, r.Balance, spent(r), used(r))
+		default:
 			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", a.ID, a.Name, a.Plan, a.Status, r.Balance)
 		}
 		if err != nil {
@@ -180,6 +197,22 @@ func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at
 		}
 	}
 	return nil
+}
+
+// spent returns the spend of an account for people.
+func spent(a *accounts.Account) string {
+	if a.SpentMonth.IsZero() {
+		return "-"
+	}
+	return fmt.Sprintf("%d in %s", a.Spent, a.SpentMonth.Format("2006-01"))
+}
+
+// used returns the last use of an account for people.
+func used(a *accounts.Account) string {
+	if a.UsedAt.IsZero() {
+		return "never"
+	}
+	return a.UsedAt.Format(time.RFC3339)
 }
 
 func accountPlan(e *environment) *cobra.Command {
@@ -199,6 +232,26 @@ func accountChange(e *environment, verb, short string, do func(context.Context, 
 			done, err := do(ctx, n, args[0])
 			return enforced(ctx, n, args[0], done, err, e, verb)
 		})}
+}
+
+func accountNote(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account", Args: exactArgs("ID", "TEXT"),
+		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
+it must have no personal data. Customers do not see it, except in a proof of the account.
+
+"ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		_, err := n.AccountWriter.Note(ctx, commands.NoteAccount{Request: n.Operator(), AccountID: args[0], Text: args[1]})
+		if invalid := (*account.InvalidError)(nil); errors.As(err, &invalid) {
+			return usageError{fmt.Errorf("TEXT %s; it takes 1 to %d bytes of text", invalid.Reason, account.MaxNoteBytes)}
+		}
+		if err != nil {
+			return explainAccount(args[0], err)
+		}
+		_, err = fmt.Fprintf(e.stdout, "account %s: note added\n", args[0])
+		return err
+	})
+	return c
 }
 
 // enforced waits until API requests follow a decision about an account, and prints a confirmation.

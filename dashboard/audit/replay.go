@@ -291,8 +291,11 @@ func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 	}
 	for _, l := range lines {
 		e := ReplayEvent{l, l.RequestID != ""}
-		if e.Type == (eventschemas.PaymentFeeRecorded{}).EventType() { // of which the ledger of customers has no entry
+		switch e.Type { // of which the ledger of customers has no entries
+		case eventschemas.PaymentFeeRecorded{}.EventType():
 			e.What, e.Detail, e.Story = "Fee of the payment processor recorded", "it moves no credits", false
+		case eventschemas.AccountNoted{}.EventType():
+			e.What, e.Detail, e.Story = "Note of the operator", "it changes nothing", false
 		}
 		if e.Revision == v.Position {
 			v.Event = e

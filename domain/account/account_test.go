@@ -273,6 +273,10 @@ func feeOf(id, payment string, money eventschemas.Money) command {
 	}
 }
 
+func note(text string) command {
+	return func(s *scene) { s.out, s.err = s.account.Note(text) }
+}
+
 func breakage(policy string) command {
 	return func(s *scene) { s.out, s.err = s.account.RecognizeBreakage(policy) }
 }

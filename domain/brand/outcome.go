@@ -15,6 +15,9 @@ const (
 	NoData      = "no_data"      // nothing was found
 )
 
+// Failures are the failures of a crawl.
+var Failures = []string{Timeout, Blocked, FetchFailed, DNS, NoData}
+
 // Other outcomes of a crawl.
 const (
 	Succeeded = "succeeded" // with a new record

@@ -3,9 +3,13 @@ package accounts_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
@@ -30,11 +34,13 @@ func testGet_FollowsStream(t *testing.T, e *projectionstest.Env) {
 	}{
 		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, func() {}},
 		{eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 50}, func() { want.Balance = 50 }},
-		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 1, Deadline: at, RequestID: "r"}, func() {}},
-		{eventschemas.CreditsCharged{ChargeID: "c", Credits: 2, RequestID: "r", HoldID: "h1"}, func() { want.Balance = 48 }},
+		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 1, Deadline: at, RequestID: "r"}, func() { want.UsedAt = at.Add(2 * time.Second) }},
+		{eventschemas.CreditsCharged{ChargeID: "c", Credits: 2, RequestID: "r", HoldID: "h1"}, func() {
+			want.Balance, want.SpentMonth, want.Spent, want.UsedAt = 48, books.MonthOf(at), 2, at.Add(3*time.Second)
+		}},
 		{eventschemas.HoldReleased{HoldID: "h2", Credits: 1, Cause: "expired"}, func() {}},
 		{eventschemas.ChargeKept{ChargeID: "c", RequestID: "r2"}, func() {}},
-		{eventschemas.ChargeReversed{ChargeID: "c", Credits: 2, RequestID: "r", Reason: "operator"}, func() { want.Balance = 50 }},
+		{eventschemas.ChargeReversed{ChargeID: "c", Credits: 2, RequestID: "r", Reason: "operator"}, func() { want.Balance, want.Spent = 50, 0 }},
 		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60}, func() { want.Balance = -10 }},
 		{eventschemas.PlanChanged{From: "free", To: "growth"}, func() { want.Plan = "growth" }},
 		{eventschemas.AccountSuspended{Reason: "r"}, func() { want.Status = "suspended" }},
@@ -143,6 +149,117 @@ func TestSelect_FiltersSortsAndContinues(t *testing.T) {
 		}
 		if _, err := m.Select(t.Context(), accounts.Selection{Sort: "name"}, nil, 1); err == nil {
 			t.Error("Select sorted by an unknown column")
+		}
+	})
+}
+
+// charged is an account that is charged some credits at times, in days after at.
+func charged(e *projectionstest.Env, id string, charges map[int]int64) {
+	e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 50})
+	for _, day := range slices.Sorted(maps.Keys(charges)) {
+		request := fmt.Sprint(day)
+		e.Events("account-"+id, at.AddDate(0, 0, day), eventschemas.CreditsCharged{ChargeID: request, Credits: charges[day], RequestID: request})
+	}
+}
+
+func TestSelect_BySpend_LatestMonthCountsFirst(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := accounts.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		charged(e, "november", map[int]int64{0: 40})
+		charged(e, "never", nil)
+		charged(e, "both", map[int]int64{0: 30, 10: 5}) // at is 2026-11-21
+		charged(e, "december", map[int]int64{10: 6, 20: 1})
+		charged(e, "reversed", map[int]int64{10: 9})
+		e.Events("account-reversed", at.AddDate(0, 0, 10), eventschemas.ChargeReversed{ChargeID: "10", Credits: 5, RequestID: "10", Reason: "operator"})
+		e.CatchUp(r)
+		want := "december 7 2026-12, both 5 2026-12, reversed 4 2026-12, november 40 2026-11, never 0 0001-01"
+		for _, limit := range []int{1, 2, 10} {
+			var got []string
+			for last := (*accounts.Account)(nil); ; {
+				page, err := m.Select(t.Context(), accounts.Selection{Sort: "spend", Descending: true}, last, limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, a := range page {
+					got, last = append(got, fmt.Sprintf("%s %d %s", a.ID, a.Spent, a.SpentMonth.Format("2006-01"))), &page[i]
+				}
+				if len(page) < limit {
+					break
+				}
+			}
+			if text := strings.Join(got, ", "); text != want {
+				t.Errorf("%d a page: %s, want %s", limit, text, want)
+			}
+		}
+	})
+}
+
+func TestSelect_ByUse_CountsKeysAndLookUps(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := accounts.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		for _, id := range []string{"idle", "searching", "looking", "both"} {
+			charged(e, id, nil)
+		}
+		e.Events("account-looking", at.Add(time.Hour), eventschemas.CreditsHeld{HoldID: "h", Credits: 1, Deadline: at, RequestID: "r"})
+		e.Events("account-both", at.Add(2*time.Hour), eventschemas.CreditsCharged{ChargeID: "c", Credits: 1, RequestID: "c"})
+		used := func(id string, after time.Duration) eventschemas.UsageEntry {
+			return eventschemas.UsageEntry{AccountID: id, Month: "2026-11", Searches: 1, KeysUsed: []eventschemas.KeyUsed{{KeyID: "k-" + id, At: at.Add(after)}}}
+		}
+		e.Events("usage-node-n1", at.Add(4*time.Hour), eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("both", time.Hour), used("searching", 3*time.Hour), used("unknown", 3*time.Hour)}})
+		e.Events("usage-node-n2", at.Add(4*time.Hour), eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("searching", time.Minute)}})
+		e.CatchUp(r)
+		page, err := m.Select(t.Context(), accounts.Selection{Sort: "used", Descending: true}, nil, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, a := range page {
+			got += a.ID
+			if !a.UsedAt.IsZero() {
+				got += a.UsedAt.Format(" 15:04")
+			}
+			got += ";"
+		}
+		if want := "searching 12:00;both 11:00;looking 10:00;idle;"; got != want {
+			t.Errorf("accounts %s, want %s", got, want)
+		}
+	})
+}
+
+// Until an upgrade from data format 1 is finished, readers use the tables of the previous release.
+func TestSelect_PreviousFormatInForce_SortsByWhatIsKnown(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := accounts.New(e.Store)
+		r, _ := e.Start(engine.Config{InForce: 1}, m)
+		charged(e, "a", map[int]int64{0: 3})
+		e.CatchUp(r)
+		for _, by := range []string{"spend", "used"} {
+			if _, err := m.Select(t.Context(), accounts.Selection{Sort: by}, nil, 1); !errors.Is(err, accounts.ErrUnfinished) {
+				t.Errorf("by %s: error %v, want %v", by, err, accounts.ErrUnfinished)
+			}
+		}
+		if page, err := m.Select(t.Context(), accounts.Selection{Sort: "balance"}, nil, 1); err != nil || len(page) != 1 || page[0].Balance != 47 {
+			t.Errorf("by balance: %+v, %v", page, err)
+		}
+	})
+}
+
+func TestOutstanding_SumsUpBalancesAboveZero(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := accounts.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		charged(e, "a", nil)
+		charged(e, "b", map[int]int64{0: 20})
+		charged(e, "closed", nil)
+		e.Events("account-closed", at, eventschemas.AccountClosed{Reason: "r"})
+		charged(e, "owes", map[int]int64{0: 60})
+		e.CatchUp(r)
+		got, err := m.Outstanding(t.Context())
+		want := []accounts.Outstanding{{Plan: "free", Status: "active", Accounts: 2, Credits: 80}, {Plan: "free", Status: "closed", Accounts: 1, Credits: 50}}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	})
 }

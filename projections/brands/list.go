@@ -36,7 +36,7 @@ var listing = projections.Keyed[string, Listed]{
 }
 
 // sorts are the columns by which List sorts, by the name that a Selection uses.
-var sorts = map[string]string{"": "", "domain": "", "status": "status", "quality": "quality", "logo": "has_logo", "revision": "revision"}
+var sorts = map[string][]string{"": nil, "domain": nil, "status": {"status"}, "quality": {"quality"}, "logo": {"has_logo"}, "revision": {"revision"}}
 
 // Sorts are the values of Selection.Sort.
 var Sorts = []string{"domain", "status", "quality", "logo", "revision"}
@@ -58,7 +58,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int)
 	if !ok {
 		return nil, fmt.Errorf("brands cannot be sorted by %q", s.Sort)
 	}
-	if by == "" {
+	if by == nil {
 		limit = min(limit, MaxPage)
 	}
 	page := projections.Page[string, Listed]{By: by, Descending: s.Descending, Limit: max(limit, 0), After: after}

@@ -71,8 +71,8 @@ func TestKeep_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 		w := projectionstest.NewWorld(3, 20, 30, time.Hour)
 		e.Fill(w, 2500)
 		e.CatchUp(r)
-		exec(t, e, `DELETE FROM ledger_v6_g1_entries WHERE position <= 9 OR position = (SELECT max(position) FROM ledger_v6_g1_entries)`)
-		exec(t, e, `UPDATE ledger_v6_g1_entries SET amount = amount + 1 WHERE position > 500 AND position <= 507`)
+		exec(t, e, `DELETE FROM ledger_v7_g1_entries WHERE position <= 9 OR position = (SELECT max(position) FROM ledger_v7_g1_entries)`)
+		exec(t, e, `UPDATE ledger_v7_g1_entries SET amount = amount + 1 WHERE position > 500 AND position <= 507`)
 		exec(t, e, `INSERT INTO payments_v3_g1_refunds (account, id, payment, credits, money, currency, refunded_at, reversed_at, revision) VALUES ('nobody', 'r', 'p', 1, 0, '', 0, 0, 0)`)
 		if _, err := r.Keep(t.Context(), nil, nil); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestKeep_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 			into  *int
 			where string
 		}{{&deleted, "revision >= 0 AND (position <= 9)"}, {&changed, "position > 500 AND position <= 507"}} {
-			if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v6_g2_entries WHERE "+c.where).Scan(c.into); err != nil {
+			if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v7_g2_entries WHERE "+c.where).Scan(c.into); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"letterhead/projections/actions"
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
+	"letterhead/projections/failures"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/inbox"
 	"letterhead/projections/keys"
@@ -43,6 +44,7 @@ type models struct {
 	sessions    *sessions.Model
 	actions     *actions.Model
 	inbox       *inbox.Model
+	failures    *failures.Model
 }
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
@@ -58,10 +60,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	}
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store), actions: actions.New(e.Store), inbox: inbox.New(e.Store),
+		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store), actions: actions.New(e.Store), inbox: inbox.New(e.Store), failures: failures.New(e.Store),
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices, m.sessions, m.actions, m.inbox}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices, m.sessions, m.actions, m.inbox, m.failures}
 }

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 	"letterhead/projections/engine"
+	"letterhead/projections/failures"
 	"letterhead/projections/projectionstest"
 )
 
@@ -109,8 +110,12 @@ func TestRebuild_SameRows(t *testing.T) {
 		}
 		live := dumps(e)
 		for _, name := range names {
-			if strings.Count(live[name], "\n") < 10 {
-				t.Errorf("%s has fewer than 10 rows:\n%s", name, live[name])
+			least := 10
+			if name == failures.Name { // few crawls of a world fail
+				least = 2 // with the heading
+			}
+			if strings.Count(live[name], "\n") < least {
+				t.Errorf("%s has fewer than %d lines:\n%s", name, least, live[name])
 			}
 		}
 		var last engine.Progress
@@ -269,8 +274,8 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 		e.Fill(w, 800)
 		e.CatchUp(r)
 		tampered := map[string]string{
-			"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
-			"ledger":   `DELETE FROM ledger_v6_g1_entries WHERE position = (SELECT max(position) FROM ledger_v6_g1_entries)`,
+			"accounts": `UPDATE accounts_v2_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v2_g1_accounts)`,
+			"ledger":   `DELETE FROM ledger_v7_g1_entries WHERE position = (SELECT max(position) FROM ledger_v7_g1_entries)`,
 			"usage":    `INSERT INTO usage_v2_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
 		}
 		for _, sql := range tampered {
@@ -298,7 +303,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 				t.Errorf("%s: %v", v.Name, d)
 			}
 		}
-		if left := e.Tables("accounts_v1_g2"); len(left) > 0 {
+		if left := e.Tables("accounts_v2_g2"); len(left) > 0 {
 			t.Errorf("remaining scratch tables: %v", left)
 		}
 	})

@@ -26,6 +26,15 @@ var rareTypes = []string{
 	eventschemas.PaymentFeeRecorded{}.EventType(), eventschemas.BreakageRecognized{}.EventType(),
 	eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(),
 	eventschemas.AccountSuspended{}.EventType(), eventschemas.AccountReinstated{}.EventType(), eventschemas.AccountClosed{}.EventType(),
+	eventschemas.AccountNoted{}.EventType(),
+}
+
+// forOperators are the types that customers do not see.
+var forOperators = []string{eventschemas.PaymentFeeRecorded{}.EventType(), eventschemas.AccountNoted{}.EventType()}
+
+// CustomerTypes returns the types of the events of accounts that customers see.
+func CustomerTypes() []string {
+	return slices.DeleteFunc(Types(), func(name string) bool { return slices.Contains(forOperators, name) })
 }
 
 // Types returns the types of the events that accounts have.

@@ -210,6 +210,8 @@ func describe(e *projections.Event) described {
 		d.Plan = ev.Plan
 	case eventschemas.PlanChanged:
 		d.Plan = ev.To
+	case eventschemas.AccountNoted:
+		d.Note = ev.Text
 	case eventschemas.AccountSuspended:
 		d.Reason = ev.Reason
 	case eventschemas.AccountClosed:

@@ -28,7 +28,7 @@ const (
 	Name = "ledger"
 	// Versions of the tables: the first finds requests by a hash, the second has the API key of
 	// charges, details, hashes, the ends of months, and an index of rare events.
-	withoutDetails, withDetails = 2, 6
+	withoutDetails, withDetails = 2, 7
 	// maxScanned limits the entries that Latest looks at, which takes some tens of milliseconds.
 	maxScanned = 20_000
 	// pageRows is the number of rows that an iteration has in memory.
@@ -50,8 +50,8 @@ var (
 //   - a row refers to its account by the position of the account's first event, not by its id, and a
 //     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
 //   - actor is NULL for the account itself, the actor of nearly every event;
-//   - detail is NULL for all events but grants, refunds, fees, reversals, breakage and changes of the account,
-//     whose kind, money, reason and refund it has as JSON.
+//   - detail is NULL for all events but grants, refunds, fees, reversals, breakage, notes and changes of the
+//     account, whose kind, money, reason, refund and text it has as JSON.
 //
 // at is microseconds since 1970. {new_columns} are the columns of newer tables; see columns.
 const (
@@ -183,6 +183,7 @@ type Details struct {
 	// Reason is that of a grant, a reversal, a suspension or the closing of the account, or the policy of breakage.
 	Reason   string `json:"reason,omitempty"`
 	Plan     string `json:"plan,omitempty"` // with which an account is opened, or to which it is moved
+	Note     string `json:"note,omitempty"` // text of a note
 	RefundID string `json:"refund_id,omitempty"`
 	FeeID    string `json:"fee_id,omitempty"`
 }
@@ -193,7 +194,7 @@ type Filter struct {
 	RequestID, Type, PaymentID, KeyID, Domain string
 	// From and Until, if not zero, select the entries from a time on and before another.
 	From, Until time.Time
-	// ForCustomer leaves out the fees of the payment processor.
+	// ForCustomer leaves out what only operators see: fees of the payment processor, and notes.
 	ForCustomer bool
 	// Credits selects only the entries that change the balance. Their Held is 0.
 	Credits bool
@@ -271,7 +272,7 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 		add("e.revision >= ? AND e.revision < ?", f.revisions[0], f.revisions[1])
 	}
 	if f.ForCustomer {
-		where += " AND e.type <> '" + eventschemas.PaymentFeeRecorded{}.EventType() + "'"
+		where += " AND e.type NOT IN ('" + strings.Join(forOperators, "', '") + "')"
 	}
 	if f.Credits {
 		add("e.amount <> 0")

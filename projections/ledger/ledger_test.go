@@ -66,6 +66,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		{eventschemas.KeyRevoked{KeyID: "k"}, ledger.Entry{Balance: -10, KeyID: "k"}},
 		{eventschemas.AccountSuspended{Reason: "late"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "late"}}},
 		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "r"}}},
+		{eventschemas.AccountNoted{Text: "n"}, ledger.Entry{Balance: -10, Details: ledger.Details{Note: "n"}}},
 		{eventschemas.CreditsGranted{GrantID: "g2", Kind: "adjustment", Credits: 20}, ledger.Entry{Amount: 20, Balance: 10, Details: ledger.Details{Kind: "adjustment"}}},
 		{eventschemas.BreakageRecognized{Credits: 10, Policy: "terms"}, ledger.Entry{Amount: -10, Details: ledger.Details{Reason: "terms"}}},
 	} {
@@ -88,11 +89,11 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 15 {
-		t.Errorf("%d entries, want 15", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 16 {
+		t.Errorf("%d entries, want 16", len(all))
 	}
 	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{ForCustomer: true})) {
-		if entry.Type == (eventschemas.PaymentFeeRecorded{}).EventType() {
+		if !slices.Contains(ledger.CustomerTypes(), entry.Type) {
 			t.Errorf("a customer gets %+v", entry)
 		}
 	}

@@ -276,7 +276,7 @@ func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error)
 }
 
 // sorts are the columns by which List sorts, by the name that a Selection uses.
-var sorts = map[string]string{"": "", "account": "", "paid": "paid_at", "credits": "credits", "money": "money", "state": "state"}
+var sorts = map[string][]string{"": nil, "account": nil, "paid": {"paid_at"}, "credits": {"credits"}, "money": {"money"}, "state": {"state"}}
 
 // Sorts are the values of Selection.Sort.
 var Sorts = []string{"account", "paid", "credits", "money", "state"}

@@ -398,7 +398,7 @@ func (w *World) outcome(s *site) eventschemas.Event {
 		return eventschemas.CrawlSucceeded{
 			CrawlID: s.running, Record: w.Record(s.domain), Evidence: evidence(), FinalURL: "https://www." + s.domain + "/", ETag: `"1"`,
 		}
-	case p < 32:
+	case p < 24:
 		return eventschemas.CrawlConfirmed{CrawlID: s.running, ETag: `"1"`}
 	case p < 36:
 		return eventschemas.CrawlFailed{CrawlID: s.running, Outcome: brand.FetchFailed, RememberSeconds: 3600, Detail: "connection refused"}

@@ -1,0 +1,23 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+)
+
+// NoteAccount is the command to add a note of an operator to an account.
+type NoteAccount struct {
+	Request   Request
+	AccountID string
+	Text      string // at most account.MaxNoteBytes; kept forever
+}
+
+// Note adds a note to an account. Each call adds one. Errors: account.ErrInvalid, account.ErrNotFound, ErrInvalidRequest,
+// eventschemas.ErrNotYet, and those of AccountWriter.
+func (d *AccountWriter) Note(ctx context.Context, in NoteAccount) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Note(in.Text)
+	})
+}

@@ -1,0 +1,27 @@
+package account
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"letterhead/eventschemas"
+)
+
+// MaxNoteBytes limits the text of a note.
+const MaxNoteBytes = 500
+
+// Note records a note of an operator, even about a closed account. Errors: ErrInvalid, ErrNotFound.
+func (a *Account) Note(text string) (Outcome, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is missing"}
+	case len(text) > MaxNoteBytes:
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is too long"}
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is not text"}
+	}
+	if err := a.exists(); err != nil {
+		return Outcome{}, err
+	}
+	return decided(eventschemas.AccountNoted{Text: text}), nil
+}

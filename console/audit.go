@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -9,7 +10,7 @@ import (
 
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
-	"letterhead/domain/books"
+	"letterhead/domain/statement"
 )
 
 // Audit recomputes accounts from their events; *audit.Auditor.
@@ -98,22 +99,32 @@ func meanwhile(domain string, changes []brandChange, first, last time.Time) (cra
 	return crawls
 }
 
-// downloadStatement answers GET /accounts/{id}/statements/{month} with a file, as JSON or with ?format=csv.
-func (x *exchange) downloadStatement() error {
-	path := "/admin/accounts/" + url.PathEscape(x.r.PathValue("id")) + "/statements/" + url.PathEscape(x.r.PathValue("month"))
-	format := "json"
-	if x.r.URL.Query().Get("format") == "csv" {
-		format = "csv"
+// showStatement answers GET /accounts/{id}/statements/{month}, with ?format=csv and ?format=json as a file.
+func (x *exchange) showStatement() error {
+	format := x.r.URL.Query().Get("format")
+	query := ""
+	if format != "" {
+		query = "?format=" + url.QueryEscape(format)
 	}
-	w, err := x.send(http.MethodGet, path+"?format="+format, nil)
+	w, err := x.send(http.MethodGet, "/admin/accounts/"+url.PathEscape(x.r.PathValue("id"))+"/statements/"+url.PathEscape(x.r.PathValue("month"))+query, nil)
 	if err != nil {
 		return err
 	}
-	name := "statement.json"
-	if month, err := time.Parse(books.MonthLayout, x.r.PathValue("month")); err == nil {
-		name = "statement-" + month.Format(books.MonthLayout) + "." + format
+	var s statement.Statement
+	if format == "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
+			return err
+		}
+		page, err := x.statements.Render(&s)
+		if err != nil {
+			return err
+		}
+		x.w.Header().Set("Content-Security-Policy", x.statements.Policy)
+		site.Send(x.w, http.StatusOK, "text/html; charset=utf-8", page)
+		return nil
 	}
-	x.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	// The API has accepted the month and the format.
+	x.w.Header().Set("Content-Disposition", `attachment; filename="statement-`+x.r.PathValue("month")+"."+format+`"`)
 	site.Send(x.w, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
 	return nil
 }

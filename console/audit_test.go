@@ -64,13 +64,17 @@ func TestStory_Charge_LeadsToTheRecordAsItWas(t *testing.T) {
 	p.get("/accounts/"+id+"/requests/unknown").shows(404, "no entries of this request")
 }
 
-func TestStatement_IsDownloaded(t *testing.T) {
+func TestStatement_OfAnyAccount_IsShownAndDownloaded(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")
 	s.charged(id)
 	p := s.signedIn(operator.Read)
 	path := "/accounts/" + id + "/statements/" + s.node.Now().UTC().Format("2006-01")
-	for format, contentType := range map[string]string{"": "application/json; charset=utf-8", "?format=csv": "text/csv; charset=utf-8"} {
+	if a := p.get(path); a.status != http.StatusOK || a.header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(a.header.Get("Content-Security-Policy"), "style-src 'sha256-") || !strings.Contains(a.body, id) {
+		t.Errorf("the page: status %d, %v\n%s", a.status, a.header, a.body)
+	}
+	p.get(path+"?format=xml").shows(400, "format")
+	for format, contentType := range map[string]string{"?format=json": "application/json; charset=utf-8", "?format=csv": "text/csv; charset=utf-8"} {
 		a := p.get(path + format)
 		if a.status != http.StatusOK || a.header.Get("Content-Type") != contentType || !strings.HasPrefix(a.header.Get("Content-Disposition"), `attachment; filename="statement-`) || !strings.Contains(a.body, id) {
 			t.Errorf("%s: status %d, %v\n%s", format, a.status, a.header, a.body)

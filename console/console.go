@@ -16,6 +16,7 @@ import (
 
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
+	"letterhead/domain/statement"
 	"letterhead/internal/disk"
 	"letterhead/internal/ratelimit"
 )
@@ -60,6 +61,7 @@ type Console struct {
 	policy     string // Content-Security-Policy
 	static     *site.Static
 	templates  map[string]*template.Template
+	statements *statement.Page
 	mux        *http.ServeMux
 	running    *semaphore.Weighted
 	failures   ratelimit.Counters // links that did not sign in, by address
@@ -89,6 +91,9 @@ func New(cfg Config) (*Console, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if c.statements, err = statement.NewPage(cfg.BaseURL); err != nil {
+		return nil, err
 	}
 	c.route()
 	return c, nil
@@ -122,7 +127,7 @@ func (c *Console) route() {
 		{"GET /accounts/{id}", false, (*exchange).showAccount},
 		{"GET /accounts/{id}/replay", false, (*exchange).showReplay},
 		{"GET /accounts/{id}/requests/{request_id}", false, (*exchange).showStory},
-		{"GET /accounts/{id}/statements/{month}", false, (*exchange).downloadStatement},
+		{"GET /accounts/{id}/statements/{month}", false, (*exchange).showStatement},
 		{"GET /accounts/{id}/statements/{month}/proof", false, (*exchange).downloadProof},
 		{"POST /accounts/{id}/{action}", false, (*exchange).changeAccount},
 		{"GET /payments", false, (*exchange).showPayments},

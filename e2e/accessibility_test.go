@@ -46,7 +46,7 @@ func TestAccessibility_EveryPage_HasNoViolation(t *testing.T) {
 		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t"}},
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
 			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"}},
-		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, "/payments", "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"}},
+		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"}},
 	} {
 		for _, width := range []int64{375, 1280} {
 			for _, scheme := range []string{"light", "dark"} {

@@ -136,6 +136,35 @@ func BenchmarkDrawOfTwoInks(b *testing.B) {
 	}
 }
 
+// BenchmarkDrawOnBackground draws real logos for one background, with all images in memory, and for a
+// new color each time, on which they must be measured and some of them turned.
+func BenchmarkDrawOnBackground(b *testing.B) {
+	svgs := benchSVGs(b)
+	for _, name := range []string{"warm", "new color"} {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b)
+			brands := w.brands(b, svgs, false)
+			o := onPage(logo.Icon, nearBlack, 128, imaging.WebP)
+			for _, brand := range brands {
+				w.draw(brand, o)
+			}
+			b.ReportAllocs()
+			before := process.CPUTime()
+			i := 0
+			for b.Loop() {
+				if name == "new color" {
+					o.Background.Color = imaging.RGB{R: byte(i), G: byte(i >> 8), B: byte(i >> 16)}
+				}
+				if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(process.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")
+		})
+	}
+}
+
 // BenchmarkBytes draws real logos at 128 pixels in every format, and reports the mean size of the
 // images.
 func BenchmarkBytes(b *testing.B) {

@@ -14,7 +14,6 @@ type Source struct {
 	Format imaging.Format // imaging.SVG, PNG, WebP or JPEG
 	Side   int            // longest side in pixels; 0 for a vector, or if unknown
 	Bytes  int64          // size of the file, according to the record
-	Square bool           // according to the record
 	Ink    Theme          // of the logo; Any if unknown or if the logo has a background
 }
 
@@ -34,6 +33,15 @@ type Pale func(Source) bool
 // ones, which are last: most pages are white. pale is called for light ink only, and only if the type
 // has another logo.
 func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
+	var out []Source
+	for _, l := range inOrder(logos, o, pale) {
+		out = append(out, filesOf(l, o)...)
+	}
+	return out
+}
+
+// inOrder returns the logos that have a file, the best first.
+func inOrder(logos []eventschemas.Logo, o Options, pale Pale) []*eventschemas.Logo {
 	type ranked struct {
 		logo *eventschemas.Logo
 		rank logoRank
@@ -48,16 +56,21 @@ func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b ranked) int { return a.rank.compare(b.rank) })
-	var out []Source
-	for _, r := range order {
-		from := len(out)
-		for i := range r.logo.Formats {
-			if s, ok := sourceOf(r.logo, &r.logo.Formats[i]); ok {
-				out = append(out, s)
-			}
-		}
-		slices.SortStableFunc(out[from:], func(a, b Source) int { return a.rank(o).compare(b.rank(o)) })
+	out := make([]*eventschemas.Logo, len(order))
+	for i, r := range order {
+		out[i] = r.logo
 	}
+	return out
+}
+
+// filesOf returns the files of one logo, the best first.
+func filesOf(l *eventschemas.Logo, o Options) (out []Source) {
+	for i := range l.Formats {
+		if s, ok := sourceOf(l, &l.Formats[i]); ok {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Source) int { return a.rank(o).compare(b.rank(o)) })
 	return out
 }
 
@@ -120,7 +133,6 @@ func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok boo
 // sourceOf parses a stored file's entry. ok is false if no image can be drawn from the file.
 func sourceOf(l *eventschemas.Logo, f *eventschemas.Asset) (s Source, ok bool) {
 	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Bytes: f.Size, Ink: inkOf(l)}
-	s.Square = f.Width != nil && f.Height != nil && *f.Width == *f.Height
 	switch s.Format {
 	case imaging.SVG:
 		return s, true

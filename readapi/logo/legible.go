@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
 	"letterhead/internal/variants"
 )
@@ -27,16 +28,19 @@ type alternative struct {
 // Errors: those of Draw.
 func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, ok bool, err error) {
 	var all []alternative
-	for _, source := range alternatives(b.Logos, o) {
-		swallowed, err := r.swallowed(ctx, source, o.Background.Color)
+	order := inOrder(b.Logos, o, nil)
+	for _, l := range order[:min(len(order), maxAlternatives)] {
+		if l.Type != order[0].Type {
+			break
+		}
+		a, err := r.measure(ctx, l, o)
 		switch {
 		case isFault(err):
 			continue
 		case err != nil:
 			return Image{}, false, err
 		}
-		all = append(all, alternative{source, swallowed})
-		if !swallowed.TooMuch() {
+		if all = append(all, a); !a.swallowed.TooMuch() {
 			break
 		}
 	}
@@ -47,7 +51,7 @@ func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, o
 	if err != nil {
 		return Image{}, false, err
 	}
-	fit.squared = o.Type == Icon
+	fit.squared = o.Type == Icon && (fit.change == plated || !isSquare(b.Logos, source))
 	img, err = r.made(ctx, dressed(source, o, fit))
 	if isFault(err) {
 		return Image{}, false, nil
@@ -55,28 +59,35 @@ func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, o
 	return img, err == nil, err
 }
 
-// alternatives returns the best file of each logo, in the order of Choose, as far as they have the type
-// of the first one.
-func alternatives(logos []eventschemas.Logo, o Options) []Source {
-	type ranked struct {
-		source Source
-		rank   logoRank
-	}
-	var all []ranked
-	for i := range logos {
-		if s, rank, ok := bestOf(&logos[i], o); ok {
-			all = append(all, ranked{s, rank})
+// measure measures the best file of a logo that can be drawn. Errors: those of Draw, and those of
+// isFault.
+func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options) (a alternative, err error) {
+	err = assets.ErrNotFound
+	vectors := 0
+	files := filesOf(l, o)
+	for _, a.source = range files[:min(len(files), maxFiles)] {
+		if a.source.Format == imaging.SVG {
+			if vectors++; vectors > maxVectors {
+				continue
+			}
 		}
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return a.rank.compare(b.rank) })
-	var out []Source
-	for _, a := range all[:min(len(all), maxAlternatives)] {
-		if a.rank.typ != all[0].rank.typ {
+		if a.swallowed, err = r.swallowed(ctx, a.source, o.Background.Color); !isFault(err) {
 			break
 		}
-		out = append(out, a.source)
 	}
-	return out
+	return a, err
+}
+
+// isSquare reports whether a file is a square, according to the record.
+func isSquare(logos []eventschemas.Logo, s Source) bool {
+	for _, l := range logos {
+		for _, f := range l.Formats {
+			if f.ID == s.ID && f.Width != nil && f.Height != nil {
+				return *f.Width == *f.Height
+			}
+		}
+	}
+	return false
 }
 
 // dress chooses one of the alternatives, of which only the last may be legible, and its outfit. Errors:
@@ -92,7 +103,7 @@ func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Sou
 			return Source{}, outfit{}, err
 		}
 		if turnable {
-			return a.source, outfit{turned: true, page: page}, nil
+			return a.source, outfit{change: turned, color: page}, nil
 		}
 	}
 	if !o.NoPlate {
@@ -107,7 +118,7 @@ func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Sou
 					return Source{}, outfit{}, err
 				}
 				if err == nil && !onPlate.TooMuch() {
-					return a.source, outfit{plated: true, plate: plate}, nil
+					return a.source, outfit{change: plated, color: plate}, nil
 				}
 			}
 		}
@@ -119,11 +130,8 @@ func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Sou
 // dressed returns the variant of a file in its outfit.
 func dressed(s Source, o Options, fit outfit) variant {
 	v := variantOf(s, o, false)
-	if s.Square && !fit.plated {
-		fit.squared = false
-	}
 	v.outfit = fit
-	if fit.plated && s.Side > 0 && v.size == s.Side {
+	if fit.change == plated && s.Side > 0 && v.size == s.Side {
 		v.size = min(o.Size, int(math.Round(float64(s.Side)/(1-2*fit.margin()))))
 	}
 	return v

@@ -32,6 +32,14 @@ func (f form) cost(size image.Point) int64 {
 // largest returns the maximum size of the form.
 func (f form) largest() image.Point { return image.Pt(f.size, f.size) }
 
+// frameCost returns the memory, in bytes, for the frame of a logo, beside the logo.
+func (v variant) frameCost() int64 {
+	if v.outfit == (outfit{}) {
+		return 0
+	}
+	return costRaw * int64(v.size) * int64(v.size)
+}
+
 // costOf returns the memory, in bytes, for making the variant of a stored raster, including the file.
 // Errors: those of imaging.DecodeCost.
 func (v variant) costOf(data []byte, stored imaging.Info, within imaging.Limits) (int64, error) {
@@ -45,10 +53,9 @@ func (v variant) costOf(data []byte, stored imaging.Info, within imaging.Limits)
 		output = image.Pt(w*v.size/longest+1, h*v.size/longest+1)
 	}
 	if v.outfit != (outfit{}) {
-		output = v.largest() // the frame may be larger than the logo, which is drawn first
-		cost += costRaw * int64(output.X) * int64(output.Y)
+		output = v.largest() // the frame may be larger than the logo
 	}
-	cost += int64(len(data)) + v.cost(output)
+	cost += int64(len(data)) + v.cost(output) + v.frameCost()
 	if v.fitsSmall() && max(w, h) > smallSide {
 		cost += v.small().cost(image.Pt(smallSide, smallSide)) // an intermediate result
 	}

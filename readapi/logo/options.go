@@ -45,13 +45,13 @@ type Options struct {
 	// Format is imaging.WebP, PNG, SVG or JPEG. If it is SVG and there is no vector, a PNG is drawn.
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
-	// Theme is the ink, even if the request named the background on which the logo is shown.
-	Theme Theme
+	NoPlate    bool // a plate behind the logo is not wanted
 	// Background is the requested background, on which the logo must be legible; zero if the request
 	// has none, or a theme.
 	Background Background
-	NoPlate    bool // a plate behind the logo is not wanted
-	Fallback   Fallback
+	// Theme is the ink, even if the request named the background on which the logo is shown.
+	Theme    Theme
+	Fallback Fallback
 }
 
 // Background is the color of a page.

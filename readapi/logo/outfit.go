@@ -12,12 +12,19 @@ import (
 
 // outfit changes a stored logo for a background. The zero value is the logo itself.
 type outfit struct {
-	turned  bool        // the inks that a page swallows are replaced
-	page    imaging.RGB // the page, if turned
-	plated  bool        // on a rounded tile
-	plate   imaging.RGB // color of the tile
+	change  change
+	color   imaging.RGB // the page of a turned logo, or of the plate
 	squared bool        // in the middle of a square
 }
+
+// change is what makes a logo legible.
+type change byte
+
+const (
+	unchanged change = iota
+	turned           // the inks that a page swallows are replaced
+	plated           // on a rounded tile
+)
 
 // Margins of a logo on its plate, as shares of the longest side of the image. That of icons is the one
 // of app icons; a wordmark would be too small with it.
@@ -28,7 +35,7 @@ const (
 
 func (f outfit) margin() float64 {
 	switch {
-	case !f.plated:
+	case f.change != plated:
 		return 0
 	case f.squared:
 		return squareMargin
@@ -46,7 +53,7 @@ func (f outfit) frame(img *image.NRGBA, size int) *image.NRGBA {
 	canvas := img.Rect.Size()
 	longest := max(canvas.X, canvas.Y)
 	whole := longest
-	if f.plated {
+	if f.change == plated {
 		if whole = size; longest < f.inner(size) {
 			whole = min(int(math.Round(float64(longest)/(1-2*f.margin()))), size)
 		}
@@ -55,8 +62,8 @@ func (f outfit) frame(img *image.NRGBA, size int) *image.NRGBA {
 	if f.squared {
 		canvas = image.Pt(whole, whole)
 	}
-	if f.plated {
-		return imaging.OnPlate(img, canvas, f.plate)
+	if f.change == plated {
+		return imaging.OnPlate(img, canvas, f.color)
 	}
 	return imaging.Centered(img, canvas)
 }
@@ -67,13 +74,16 @@ func (f outfit) appendTo(key []byte) []byte {
 	if f == (outfit{}) {
 		return key
 	}
-	flag := func(set bool) byte {
-		if set {
-			return 1
-		}
-		return 0
+	key = append(key, 0, byte(f.change), f.color.R, f.color.G, f.color.B)
+	if f.squared {
+		key = append(key, 1)
 	}
-	return append(key, 0, flag(f.turned), f.page.R, f.page.G, f.page.B, flag(f.plated), f.plate.R, f.plate.G, f.plate.B, flag(f.squared))
+	return key
+}
+
+// isAnyColor reports whether the outfit depends on a color that a request may choose freely.
+func (f outfit) isAnyColor() bool {
+	return f.change == turned && f.color != imaging.White && f.color != imaging.DarkPage
 }
 
 // turn replaces the inks of a vector that a page swallows. Errors: those of svg.Recolor.
@@ -84,17 +94,16 @@ func turn(data []byte, page imaging.RGB) ([]byte, error) {
 // drawDressed draws a vector in its outfit. Errors: those of drawFrom.
 func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	f := v.outfit
-	if f.turned {
-		turned, err := turn(data, f.page)
-		if err != nil {
+	if f.change == turned {
+		var err error
+		if data, err = turn(data, f.color); err != nil {
 			return nil, err
 		}
-		data = turned
 	}
 	if v.format == imaging.SVG {
 		frame := svg.Frame{Square: f.squared, Margin: f.margin()}
-		if f.plated {
-			frame.Plate = &f.plate
+		if f.change == plated {
+			frame.Plate = &f.color
 		}
 		return svg.Framed(data, frame)
 	}
@@ -116,20 +125,28 @@ const (
 // turnable tries to turn a vector for the page in v.background, and reports whether it is legible then
 // and keeps its shape and the edges between its inks.
 func (r *Renderer) turnable(ctx context.Context, data []byte, v variant) ([]byte, error) {
-	turned, err := turn(data, v.background)
-	if err != nil || bytes.Equal(turned, data) {
-		return []byte(resultFixed), err
+	recolored, err := turn(data, v.background)
+	if err != nil || bytes.Equal(recolored, data) {
+		return fixed(err)
 	}
 	before, err := r.vectors.Render(ctx, data, v.size)
 	if err != nil {
-		return nil, err
+		return fixed(err)
 	}
-	after, err := r.vectors.Render(ctx, turned, v.size)
+	after, err := r.vectors.Render(ctx, recolored, v.size)
 	if err != nil {
-		return nil, err
+		return fixed(err)
 	}
 	if imaging.SwallowedBy(after, v.background).TooMuch() || !imaging.KeepsShape(before, after) {
-		return []byte(resultFixed), nil
+		return fixed(nil)
 	}
 	return []byte(resultTurnable), nil
+}
+
+// fixed returns the result for a vector that cannot be turned, also because of a fault of the file.
+func fixed(err error) ([]byte, error) {
+	if err != nil && !isFileFault(err) {
+		return nil, err
+	}
+	return []byte(resultFixed), nil
 }

@@ -175,6 +175,10 @@ func TestDraw_OnBackground_FileThatCannotBeDrawnIsSkipped(t *testing.T) {
 	if img := pixels(t, w.draw(b, onPage(logo.Icon, nearBlack, 64, imaging.PNG))); !alike(img.NRGBAAt(32, 32), white) {
 		t.Errorf("the ink is %v", img.NRGBAAt(32, 32))
 	}
+	b = brandOf(iconOf("light", append([]eventschemas.Asset{missing}, whole.Formats...)...))
+	if img := pixels(t, w.draw(b, onPage(logo.Icon, nearBlack, 64, imaging.PNG))); !alike(img.NRGBAAt(32, 32), white) {
+		t.Errorf("the next file has ink of %v", img.NRGBAAt(32, 32))
+	}
 	if _, err := w.Draw(t.Context(), brandOf(iconOf("light", missing)), onPage(logo.Icon, nearBlack, 64, imaging.PNG)); err == nil {
 		t.Error("a brand whose only file is missing was drawn")
 	}

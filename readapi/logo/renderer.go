@@ -167,7 +167,11 @@ func (r *Renderer) made(ctx context.Context, v variant) (Image, error) {
 // isFault.
 func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	key := v.key()
-	made, err := r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
+	get := r.drawn.Get
+	if v.outfit.isAnyColor() {
+		get = r.drawn.GetUnwritten // strangers could fill the disk
+	}
+	made, err := get(ctx, key, func(ctx context.Context) ([]byte, error) {
 		if r.isFaulty(key) {
 			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
 		}

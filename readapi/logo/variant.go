@@ -148,7 +148,7 @@ func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	}
 	cost := v.source.Bytes
 	if v.source.Format == imaging.SVG {
-		cost += v.cost(v.largest())
+		cost += v.cost(v.largest()) + v.frameCost()
 	}
 	if err := variants.Need(ctx, cost); err != nil {
 		return nil, err

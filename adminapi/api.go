@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -24,6 +23,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
 	"letterhead/internal/apikey"
+	"letterhead/internal/download"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/repeats"
@@ -159,8 +159,8 @@ type Operations interface {
 	// ReverseRequest returns ErrNotCharged if there is nothing to reverse.
 	ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, err error)
 	// UndeliveredCharges returns the charges since a time whose answers may not have been delivered, of an account, or of all
-	// if the id is empty, in the order of the log. It returns ErrTooMany.
-	UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]UndeliveredCharge, error)
+	// if the id is empty, in the order of the log. It returns ErrTooMany if there are more than most.
+	UndeliveredCharges(ctx context.Context, accountID string, since time.Time, most int) ([]UndeliveredCharge, error)
 	// ReverseCharges reverses charges, each once. failed has the errors of those that cannot be reversed; err ends the work.
 	ReverseCharges(ctx context.Context, by commands.Request, charges []UndeliveredCharge) (done Reversals, failed []error, err error)
 	// RecognizeBreakage removes the remaining credits of a closed account, and returns what became revenue in each currency.
@@ -183,9 +183,9 @@ type Operations interface {
 	// MakeCheckpoint makes a checkpoint of the ledger. If since is not zero, it returns the last one instead if that is from this
 	// time on. progress may be nil. It returns ErrNoCheckpoint if none can be signed.
 	MakeCheckpoint(ctx context.Context, by commands.Request, since time.Time, progress func(accounts uint64)) (Checkpoint, error)
-	// Prove writes a proof of an account's month at the last checkpoint. Errors before it writes: checkpoints.ErrNone,
-	// proof.ErrNotInCheckpoint, proof.ErrTooManyEvents, statement.ErrNotBegun, statement.ErrNoEvents.
-	Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error
+	// Prove makes a file with a proof of an account's month at the last checkpoint. Errors: commands.ErrBusy,
+	// checkpoints.ErrNone, proof.ErrNotInCheckpoint, proof.ErrTooManyEvents, statement.ErrNotBegun, statement.ErrNoEvents.
+	Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error)
 	// LinkBilling links a customer or a payment to an account. It returns payments.ErrNotFound if the account has no such
 	// payment, and ErrLinked.
 	LinkBilling(ctx context.Context, by commands.Request, in Link) error

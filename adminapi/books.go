@@ -146,6 +146,9 @@ func (x *exchange) recognizeBreakage() error {
 	if in.Policy == "" {
 		return invalid("The field policy is needed: why the credits will not be used, such as a clause of your terms.")
 	}
+	if err := x.needsKey(""); err != nil {
+		return err
+	}
 	id, err := x.account()
 	if err != nil {
 		return err

@@ -3,14 +3,13 @@ package adminapi
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
-	"letterhead/internal/download"
+	"letterhead/domain/statement"
 	"letterhead/projections/checkpoints"
 )
 
@@ -115,19 +114,14 @@ func (x *exchange) getProof() error {
 	if err != nil {
 		return err
 	}
-	name := "proof-" + month.Format(books.MonthLayout) + ".txt"
-	begun, err := download.Send(x.writer, "text/plain; charset=utf-8", name, func(w io.Writer) error {
-		return x.api.Operations.Prove(x.ctx, id, month, w)
-	})
-	if begun {
-		x.status = http.StatusOK
-	}
+	file, err := x.api.Operations.Prove(x.ctx, id, month)
 	switch {
-	case err != nil && begun:
-		x.api.Logger.Warn("a proof was not sent to its end", "request_id", x.id, "account", id, "error", err)
-		panic(http.ErrAbortHandler)
-	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone):
-		return &problem{http.StatusConflict, "conflict", sentence(err) + ". POST /admin/ledger/checkpoints makes a new one.", nil}
+	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone), errors.Is(err, statement.ErrNotBegun) && !x.api.Now().Before(month):
+		return &problem{http.StatusConflict, "conflict", sentence(err) + ". The service makes a checkpoint a day; POST /admin/ledger/checkpoints, or \"letterhead ledger checkpoint\", makes one now.", nil}
+	case err != nil:
+		return err
 	}
-	return err
+	x.status = http.StatusOK
+	file.Send(x.writer, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt")
+	return file.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/domain/operator"
 	"letterhead/domain/proof"
@@ -105,7 +106,7 @@ func TestProof_AccountInTheLastCheckpoint_IsAnswered(t *testing.T) {
 	path := func(id string, months int) string {
 		return "/admin/accounts/" + id + "/proofs/" + now.AddDate(0, months, 1-now.Day()).Format("2006-01")
 	}
-	s.get(path(a, 0)).rejected(http.StatusConflict, "The ledger has no checkpoint. POST /admin/ledger/checkpoints")
+	s.get(path(a, 0)).rejected(http.StatusConflict, "The ledger has no checkpoint. The service makes")
 	s.post("/admin/ledger/checkpoints", "").want(http.StatusOK, nil)
 	later := s.open("Bolt").Account.ID
 	text, err := node.PublicLedgerKeys(s.node.Config)
@@ -121,11 +122,14 @@ func TestProof_AccountInTheLastCheckpoint_IsAnswered(t *testing.T) {
 	}
 	check(a)
 	check(a)
-	s.get(path(later, 0)).rejected(http.StatusConflict, "is not in the last checkpoint. POST /admin/ledger/checkpoints")
+	s.get(path(later, 0)).rejected(http.StatusConflict, "is not in the last checkpoint. The service makes")
 	s.post("/admin/ledger/checkpoints", "").want(http.StatusOK, nil)
 	check(later)
 	check(a)
 	s.get(path(a, 1)).rejected(http.StatusNotFound, "the month has not begun")
+	s.past.Store(int64(32 * 24 * time.Hour))
+	s.get(path(a, 1)).rejected(http.StatusConflict, "POST /admin/ledger/checkpoints")
+	s.past.Store(0)
 	s.get(path(a, -1)).rejected(http.StatusNotFound, "The account has no events")
 	s.get("/admin/accounts/"+a+"/proofs/november").rejected(http.StatusBadRequest, "2026-11")
 	s.get(path("nobody", 0)).rejected(http.StatusNotFound, "There is no account")

@@ -10,6 +10,9 @@ import (
 	"letterhead/internal/eventlog"
 )
 
+// maxListed limits the charges that are found for a request: some 20 MB.
+const maxListed = 50_000
+
 // maxReversals limits the charges that a request reverses, so that it ends in time.
 const maxReversals = 1_000
 
@@ -80,7 +83,7 @@ func (x *exchange) undelivered(accountID string, since time.Time) ([]Undelivered
 		return nil, errReportRuns
 	}
 	defer x.api.reports.Release(1)
-	return x.api.Operations.UndeliveredCharges(x.ctx, accountID, since)
+	return x.api.Operations.UndeliveredCharges(x.ctx, accountID, since, maxListed)
 }
 
 // reverseUndelivered answers POST /admin/ledger/undelivered/reverse.

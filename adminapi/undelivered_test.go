@@ -187,12 +187,47 @@ func TestRecognizeBreakage_ClosedAccount_ItsCreditsBecomeRevenue(t *testing.T) {
 		}
 	}
 	var done, again rows
-	s.send(request{method: "POST", path: path + "/breakage", body: policy, token: s.tok[operator.Finance]}).want(http.StatusOK, &done)
+	s.send(request{method: "POST", path: path + "/breakage", body: policy}).rejected(http.StatusBadRequest, "Idempotency-Key")
+	recognizing := request{method: "POST", path: path + "/breakage", body: policy, key: "breakage", token: s.tok[operator.Finance]}
+	s.send(recognizing).want(http.StatusOK, &done)
 	if len(done.Rows) != 2 || done.Rows[0].Currency != "" || done.Rows[0].Credits != 50 || done.Rows[1].Currency != "EUR" || done.Rows[1].Breakage != 1000 || done.Rows[1].Credits != 100 {
 		t.Errorf("recognized %+v", done)
+	}
+	s.forget()
+	s.send(recognizing).want(http.StatusOK, &again)
+	if len(again.Rows) != 2 {
+		t.Errorf("the repeat has %+v, want the same rows", again)
 	}
 	s.post(path+"/breakage", policy).want(http.StatusOK, &again)
 	if len(again.Rows) != 0 || s.balance(a) != 0 {
 		t.Errorf("recognized again %+v; the balance is %d, want 0", again, s.balance(a))
+	}
+}
+
+func TestUndelivered_MoreThanARequestReverses_RestIsReversedByTheNext(t *testing.T) {
+	s := start(t)
+	a := s.open("Acme").Account.ID
+	s.post("/admin/accounts/"+a+"/grants", `{"credits":1000,"payment_id":"p1"}`).want(http.StatusOK, nil)
+	since := s.node.Now()
+	run := uuid.NewString()
+	table, err := runs.New(t.Context(), s.node.Store)
+	s.must(err)
+	s.must(table.Begin(t.Context(), runs.Run{ID: run, Node: "one", Started: since, AnswerWithin: time.Minute}))
+	for range 1003 {
+		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+			Request: commands.Request{ID: runs.RequestID(run), Actor: "account:" + a}, AccountID: a, BrandID: acmeID, Domain: "acme.com",
+		})
+		s.must(err)
+	}
+	body := fmt.Sprintf(`{"since":%q}`, since.Format(time.RFC3339Nano))
+	for _, want := range [][2]int{{1000, 3}, {3, 0}} {
+		var done struct{ Reversed, Remaining int }
+		s.post("/admin/ledger/undelivered/reverse", body).want(http.StatusOK, &done)
+		if done.Reversed != want[0] || done.Remaining != want[1] {
+			t.Errorf("reversed: %+v, want %v", done, want)
+		}
+	}
+	if s.balance(a) != 1050 {
+		t.Errorf("the balance is %d, want 1050", s.balance(a))
 	}
 }

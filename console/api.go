@@ -89,12 +89,15 @@ type passing struct {
 func (p *passing) WriteHeader(status int) {
 	p.Status = status
 	if p.begun = status == http.StatusOK; p.begun {
-		for _, name := range []string{"Content-Type", "Content-Disposition"} {
+		for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Length"} {
 			p.to.Header().Set(name, p.Header().Get(name))
 		}
 		p.to.WriteHeader(status)
 	}
 }
+
+// Unwrap returns the writer whose deadline http.ResponseController sets.
+func (p *passing) Unwrap() http.ResponseWriter { return p.to }
 
 // Write implements http.ResponseWriter.
 func (p *passing) Write(body []byte) (int, error) {

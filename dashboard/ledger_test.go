@@ -235,13 +235,13 @@ func TestProof_CustomersOwnMonth_IsDownloaded(t *testing.T) {
 	if report, err := proof.Check(strings.NewReader(a.body), keys, nil); err != nil || report.AccountID != c.id || !report.Provisional {
 		t.Errorf("the proof shows %+v, %v; want one of %s", report, err, c.id)
 	}
-	s.signedIn("Bolt", plan.Growth).get("/dashboard/statements/2026-11/proof").shows(409, "newer than the last checkpoint")
+	s.signedIn("Bolt", plan.Growth).get("/dashboard/statements/2026-11/proof").shows(409, "last checkpoint of the ledger is older")
 	for path, text := range map[string]string{"2026-10": "opened after", "2027-01": "not begun", "x": "like 2026-11"} {
 		c.get("/dashboard/statements/"+path+"/proof").shows(404, "no such statement", text)
 	}
 	s.advance(20 * 24 * time.Hour) // to 11 December
 	c.signIn("owner")
-	c.get("/dashboard/statements/2026-12/proof").shows(409, "newer than the last checkpoint")
+	c.get("/dashboard/statements/2026-12/proof").shows(409, "last checkpoint of the ledger is older")
 }
 
 func (s *service) checkpoint() {

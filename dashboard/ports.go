@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/domain/statement"
 	"letterhead/internal/apikey"
+	"letterhead/internal/download"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
@@ -123,9 +123,9 @@ type Operations interface {
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
-	// Prove writes a proof of an account's month at the last checkpoint of the ledger. Errors before it writes:
+	// Prove makes a file with a proof of an account's month at the last checkpoint of the ledger. Errors: commands.ErrBusy,
 	// checkpoints.ErrNone, proof.ErrNotInCheckpoint, proof.ErrTooManyEvents, statement.ErrNotBegun, statement.ErrNoEvents.
-	Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error
+	Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error)
 	// WebhookKey returns the public key of the one that signs webhooks; empty if there is none.
 	WebhookKey() string
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
-	"letterhead/internal/download"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -125,28 +123,20 @@ func (x *exchange) downloadProof() error {
 	if err != nil {
 		return err
 	}
-	begun := false
-	err = x.readLedger(func(ctx context.Context) (err error) {
-		begun, err = download.Send(x.w, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt", func(w io.Writer) error {
-			return x.Operations.Prove(ctx, x.session.AccountID, month, w)
-		})
-		return err
-	})
 	noProof := func(text string) error {
 		return &problem{http.StatusConflict, "The proof cannot be made", text, nil}
 	}
+	file, err := x.Operations.Prove(x.ctx, x.session.AccountID, month)
 	switch {
-	case err == nil:
-		return nil
-	case begun:
-		x.Logger.WarnContext(x.ctx, "a proof was not sent to its end", "request_id", x.requestID(), "account", x.session.AccountID, "error", err)
-		panic(http.ErrAbortHandler)
 	case errors.Is(err, checkpoints.ErrNone):
 		return noProof("The ledger has no checkpoint yet. Ask the operator of the service.")
 	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, statement.ErrNotBegun) && !x.Now().Before(month):
-		return noProof("What it would show is newer than the last checkpoint of the ledger. The service makes one a day; try again tomorrow.")
+		return noProof("The last checkpoint of the ledger is older than the account or the month. The service makes one a day; try again tomorrow.")
 	case errors.Is(err, proof.ErrTooManyEvents):
 		return noProof("The account has too many events for a download. The operator of the service can make the proof.")
+	case err != nil:
+		return noStatement(err)
 	}
-	return noStatement(err)
+	file.Send(x.w, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt")
+	return file.Close()
 }

@@ -18,6 +18,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/delay"
+	"letterhead/internal/download"
 	"letterhead/internal/eventlog"
 	"letterhead/node/datafolder"
 	"letterhead/projections/accounts"
@@ -31,6 +32,8 @@ const (
 	firstCheckpointWait = 5 * time.Second
 	// maxServedEvents limits the events in a proof that is made for a request: some 120 MB, in seconds.
 	maxServedEvents = 200_000
+	// maxProofs limits the proofs that are made for requests at a time.
+	maxProofs = 2
 	// Pauses between attempts to make the first checkpoint; they double in between.
 	firstCheckpointPause = time.Second
 	lastCheckpointPause  = time.Minute
@@ -56,29 +59,42 @@ func (n *Node) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
 	return &checkpoint.Ledger{Log: n.Log, Accounts: n.Accounts, Progress: progress, CaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, accounts.Name) }}
 }
 
-// Prove writes a proof of an account's month at the last checkpoint. The tree of that checkpoint is read once, for all
-// requests, also if ctx ends meanwhile. Errors: those of checkpoint.Ledger.Prove, ctx.Err().
-func (n *Node) Prove(ctx context.Context, accountID string, month time.Time, w io.Writer) error {
+// Prove makes a file with a proof of an account's month at the last checkpoint. The tree of that checkpoint is read once,
+// for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, those of
+// checkpoint.Ledger.Prove, ctx.Err().
+func (n *Node) Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error) {
 	ledger := n.Proofs(nil)
 	ledger.Tree = &n.proofTree
 	read := make(chan error, 1)
 	n.running.Go(func() {
-		_, err, _ := n.treeReads.Do("", func() (any, error) { return nil, ledger.ReadTree(n.serving) })
+		_, err, _ := n.treeReads.Do("", func() (any, error) {
+			if err := ledger.CaughtUp(n.serving); err != nil {
+				return nil, err
+			}
+			return nil, ledger.ReadTree(n.serving)
+		})
 		read <- err
 	})
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	case err := <-read:
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	err := ledger.Prove(ctx, checkpoint.Options{AccountID: accountID, Month: month, MaxEvents: maxServedEvents}, w)
+	if n.proofs.Add(1) > maxProofs {
+		n.proofs.Add(-1)
+		return nil, fmt.Errorf("%d proofs are being made: %w", maxProofs, commands.ErrBusy)
+	}
+	defer n.proofs.Add(-1)
+	file, err := download.Make(func(w io.Writer) error {
+		return ledger.Prove(ctx, checkpoint.Options{AccountID: accountID, Month: month, MaxEvents: maxServedEvents}, w)
+	})
 	if errors.Is(err, checkpoint.ErrTooManyEvents) {
 		err = fmt.Errorf("%w; \"letterhead ledger prove\" has no limit", err)
 	}
-	return err
+	return file, err
 }
 
 // MakeCheckpoint makes a checkpoint, unless since is not zero and there is one from that time on. progress is that of

@@ -142,6 +142,7 @@ type Node struct {
 	checkpointed  func()
 	proofTree     checkpoint.Tree
 	treeReads     singleflight.Group // read proofTree
+	proofs        atomic.Int32       // that are being made
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive  context.Context
 	kill   context.CancelCauseFunc

@@ -13,8 +13,8 @@ import (
 	"letterhead/projections/search"
 )
 
-// RebuildSteps report what a rebuild does. progress returns what is called with the progress of a step: rebuild, compare or
-// switch. rebuilt is called with each read model whose new tables are complete; its errors do not end the rebuild.
+// RebuildSteps report what a rebuild does. Progress returns what is called with the progress of a step: rebuild, compare or
+// switch. Rebuilt is called with each read model whose new tables are complete; its errors do not end the rebuild.
 type RebuildSteps struct {
 	Progress func(step string) func(engine.Progress)
 	Rebuilt  func(adminapi.Rebuilt) error
@@ -52,6 +52,11 @@ func (n *Node) Rebuild(ctx context.Context, names []string, keep bool, steps Reb
 	if len(complete) == 0 {
 		return errors.Join(append(errs, failed)...)
 	}
+	return errors.Join(append(errs, failed, n.publishKept(ctx, complete, keep, steps))...)
+}
+
+// publishKept compares complete tables with the live ones, and makes them live, unless keep is set.
+func (n *Node) publishKept(ctx context.Context, complete []string, keep bool, steps RebuildSteps) error {
 	found, err := n.Runner.Compare(ctx, complete, steps.Progress("compare"))
 	switch {
 	case errors.Is(err, engine.ErrLiveTables): // a reason to rebuild them
@@ -59,10 +64,10 @@ func (n *Node) Rebuild(ctx context.Context, names []string, keep bool, steps Reb
 			found = append(found, projections.Comparison{Name: name, Err: err})
 		}
 	case err != nil:
-		return errors.Join(append(errs, failed, fmt.Errorf("%w; the new tables are kept", err))...)
+		return fmt.Errorf("%w; the new tables are kept", err)
 	}
 	var fit []string
-	errs = append(errs, failed)
+	var errs []error
 	for _, c := range found {
 		if keep || !switchable(c.Err) {
 			errs = append(errs, steps.Rebuilt(adminapi.Rebuilt{Comparison: c, Compared: true, State: "kept"}))
@@ -96,7 +101,8 @@ func switchable(err error) bool {
 
 // rebuilds are the last rebuilds that requests have begun, by read model.
 type rebuilds struct {
-	mu   sync.Mutex
+	turn sync.Mutex // one is rebuilt at a time
+	mu   sync.Mutex // guards last
 	last map[string]*adminapi.Rebuild
 }
 
@@ -148,7 +154,9 @@ func (n *Node) rebuildFor(name string) error {
 	if name == search.Name {
 		return n.RebuildSearch(n.serving)
 	}
-	return n.Rebuild(n.serving, []string{name}, false, RebuildSteps{
+	n.rebuilds.turn.Lock()
+	defer n.rebuilds.turn.Unlock()
+	steps := RebuildSteps{
 		Progress: func(step string) func(engine.Progress) {
 			return func(p engine.Progress) {
 				n.rebuilds.change(name, func(r *adminapi.Rebuild) { r.Step, r.Position, r.Target = step, p.Position, p.Target })
@@ -158,7 +166,12 @@ func (n *Node) rebuildFor(name string) error {
 			n.rebuilds.change(name, func(r *adminapi.Rebuild) { r.Rebuilt = &done })
 			return nil
 		},
-	})
+	}
+	err := n.Rebuild(n.serving, []string{name}, false, steps)
+	if errors.Is(err, engine.ErrKept) { // a rebuild was interrupted after its tables were complete, or they were kept by hand
+		err = n.publishKept(n.serving, []string{name}, false, steps)
+	}
+	return err
 }
 
 // LastRebuild returns the last rebuild that a request to this process has begun; false if there was none.

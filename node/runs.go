@@ -20,8 +20,6 @@ const (
 	// goneAfter is how long a node in a cluster may be silent before it counts as gone. A node that cannot reach the
 	// database to report that it is alive cannot check keys either, and charges nothing.
 	goneAfter = time.Minute
-	// maxUndelivered bounds the charges that are listed at a time.
-	maxUndelivered = 1_000_000
 )
 
 // openRun records that a process begins to answer requests, and returns the part that records that it is alive.
@@ -62,8 +60,9 @@ func (n *Node) endRun() error {
 	return nil
 }
 
-// UndeliveredCharges returns the charges whose answers may not have been delivered, of an account (of all if the id is empty) in the order of the log.
-func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]adminapi.UndeliveredCharge, error) {
+// UndeliveredCharges returns the charges whose answers may not have been delivered, of an account (of all if the id is empty)
+// in the order of the log. It returns adminapi.ErrTooMany if there are more than most.
+func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since time.Time, most int) ([]adminapi.UndeliveredCharge, error) {
 	if err := n.CatchUp(ctx, ledger.Name); err != nil {
 		return nil, err
 	}
@@ -108,8 +107,8 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 			if entry.At.Before(since) || !period.Covers(entry.At) || run != "" && run != period.Run.ID {
 				continue
 			}
-			if len(found) == maxUndelivered {
-				return nil, fmt.Errorf("%w: more than %d charges may not have been delivered; name an account, or a later time", adminapi.ErrTooMany, maxUndelivered)
+			if len(found) == most {
+				return nil, fmt.Errorf("%w: more than %d charges may not have been delivered; name an account, or a later time", adminapi.ErrTooMany, most)
 			}
 			found = append(found, adminapi.UndeliveredCharge{
 				Position: entry.Position, AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,

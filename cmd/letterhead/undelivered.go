@@ -17,6 +17,9 @@ import (
 	"letterhead/node"
 )
 
+// maxUndelivered limits the charges that are listed at a time: some 400 MB.
+const maxUndelivered = 1_000_000
+
 // undeliveredOptions are the flags of the command.
 type undeliveredOptions struct {
 	since, accountID   string
@@ -86,7 +89,7 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 }
 
 func undelivered(ctx context.Context, n *node.Node, e *environment, o undeliveredOptions, since time.Time) error {
-	charges, err := n.UndeliveredCharges(ctx, o.accountID, since)
+	charges, err := n.UndeliveredCharges(ctx, o.accountID, since, maxUndelivered)
 	if err != nil {
 		return err
 	}

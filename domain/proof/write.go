@@ -13,7 +13,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Errors of those who make proofs.
+// Errors of making a proof.
 var (
 	// ErrNotInCheckpoint: the account was opened after the last checkpoint, or does not exist.
 	ErrNotInCheckpoint = errors.New("is not in the last checkpoint")

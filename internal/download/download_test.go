@@ -4,51 +4,61 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"testing"
 
 	"letterhead/internal/download"
 )
 
-func TestSend_ErrorInTheFirst64KiB_SendsNothing(t *testing.T) {
-	fails := errors.New("no disk")
-	for _, size := range []int{0, 60_000} {
-		w := httptest.NewRecorder()
-		begun, err := download.Send(w, "text/plain", "a.txt", func(out io.Writer) error {
-			_, err := out.Write(make([]byte, size))
-			return errors.Join(err, fails)
-		})
-		if begun || !errors.Is(err, fails) || w.Body.Len() > 0 || len(w.Header()) > 0 {
-			t.Errorf("after %d bytes: begun %t, %v, sent %d bytes and %v; want nothing sent", size, begun, err, w.Body.Len(), w.Header())
-		}
+func leftFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
+	return len(entries)
 }
 
-func TestSend_ErrorLater_ReportsThatTheAnswerHasBegun(t *testing.T) {
-	fails := errors.New("no disk")
-	w := httptest.NewRecorder()
-	begun, err := download.Send(w, "text/plain", "a.txt", func(out io.Writer) error {
+func TestMake_WriteFails_LeavesNoFile(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	fails := errors.New("no such account")
+	_, err := download.Make(func(out io.Writer) error {
 		_, err := out.Write(make([]byte, 100_000))
 		return errors.Join(err, fails)
 	})
-	if !begun || !errors.Is(err, fails) {
-		t.Errorf("begun %t, %v; want true and the error", begun, err)
+	if !errors.Is(err, fails) || leftFiles(t) != 0 {
+		t.Errorf("error %v, and %d files are left; want the error and none", err, leftFiles(t))
 	}
 }
 
-func TestSend_File_IsSentWithItsName(t *testing.T) {
+func TestSend_File_HasItsNameAndLength(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	for _, size := range []int{0, 5, 200_000} {
-		w := httptest.NewRecorder()
-		file := bytes.Repeat([]byte("x"), size)
-		_, err := download.Send(w, "text/plain; charset=utf-8", "a.txt", func(out io.Writer) error {
-			_, err := out.Write(file)
+		want := bytes.Repeat([]byte("x"), size)
+		f, err := download.Make(func(out io.Writer) error {
+			_, err := out.Write(want)
 			return err
 		})
-		if err != nil || !bytes.Equal(w.Body.Bytes(), file) {
-			t.Errorf("%d bytes: %v, sent %d", size, err, w.Body.Len())
+		if err != nil {
+			t.Fatal(err)
 		}
-		if size > 0 && (w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("Content-Disposition") != `attachment; filename="a.txt"`) {
-			t.Errorf("the headers are %v", w.Header())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.Send(w, "text/plain; charset=utf-8", "a.txt") }))
+		resp, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		server.Close()
+		h := resp.Header
+		if err != nil || !bytes.Equal(got, want) || h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Content-Disposition") != `attachment; filename="a.txt"` || h.Get("Content-Length") != strconv.Itoa(size) {
+			t.Errorf("%d bytes: %v, received %d with %v", size, err, len(got), h)
+		}
+		if err := f.Close(); err != nil || leftFiles(t) != 0 {
+			t.Errorf("after Close: %v, and %d files are left", err, leftFiles(t))
 		}
 	}
 }

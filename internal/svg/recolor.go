@@ -2,6 +2,7 @@ package svg
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"letterhead/internal/imaging"
@@ -164,7 +165,10 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 		plate.set("width", shortNumber(canvas.w))
 		plate.set("height", shortNumber(canvas.h))
 		plate.set("rx", shortNumber(imaging.PlateRadius*min(canvas.w, canvas.h)))
-		plate.inline = []declaration{{name: "fill", value: f.Plate.Hex()}} // stronger than the drawing's own rules
+		plate.inline = []declaration{{name: "fill", value: f.Plate.Hex()}}
+		if d.root.hasSheet() {
+			plate.inline = unruled(plate.inline)
+		}
 		outer.children = append(outer.children, plate)
 	}
 	inner := d.root
@@ -176,6 +180,25 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 	outer.children = append(outer.children, inner)
 	d.root = outer
 	return d.write(), nil
+}
+
+// hasSheet reports whether a style sheet is below an element.
+func (n *node) hasSheet() bool {
+	return slices.ContainsFunc(n.children, func(c *node) bool { return c.name == "style" || c.hasSheet() })
+}
+
+// unruled returns the style of a shape that no rule of a style sheet changes.
+func unruled(style []declaration) []declaration {
+	for _, d := range []declaration{
+		{name: "fill-opacity", value: "1"}, {name: "stroke", value: "none"}, {name: "opacity", value: "1"}, {name: "display", value: "inline"}, {name: "visibility", value: "visible"},
+		{name: "filter", value: "none"}, {name: "mask", value: "none"}, {name: "clip-path", value: "none"},
+	} {
+		style = append(style, d)
+	}
+	for i := range style {
+		style[i].important = true
+	}
+	return style
 }
 
 // shortNumber formats a number with six digits, a hundredth of a pixel of

@@ -63,6 +63,9 @@ func TestFramed_Drawing_IsInTheMiddleOfItsCanvas(t *testing.T) {
 			`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 80"><svg viewBox="0 0 80 40" x="0" y="20" width="80" height="40">` + drawing + `</svg></svg>`},
 		{"a plate", plain, svg.Frame{Margin: 0.1, Plate: &imaging.White},
 			`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 60"><rect width="100" height="60" rx="13.2" style="fill:#ffffff"/><svg viewBox="0 0 80 40" x="10" y="10" width="80" height="40">` + drawing + `</svg></svg>`},
+		{"a plate below a style sheet", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><style>rect{opacity:0;fill:red!important}</style>` + drawing + `</svg>`, svg.Frame{Plate: &imaging.White},
+			`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><rect width="80" height="40" rx="8.8" style="fill:#ffffff!important;fill-opacity:1!important;stroke:none!important;opacity:1!important;display:inline!important;visibility:visible!important;filter:none!important;mask:none!important;clip-path:none!important"/>` +
+				`<svg viewBox="0 0 80 40" x="0" y="0" width="80" height="40"><style>rect{opacity:0;fill:red!important}</style>` + drawing + `</svg></svg>`},
 		{"no frame", plain, svg.Frame{}, plain},
 		{"a square of a square", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 80">` + drawing + `</svg>`, svg.Frame{Square: true}, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 80">` + drawing + `</svg>`},
 		{"a size in pixels", `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 80 40">` + drawing + `</svg>`, svg.Frame{Square: true},

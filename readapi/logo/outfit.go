@@ -5,6 +5,7 @@ import (
 	"context"
 	"image"
 	"math"
+	"slices"
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
@@ -81,9 +82,10 @@ func (f outfit) appendTo(key []byte) []byte {
 	return key
 }
 
-// isAnyColor reports whether the outfit depends on a color that a request may choose freely.
-func (f outfit) isAnyColor() bool {
-	return f.change == turned && f.color != imaging.White && f.color != imaging.DarkPage
+// isAnyColor reports whether the image depends on a color that a request may choose freely.
+func (v *variant) isAnyColor() bool {
+	fixed := []imaging.RGB{{}, imaging.White, imaging.DarkPage}
+	return v.outfit.change == turned && !slices.Contains(fixed[1:], v.outfit.color) || v.format == imaging.JPEG && !slices.Contains(fixed, v.background)
 }
 
 // turn replaces the inks of a vector that a page swallows. Errors: those of svg.Recolor.

@@ -168,7 +168,7 @@ func (r *Renderer) made(ctx context.Context, v variant) (Image, error) {
 func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	key := v.key()
 	get := r.drawn.Get
-	if v.outfit.isAnyColor() {
+	if v.isAnyColor() {
 		get = r.drawn.GetUnwritten // strangers could fill the disk
 	}
 	made, err := get(ctx, key, func(ctx context.Context) ([]byte, error) {

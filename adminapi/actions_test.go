@@ -491,11 +491,11 @@ func TestBrandHistory_CrawlsAndOverrides_AreListed(t *testing.T) {
 	}
 	s.post("/admin/brands/acme.com/crawl", "").want(http.StatusAccepted, &crawl)
 	s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "acme.com", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
-	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"` + after + `"}`}).want(http.StatusOK, nil)
+	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"` + after + `","reason":"its owner asked"}`}).want(http.StatusOK, nil)
 	var history struct {
 		Changes []struct {
-			Type, Source, Outcome, Cause, Actor string
-			Fields                              []struct {
+			Type, Source, Outcome, Cause, Actor, Reason string
+			Fields                                      []struct {
 				Field         string
 				Before, After json.RawMessage
 			}
@@ -511,7 +511,7 @@ func TestBrandHistory_CrawlsAndOverrides_AreListed(t *testing.T) {
 		t.Fatalf("the events are %v, want %v", types, want)
 	}
 	set, failed, imported := history.Changes[0], history.Changes[1], history.Changes[3]
-	if len(set.Fields) != 1 || set.Fields[0].Field != "name" || string(set.Fields[0].After) != `"Acme Inc."` || !strings.HasPrefix(set.Actor, "operator:") {
+	if len(set.Fields) != 1 || set.Fields[0].Field != "name" || string(set.Fields[0].After) != `"Acme Inc."` || set.Reason != "its owner asked" || !strings.HasPrefix(set.Actor, "operator:") {
 		t.Errorf("the override is %+v", set)
 	}
 	if failed.Outcome != brand.Timeout || history.Changes[2].Cause != brand.CauseRefresh {

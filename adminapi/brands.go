@@ -123,9 +123,13 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 // overrideField answers PUT /admin/brands/{domain}/overrides/{field}.
 func (x *exchange) overrideField() error {
 	var in struct {
-		Value json.RawMessage `json:"value"`
+		Value  json.RawMessage `json:"value"`
+		Reason string          `json:"reason"`
 	}
 	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := checkReason(in.Reason); err != nil {
 		return err
 	}
 	if in.Value == nil {
@@ -133,7 +137,7 @@ func (x *exchange) overrideField() error {
 	}
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {
-		return x.api.Brands.OverrideField(ctx, commands.OverrideField{Request: x.by(), Domain: domain, Field: field, Value: in.Value})
+		return x.api.Brands.OverrideField(ctx, commands.OverrideField{Request: x.by(), Domain: domain, Field: field, Value: in.Value, Reason: in.Reason})
 	})
 }
 

@@ -18,7 +18,7 @@ type OperatorLink struct {
 	ID        string
 	Token     string // to put into the link; it is stored nowhere
 	ExpiresAt time.Time
-	// Lapsed are the ids of all links that expired before they were used.
+	// Lapsed are the ids of the latest links that expired before they were used, at most operator.MaxLapsed.
 	Lapsed []string
 }
 

@@ -15,14 +15,16 @@ type OverrideField struct {
 	Domain  string
 	Field   string // JSON name of the field; brand.Fields lists them
 	Value   json.RawMessage
+	Reason  string // may be empty; at most brand.MaxReasonBytes, kept forever
 }
 
-// OverrideField appends FieldOverridden. Repeating it is a no-op.
+// OverrideField appends FieldOverridden. Repeating it is a no-op, unless it gives another reason.
 //
-// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update.
+// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update;
+// eventschemas.ErrNotYet for a reason before an upgrade is finished.
 func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
 	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.Override(in.Field, in.Value)
+		return state.Override(in.Field, in.Value, in.Reason)
 	})
 	return err
 }

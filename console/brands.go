@@ -76,6 +76,7 @@ type brandChange struct {
 	Cause    string    `json:"cause"`
 	Outcome  string    `json:"outcome"`
 	Detail   string    `json:"detail"`
+	Reason   string    `json:"reason"`
 	Source   string    `json:"source"`
 	Fields   []struct {
 		Field  string          `json:"field"`
@@ -145,7 +146,7 @@ func (x *exchange) changeBrand() error {
 			if !json.Valid(value) {
 				return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: `The value is JSON, such as "Acme" with its quotes.`, Field: "value"}
 			}
-			return x.call(http.MethodPut, overrides, map[string]any{"value": value}, nil)
+			return x.call(http.MethodPut, overrides, map[string]any{"value": value, "reason": x.form.Get("reason")}, nil)
 		}
 	case "remove":
 		send = func() error { return x.call(http.MethodDelete, overrides, nil, nil) }

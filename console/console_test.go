@@ -328,8 +328,9 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 	p.submit(page, page+"/override", map[string]string{"field": "name", "value": "Acme"}).shows(400).beside("value", "JSON")
 	value, err := json.Marshal(other)
 	s.must(err)
-	p.submit(page, page+"/override", map[string]string{"field": "name", "value": string(value)}).leadsTo(page + "?done=override")
-	changed := p.get(page).shows(200, other, "An operator has set name")
+	p.submit(page, page+"/override", map[string]string{"field": "name", "value": string(value), "reason": strings.Repeat("x", 201)}).shows(400).beside("reason", "at most 200 bytes")
+	p.submit(page, page+"/override", map[string]string{"field": "name", "value": string(value), "reason": "as in the trade register"}).leadsTo(page + "?done=override")
+	changed := p.get(page).shows(200, other, "An operator has set name", "reason: as in the trade register")
 	rows := sitetest.Rows(changed.page)
 	at := slices.IndexFunc(rows, func(cells []string) bool { return strings.HasPrefix(cells[0], "FieldOverridden") })
 	if at < 0 || !strings.Contains(rows[at][0], "by operator:") || !strings.Contains(rows[at][2], other) {

@@ -221,6 +221,8 @@ type (
 	FieldOverridden struct {
 		Field string   `json:"field"` // JSON name of the field in Record
 		Value JSONText `json:"value"`
+		// Reason is why an operator set the field; empty in version 1.
+		Reason string `json:"reason,omitempty"`
 	}
 	// OverrideRemoved lets crawls determine the field again.
 	OverrideRemoved struct {

@@ -215,7 +215,7 @@ func requiredHere(object map[string]any, field string) bool {
 	case "payment_id":
 		return has("refund_id") || has("fee_id")
 	case "reason":
-		return !has("grant_id") && !has("outcome")
+		return !has("grant_id") && !has("outcome") && !has("value")
 	case "expires_at": // optional for a token of an operator only
 		return has("link_id")
 	case "person":
@@ -257,7 +257,7 @@ func TestSchemas_RejectWrongValues(t *testing.T) {
 		{"NoticeSettled.v1", "attempt", `-1`}, {"NoticeSettled.v1", "outcome", `"lost"`}, {"NoticeSettled.v1", "reason", `"https://example.com/"`}, {"NoticeReopened.v1", "destination", `""`},
 		{"SignInLinkIssued.v1", "person", `"jane@example.com"`}, {"SignInLinkIssued.v1", "person", `""`}, {"SignInLinkIssued.v1", "hash", `"x"`}, {"SignInLinkIssued.v1", "expires_at", `"2026-11-21"`},
 		{"SignedIn.v1", "session_id", `""`}, {"SignedIn.v1", "link_id", `""`}, {"SignedIn.v1", "person", `"Jane Doe"`}, {"SignedOut.v1", "session_id", `""`}, {"SignedOutEverywhere.v1", "person", `"-"`},
-		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"OverrideRemoved.v1", "field", `"id"`},
+		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"FieldOverridden.v2", "reason", `""`}, {"OverrideRemoved.v1", "field", `"id"`},
 	} {
 		refusesField(t, c.golden, []string{c.field}, c.value)
 	}

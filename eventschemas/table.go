@@ -45,7 +45,7 @@ func Definitions() []Definition {
 		Define[CrawlConfirmed](),
 		Define[CrawlFailed](),
 		Define[BrandImported](),
-		Define[FieldOverridden](),
+		Define[FieldOverridden](overrideHasReason),
 		Define[OverrideRemoved](),
 		Define[BrandClaimed](),
 		Define[BrandWithdrawn](),
@@ -96,6 +96,18 @@ var grantNamesItsTax = Change{
 	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
 	Down: func(ev Event) any {
 		if ev.(CreditsGranted).Tax != 0 {
+			return nil
+		}
+		return ev
+	},
+}
+
+// overrideHasReason is version 2 of FieldOverridden: it adds reason, which version 1 cannot hold.
+var overrideHasReason = Change{
+	Format: 2,
+	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
+	Down: func(ev Event) any {
+		if ev.(FieldOverridden).Reason != "" {
 			return nil
 		}
 		return ev

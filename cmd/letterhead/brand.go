@@ -150,18 +150,20 @@ func brandList(e *environment) *cobra.Command {
 }
 
 func brandOverride(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Set one field by hand; it takes precedence over crawls", Args: exactArgs("DOMAIN", "FIELD", "JSON"),
-		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			domain, err := brand.RegistrableDomain(args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			if !json.Valid([]byte(args[2])) {
-				return usageError{fmt.Errorf("%s is not JSON; a string needs double quotes", args[2])}
-			}
-			err = n.Brands.OverrideField(ctx, commands.OverrideField{Request: n.Operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
-			return answered(ctx, n, e, err, domain+": "+args[1]+" is set")
-		})}
+	c := &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Set one field by hand; it takes precedence over crawls", Args: exactArgs("DOMAIN", "FIELD", "JSON")}
+	reason := c.Flags().String("reason", "", fmt.Sprintf("why, in at most %d bytes; kept forever, so name no person", brand.MaxReasonBytes))
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		domain, err := brand.RegistrableDomain(args[0])
+		if err != nil {
+			return usageError{err}
+		}
+		if !json.Valid([]byte(args[2])) {
+			return usageError{fmt.Errorf("%s is not JSON; a string needs double quotes", args[2])}
+		}
+		err = n.Brands.OverrideField(ctx, commands.OverrideField{Request: n.Operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2]), Reason: *reason})
+		return answered(ctx, n, e, err, domain+": "+args[1]+" is set")
+	})
+	return c
 }
 
 func brandRemoveOverride(e *environment) *cobra.Command {

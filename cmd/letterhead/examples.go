@@ -19,6 +19,7 @@ var examples = map[string][]string{
 	"account login-link": {
 		"account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2 --json",
 	},
+	"account note":          {"account note 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 pays-by-invoice"},
 	"account suspend":       {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account reinstate":     {"account reinstate 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account close":         {"account close 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
@@ -50,7 +51,7 @@ var examples = map[string][]string{
 	"journal export":      {"journal export -o journal.csv", "journal export --from 2026-11 --to 2026-11 --format hledger -o november.journal"},
 	"brand get":           {"brand get github.com", "brand get github.com --as-of 2026-10"},
 	"brand list":          {"brand list", "brand list --status failed --json", "brand list --claimed --sort -quality"},
-	"brand override":      {`brand override acme.com name '"Acme"'`},
+	"brand override":      {`brand override acme.com name '"Acme"' --reason register`},
 	"brand remove-override": {
 		"brand remove-override acme.com name",
 	},

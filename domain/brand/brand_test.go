@@ -355,6 +355,17 @@ func TestOverride_WinsOverCrawls(t *testing.T) {
 		when(override("complete", `false`)).shows(brand.StatusPartial, "Acme Corp")
 }
 
+func TestOverride_Reason_IsRecordedOnce(t *testing.T) {
+	value := json.RawMessage(`"ACME"`)
+	given(t, discovered(), requested("c1"), succeeded("c1", record("Acme"))).
+		when(overrideFor("name", `"ACME"`, "asked by its owner")).then(eventschemas.FieldOverridden{Field: "name", Value: value, Reason: "asked by its owner"}).
+		when(overrideFor("name", `"ACME"`, "asked by its owner")).nothing().
+		when(override("name", `"ACME"`)).nothing().
+		when(overrideFor("name", `"ACME"`, "its register says so")).then(eventschemas.FieldOverridden{Field: "name", Value: value, Reason: "its register says so"}).
+		when(overrideFor("name", `"Acme"`, strings.Repeat("x", brand.MaxReasonBytes+1))).rejected(brand.ErrInvalidField).
+		when(overrideFor("name", `"Acme"`, "a\x00")).rejected(brand.ErrInvalidField)
+}
+
 func TestOverride_EveryField(t *testing.T) {
 	values := map[string]string{
 		"name": `"A"`, "description": `null`, "long_description": `"B"`,

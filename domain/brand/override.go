@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"letterhead/eventschemas"
 )
@@ -42,10 +43,14 @@ func Fields() []string {
 	return out
 }
 
-// Override fixes one field of the record, whatever crawls find. Repeating an override is a no-op.
+// MaxReasonBytes limits the reason of an override.
+const MaxReasonBytes = 200
+
+// Override fixes one field of the record, whatever crawls find. The reason may be empty. Repeating an override is a no-op,
+// unless it gives another reason.
 //
-// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with the reason.
-func (b *Brand) Override(field string, value json.RawMessage) ([]eventschemas.Event, error) {
+// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField, which says what is wrong.
+func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil {
 		return nil, err
 	}
@@ -53,8 +58,11 @@ func (b *Brand) Override(field string, value json.RawMessage) ([]eventschemas.Ev
 	if err != nil {
 		return nil, err
 	}
-	ev := eventschemas.FieldOverridden{Field: field, Value: value}
-	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) {
+	if len(reason) > MaxReasonBytes || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return nil, fmt.Errorf("%w: the reason takes at most %d bytes of text", ErrInvalidField, MaxReasonBytes)
+	}
+	ev := eventschemas.FieldOverridden{Field: field, Value: value, Reason: reason}
+	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) && (reason == "" || reason == old.Reason) {
 		return nil, nil
 	}
 	return []eventschemas.Event{ev}, nil

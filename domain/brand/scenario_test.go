@@ -240,9 +240,11 @@ func importing(source string, r eventschemas.Record) command {
 	}
 }
 
-func override(field, value string) command {
+func override(field, value string) command { return overrideFor(field, value, "") }
+
+func overrideFor(field, value, reason string) command {
 	return func(b *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return b.Override(field, json.RawMessage(value))
+		return b.Override(field, json.RawMessage(value), reason)
 	}
 }
 

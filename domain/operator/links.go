@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"letterhead/eventschemas"
@@ -50,7 +52,11 @@ func (t *Tokens) used(linkID string) bool {
 	return used
 }
 
-// Lapsed returns the ids of the links that expired before they were used, in no order.
+// MaxLapsed limits the links that Lapsed returns. At most MaxOpenLinks lapse between two calls of IssueLink, so it returns
+// each of them in the next calls, too, in case what the caller does with it failed.
+const MaxLapsed = 5 * MaxOpenLinks
+
+// Lapsed returns the ids of the links that expired before they were used, the newest first, at most MaxLapsed.
 func (t *Tokens) Lapsed(now time.Time) []string {
 	var ids []string
 	for id, l := range t.links {
@@ -58,7 +64,10 @@ func (t *Tokens) Lapsed(now time.Time) []string {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(t.links[b].expires.Compare(t.links[a].expires), strings.Compare(a, b))
+	})
+	return ids[:min(len(ids), MaxLapsed)]
 }
 
 // Enter is the command to sign in with a link.

@@ -142,6 +142,17 @@ func TestLinks_Limit_CountsThoseThatCanBeUsed(t *testing.T) {
 	}
 }
 
+func TestLapsed_ManyLinks_AreTheNewest(t *testing.T) {
+	s := given(t)
+	for i := range operator.MaxLapsed + 3 {
+		s.link(fmt.Sprintf("l%03d", i), operator.Read).after(operator.LinkLifetime)
+	}
+	lapsed := s.tokens.Lapsed(s.now)
+	if len(lapsed) != operator.MaxLapsed || lapsed[0] != fmt.Sprintf("l%03d", operator.MaxLapsed+2) || slices.Contains(lapsed, "l002") || !slices.Contains(lapsed, "l003") {
+		t.Errorf("%d lapsed links: %v", len(lapsed), lapsed)
+	}
+}
+
 func TestTokens_Limit_DoesNotCountExpired(t *testing.T) {
 	s := given(t).link("l1", operator.Read)
 	for i := range operator.MaxTokens {

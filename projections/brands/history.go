@@ -27,6 +27,7 @@ type Change struct {
 	Cause    string    `json:"cause,omitempty"`   // of a requested crawl
 	Outcome  string    `json:"outcome,omitempty"` // of a crawl that failed
 	Detail   string    `json:"detail,omitempty"`  // the same, in a sentence
+	Reason   string    `json:"reason,omitempty"`  // why an operator set a field
 	Source   string    `json:"source,omitempty"`  // of a record: URL of the site, or data set
 	// Fields are those in which the record differs from the one before it.
 	Fields []FieldChange `json:"fields,omitempty"`
@@ -110,7 +111,7 @@ func changeOf(body eventschemas.Event) (Change, *eventschemas.Record) {
 	case eventschemas.BrandImported:
 		return Change{Source: ev.Source, Evidence: ev.Evidence}, &ev.Record
 	case eventschemas.FieldOverridden:
-		return Change{Fields: []FieldChange{{Field: ev.Field, After: json.RawMessage(ev.Value)}}}, nil
+		return Change{Fields: []FieldChange{{Field: ev.Field, After: json.RawMessage(ev.Value)}}, Reason: ev.Reason}, nil
 	case eventschemas.OverrideRemoved:
 		return Change{Fields: []FieldChange{{Field: ev.Field}}}, nil
 	}

@@ -237,7 +237,7 @@ func accountChange(e *environment, verb, short string, do func(context.Context, 
 func accountNote(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account", Args: exactArgs("ID", "TEXT"),
 		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
-it must have no personal data. Customers do not see it, except in a proof of the account.
+it must have no personal data. The customer can read it: it is in every proof of the account.
 
 "ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {

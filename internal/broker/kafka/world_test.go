@@ -19,7 +19,7 @@ import (
 )
 
 // timeout limits the wait for an expected event.
-const timeout = 30 * time.Second
+const timeout = testwait.Timeout
 
 // cluster starts a Kafka cluster in this process. It allows short session timeouts, so that tests need
 // not wait long for the detection of dead members.

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"letterhead/e2e/program"
 )
 
 // defaultAdmin is the default address of the admin API of a single process.
@@ -95,16 +93,12 @@ func TestAdmin_DefaultPortTaken_UsesAnotherPort(t *testing.T) {
 }
 
 func TestAdmin_SetAddressTaken_DoesNotStart(t *testing.T) {
-	address, err := program.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken, err := net.Listen("tcp", address)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	n := launch(t, folder(t), "LETTERHEAD_ADMIN_LISTEN="+address)
+	n := launch(t, folder(t), "LETTERHEAD_ADMIN_LISTEN="+taken.Addr().String())
 	n.out.waitFor(t, `choose another address with LETTERHEAD_ADMIN_LISTEN`, n.done)
 	<-n.done
 }

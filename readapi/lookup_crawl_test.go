@@ -1,7 +1,6 @@
 package readapi_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
-	"letterhead/eventschemas"
 )
 
 func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
@@ -99,22 +97,20 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 }
 
 func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
-	s := start(t, func(set *setup) { set.config.CrawlTimeout = 300 * time.Millisecond })
-	c := s.account(plan.Free, 50)
-	s.crawler.does("silent.com", func(context.Context, eventschemas.CrawlRequested) ending {
-		s.clock.add(time.Second) // the crawl's time has expired
-		return ending{}
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Free, 50)
+		s.crawler.does("silent.com", never)
+		c.get("/v1/brands/silent.com").rejected(s.t, http.StatusGatewayTimeout, "timeout")
+		if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
+			s.t.Errorf("%d holds open, balance %d; want 0 and 50", len(b.openHolds), b.balance())
+		}
+		state, err := s.brands.State(s.t.Context(), "silent.com")
+		s.must(err)
+		if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
+			s.t.Errorf("the end of the crawl is not on the log: %q %v", outcome, ok)
+		}
+		c.get("/v1/brands/silent.com").rejected(s.t, http.StatusServiceUnavailable, "timeout")
 	})
-	c.get("/v1/brands/silent.com").rejected(t, http.StatusGatewayTimeout, "timeout")
-	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
-		t.Errorf("%d holds open, balance %d; want 0 and 50", len(b.openHolds), b.balance())
-	}
-	state, err := s.brands.State(t.Context(), "silent.com")
-	s.must(err)
-	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
-		t.Errorf("the end of the crawl is not on the log: %q %v", outcome, ok)
-	}
-	c.get("/v1/brands/silent.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 }
 
 func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // lostCommitTimeout is the deadline of calls that must not wait for other writers' lost commits.
-const lostCommitTimeout = 20 * time.Second
+const lostCommitTimeout = time.Minute
 
 func isCommit(b []byte) bool { return bytes.Contains(b, []byte("COMMIT")) }
 

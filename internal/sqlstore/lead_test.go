@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testwait"
 )
 
 // term is one term of a leader.
@@ -54,15 +55,7 @@ func (c *candidates) run(ctx context.Context, s *sqlstore.Store, node string) <-
 // next waits up to a minute for the next term.
 func (c *candidates) next(t *testing.T) *term {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	select {
-	case now := <-c.terms:
-		return now
-	case <-ctx.Done():
-		t.Fatal("no node leads")
-		return nil
-	}
+	return testwait.Receive(t, c.terms, "a node to lead")
 }
 
 func newCandidates() *candidates { return &candidates{terms: make(chan *term, 100)} }
@@ -118,7 +111,7 @@ func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 
 func TestLead_OneLeads_StandbyTakesOver(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
-	const application = "exactly_one_leads"
+	application := fmt.Sprint("exactly_one_leads_", time.Now().UnixNano()) // other tests may run at the server
 	behind := cfg
 	behind.URL += "&application_name=" + application
 	c := newCandidates()
@@ -211,16 +204,9 @@ func TestLead_HungServer_CandidateLeavesImmediately(t *testing.T) {
 	c.next(t)
 	proxy.Hang()
 	cancel()
-	bound, stop := context.WithTimeout(t.Context(), 20*time.Second)
-	defer stop()
 	for _, e := range ended {
-		select {
-		case err := <-e:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-bound.Done():
-			t.Fatal("Lead hangs if the server hangs")
+		if err := testwait.Receive(t, e, "the end of Lead while the server hangs"); err != nil {
+			t.Error(err)
 		}
 	}
 	proxy.Resume()

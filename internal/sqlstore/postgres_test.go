@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -347,21 +348,26 @@ func TestCommit_OutcomeUnknown_IsAmbiguous(t *testing.T) {
 	cfg.URL = url
 	s := sqlstoretest.Open(t, cfg)
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	err := s.Write(ctx, func(tx *sqlstore.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
-			return err
-		}
-		proxy.Swallow(1, func(b []byte) bool {
-			if !bytes.Contains(b, []byte("COMMIT")) {
-				return false
+	var committed atomic.Bool
+	var err error
+	for limit := 500 * time.Millisecond; !committed.Load() && !errors.Is(err, sqlstore.ErrAmbiguous); limit *= 2 { // on a busy machine it may end before the commit
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		err = s.Write(ctx, func(tx *sqlstore.Tx) error {
+			if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err != nil {
+				return err
 			}
-			go proxy.Refuse()
-			return true
+			proxy.Swallow(1, func(b []byte) bool {
+				if !bytes.Contains(b, []byte("COMMIT")) {
+					return false
+				}
+				committed.Store(true)
+				go proxy.Refuse()
+				return true
+			})
+			return nil
 		})
-		return nil
-	})
+		cancel()
+	}
 	if !errors.Is(err, sqlstore.ErrAmbiguous) || !errors.Is(err, sqlstore.ErrUnavailable) {
 		t.Errorf("write: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testwait"
 	"letterhead/internal/variants"
 )
 
@@ -188,10 +189,11 @@ func TestClose_HangingDisk_EndsInTime(t *testing.T) {
 // released.
 func TestGet_HangingDisk_ReleasesTurn(t *testing.T) {
 	t.Parallel()
-	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1, MakeTimeout: 200 * time.Millisecond}
+	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1}
 	s := open(t, cfg)
 	s.wants(1, 100)
 	s.Close()
+	cfg.MakeTimeout = 200 * time.Millisecond
 	s = open(t, cfg)
 	for deadline := time.Now().Add(time.Minute); s.number("entries", "disk") == 0 && time.Now().Before(deadline); {
 		runtime.Gosched() // until the scan is done
@@ -206,12 +208,10 @@ func TestGet_HangingDisk_ReleasesTurn(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, variants.ErrBusy) { // ErrBusy if the machine is busy
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err = s.Get(t.Context(), key(3), func(context.Context) ([]byte, error) { return body(3, 100), nil }); err == nil || time.Now().After(deadline) {
-			break
-		}
-	}
-	if err != nil {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		_, err = s.Get(t.Context(), key(3), func(context.Context) ([]byte, error) { return body(3, 100), nil })
+		return err == nil
+	}); !ok {
 		t.Error(err)
 	}
 	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets the disk respond, whether it was read or not

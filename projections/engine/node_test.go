@@ -109,6 +109,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 			}
 			wantCount(t, b.toy, "a", int64(i+1))
 		}
+		a.CatchUp(a.r) // it knows its position only after the commit that others see
 		b.CatchUp(b.r)
 		if err := b.r.Ready(); err != nil {
 			t.Error(err)

@@ -318,7 +318,7 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 		_, ok, err := d.Lookup(ctx, sum("lh_sk_one"))
 		return ok, err
 	}
-	if ok, err := look(); !ok || err != nil {
+	if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	proxy.Hang()
@@ -331,7 +331,7 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	}
 	proxy.Resume()
 	if _, again := testwait.Until(testwait.Timeout, func() bool {
-		ok, err := look()
+		_, ok, err := d.Lookup(e.Context(), sum("lh_sk_one"))
 		if err == nil && !ok {
 			t.Error("the key is unknown afterwards")
 		}

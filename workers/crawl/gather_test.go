@@ -268,11 +268,11 @@ func TestFurtherPages_Fetches_KeepGap(t *testing.T) {
 	if len(times) != 3 {
 		t.Fatalf("%d pages were read, want 3", len(times))
 	}
-	// The crawl measures from its request, the test from its arrival, which may
-	// be later on a busy machine.
-	for i := 1; i < len(times); i++ {
-		if gap := times[i].Sub(times[i-1]); gap < 100*time.Millisecond {
-			t.Errorf("page %d was requested %s after the previous one", i, gap)
+	// The crawl measures from its requests, and at first from the response. The test sees their arrivals, which may be
+	// later on a busy machine, so it compares them with the first.
+	for i, at := range times {
+		if took, least := at.Sub(times[0]), time.Duration(i)*200*time.Millisecond; took < least {
+			t.Errorf("page %d was requested %s after the first, want at least %s", i, took, least)
 		}
 	}
 }

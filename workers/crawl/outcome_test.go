@@ -182,13 +182,14 @@ func TestCrawl_ConnectionFault_DecidesOutcome(t *testing.T) {
 }
 
 func TestImage_Slow_LosesOnlyImage(t *testing.T) {
+	t.Parallel() // it waits for the end of the crawl
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":            html(acmePage),
 		"/icon.png":    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"/favicon.ico": icon(64, blue),
 	})
-	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 2*time.Second)
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -138,7 +139,7 @@ func TestSurvey_ManySnapshots_AreLookedUpSideBySideAndOnce(t *testing.T) {
 	}
 	w.must(w.snapshots.Save(t.Context(), "account-0", 1, 5, nil)) // which is missing
 	log := &slowLog{Prober: eventlog.Probe(w.Log), together: loss.Lookups, asked: map[string]int{}, full: make(chan struct{})}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Timeout)
 	defer cancel()
 	losses, err := loss.SurveyShared(ctx, w.Store, log)
 	if err != nil || len(losses) != 1 {

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// timeout limits the wait for an expected event. It is long enough for a broker behind a network.
-const timeout = 30 * time.Second
+// timeout limits the wait for an expected event.
+const timeout = testwait.Timeout
 
 // topic is the topic used by the suite. Each case opens a separate broker.
 const topic = "contract.live"

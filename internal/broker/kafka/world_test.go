@@ -19,9 +19,9 @@ import (
 )
 
 // timeout limits the wait for an expected event.
-const timeout = 30 * time.Second
+const timeout = testwait.Timeout
 
-// cluster starts a Kafka cluster in this process. It allows short session timeouts, so that tests need
+// cluster starts a Kafka cluster in this process. It allows short session timeouts, so that a test need
 // not wait long for the detection of dead members.
 func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
@@ -47,7 +47,7 @@ func testTopics() []kafka.Topic {
 func fakeConfig(c *kfake.Cluster) kafka.Config {
 	return kafka.Config{
 		Brokers: c.ListenAddrs(), TopicPrefix: prefix(), Topics: testTopics(), Partitions: 8,
-		RedeliverAfter: time.Millisecond, SessionTimeout: 2 * time.Second,
+		RedeliverAfter: time.Millisecond,
 	}
 }
 

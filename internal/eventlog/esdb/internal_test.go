@@ -17,6 +17,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testwait"
 )
 
 // An append that waited for other calls until its own timeout was not sent: its caller has time left and
@@ -193,12 +194,8 @@ func TestSingleConn_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	if err := m.client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for timeout := time.After(5 * time.Second); server.Connections() > 1; { // the log's
-		select {
-		case <-timeout:
-			t.Fatalf("%d connections are open, want 1", server.Connections())
-		case <-time.After(time.Millisecond):
-		}
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Connections() <= 1 }); !ok { // the log's
+		t.Fatalf("%d connections are open, want 1", server.Connections())
 	}
 }
 

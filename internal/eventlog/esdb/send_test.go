@@ -33,7 +33,7 @@ func TestContract_RepeatsInFlightAreDropped(t *testing.T) {
 func TestAppend_RepeatsInFlight_ReturnFirstResult(t *testing.T) {
 	const callers = 120
 	server := silent(t, 0)
-	cfg := esdb.Config{CallTimeout: 4 * time.Second}
+	cfg := esdb.Config{CallTimeout: testwait.Timeout} // all callers must be waiting at the same time
 	nodes := []eventlog.Log{open(t, server, cfg), open(t, server, cfg)}
 	if _, err := nodes[0].Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2)); err != nil {
 		t.Fatal(err)
@@ -97,9 +97,16 @@ func TestAppend_DroppedAndThenRejected_IsAmbiguous(t *testing.T) {
 		rejected[i] = esdbtest.NotReady
 	}
 	server.Faults.Append(append([]esdbtest.Fault{esdbtest.Drop}, rejected...)...)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := l.Append(ctx, stream, eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrUnavailable) {
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Append(ctx, stream, eventlog.NoStream(), batch(0, 1))
+		done <- err
+	}()
+	await(t, "the append to be dropped and then rejected", func() bool { return server.Counts().Appends > 2 })
+	leave()
+	if err := <-done; !errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrUnavailable) {
 		t.Errorf("%v, want %q alone", err, eventlog.ErrAmbiguous)
 	}
 }

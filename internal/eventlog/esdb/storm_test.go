@@ -69,11 +69,11 @@ const (
 func stormStream(i int) string { return fmt.Sprintf("storm-%d", i) }
 
 func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var nodes []*esdb.Log
 	for range 2 {
-		nodes = append(nodes, open(t, server, esdb.Config{CallTimeout: shortCall()}))
+		nodes = append(nodes, open(t, server, esdb.Config{CallTimeout: shortCall}))
 	}
 	sub, err := nodes[1].Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{"storm-"}})
 	if err != nil {

@@ -186,7 +186,7 @@ func TestRequest_HostDownOrHanging_UsesAnother(t *testing.T) {
 		}
 		defer x.Close()
 		for range 4 {
-			if _, err := x.Search(within(t, 4*time.Second), "site", 1); err != nil {
+			if _, err := x.Search(within(t, 10*time.Second), "site", 1); err != nil { // half of it for the host that hangs
 				t.Errorf("search: %v", err)
 			}
 		}

@@ -238,7 +238,7 @@ func TestRender_EndlessPage_Ends(t *testing.T) {
 	// for temporary files.
 	dir := temporary(t)
 	b := newBrowser(t, n)
-	html, _, err := render(t, b, "http://busy.com/", 6*time.Second)
+	html, _, err := render(t, b, "http://busy.com/", waitLimit)
 	if err != nil || !strings.Contains(html, "<title>Busy</title>") {
 		t.Errorf("endless page: %v, %q", err, html)
 	}

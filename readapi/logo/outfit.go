@@ -5,7 +5,6 @@ import (
 	"context"
 	"image"
 	"math"
-	"slices"
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
@@ -83,9 +82,11 @@ func (f outfit) appendTo(key []byte) []byte {
 }
 
 // isAnyColor reports whether the image depends on a color that a request may choose freely.
-func (v *variant) isAnyColor() bool {
-	fixed := []imaging.RGB{{}, imaging.White, imaging.DarkPage}
-	return v.outfit.change == turned && !slices.Contains(fixed[1:], v.outfit.color) || v.format == imaging.JPEG && !slices.Contains(fixed, v.background)
+func (v variant) isAnyColor() bool {
+	if v.outfit.change == turned && v.outfit.color != imaging.White && v.outfit.color != imaging.DarkPage {
+		return true
+	}
+	return v.format == imaging.JPEG && v.background != imaging.White && v.background != imaging.DarkPage && v.background != imaging.RGB{}
 }
 
 // turn replaces the inks of a vector that a page swallows. Errors: those of svg.Recolor.

@@ -49,7 +49,7 @@ const MaxReasonBytes = 200
 // Override fixes one field of the record, whatever crawls find. The reason may be empty. Repeating an override is a no-op,
 // unless it gives another reason.
 //
-// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField, which says what is wrong.
+// Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with the reason.
 func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil {
 		return nil, err

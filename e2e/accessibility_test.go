@@ -45,6 +45,7 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 	}
 	on.operator.open(on.admin)
 	on.operator.press("Rebuild accounts")
+	on.operator.sees("Rebuild of accounts")
 	on.operator.finds(on.admin+"/projections/accounts", "The new tables agree")
 	for _, who := range []struct {
 		name  string

@@ -425,6 +425,7 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 		t.Errorf("the page does not count the row that agrees:\n%s", a.body)
 	}
 	s.signedIn(operator.Read).get("/projections/accounts").shows(403, "You may not do this")
+	p.get("/projections/nonsense").shows(404)
 	p.post("/projections/nonsense/rebuild", url.Values{"form": {"x"}}).shows(404, "There is no read model nonsense")
 }
 

@@ -134,6 +134,15 @@ type rebuildReport struct {
 // showRebuild answers GET /projections/{name}.
 func (x *exchange) showRebuild() error {
 	v := rebuildView{Name: x.r.PathValue("name"), Refresh: refreshHealth}
+	var models struct {
+		Projections []readModel `json:"projections"`
+	}
+	if err := x.get("/admin/projections", nil, &models); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(models.Projections, func(m readModel) bool { return m.Name == v.Name }) {
+		return errNoPage
+	}
 	if _, err := x.unknown(x.get("/admin/projections/"+url.PathEscape(v.Name)+"/rebuild", nil, &v)); err != nil {
 		return err
 	}

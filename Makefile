@@ -121,7 +121,7 @@ verify: build lint lint-openapi lint-deploy lint-workflows ## Run everything: ev
 	$(MAKE) bench
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
-	@if command -v npm >/dev/null && command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null; then $(MAKE) pages; fi
+	@if command -v npm >/dev/null && [ -n "$(CHROMIUM)" ]; then $(MAKE) pages; fi
 
 # An archive of each platform with the binary, the documents and the notices, and their SHA-256 sums.
 DIST      ?= dist
@@ -222,11 +222,12 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 tour: ## Draw the screenshots of docs/tour.md (needs Chromium)
 	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./e2e
 
+CHROMIUM     = $(shell for name in chromium chromium-browser google-chrome-stable google-chrome; do command -v $$name && break; done)
 AXE         := axe-core@4.14.1
 STRIPE_MOCK := github.com/stripe/stripe-mock@v0.203.0
 pages: ## Check the pages with axe, and buy credits at stripe-mock (needs Chromium, and npm, which fetches axe)
 	@if ! command -v npm >/dev/null; then echo "npm is missing: nothing was checked. It comes with Node.js."; exit 1; fi
-	@if ! command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null; then echo "Chromium is missing: nothing was checked."; exit 1; fi
+	@if [ -z "$(CHROMIUM)" ]; then echo "Chromium is missing: nothing was checked."; exit 1; fi
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && npm install --silent --no-save --prefix "$$tools" $(AXE) && GOBIN="$$tools" go install $(STRIPE_MOCK) && \
 	  LETTERHEAD_TEST_AXE="$$tools/node_modules/axe-core/axe.min.js" LETTERHEAD_TEST_STRIPE_MOCK="$$tools/stripe-mock" \
 	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./e2e

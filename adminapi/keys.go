@@ -122,6 +122,44 @@ func (x *exchange) issueLoginLink() error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
+// signInEmail is the address to which links of an account's owner are sent.
+type signInEmail struct {
+	Email string `json:"email"` // empty if there is none
+}
+
+// getSignInEmail answers GET /admin/accounts/{id}/sign-in-email.
+func (x *exchange) getSignInEmail() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	address, err := x.api.Operations.SignInEmail(x.ctx, id)
+	if err != nil {
+		return x.explain(id, err)
+	}
+	return x.answer(http.StatusOK, signInEmail{address})
+}
+
+// setSignInEmail answers PUT /admin/accounts/{id}/sign-in-email. The address is personal data, so it is not kept with the
+// answer.
+func (x *exchange) setSignInEmail() error {
+	var in signInEmail
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), id, in.Email); err != nil {
+		return x.explain(id, err)
+	}
+	return x.answerOnce(http.StatusOK, in, signInEmail{})
+}
+
 // revokeKey answers DELETE /admin/keys/{id}.
 func (x *exchange) revokeKey() error {
 	id, err := x.pathValue("id")

@@ -36,6 +36,8 @@ func operations() []operation {
 		{"GET", "/admin/accounts/{id}/keys", "listKeys", reading, (*exchange).listKeys},
 		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
 		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
+		{"GET", "/admin/accounts/{id}/sign-in-email", "getSignInEmail", supporting, (*exchange).getSignInEmail},
+		{"PUT", "/admin/accounts/{id}/sign-in-email", "setSignInEmail", supporting, (*exchange).setSignInEmail},
 		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, (*exchange).getNotices},
 		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, (*exchange).setNotices},
 		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting, (*exchange).retryNotice},

@@ -72,6 +72,25 @@ func TestLoginLink_SignsInOnce_UntilSignedOut(t *testing.T) {
 	}
 }
 
+func TestSignInEmail_IsSetShownAndErased(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id + "/sign-in-email"
+	support := s.tok[operator.Support]
+	for _, want := range []string{"ann@example.com", ""} {
+		var set, shown struct{ Email string }
+		s.send(request{method: "PUT", path: path, body: `{"email":"` + want + `"}`, token: support}).want(http.StatusOK, &set)
+		s.send(request{method: "GET", path: path, token: support}).want(http.StatusOK, &shown)
+		if set.Email != want || shown != set {
+			t.Errorf("the address is %q, then %q; want %q", set.Email, shown.Email, want)
+		}
+	}
+	put := func(path, body string) answer { return s.send(request{method: "PUT", path: path, body: body}) }
+	put(path, `{"email":"ann"}`).rejected(http.StatusBadRequest, "ann@example.com")
+	put("/admin/accounts/none/sign-in-email", `{"email":""}`).rejected(http.StatusNotFound, "none")
+	s.send(request{method: "GET", path: path, token: s.tok[operator.Read]}).rejected(http.StatusForbidden, "support")
+}
+
 func TestLoginLink_BadRequest_IsRejected(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID

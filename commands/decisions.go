@@ -86,7 +86,7 @@ func onNoticesStream(ev eventschemas.Event) error {
 // onSignInsStream returns an error for an event that streams of sign-ins do not hold.
 func onSignInsStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere:
+	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere, eventschemas.SignInEmailSet:
 		return nil
 	}
 	return noDecision(ev, "sign-ins")

@@ -139,14 +139,16 @@ func (in SetNotices) Validate() error {
 			return fmt.Errorf("%w: a webhook is an https URL of at most %d bytes", notices.ErrInvalid, accountnames.MaxNameBytes)
 		}
 	}
-	if in.Email != nil && *in.Email != "" {
-		// ParseAddress also accepts a name before the address.
-		address, err := mail.ParseAddress(*in.Email)
-		if err != nil || address.Address != *in.Email || len(*in.Email) > maxAddressBytes || strings.ContainsFunc(*in.Email, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("%w: an e-mail address looks like billing@example.com, in ASCII", notices.ErrInvalid)
-		}
+	if in.Email != nil && *in.Email != "" && !isEmail(*in.Email) {
+		return fmt.Errorf("%w: an e-mail address looks like billing@example.com, in ASCII", notices.ErrInvalid)
 	}
 	return nil
+}
+
+// isEmail reports whether a text is one e-mail address and nothing else. ParseAddress also accepts a name before it.
+func isEmail(text string) bool {
+	address, err := mail.ParseAddress(text)
+	return err == nil && address.Address == text && len(text) <= maxAddressBytes && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // set appends the new settings, unless nothing would change.

@@ -16,10 +16,9 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-// noticesOf returns the commands of notices on a world, with an account.
-func noticesOf(t *testing.T, events eventschemas.Encoder) (*world, *Notices, string) {
+// namesOf returns an empty table of names.
+func namesOf(t *testing.T) *accountnames.Table {
 	t.Helper()
-	w := newWorld(t)
 	store, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +32,14 @@ func noticesOf(t *testing.T, events eventschemas.Encoder) (*world, *Notices, str
 	if err != nil {
 		t.Fatal(err)
 	}
+	return names
+}
+
+// noticesOf returns the commands of notices on a world, with an account.
+func noticesOf(t *testing.T, events eventschemas.Encoder) (*world, *Notices, string) {
+	t.Helper()
+	w := newWorld(t)
+	names := namesOf(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Encoder: events}})
 	return w, NewNotices(w.log, events, time.Now, d, names), w.opened(d, 0)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
@@ -36,11 +38,12 @@ type SignIns struct {
 	events   eventschemas.Encoder
 	now      func() time.Time
 	accounts *AccountWriter
+	names    *accountnames.Table
 }
 
 // NewSignIns returns the commands for a log. events is as in AccountWriterConfig.
-func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter) *SignIns {
-	return &SignIns{log: log, events: events, now: now, accounts: accounts}
+func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter, names *accountnames.Table) *SignIns {
+	return &SignIns{log: log, events: events, now: now, accounts: accounts, names: names}
 }
 
 // Session is a session that has just begun.
@@ -120,6 +123,70 @@ func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accoun
 	return s.update(ctx, request, accountID, request.ID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
 		return state.SignOutEverywhere(person, now)
 	})
+}
+
+// SetEmail sets the e-mail address to which links of the account's owner are sent; an empty one is removed and erased. It is
+// kept with the names of account holders, in lower case, because it is personal data. It is stored after the event, so that
+// a rejected command stores none; repeating the command after an error completes it.
+//
+// Errors: signin.ErrInvalid, account.ErrNotFound, account.ErrClosed, and those of update and of the table of names.
+func (s *SignIns) SetEmail(ctx context.Context, request Request, accountID, address string) (Done, error) {
+	if err := CheckEmail(address); err != nil {
+		return Done{}, err
+	}
+	done, err := s.update(ctx, request, accountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
+		return []eventschemas.Event{eventschemas.SignInEmailSet{Email: address != ""}}, s.checkAccount(ctx, accountID)
+	})
+	if err != nil {
+		return Done{}, err
+	}
+	if address == "" {
+		return done, s.EraseEmail(ctx, accountID)
+	}
+	if err := s.names.Put(ctx, emailID(accountID), strings.ToLower(address)); err != nil {
+		return done, err
+	}
+	if err = s.checkAccount(ctx, accountID); errors.Is(err, account.ErrClosed) { // meanwhile
+		err = errors.Join(err, s.EraseEmail(ctx, accountID))
+	}
+	return done, err
+}
+
+// CheckEmail returns signin.ErrInvalid unless a text is an e-mail address, or empty.
+func CheckEmail(address string) error {
+	if address != "" && !isEmail(address) {
+		return fmt.Errorf("%w: an e-mail address looks like ann@example.com, in ASCII", signin.ErrInvalid)
+	}
+	return nil
+}
+
+const emailIDPrefix = "sign-in-email:"
+
+// emailID returns the id of the address of an account in the table of names.
+func emailID(accountID string) string { return emailIDPrefix + accountID }
+
+// Email returns the address to which links of the account's owner are sent; it is empty if there is none. Errors: those of
+// the table of names.
+func (s *SignIns) Email(ctx context.Context, accountID string) (string, error) {
+	names, err := s.names.Names(ctx, emailID(accountID))
+	return names[emailID(accountID)], err
+}
+
+// EraseEmail erases the address of an account. Errors: those of the table of names.
+func (s *SignIns) EraseEmail(ctx context.Context, accountID string) error {
+	return s.names.Erase(ctx, emailID(accountID))
+}
+
+// WithEmail returns the accounts whose owner gets links at an address. Errors: those of the table of names.
+func (s *SignIns) WithEmail(ctx context.Context, address string) ([]string, error) {
+	ids, err := s.names.WithName(ctx, strings.ToLower(address))
+	var accounts []string
+	for _, id := range ids {
+		if accountID, ok := strings.CutPrefix(id, emailIDPrefix); ok {
+			accounts = append(accounts, accountID)
+		}
+	}
+	return accounts, err
 }
 
 // newToken returns a random text and its hash.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,7 @@ func signInsOf(t *testing.T, now func() time.Time) (*world, *SignIns, string) {
 	t.Helper()
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
-	return w, NewSignIns(w.log, eventschemas.Encoder{}, now, d), w.opened(d, 0)
+	return w, NewSignIns(w.log, eventschemas.Encoder{}, now, d, namesOf(t)), w.opened(d, 0)
 }
 
 func link(w *world, s *SignIns, id string) (token string) {
@@ -133,7 +134,7 @@ func TestSignIns_BadInput_IsRejected(t *testing.T) {
 // TestEnter_ConcurrentUsesOfALink_OneWins uses a link many times at once, on two nodes.
 func TestEnter_ConcurrentUsesOfALink_OneWins(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
-	nodes := []*SignIns{s, NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}))}
+	nodes := []*SignIns{s, NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}), nil)}
 	token := link(w, s, id)
 	results := make(chan error, 16)
 	for i := range cap(results) {
@@ -272,11 +273,65 @@ func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
 
 func TestIssueLink_UpgradeNotFinished_StoresNothing(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
-	s = NewSignIns(w.log, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }), time.Now, s.accounts)
+	s = NewSignIns(w.log, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }), time.Now, s.accounts, nil)
 	if _, _, err := s.IssueLink(t.Context(), w.request(), id, ""); !errors.Is(err, eventschemas.ErrNotYet) {
 		t.Errorf("IssueLink = %v, want %v", err, eventschemas.ErrNotYet)
 	}
 	if events := signInEvents(w, id); len(events) != 0 {
+		t.Errorf("events %+v", events)
+	}
+}
+
+func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	other := w.opened(s.accounts, 0)
+	for _, account := range []string{id, other} {
+		if _, err := s.SetEmail(t.Context(), w.request(), account, "Ann@Example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{id, other}
+	slices.Sort(want)
+	if found, err := s.WithEmail(t.Context(), "ann@example.COM"); err != nil || !slices.Equal(found, want) {
+		t.Errorf("WithEmail = %v, %v; want %v", found, err, want)
+	}
+	if address, err := s.Email(t.Context(), id); err != nil || address != "ann@example.com" {
+		t.Errorf("Email = %q, %v", address, err)
+	}
+	for range 2 {
+		if _, err := s.SetEmail(t.Context(), w.request(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []string{other}) {
+		t.Errorf("after its removal WithEmail = %v, %v; want %s only", found, err, other)
+	}
+	wantEvents := []eventschemas.Event{eventschemas.SignInEmailSet{Email: true}, eventschemas.SignInEmailSet{}, eventschemas.SignInEmailSet{}}
+	if events := signInEvents(w, id, "xample"); !slices.Equal(events, wantEvents) {
+		t.Errorf("events %+v, want %+v", events, wantEvents)
+	}
+}
+
+func TestSetEmail_Rejected_StoresNothing(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	for _, address := range []string{"ann", "Ann <ann@example.com>", "ann@example.com, bob@example.com", "änn@example.com", "ann@example.com\nBcc: bob@example.com", strings.Repeat("a", 250) + "@example.com"} {
+		if _, err := s.SetEmail(t.Context(), w.request(), id, address); !errors.Is(err, signin.ErrInvalid) {
+			t.Errorf("%.40q: %v, want %v", address, err, signin.ErrInvalid)
+		}
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), uuid.NewString(), "ann@example.com"); !errors.Is(err, account.ErrNotFound) {
+		t.Errorf("an unknown account: %v", err)
+	}
+	if _, err := s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), id, "ann@example.com"); !errors.Is(err, account.ErrClosed) {
+		t.Errorf("a closed account: %v", err)
+	}
+	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || len(found) > 0 {
+		t.Errorf("WithEmail = %v, %v; want none", found, err)
+	}
+	if events := signInEvents(w, id); len(events) > 0 {
 		t.Errorf("events %+v", events)
 	}
 }

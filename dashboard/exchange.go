@@ -50,6 +50,7 @@ func (d *Dashboard) route() {
 	for _, p := range []page{
 		{"GET", "/dashboard/sign-in", true, (*exchange).showSignIn},
 		{"POST", "/dashboard/sign-in", true, (*exchange).signIn},
+		{"POST", "/dashboard/sign-in/mail", true, (*exchange).mailLink},
 		{"GET", "/dashboard/sign-out", false, (*exchange).showSignOut},
 		{"POST", "/dashboard/sign-out", false, (*exchange).signOut},
 		{"GET", "/dashboard", false, (*exchange).showOverview},
@@ -70,6 +71,7 @@ func (d *Dashboard) route() {
 		{"POST", "/dashboard/playground", false, (*exchange).lookUp},
 		{"GET", "/dashboard/notices", false, (*exchange).showNotices},
 		{"POST", "/dashboard/notices", false, (*exchange).setNotices},
+		{"POST", "/dashboard/notices/sign-in", false, (*exchange).setSignInEmail},
 		{"POST", "/dashboard/notices/{id}/retry", false, (*exchange).retryNotice},
 	} {
 		d.mux.Handle(p.method+" "+p.path, d.handler(p))

@@ -38,6 +38,14 @@ var (
 	ErrNoSession = errors.New("no such session")
 )
 
+// Errors of Sessions.MailLink.
+var (
+	// ErrNoMail means that the service has no mail server.
+	ErrNoMail = errors.New("the service sends no e-mail")
+	// ErrTooManyMails means that too many links were asked for in this minute.
+	ErrTooManyMails = errors.New("too many sign-in links by e-mail")
+)
+
 // ErrNoWebhooks means that the service has no key to sign webhooks with.
 var ErrNoWebhooks = errors.New("webhooks cannot be signed")
 
@@ -58,6 +66,12 @@ type Sessions interface {
 	// Enter uses a one-time link up and starts a session, whose token it returns. Session finds it from then on. Errors:
 	// ErrLinkUnknown, ErrLinkExpired, ErrLinkUsed, ErrTooManySessions, account.ErrClosed.
 	Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error)
+	// MailsLinks reports whether the service can send links by e-mail.
+	MailsLinks() bool
+	// MailLink has a link sent to an e-mail address if it is that of an account. It does not wait for that, and does not
+	// report whether the address is known. client limits how many one client asks for. Errors: ErrNoMail, ErrTooManyMails,
+	// ratelimit.ErrUnavailable.
+	MailLink(ctx context.Context, address, client string) error
 	// Session returns the session that has a token. Errors: ErrNoSession.
 	Session(ctx context.Context, token string) (Session, error)
 	// SignOut ends a session. Session does not find it any more, on any node.
@@ -120,6 +134,10 @@ type Operations interface {
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)
 	// SetNotices changes the settings. Errors: ErrNoWebhooks, and those of commands.Notices.Set.
 	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
+	// SignInEmail returns the address to which links of the account's owner are sent; empty if there is none.
+	SignInEmail(ctx context.Context, accountID string) (string, error)
+	// SetSignInEmail sets that address; an empty one is removed. Errors: those of commands.SignIns.SetEmail.
+	SetSignInEmail(ctx context.Context, by commands.Request, accountID, address string) (commands.Done, error)
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)

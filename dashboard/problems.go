@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections/accounts"
 	"letterhead/projections/ledger"
@@ -50,6 +51,8 @@ func problemOf(err error) *problem {
 		return &problem{http.StatusNotFound, "The account was not found", "It may have been opened a moment ago. Load the page again.", err}
 	case errors.As(err, new(*streamwriter.LoadingError)):
 		return &problem{http.StatusServiceUnavailable, "The account is still being loaded", "Its history is long, and the service was restarted. Load the page again in a minute.", err}
+	case errors.Is(err, ratelimit.ErrUnavailable):
+		return &problem{http.StatusServiceUnavailable, "The limits of requests cannot be checked", "Load the page again in a moment.", err}
 	case isOne(err, eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed):
 		return &problem{http.StatusServiceUnavailable, "The event log cannot be reached",
 			"Credits and keys can neither be read nor changed until it is back. Logos of known brands and the documentation are still served. Look-ups and searches answer 503, which costs nothing.", err}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"letterhead/commands"
@@ -16,6 +17,14 @@ type signInView struct {
 	Problem          *problem
 	SignedOut        bool
 	Continue         bool // there is a session already
+	Mails            bool // links are sent by e-mail
+	Mail             mailForm
+}
+
+// mailForm is the form that asks for a link by e-mail.
+type mailForm struct {
+	Email, Problem string
+	Sent           bool
 }
 
 // linkProblems are the reasons why a link does not sign in.
@@ -34,7 +43,7 @@ var linkProblems = []struct {
 // mails open links, too.
 func (x *exchange) showSignIn() error {
 	q := x.r.URL.Query()
-	v := signInView{AccountID: q.Get("account"), Token: q.Get("token"), SignedOut: q.Has("signed_out")}
+	v := signInView{AccountID: q.Get("account"), Token: q.Get("token"), SignedOut: q.Has("signed_out"), Mails: x.Sessions.MailsLinks(), Mail: mailForm{Sent: q.Has("sent")}}
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
 }
 
@@ -44,7 +53,7 @@ func (x *exchange) signIn() error {
 	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
 		return errOtherSite
 	}
-	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token")}
+	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token"), Mails: x.Sessions.MailsLinks()}
 	err := error(ErrLinkUnknown)
 	var session string
 	var expires time.Time
@@ -66,6 +75,31 @@ func (x *exchange) signIn() error {
 		}
 	}
 	return err
+}
+
+// mailLink answers POST /dashboard/sign-in/mail. The answer is the same for addresses of no account.
+func (x *exchange) mailLink() error {
+	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
+		return errOtherSite
+	}
+	f := mailForm{Email: strings.TrimSpace(x.form.Get("email"))}
+	status := http.StatusUnprocessableEntity
+	if f.Email == "" || commands.CheckEmail(f.Email) != nil {
+		f.Problem = "Give the e-mail address of your account, such as ann@example.com."
+	} else {
+		err := x.Sessions.MailLink(x.ctx, f.Email, x.ClientAddress(x.r).String())
+		switch {
+		case errors.Is(err, ErrNoMail):
+			return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}
+		case errors.Is(err, ErrTooManyMails):
+			status, f.Problem = http.StatusTooManyRequests, "Too many links were asked for. Look into your mailbox, or try again in a minute."
+		case err != nil:
+			return err
+		default:
+			return x.redirect("/sign-in?sent=1")
+		}
+	}
+	return x.show(status, "signin", view{Title: "Sign in", Page: signInView{Mails: true, Mail: f}})
 }
 
 // showSignOut answers GET /dashboard/sign-out.

@@ -2,19 +2,24 @@ package dashboard_test
 
 import (
 	"fmt"
+	"io"
+	"mime/quotedprintable"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/commands"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 	"letterhead/domain/signin"
+	"letterhead/internal/email/emailtest"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 )
 
 const baseURL = "http://brands.example.com"
@@ -304,4 +309,115 @@ func TestPaths_UnknownOrWrongMethod_ArePages(t *testing.T) {
 		}
 	}
 	page.lacks("style=", "onclick=", "javascript:")
+}
+
+// withMail serves a service that sends e-mail.
+func withMail(t *testing.T) (*service, *emailtest.Server) {
+	t.Helper()
+	mails := emailtest.Start(t, emailtest.Config{})
+	return startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_SMTP_URL": "smtp://" + mails.Addr(), "LETTERHEAD_MAIL_FROM": "Brands <brands@example.com>"}), mails
+}
+
+// linkIn returns the path of the link in a message.
+func linkIn(t *testing.T, m emailtest.Message) string {
+	t.Helper()
+	body, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(m.Data[strings.Index(m.Data, "\r\n\r\n")+4:])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(regexp.QuoteMeta(baseURL) + `(/dashboard/sign-in\?\S+)`).FindStringSubmatch(string(body))
+	if link == nil {
+		t.Fatalf("the message has no link:\n%s", body)
+	}
+	return link[1]
+}
+
+func TestSignIn_ByEmail_LinkGoesToAccountsAddressOnly(t *testing.T) {
+	s, mails := withMail(t)
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/notices").form("/dashboard/notices/sign-in")
+	form.Set("sign_in_email", " Ann@Example.com ")
+	saved := c.post("/dashboard/notices/sign-in", form)
+	if saved.status != http.StatusSeeOther {
+		t.Fatalf("status %d:\n%s", saved.status, saved.body)
+	}
+	if kept := c.get(saved.header.Get("Location")).shows(200, "The address for sign-in links is saved").form("/dashboard/notices/sign-in"); kept.Get("sign_in_email") != "ann@example.com" {
+		t.Errorf("the form has %v", kept)
+	}
+
+	visitor := &customer{service: s, client: browser(t)}
+	answers := map[string]string{}
+	for _, address := range []string{"stranger@example.com", "ANN@example.com"} {
+		form := visitor.get("/dashboard/sign-in").shows(200, "Get a link by e-mail").form("/dashboard/sign-in/mail")
+		form.Set("email", address)
+		a := visitor.send(http.MethodPost, "/dashboard/sign-in/mail", form, http.Header{"Origin": {"null"}})
+		answers[fmt.Sprint(a.status, a.header.Get("Location"))] = address
+		visitor.get(a.header.Get("Location")).shows(200, "a link is on its way")
+	}
+	if len(answers) != 1 {
+		t.Errorf("the answer reveals whether an address is known: %v", answers)
+	}
+	testwait.Until(testwait.Timeout, func() bool { return len(mails.Messages()) > 0 })
+	if all := mails.Messages(); len(all) != 1 || all[0].To != "ann@example.com" {
+		t.Fatalf("messages %+v, want one", all)
+	}
+	path := linkIn(t, mails.Messages()[0])
+	visitor.post("/dashboard/sign-in", visitor.get(path).shows(200, "Sign in to the dashboard").form("/dashboard/sign-in"))
+	visitor.get("/dashboard").shows(200, "Balance")
+	visitor.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {"x"}}).shows(404, "Get a link by e-mail")
+
+	// The address gets one message a minute.
+	form = visitor.get("/dashboard/sign-in").form("/dashboard/sign-in/mail")
+	form.Set("email", "ann@example.com")
+	a := visitor.post("/dashboard/sign-in/mail", form).shows(429)
+	if p := a.problemOf("email"); !strings.Contains(p, "in a minute") || a.form("/dashboard/sign-in/mail").Get("email") != "ann@example.com" {
+		t.Errorf("the sentence is %q", p)
+	}
+	s.advance(time.Minute)
+	if a := visitor.post("/dashboard/sign-in/mail", form); a.status != http.StatusSeeOther {
+		t.Errorf("a minute later: status %d", a.status)
+	}
+}
+
+func TestSignIn_ByEmail_BadRequest_IsRejected(t *testing.T) {
+	s, mails := withMail(t)
+	visitor := &customer{service: s, client: browser(t)}
+	for _, address := range []string{"", "ann", "Ann <ann@example.com>"} {
+		a := visitor.post("/dashboard/sign-in/mail", url.Values{"email": {address}}).shows(422)
+		if p := a.problemOf("email"); !strings.Contains(p, "e-mail address of your account") || a.form("/dashboard/sign-in/mail").Get("email") != address {
+			t.Errorf("%q: the sentence is %q", address, p)
+		}
+	}
+	visitor.send(http.MethodPost, "/dashboard/sign-in/mail", url.Values{"email": {"ann@example.com"}}, http.Header{"Origin": {"https://evil.example"}}).shows(403)
+	for i := range 11 { // the limit of a client
+		a := visitor.post("/dashboard/sign-in/mail", url.Values{"email": {fmt.Sprintf("ann%d@example.com", i)}})
+		if want := map[bool]int{true: http.StatusTooManyRequests, false: http.StatusSeeOther}[i == 10]; a.status != want {
+			t.Errorf("request %d: status %d, want %d", i, a.status, want)
+		}
+	}
+	if all := mails.Messages(); len(all) > 0 {
+		t.Errorf("messages %+v", all)
+	}
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/notices").form("/dashboard/notices/sign-in")
+	form.Set("sign_in_email", "ann")
+	if p := c.post("/dashboard/notices/sign-in", form).shows(422).problemOf("sign_in_email"); !strings.Contains(p, "one address") {
+		t.Errorf("the sentence is %q", p)
+	}
+
+	without := &customer{service: start(t, baseURL), client: browser(t)}
+	without.get("/dashboard/sign-in").shows(200, "account login-link").lacks("by e-mail")
+	without.post("/dashboard/sign-in/mail", url.Values{"email": {"ann@example.com"}}).shows(404, "sends no links by e-mail")
+}
+
+func TestSignIn_ByEmail_AccountClosed_AddressIsErased(t *testing.T) {
+	s, _ := withMail(t)
+	c := s.signedIn("Acme", plan.Growth)
+	_, err := s.node.SetSignInEmail(t.Context(), operator(), c.id, "ann@example.com")
+	s.must(err)
+	_, err = s.node.CloseAccount(t.Context(), operator(), c.id)
+	s.must(err)
+	if address, err := s.node.SignInEmail(t.Context(), c.id); err != nil || address != "" {
+		t.Errorf("the address is %q, %v", address, err)
+	}
 }

@@ -357,6 +357,11 @@ type (
 	SignedOutEverywhere struct {
 		Person string `json:"person,omitempty"`
 	}
+	// SignInEmailSet sets, or removes, the e-mail address to which links of the account's owner are sent. The address is
+	// personal data and is not in the event.
+	SignInEmailSet struct {
+		Email bool `json:"email"` // reports whether there is an address
+	}
 )
 
 // CheckpointSize returns the number of checkpoints up to the LedgerCheckpointed with a revision.
@@ -488,3 +493,4 @@ func (SignInLinkIssued) EventType() string     { return "SignInLinkIssued" }
 func (SignedIn) EventType() string             { return "SignedIn" }
 func (SignedOut) EventType() string            { return "SignedOut" }
 func (SignedOutEverywhere) EventType() string  { return "SignedOutEverywhere" }
+func (SignInEmailSet) EventType() string       { return "SignInEmailSet" }

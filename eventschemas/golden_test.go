@@ -155,6 +155,7 @@ var golden = map[string]eventschemas.Event{
 	"SignedOut.v1":                 eventschemas.SignedOut{SessionID: "session-1"},
 	"SignedOutEverywhere.v1":       eventschemas.SignedOutEverywhere{Person: "owner"},
 	"SignedOutEverywhere.v1.least": eventschemas.SignedOutEverywhere{},
+	"SignInEmailSet.v1":            eventschemas.SignInEmailSet{Email: true},
 	"LossAccepted.v1": eventschemas.LossAccepted{
 		Head: 40, LastEventID: accountID, Reason: "the disk was replaced", Witnesses: []eventschemas.LossWitness{
 			{Name: "head marker", Remembered: 45, Detail: "its events from position 41 on are missing"},

@@ -75,6 +75,7 @@ func Definitions() []Definition {
 		Define[SignedIn]().From(2),
 		Define[SignedOut]().From(2),
 		Define[SignedOutEverywhere]().From(2),
+		Define[SignInEmailSet]().From(2),
 	}
 }
 

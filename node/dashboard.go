@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"letterhead/projections/sessions"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
+	"letterhead/workers/signinmail"
 )
 
 // Dashboard returns what makes the pages for customers, for readapi.Config.Dashboard.
@@ -34,7 +36,10 @@ func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Hand
 	if err != nil {
 		return nil, err
 	}
-	d, err := dashboard.New(dashboard.Config{BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now}, dashboard.Deps{
+	d, err := dashboard.New(dashboard.Config{
+		BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now,
+		ClientAddress: func(r *http.Request) netip.Addr { return readapi.ClientAddress(r, n.Config.TrustedProxies) },
+	}, dashboard.Deps{
 		Sessions: people, API: ownAPI{api}, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
 		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger, Audit: auditor,
 	})
@@ -142,6 +147,21 @@ func (p people) Enter(ctx context.Context, accountID, token string) (session str
 		}
 	}
 	return session, begun.ExpiresAt, err
+}
+
+// MailsLinks implements dashboard.Sessions.
+func (p people) MailsLinks() bool { return p.node.mailer != nil }
+
+// MailLink implements dashboard.Sessions.
+func (p people) MailLink(ctx context.Context, address, client string) error {
+	if !p.MailsLinks() {
+		return dashboard.ErrNoMail
+	}
+	err := p.node.mailLink(ctx, address, client)
+	if errors.Is(err, errTooManyMails) || errors.Is(err, signinmail.ErrFull) {
+		err = fmt.Errorf("%w: %w", dashboard.ErrTooManyMails, err)
+	}
+	return err
 }
 
 // Session implements dashboard.Sessions.

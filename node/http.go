@@ -12,6 +12,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 	"letterhead/readapi"
+	"letterhead/workers/signinmail"
 )
 
 // operators returns the operators' endpoints by path.
@@ -78,6 +79,11 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	if err != nil {
 		return readapi.Config{}, readapi.Deps{}, err
 	}
+	if n.Config.SMTP.IsSet() {
+		n.mailer = signinmail.New(signinmail.Config{Server: n.Config.SMTP, From: n.Config.MailFrom, Service: n.Config.BaseURL, Links: mailedLinks{n}, Now: n.clock.Now, Logger: n.logger})
+		parts = append(parts, part{"sign-in mail", n.mailer.Run})
+	}
+	n.counters = counters
 	deps := readapi.Deps{
 		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
 		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,

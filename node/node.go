@@ -28,6 +28,7 @@ import (
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/membudget"
+	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
@@ -52,6 +53,7 @@ import (
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
 	"letterhead/workers/checkpoint"
+	"letterhead/workers/signinmail"
 )
 
 // Node is a data folder, or the services that nodes share, with all parts connected. A command that finds no
@@ -140,9 +142,12 @@ type Node struct {
 	// hasCheckpoint is closed by checkpointed, when the ledger has a checkpoint. Only nodes that make one call it.
 	hasCheckpoint chan struct{}
 	checkpointed  func()
-	proofTree     checkpoint.Tree
-	treeReads     singleflight.Group // read proofTree
-	proofs        atomic.Int32       // that are being made
+	// mailer sends links to sign in, and counters limits them. Without API both are nil; without a mail server, mailer is.
+	mailer    *signinmail.Mailer
+	counters  ratelimit.Counters
+	proofTree checkpoint.Tree
+	treeReads singleflight.Group // read proofTree
+	proofs    atomic.Int32       // that are being made
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive  context.Context
 	kill   context.CancelCauseFunc
@@ -319,7 +324,7 @@ func (n *Node) openCommands(context.Context) error {
 		return err
 	}
 	n.Notices = commands.NewNotices(n.Log, events, n.clock.Now, n.AccountWriter, n.Names)
-	n.SignIns = commands.NewSignIns(n.Log, events, n.clock.Now, n.AccountWriter)
+	n.SignIns = commands.NewSignIns(n.Log, events, n.clock.Now, n.AccountWriter, n.Names)
 	n.tokens = commands.NewOperators(n.Log, events, n.clock.Now)
 	n.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.clock.Now}, n.Log)
 	return err

@@ -2,15 +2,33 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/signin"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/ratelimit"
 	"letterhead/projections/sessions"
+	"letterhead/workers/signinmail"
 )
+
+// Links by e-mail in a minute.
+const (
+	// maxClientMails limits those that one client asks for.
+	maxClientMails = 10
+	// maxAddressMails limits those to one address. In the lifetime of a link it must be less than signin.MaxOpenLinks, so
+	// that strangers cannot use up the links of an account.
+	maxAddressMails = 1
+)
+
+// errTooManyMails means that too many links by e-mail were asked for in this minute.
+var errTooManyMails = errors.New("too many links by e-mail in this minute")
 
 // IssueLoginLink issues a link with which a person of an account (signin.Owner if empty) can sign in once. Each call issues
 // another one. Errors: those of commands.SignIns.IssueLink.
@@ -21,6 +39,57 @@ func (n *Node) IssueLoginLink(ctx context.Context, by commands.Request, accountI
 	}
 	values := url.Values{"account": {accountID}, "token": {token}}
 	return adminapi.LoginLink{URL: n.Config.BaseURL + "/dashboard/sign-in?" + values.Encode(), ExpiresAt: expires}, nil
+}
+
+// SignInEmail returns the address to which links of the account's owner are sent; empty if there is none. Errors:
+// account.ErrNotFound, and those of commands.SignIns.Email.
+func (n *Node) SignInEmail(ctx context.Context, accountID string) (string, error) {
+	if err := n.AccountExists(ctx, accountID); err != nil {
+		return "", err
+	}
+	return n.SignIns.Email(ctx, accountID)
+}
+
+// SetSignInEmail sets that address; an empty one is removed. Errors: those of commands.SignIns.SetEmail.
+func (n *Node) SetSignInEmail(ctx context.Context, by commands.Request, accountID, address string) (commands.Done, error) {
+	return n.SignIns.SetEmail(ctx, by, accountID, address)
+}
+
+// mailedLinks are the links that are sent by e-mail.
+type mailedLinks struct{ node *Node }
+
+// WithEmail implements signinmail.Links.
+func (l mailedLinks) WithEmail(ctx context.Context, address string) ([]string, error) {
+	return l.node.SignIns.WithEmail(ctx, address)
+}
+
+// Issue implements signinmail.Links. The actor is the account, because its owner asked for the link.
+func (l mailedLinks) Issue(ctx context.Context, accountID string) (signinmail.Link, error) {
+	link, err := l.node.IssueLoginLink(ctx, people{l.node}.by(accountID), accountID, signin.Owner)
+	return signinmail.Link{AccountID: accountID, URL: link.URL, Expires: link.ExpiresAt}, err
+}
+
+// mailLink has links sent to an e-mail address if it is that of accounts. The counters have hashes, because addresses are
+// personal data. Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
+func (n *Node) mailLink(ctx context.Context, address, client string) error {
+	address = strings.ToLower(address)
+	sum := sha256.Sum256([]byte(address))
+	for _, limit := range []struct {
+		key ratelimit.Key
+		max int64
+	}{
+		{ratelimit.Key{Scope: "sign-in-mail-clients", ID: client}, maxClientMails},
+		{ratelimit.Key{Scope: "sign-in-mail-addresses", ID: hex.EncodeToString(sum[:])}, maxAddressMails},
+	} {
+		decision, err := n.counters.Take(ctx, limit.key, 1, limit.max)
+		if err != nil {
+			return err
+		}
+		if !decision.Allowed {
+			return fmt.Errorf("%w: the limit of %s is %d", errTooManyMails, limit.key.Scope, limit.max)
+		}
+	}
+	return n.mailer.Send(address)
 }
 
 // Enter begins a session with the token of a link, and returns once requests with the token of the session are accepted.

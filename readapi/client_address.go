@@ -21,14 +21,14 @@ const (
 
 const headerForwardedFor = "X-Forwarded-For"
 
-// clientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
+// ClientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
 // the connection comes from a trusted proxy, the last one in X-Forwarded-For that is not a trusted
 // proxy. Anything left of it may be forged. If all are trusted the leftmost is the client, and an
 // invalid entry ends the search at the hop before it.
 //
 // IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
 // gives the zero Addr.
-func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
+func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	client, ok := addressOf(r.RemoteAddr)
 	if !ok {
 		return netip.Addr{}

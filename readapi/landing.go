@@ -271,7 +271,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 
 // visitor returns the address of the visitor, as limits count it.
 func (x *exchange) visitor() string {
-	if address := clientAddress(x.request, x.api.trusted); address.IsValid() {
+	if address := ClientAddress(x.request, x.api.trusted); address.IsValid() {
 		return address.String()
 	}
 	return addressUnknown

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/adminapi"
+	"letterhead/commands"
 	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/node"
@@ -36,6 +38,43 @@ func accountLoginLink(e *environment) *cobra.Command {
 		}
 		return printLink(e, link, signin.LinkLifetime, *asJSON)
 	})
+	return c
+}
+
+func accountSignInEmail(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "sign-in-email ID", Short: "Show or set the e-mail address for sign-in links of an account", Args: exactArgs("ID"),
+		Long: "Show the e-mail address to which links of the account's owner are sent when they are asked for on the sign-in page. With --email, set it first; an empty address removes it. Whoever reads messages to it can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
+	address := c.Flags().String("email", "", "e-mail address of the account's owner")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		set := cmd.Flags().Changed("email")
+		run := e.looksAt
+		if set {
+			if err := commands.CheckEmail(*address); err != nil {
+				return usageError{err}
+			}
+			run = e.onFolder
+		}
+		return run(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+			id := args[0]
+			if set {
+				if _, err := n.SetSignInEmail(ctx, n.Operator(), id, *address); err != nil {
+					return explainAccount(id, err)
+				}
+			}
+			email, err := n.SignInEmail(ctx, id)
+			if err != nil {
+				return explainAccount(id, err)
+			}
+			if *asJSON {
+				return printJSON(e.stdout, struct {
+					Email string `json:"email"`
+				}{email})
+			}
+			_, err = fmt.Fprintln(e.stdout, cmp.Or(email, "none"))
+			return err
+		})(cmd, args)
+	}
 	return c
 }
 

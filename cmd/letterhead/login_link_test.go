@@ -99,3 +99,20 @@ func TestLoginLink_BadArguments_AreRejected(t *testing.T) {
 		}
 	}
 }
+
+func TestSignInEmail_IsSetShownAndRemoved(t *testing.T) {
+	folder, id := openAccount(t)
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "none\n"}, {[]string{"--email", "ann@example.com"}, "ann@example.com\n"}, {[]string{"--json"}, `{"email":"ann@example.com"}`}, {[]string{"--email", ""}, "none\n"},
+	} {
+		if text := output(t, folder, append([]string{"account", "sign-in-email", id}, step.args...)...); !strings.Contains(text, step.want) {
+			t.Errorf("%v prints %q, want %q", step.args, text, step.want)
+		}
+	}
+	if code, _, stderr := commandLine(t.Context(), "account", "sign-in-email", id, "--email", "ann", "--data", folder); code != exitUsage || !strings.Contains(stderr, "ann@example.com") {
+		t.Errorf("a wrong address ends with %d: %s", code, stderr)
+	}
+}

@@ -1,6 +1,6 @@
-// Package accountnames stores the names of account holders, of keys and of operators, and the destinations of notices, which
-// are the only personal data in the service. They are not in the event log because events are never rewritten, while personal data must be
-// erasable. Events carry an opaque id, and this table maps it to a name until the name is erased.
+// Package accountnames stores the names of account holders, of keys and of operators, the destinations of notices, and the
+// addresses for sign-in links, which are the only personal data in the service. They are not in the event log because
+// events are never rewritten, while personal data must be erasable. Events carry an opaque id, and this table maps it to a name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
 // backups, and is never touched by a rebuild.
@@ -31,13 +31,17 @@ const (
 // entries is too long or repeats an id. Nothing was written.
 var ErrInvalid = errors.New("invalid holder")
 
-const create = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
+const (
+	create      = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
+	createNames = `CREATE INDEX IF NOT EXISTS holders_name ON holders (name)`
+)
 
 const (
 	columns = `holders (id, name)`
 	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name`
 	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2) ` + replace
 	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
+	named   = `SELECT id, name FROM holders WHERE name = $1 ORDER BY id LIMIT $2`
 )
 
 // Entry is one row: a name and its id in events.
@@ -53,8 +57,12 @@ type Table struct{ store *sqlstore.Store }
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
-		return err
+		for _, statement := range []string{create, createNames} {
+			if _, err := tx.ExecContext(ctx, store.DDL(statement)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
@@ -112,15 +120,29 @@ func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, err
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
 	}
-	found, err := t.page(ctx, after, limit)
+	found, err := t.entries(ctx, page, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list holders: %w", sqlstore.Classify(err))
 	}
 	return found, nil
 }
 
-func (t *Table) page(ctx context.Context, after string, limit int) ([]Entry, error) {
-	rows, err := t.store.Read().QueryContext(ctx, page, after, limit)
+// WithName returns the ids that have a name, at most MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt,
+// ctx.Err().
+func (t *Table) WithName(ctx context.Context, name string) ([]string, error) {
+	found, err := t.entries(ctx, named, name, MaxPage)
+	if err != nil {
+		return nil, fmt.Errorf("find a name of holders: %w", sqlstore.Classify(err))
+	}
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	return ids, nil
+}
+
+func (t *Table) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
+	rows, err := t.store.Read().QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,5 +212,20 @@ func TestPut_InvalidEntry_Fails(t *testing.T) {
 			}
 		}
 		wantNames(t, h, map[string]string{}, "1", "")
+	})
+}
+
+func TestWithName_ReturnsIDsOfExactlyThatName(t *testing.T) {
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		for id, name := range map[string]string{"b": "ann@example.com", "a": "ann@example.com", "c": "ann@example.org", "d": "Ann@example.com", "e": "ann@example.com%"} {
+			put(t, h, id, name)
+		}
+		if ids, err := h.WithName(t.Context(), "ann@example.com"); err != nil || !slices.Equal(ids, []string{"a", "b"}) {
+			t.Errorf("WithName = %v, %v; want a and b", ids, err)
+		}
+		if ids, err := h.WithName(t.Context(), "nobody@example.com"); err != nil || len(ids) > 0 {
+			t.Errorf("WithName of an unknown name = %v, %v", ids, err)
+		}
 	})
 }

@@ -201,13 +201,13 @@ func Settings() []Setting {
 			}
 			return err
 		}},
-		{"LETTERHEAD_SMTP_URL", "", "no e-mail", "mail server for notices: smtp://host:port (STARTTLS, port 587) or smtps://user:password@host:port (port 465); it may be private. TLS is required except on loopback and with ?tls=off", func(c *Config, v string) (err error) {
+		{"LETTERHEAD_SMTP_URL", "", "no e-mail", "mail server for notices and sign-in links: smtp://host:port (STARTTLS, port 587) or smtps://user:password@host:port (port 465); it may be private. TLS is required except on loopback and with ?tls=off", func(c *Config, v string) (err error) {
 			if v != "" {
 				c.SMTP, err = email.ParseURL(v)
 			}
 			return err
 		}},
-		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of notices by e-mail, such as Example <billing@example.com>", func(c *Config, v string) (err error) {
+		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of e-mail, such as Example <billing@example.com>", func(c *Config, v string) (err error) {
 			if v != "" {
 				c.MailFrom, err = email.ParseSender(v)
 			}

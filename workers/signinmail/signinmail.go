@@ -1,0 +1,164 @@
+// Package signinmail sends people links to sign in to the dashboard, at the e-mail address of their account.
+package signinmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/mail"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/domain/account"
+	"letterhead/domain/signin"
+	"letterhead/internal/delay"
+	"letterhead/internal/email"
+)
+
+const (
+	// maxWaiting limits the addresses that wait for their message.
+	maxWaiting = 64
+	// maxSending limits the messages that are made and sent at a time.
+	maxSending = 4
+	// maxAccounts limits the accounts of an address whose links are in a message.
+	maxAccounts = 10
+	// attempts limits the attempts to make and send a message.
+	attempts = 3
+	// attemptTime limits an attempt.
+	attemptTime = 30 * time.Second
+	// pause is the time between two attempts.
+	pause = 10 * time.Second
+)
+
+// ErrFull means that too many messages wait.
+var ErrFull = errors.New("too many messages with sign-in links wait")
+
+// Link signs the owner of an account in.
+type Link struct {
+	AccountID string
+	URL       string
+	Expires   time.Time
+}
+
+// Links finds accounts and issues their links.
+type Links interface {
+	// WithEmail returns the accounts whose owner gets links at an address.
+	WithEmail(ctx context.Context, address string) ([]string, error)
+	// Issue issues a link for the owner of an account. Errors: account.ErrNotFound, account.ErrClosed,
+	// signin.ErrTooManyLinks, and others, after which a later call may succeed.
+	Issue(ctx context.Context, accountID string) (Link, error)
+}
+
+// Config configures a Mailer. All fields are required.
+type Config struct {
+	Server  email.Server
+	From    *mail.Address
+	Service string // URL of the service
+	Links   Links
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// Mailer sends the messages. It is safe for concurrent use.
+type Mailer struct {
+	Config
+	waiting chan string
+}
+
+// New returns a mailer. Run sends what Send asks for.
+func New(cfg Config) *Mailer { return &Mailer{cfg, make(chan string, maxWaiting)} }
+
+// Send has a message with links sent to an address, if it is that of an account. It returns at once, so that neither its
+// result nor its duration reveals whether it is. Errors: ErrFull.
+func (m *Mailer) Send(address string) error {
+	select {
+	case m.waiting <- address:
+		return nil
+	default:
+		return ErrFull
+	}
+}
+
+// Run sends messages until ctx ends. What waits then is not sent.
+func (m *Mailer) Run(ctx context.Context) error {
+	var sending errgroup.Group
+	sending.SetLimit(maxSending)
+	for {
+		select {
+		case <-ctx.Done():
+			return sending.Wait()
+		case address := <-m.waiting:
+			sending.Go(func() error {
+				if err := m.deliver(ctx, address); err != nil && ctx.Err() == nil {
+					m.Logger.WarnContext(ctx, "a message with sign-in links could not be sent", "error", err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// deliver makes a message and sends it.
+func (m *Mailer) deliver(ctx context.Context, address string) (err error) {
+	var links []Link
+	for attempt := range attempts {
+		if attempt > 0 {
+			if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
+				return err
+			}
+		}
+		if links, err = m.attempt(ctx, address, links); err == nil || errors.Is(err, email.ErrRejected) {
+			return err
+		}
+	}
+	return fmt.Errorf("%d attempts: %w", attempts, err)
+}
+
+// attempt issues the links, unless an earlier attempt did, and sends them. It returns the links that were issued.
+func (m *Mailer) attempt(ctx context.Context, address string, links []Link) ([]Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	if len(links) == 0 {
+		accounts, err := m.Links.WithEmail(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		for _, accountID := range accounts[:min(len(accounts), maxAccounts)] {
+			link, err := m.Links.Issue(ctx, accountID)
+			switch {
+			case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed), errors.Is(err, signin.ErrTooManyLinks):
+				continue
+			case err != nil:
+				return links, err
+			}
+			links = append(links, link)
+		}
+	}
+	if len(links) == 0 {
+		return nil, nil
+	}
+	return links, m.Server.Send(ctx, email.Message{
+		From: m.From, To: address, ID: uuid.NewString(), At: m.Now(), Subject: "Your link to sign in", Text: m.text(links),
+	})
+}
+
+func (m *Mailer) text(links []Link) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "You asked to sign in to the dashboard of %s.\n\n", m.Service)
+	for _, l := range links {
+		if len(links) > 1 {
+			fmt.Fprintf(&b, "Account %s:\n", l.AccountID)
+		}
+		fmt.Fprintf(&b, "%s\n\n", l.URL)
+	}
+	works := "The link works once, until"
+	if len(links) > 1 {
+		works = "Each link works once, until"
+	}
+	fmt.Fprintf(&b, "%s %s.\nIf you did not ask for it, ignore this message.\n", works, links[0].Expires.UTC().Format("2 January 2006 at 15:04 UTC"))
+	return b.String()
+}

@@ -21,9 +21,11 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"letterhead/adminapi"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/operator"
 	"letterhead/internal/config"
 	"letterhead/internal/repeats"
+	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/workers/billing"
@@ -90,7 +92,7 @@ func serve(t *testing.T, settings map[string]string) *service {
 	s.must(err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
-	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: t.Output(), LogLevel: "error", Parts: node.Parts{Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }}})
+	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: t.Output(), LogLevel: "error", Parts: node.Parts{Writers: streamwriter.Config{AppendWithin: testwait.Timeout, KnowWithin: testwait.Timeout}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }}})
 	s.must(err)
 	t.Cleanup(func() {
 		if err := s.node.Close(); err != nil {

@@ -18,11 +18,13 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/adminapi"
+	"letterhead/commands/streamwriter"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/operator"
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 )
@@ -80,8 +82,9 @@ func start(t *testing.T) *service {
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
 	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: t.Output(), LogLevel: "error", Parts: node.Parts{
-		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
-		Log: func(log eventlog.Log) eventlog.Log { return away{log, s} },
+		Writers: streamwriter.Config{AppendWithin: testwait.Timeout, KnowWithin: testwait.Timeout}, // the machine may be busy
+		Now:     func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
+		Log:     func(log eventlog.Log) eventlog.Log { return away{log, s} },
 	}})
 	s.must(err)
 	t.Cleanup(func() {

@@ -78,6 +78,7 @@ func serve(t testing.TB, settings map[string]string, replays *audit.Limits) *ser
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
 	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: node.Parts{
+		Writers: streamwriter.Config{AppendWithin: testwait.Timeout, KnowWithin: testwait.Timeout}, // the machine may be busy
 		Replays: replays, Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down, s.onRead} },
 	}})
 	s.must(err)

@@ -117,6 +117,9 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		change(&set)
 	}
 	s.clock.bubble = set.bubble
+	if !set.bubble { // whose log is never slow
+		set.parts.Writers.AppendWithin, set.parts.Writers.KnowWithin = patient, patient
+	}
 	s.openNode(&set)
 	s.crawler = startCrawler(t, s.log, s.brands)
 	s.must(s.runner.CatchUp(t.Context()))

@@ -50,7 +50,7 @@ func journalExport(e *environment) *cobra.Command {
 				return explainAccount(o.AccountID, err)
 			}
 		}
-		if e.node == nil && o.Format == journal.Parquet { // not in a server
+		if e.node == nil { // not in a server
 			defer node.SaveMemory()()
 		}
 		o.Progress = e.reading("journal")

@@ -2,12 +2,14 @@ package journal
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/bits"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 
 	"letterhead/domain/books"
 )
@@ -40,6 +42,28 @@ type parquetRow struct {
 	KeyID         string   `parquet:"key_id,dict"`
 }
 
+// compressionWindow is the window of the compressor, in bytes. A page of a column is not larger by much. The library's own
+// codec takes 8 MiB for its window, for each of the encoders that it keeps.
+const compressionWindow = 256 << 10
+
+// codec compresses the pages of a file. It only writes.
+type codec struct{ encoder *zstd.Encoder }
+
+func (*codec) String() string { return "ZSTD" }
+
+func (*codec) CompressionCodec() format.CompressionCodec { return format.Zstd }
+
+func (c *codec) Encode(dst, src []byte) (_ []byte, err error) {
+	if c.encoder == nil {
+		if c.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(compressionWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false)); err != nil {
+			return nil, err
+		}
+	}
+	return c.encoder.EncodeAll(src, dst[:0]), nil
+}
+
+func (*codec) Decode([]byte, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+
 type parquetEncoder struct {
 	w     *parquet.GenericWriter[parquetRow]
 	chart Chart
@@ -48,7 +72,7 @@ type parquetEncoder struct {
 
 func newParquet(w io.Writer, chart Chart) *parquetEncoder {
 	return &parquetEncoder{chart: chart, rows: make([]parquetRow, 0, parquetBatch),
-		w: parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("letterhead", "", ""))}
+		w: parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&codec{}), parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("letterhead", "", ""))}
 }
 
 func (q *parquetEncoder) entry(e *entry) error {

@@ -96,7 +96,7 @@ var foreignForms = []struct {
 	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`)},
 	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`)},
 	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`([\p{Han}（）()]{2,30}?[^份\s])有限(?:责任|責任)?公司`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`)},
 }
 
 // eastForm matches legal forms around Chinese, Japanese and Korean names.

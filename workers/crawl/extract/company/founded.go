@@ -56,7 +56,7 @@ var (
 	// behindVerb matches the beginning of the words between "founded" and the
 	// year if the subject is passive: a place, a founder, a manner. Anything
 	// else is an object: somebody founded it.
-	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under)[\s'’])`)
+	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
 	// sheWas matches the auxiliary of the passive, before or after the year.

@@ -233,7 +233,7 @@ var (
 	// eastHeadcount a statement in Chinese, Japanese or Korean.
 	headcountLabel = regexp.MustCompile(`(?i)^(?:(?:number of |no\. of )?employees|staff|team size|headcount|mitarbeiter(?:zahl|innen)?|anzahl mitarbeiter|effectifs?|nombre de salariés|plantilla|(?:número de )?empleados|(?:numero )?dipendenti|(?:aantal )?medewerkers|antal anställda|ansatte|(?:número de )?funcionários|liczba pracowników|çalışan sayısı|(?:jumlah )?karyawan|(?:численность|количество) сотрудников|従業員数?|社員数|人員|员工(?:人数|总数)|職員人數|員工人數|임직원\s?수|직원\s?수|종업원\s?수|사원\s?수)\s?[:：]?$`)
 	leadingCount   = regexp.MustCompile(`^(?:ca\.?|約|约|over|more than|über|plus de|más de|oltre|약)?\s?(\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:\s?(?:名|人|명|[\p{L}]+))?(?:\s?[（(+].*)?$`)
-	eastHeadcount  = regexp.MustCompile(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
+	eastHeadcount  = regexp.MustCompile(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
 	// theirs matches the employees of customers.
 	theirs = regexp.MustCompile(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
 )

@@ -46,6 +46,9 @@ var (
 // brazilian reads "city - state" or "city/state" beside a postal code of Brazil
 // in the same line or the next two.
 func brazilian(lines []string, i int, _ Country) (Address, bool) {
+	if !strings.ContainsAny(lines[i], "-/–—,(") { // cheaper than the expression
+		return Address{}, false
+	}
 	m := lastMatch(cityOfState, lines[i])
 	if m == nil {
 		return Address{}, false
@@ -88,11 +91,14 @@ var turkishProvinces = func() map[string]bool {
 // districtOf matches a district and a province of Turkey.
 var districtOf = regexp.MustCompile(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
 
-// turkish reads "district / province", if the domain, the language or the word
-// for a street is Turkish.
+// turkish reads "district / province", if the domain, the language or a number
+// of a register is Turkish.
 func turkish(lines []string, i int, near Country) (Address, bool) {
+	if near.Code != "TR" || !strings.ContainsAny(lines[i], "/-") {
+		return Address{}, false
+	}
 	m := lastMatch(districtOf, lines[i])
-	if m == nil || !turkishProvinces[strings.ReplaceAll(folded(m[2]), "ı", "i")] || near.Code != "TR" {
+	if m == nil || !turkishProvinces[strings.ReplaceAll(folded(m[2]), "ı", "i")] {
 		return Address{}, false
 	}
 	if !isStreet(lines[i]) && (i == 0 || !isStreet(lines[i-1])) && !turkishCode.MatchString(lines[i]) {
@@ -133,6 +139,9 @@ var russianCode = regexp.MustCompile(`\b\d{6}\b`)
 // a country where Russian is written, and is that of the address if none is
 // written.
 func russian(lines []string, i int, near Country) (Address, bool) {
+	if !strings.Contains(lines[i], "г") {
+		return Address{}, false
+	}
 	m := russianCity.FindStringSubmatch(lines[i])
 	if m == nil {
 		return Address{}, false

@@ -20,18 +20,27 @@ var floors = map[string]map[string]float64{
 		"logo type": 0.96, "logo theme": 0.94, "links": 0.98, "accent": 0.9, "title font": 0.9, "body font": 0.9, "nsfw": 1,
 		// Facts that are stated but not found remain null: precision goes
 		// before recall.
-		"founded": 0.7, "country": 0.6, "city": 0.65, "industry": 0.65,
+		"founded": 0.75, "employees": 0.85, "country": 0.7, "city": 0.7, "state": 0.75, "kind": 1, "industry": 0.65,
 	},
 	saved:       {"name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.9, "foreign logo": 0.99, "links": 0.98},
 	recorded:    {"name": 1, "description": 0.97, "share image": 0.95, "links": 0.98, "foreign logo": 1},
 	built:       {"name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.9, "foreign logo": 0.98},
 	fresh:       {"outcome": 1, "name": 0.96, "description": 0.97, "share image": 0.95, "logo": 0.9, "foreign logo": 0.99, "links": 0.9, "title font": 0.9, "body font": 0.9},
+	facts:       {"outcome": 1, "founded": 0.95, "employees": 0.95, "country": 0.95, "city": 0.95, "state": 0.95, "kind": 0.95},
+	heldOut:     {"outcome": 1, "founded": 0.85, "employees": 0.8, "country": 0.95, "city": 0.9, "state": 0.95, "kind": 0.8},
 	nsfw:        {"outcome": 1, "nsfw": 1},
 	refused:     {"outcome": 1, "nsfw": 1},
 	accentFiles: {"accent": 0.65, "accent top 5": 0.75},
 	shapeFiles:  {"shape": 0.96},
 	themeFiles:  {"theme": 0.94},
 }
+
+// factFields are the facts about companies, and factPrecision is the minimum
+// share of right ones among those in the records of a group: an error is worse
+// than a gap.
+var factFields = []string{"founded", "employees", "country", "city", "state", "kind", "ticker"}
+
+const factPrecision = 0.97
 
 func TestExtraction_Floors(t *testing.T) {
 	if testing.Short() || race.Enabled {
@@ -59,6 +68,9 @@ func TestExtraction_Floors(t *testing.T) {
 		}
 		if reached < floor {
 			t.Errorf("%s, %s: %s of %d, want %s", tally.Group, tally.Field, percent(reached), tally.Total(), percent(floor))
+		}
+		if slices.Contains(factFields, tally.Field) && tally.Precision() < factPrecision {
+			t.Errorf("%s, %s: %s of the results are right, want %s", tally.Group, tally.Field, percent(tally.Precision()), percent(factPrecision))
 		}
 		if tally.Field == "nsfw" && tally.Missing > 0 {
 			t.Errorf("%s: %d marked pages were not found", tally.Group, tally.Missing)
@@ -125,6 +137,8 @@ func TestLabels_HavePages(t *testing.T) {
 		{recorded, s.stage.data, "recordings/*.vcr.gz", ".vcr.gz"},
 		{built, s.files, "sites/*/site.json", "/site.json"},
 		{fresh, s.files, "sites/*/site.json", "/site.json"},
+		{facts, s.files, "sites/*/site.json", "/site.json"},
+		{heldOut, s.files, "sites/*/site.json", "/site.json"},
 	} {
 		if c.folder == nil {
 			t.Logf("%s was not compared: %v", c.group, s.missing)
@@ -137,7 +151,11 @@ func TestLabels_HavePages(t *testing.T) {
 		}
 		for _, name := range names {
 			id := path.Base(strings.TrimSuffix(name, c.ending))
-			if strings.HasPrefix(id, fresh+"-") == (c.group == fresh) {
+			group := c.group
+			if c.ending == "/site.json" {
+				group = groupOfSite(id)
+			}
+			if group == c.group {
 				pages = append(pages, id)
 			}
 		}
@@ -154,4 +172,14 @@ func TestLabels_HavePages(t *testing.T) {
 			t.Errorf("%s: pages %v, labels %v", c.group, pages, labels)
 		}
 	}
+}
+
+// groupOfSite returns the group of a folder in sites.
+func groupOfSite(id string) string {
+	for _, group := range siteGroups {
+		if strings.HasPrefix(id, group+"-") {
+			return group
+		}
+	}
+	return built
 }

@@ -9,6 +9,8 @@
 //   - recorded: real sites with every byte
 //   - built: sites written here in the style of site builders and frameworks (sites/<id>)
 //   - fresh: sites whose author had not seen the rules, written after the rules (sites/fresh-<id>)
+//   - facts: short sites of companies in many countries, labeled with the facts that they state (sites/facts-<id>)
+//   - heldout: the same, labeled before the rules were written, by the author of the rules (sites/heldout-<id>)
 //   - nsfw, refused: responses that must be distinguished from good pages, and good pages that look similar
 //   - accent, shape, theme: thousands of real logo files with a known color, kind or background
 //

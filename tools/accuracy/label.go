@@ -23,9 +23,15 @@ const (
 	fresh    = "fresh"
 	nsfw     = "nsfw"
 	refused  = "refused"
+	facts    = "facts"
+	heldOut  = "heldout"
 )
 
-var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused}
+var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused, facts, heldOut}
+
+// siteGroups are the groups whose pages are folders in sites. The folders of
+// all but built begin with the name of the group.
+var siteGroups = []string{built, fresh, facts, heldOut}
 
 // dataGroups are the groups with third-party pages: they are read from
 // testnet.Data and are not part of the repository.

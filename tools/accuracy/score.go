@@ -207,7 +207,7 @@ func (s *scorer) company(ours *eventschemas.Company) {
 	s.fact("country", place.CountryCode, truth.CountryCode, true)
 	s.fact("city", place.City, truth.City, true)
 	s.fact("state", place.State, truth.State, false)
-	s.fact("kind", ours.Kind, truth.Kind, false)
+	s.fact("kind", ours.Kind, truth.Kind, s.label.Group == facts || s.label.Group == heldOut)
 	s.fact("ticker", ours.Ticker, truth.Ticker, true)
 	if len(truth.Industries) > 0 {
 		var slug *string

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,7 +139,7 @@ func (s *stage) serve(n *testnet.Internet, l Label, at *url.URL) error {
 			return err
 		}
 		return n.Play(recording)
-	case l.Group != built && l.Group != fresh:
+	case !slices.Contains(siteGroups, l.Group):
 		l.serveWritten(n, at)
 		return nil
 	}

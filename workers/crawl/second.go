@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,31 +28,7 @@ const (
 	// maxFurtherDepth limits the segments of the path: /en/company/about-us,
 	// not an article about something.
 	maxFurtherDepth = 4
-	// maxLinkWords limits the text of a link to such a page: a longer one is a
-	// headline.
-	maxLinkWords = 5
 )
-
-// topic is the topic of a further page.
-type topic int
-
-const (
-	about   topic = iota // who they are
-	imprint              // where they are and since when; required by law in several countries
-	contact              // where they are, if there is no imprint
-	press                // names and descriptions for the press
-)
-
-// topics are the words of paths and link texts, in the languages of most home pages.
-var topics = []struct {
-	topic topic
-	words *regexp.Regexp
-}{
-	{imprint, regexp.MustCompile(`(?i)^(impressum|imprint|legal([-_ ](notice|information|info|disclosure))?|anbieterkennzeichnung|mentions[-_ ]?l[ée]gales|informations[-_ ]l[ée]gales|aviso[-_ ]?legal|informaci[oó]n[-_ ]legal|note[-_ ]?legali|colofon|kolofon|impresszum|редакция|реквизиты|특정상거래법|特定商取引法に基づく表記|特定商取引法|tokushoho)$`)},
-	{contact, regexp.MustCompile(`(?i)^(contact([-_ ](us|info|details))?|contacts?|kontakt|contatti|contacto|contato|contactez[-_ ]nous|nous[-_ ]contacter|yhteystiedot|kapcsolat|ileti[sş]im|контакты|контакти|お問い合わせ|联系我们|聯絡我們|연락처|visit[-_ ]us|find[-_ ]us|locations?)$`)},
-	{about, regexp.MustCompile(`(?i)^(about([-_ ](us|the[-_ ]company|our[-_ ]company))?|our[-_ ]story|who[-_ ]we[-_ ]are|company([-_ ](info|profile|overview))?|the[-_ ]company|our[-_ ]company|corporate|[üu]ber[-_ ]uns|ueber[-_ ]uns|unternehmen|firma|wir[-_ ]über[-_ ]uns|[àa][-_ ]propos|qui[-_ ]sommes[-_ ]nous|entreprise|notre[-_ ]histoire|sobre([-_ ](nosotros|n[oó]s|mi))?|quienes[-_ ]somos|qui[ée]nes[-_ ]somos|empresa|quem[-_ ]somos|chi[-_ ]siamo|azienda|over[-_ ]ons|om[-_ ]oss|om[-_ ]os|om|meist[äa]|tietoa|o[-_ ]nas|o[-_ ]firmie|o[-_ ]spole[cč]nosti|rolunk|hakkimizda|hakkımızda|kurumsal|despre([-_ ]noi)?|о[-_ ]нас|о[-_ ]компании|про[-_ ]нас|会社概要|会社情報|企業情報|关于我们|公司简介|關於我們|회사소개)$`)},
-	{press, regexp.MustCompile(`(?i)^(brand([-_ ](assets|guidelines|resources|kit))?|press([-_ ](kit|room|center|centre))?|media[-_ ]kit|newsroom|presse|prensa|stampa|pers)$`)},
-}
 
 // further returns the task that reads other pages of the site if the home
 // page leaves fields open: one after the other, with a gap between them.
@@ -62,14 +37,15 @@ func (r *run) further(ctx context.Context, f *found, h *home) []task {
 	if len(wanted) == 0 || h.at.IsZero() {
 		return nil
 	}
-	links := r.furtherLinks(h.page, wanted)
+	name, _ := extract.Name(f.input)
+	links := r.furtherLinks(h.page, wanted, name.Value)
 	if len(links) == 0 {
 		return nil
 	}
 	return []task{{host: h.page.URL.Hostname(), run: func(func()) {
-		last, read := h.at, map[topic]bool{}
+		last, read := h.at, map[company.Topic]bool{}
 		for _, l := range links[:min(len(links), maxTried)] {
-			if l.topic == contact && read[imprint] || l.topic == press && len(read) > 0 || !r.waitUntil(ctx, last.Add(r.gap())) {
+			if l.topic == company.Contact && read[company.Imprint] || l.topic == company.Press && len(read) > 0 || !r.waitUntil(ctx, last.Add(r.gap())) {
 				continue
 			}
 			last = time.Now()
@@ -86,41 +62,47 @@ func (r *run) further(ctx context.Context, f *found, h *home) []task {
 
 // missing lists the topics of further pages to read, the most useful first;
 // none if the home page is sufficient.
-func missing(in extract.Input) []topic {
+func missing(in extract.Input) []company.Topic {
 	_, described := extract.Description(in)
 	name, _ := extract.Name(in)
 	known, _ := company.Decide(in)
-	var out []topic
-	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil || known.FoundedYear == nil {
-		out = append(out, about)
+	var out []company.Topic
+	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil || known.FoundedYear == nil || known.Employees == nil {
+		out = append(out, company.About)
 	}
-	if known == nil || known.Location == nil || len(extract.Links(in).Value) == 0 {
-		out = append(out, imprint)
+	if known == nil || known.Location == nil || known.Location.City == nil || known.Kind == nil || len(extract.Links(in).Value) == 0 {
+		out = append(out, company.Imprint)
 	}
 	return out
 }
 
 // furtherLink leads to a page of a topic.
 type furtherLink struct {
-	topic topic
+	topic company.Topic
 	to    *url.URL
 }
 
 // furtherLinks lists the first link to a page of each topic, the wanted ones
 // first: an imprint may replace a missing about page.
-func (r *run) furtherLinks(p *page.Page, wanted []topic) []furtherLink {
-	best := map[topic]*url.URL{}
+func (r *run) furtherLinks(p *page.Page, wanted []company.Topic, name string) []furtherLink {
+	best := map[company.Topic]*url.URL{}
+	var ownPage *url.URL // "The mill", of Thornbeck Mill
 	for _, a := range p.Anchors {
 		if !r.isFurther(p, a) {
 			continue
 		}
-		if t, ok := topicOf(a); ok && best[t] == nil {
+		if t, ok := company.TopicOf(a.URL, a.Text); ok && best[t] == nil {
 			best[t] = a.URL
+		} else if !ok && best[company.About] == nil && ownPage == nil && company.IsAboutItself(a.Text, name) {
+			ownPage = a.URL
 		}
 	}
+	if best[company.About] == nil && ownPage != nil {
+		best[company.About] = ownPage
+	}
 	var out []furtherLink
-	listed := map[topic]bool{}
-	for _, t := range slices.Concat(wanted, []topic{about, imprint, contact, press}) {
+	listed := map[company.Topic]bool{}
+	for _, t := range slices.Concat(wanted, []company.Topic{company.About, company.Imprint, company.Contact, company.Press}) {
 		if best[t] != nil && !listed[t] {
 			out = append(out, furtherLink{t, best[t]})
 		}
@@ -137,30 +119,6 @@ func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 		return false
 	}
 	return strings.Count(strings.Trim(u.Path, "/"), "/") < maxFurtherDepth && r.mayFetchPage(u)
-}
-
-// topicOf determines the topic of a link by the last segment of its path, or
-// else by its text.
-func topicOf(a page.Anchor) (topic, bool) {
-	last := strings.Trim(a.URL.Path, "/")
-	last = last[strings.LastIndexByte(last, '/')+1:]
-	last, _, _ = strings.Cut(last, ".")           // about.html
-	last = strings.TrimLeft(last, "0123456789-_") // 2-about-us
-	text := strings.Trim(a.Text, " .…»›→>:")
-	for _, t := range topics {
-		if t.words.MatchString(last) {
-			return t.topic, true
-		}
-	}
-	if len(strings.Fields(text)) > maxLinkWords {
-		return 0, false
-	}
-	for _, t := range topics {
-		if t.words.MatchString(text) {
-			return t.topic, true
-		}
-	}
-	return 0, false
 }
 
 // waitUntil waits until a moment. It returns false if there is not enough time

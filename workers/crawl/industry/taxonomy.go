@@ -129,8 +129,12 @@ var taxonomy = sync.OnceValue(func() *vocabulary {
 func newClass(text string, parent *Class) *Class {
 	i := strings.LastIndexByte(text, ' ')
 	name := text[:i]
-	slug := strings.Join(words(strings.ReplaceAll(name, "&", " and ")), "-")
-	return &Class{Name: name, Slug: slug, Emoji: text[i+1:], parent: parent}
+	return &Class{Name: name, Slug: slugOf(name), Emoji: text[i+1:], parent: parent}
+}
+
+// slugOf returns the slug of the name of a class.
+func slugOf(name string) string {
+	return strings.Join(words(strings.ReplaceAll(name, "&", " and ")), "-")
 }
 
 // termList holds the terms in the order of the file, on which sums of floats
@@ -192,6 +196,19 @@ func (v *vocabulary) index(terms []*term) {
 // ByType returns the class of a schema.org type, or nil for types without one,
 // such as Organization.
 func ByType(name string) *Class { return taxonomy().byType[name] }
+
+// BySlug returns the class with a slug, or nil.
+func BySlug(slug string) *Class {
+	for _, c := range taxonomy().classes {
+		if c.Slug == slug {
+			return c
+		}
+	}
+	return nil
+}
+
+// ByName returns the class with a name, in any case, or nil.
+func ByName(name string) *Class { return BySlug(slugOf(name)) }
 
 // BySubIndustry returns the class of a GICS sub-industry and its certainty, or
 // nil if it is unknown.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -143,6 +144,22 @@ func (at place) shown(n *html.Node) place {
 	}
 	return at
 }
+
+// IsHidden reports whether an element hides its content by an attribute: hidden,
+// a class of a common framework, or a style that hides it or moves it off the
+// screen.
+func IsHidden(n *html.Node) bool {
+	if len(n.Attr) == 0 {
+		return false
+	}
+	return place{}.shown(n).hidden || hidingStyle.MatchString(Attr(n, "style"))
+}
+
+// IsFooter reports whether the class or the id of an element names the footer
+// of the page.
+func IsFooter(n *html.Node) bool { return len(n.Attr) > 0 && has(tokens(n), footerWords) }
+
+var hidingStyle = regexp.MustCompile(`(?i)(?:^|[;\s])(?:visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)|font-size\s*:\s*0|(?:left|top|right|text-indent|margin-left)\s*:\s*-\d{3,}|clip\s*:\s*rect\(0|(?:max-)?height\s*:\s*0(?:px)?\s*(?:;|$))`)
 
 const (
 	maxClassBytes = 2000

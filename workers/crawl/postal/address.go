@@ -1,6 +1,7 @@
 package postal
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ const (
 type token struct {
 	text  string // without surrounding punctuation
 	comma bool   // followed by a comma, semicolon, bar or dash
+	stop  bool   // followed by a full stop that is not that of an abbreviation
 	shape string // digits as 9, capitals as A, other letters as a
 }
 
@@ -51,7 +53,18 @@ func Addresses(lines []string, near Country) []Address {
 		if len(out) >= maxAddresses {
 			break
 		}
-		if len(line) > maxAddressLine || !strings.ContainsAny(line, "0123456789") {
+		if len(line) > maxAddressLine {
+			continue
+		}
+		for _, read := range []func([]string, int, Country) (Address, bool){eastAsianAt, brazilian, turkish, russian} {
+			if a, ok := read(lines, i, near); ok {
+				a.Line = i
+				out = append(out, a)
+				line = ""
+				break
+			}
+		}
+		if line == "" || !strings.ContainsAny(line, "0123456789") {
 			continue
 		}
 		r := reader{lines: lines, at: i, tokens: tokens(line), near: near}
@@ -124,6 +137,7 @@ func tokens(line string) []token {
 			continue
 		}
 		t := token{text: bare, comma: strings.ContainsAny(word[len(word)-1:], ",;|") || strings.HasSuffix(word, "·") || strings.HasSuffix(word, "•")}
+		t.stop = strings.HasSuffix(word, ".") && utf8.RuneCountInString(bare) > maxAbbreviation
 		t.shape = shape(bare)
 		out = append(out, t)
 	}
@@ -206,16 +220,18 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 	var countries []string
 	switch {
 	case form == "99999":
-		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "UA", "MA", "MC", "GR", "LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
+		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "MY", "UA", "MA", "MC", "GR", "LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
 	case form == "9999" && r.after(i) == "AA" && len(r.tokens[i+1].text) == 2 && i+2 < len(r.tokens):
 		countries, next = []string{"NL"}, i+2
 		code += " " + r.tokens[i+1].text
 	case form == "9999AA":
 		countries = []string{"NL"}
 	case form == "9999":
-		countries = []string{"AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM", "LI", "LV", "PH", "TN"}
+		countries = []string{"AR", "AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM", "LI", "LV", "PH", "TN"}
 	case form == "99-999":
 		countries = []string{"PL"}
+	case (form == "A9999" || form == "A9999AAA") && strings.IndexByte(argentine, code[0]) >= 0:
+		countries = []string{"AR"}
 	case form == "9999-999":
 		countries = []string{"PT"}
 	case form == "999" && r.after(i) == "99":
@@ -246,6 +262,9 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 		return Address{}, false
 	}
 	a.Street = r.streetBefore(i)
+	if a.Named || r.near.Code != "" {
+		a.State = r.stateAfter(end, cmp.Or(a.Country.Code, r.near.Code))
+	}
 	if !a.Named {
 		switch {
 		case a.Street == "", isYear(code):
@@ -276,7 +295,7 @@ var particles = map[string]bool{
 var labels = map[string]bool{
 	"tel": true, "telefon": true, "phone": true, "fon": true, "fax": true, "email": true, "e-mail": true, "mail": true, "t": true, "f": true, "m": true, "p": true,
 	"mobile": true, "mobil": true, "téléphone": true, "teléfono": true, "telefono": true, "telefoon": true, "siret": true, "siren": true, "rcs": true, "cif": true,
-	"nif": true, "vat": true, "hrb": true, "kvk": true, "btw": true, "p.iva": true, "www": true, "web": true, "cedex": true, "phone:": true, "cvr": true, "org": true,
+	"nif": true, "vat": true, "hrb": true, "kvk": true, "btw": true, "p.iva": true, "www": true, "web": true, "cedex": true, "phone:": true, "cvr": true, "org": true, "org.nr": true, "regon": true, "krs": true, "nip": true, "bce": true, "iva": true, "cuit": true, "cnpj": true, "rfc": true, "abn": true,
 	"uid": true, "ust": true, "ust-id": true, "orgnr": true, "registergericht": true, "amtsgericht": true, "handelsregister": true, "siège": true, "capital": true,
 	"geschäftsführer": true, "vertreten": true, "kontakt": true, "contact": true, "google": true, "maps": true, "route": true, "directions": true, "map": true,
 }
@@ -289,13 +308,13 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 		if !isName(t.text) && !(len(words) > 0 && particles[t.text]) || labels[strings.ToLower(t.text)] {
 			break
 		}
-		if len(words) > 0 {
+		if len(words) > 0 && !particles[words[len(words)-1]] { // Ciudad de México
 			if _, ok := byName(t.text); ok {
 				break
 			}
 		}
 		words = append(words, t.text)
-		if t.comma {
+		if t.comma || t.stop {
 			end++
 			break
 		}
@@ -430,8 +449,10 @@ func (r *reader) streetBefore(i int) string {
 			}
 			words = append(words, word)
 		}
-		if text := strings.TrimRight(strings.Join(words, " "), ","); isStreet(text) {
-			return text
+		for begin := range words { // a sentence may precede the street
+			if text := strings.TrimRight(strings.Join(words[begin:], " "), ","); isStreet(text) {
+				return text
+			}
 		}
 	}
 	for k := r.at - 1; k >= 0 && k >= r.at-linesOfStreet; k-- {
@@ -456,13 +477,17 @@ var streetWords = []struct{ part, country string }{
 // maxHouseNumber limits the digits of a house number.
 const maxHouseNumber = 4
 
+// IsStreet reports whether a text names a kind of street in one of the
+// languages whose words for it are known.
+func IsStreet(text string) bool { return streetCountry(text) != "" }
+
 // isStreet reports whether a text can be a street with a house number: one of its parts begins or ends with the
 // number, or it names a kind of street.
 func isStreet(text string) bool {
 	if strings.ContainsAny(text, "@©") || strings.Contains(text, "://") {
 		return false
 	}
-	if streetCountry(text) != "" {
+	if streetCountry(text) != "" || thoroughfare.MatchString(text) {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == '·' || r == '|' || r == ';' || r == '•' }) {

@@ -1,6 +1,7 @@
 package postal
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -17,7 +18,10 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	}
 	switch {
 	case form == "99999" || form == "99999-9999":
-		return r.withState(i, i+1, "US", code)
+		if a, ok := r.withState(i, i+1, "US", code); ok {
+			return a, true
+		}
+		return r.behindCity(i, i+1, []string{"ID", "SA", "TH", "KR", "TW", "PK", "EG"}, code)
 	case form == "A9A" && r.after(i) == "9A9":
 		return r.withState(i, i+2, "CA", code+" "+next)
 	case form == "9999":
@@ -29,6 +33,8 @@ func (r *reader) codeLast(i int) (Address, bool) {
 		return r.british(i, code+" "+next)
 	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") && next == strings.ToUpper(next) && r.after(i) != "9999":
 		return r.irish(i, code+" "+next)
+	case form == "9999999":
+		return r.behindCity(i, i+1, []string{"IL"}, code)
 	case form == "999999":
 		return r.behindCity(i, i+1, []string{"IN", "SG", "CN", "VN", "EC"}, code)
 	case form == "999" && r.after(i) == "999":
@@ -61,7 +67,7 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 	if i == 0 || r.tokens[i-1].comma && len(r.tokens[i-1].text) > maxStateCode && State(country, r.tokens[i-1].text) == "" {
 		return Address{}, false
 	}
-	// The state: one to three words before the code.
+	// The state: one to three words before the code, in brackets in French.
 	for words := 1; words <= maxStateWords && words <= i; words++ {
 		var parts []string
 		for _, t := range r.tokens[i-words : i] {
@@ -185,10 +191,16 @@ func (r *reader) british(i int, code string) (Address, bool) {
 
 // cityPastCounties is cityBefore, but skips a county or a part of the kingdom.
 func (r *reader) cityPastCounties(i int) string {
+	return r.cityPast(i, func(name string) bool { return counties[strings.ToLower(name)] })
+}
+
+// cityPast is cityBefore, but skips names of regions between the city and the
+// code.
+func (r *reader) cityPast(i int, isRegion func(name string) bool) string {
 	at := *r
 	for range maxCounties {
 		city := at.cityBefore(i)
-		if !counties[strings.ToLower(city)] {
+		if city == "" || !isRegion(city) {
 			return city
 		}
 		words := len(strings.Fields(city))
@@ -231,7 +243,12 @@ func (r *reader) behindCity(i, end int, countries []string, code string) (Addres
 	if !named {
 		c = r.near
 	}
-	city := r.cityBefore(i)
+	var state string
+	city := r.cityPast(i, func(name string) bool {
+		found := State(c.Code, name)
+		state = cmp.Or(found, state)
+		return found != ""
+	})
 	if city == "Singapore" && len(code) == 6 {
 		c, _ = ByCode("SG")
 		named = true
@@ -244,5 +261,5 @@ func (r *reader) behindCity(i, end int, countries []string, code string) (Addres
 	if !named && street == "" {
 		return Address{}, false
 	}
-	return Address{PostalCode: code, City: city, Country: c, Named: named, Street: street}, true
+	return Address{PostalCode: code, City: city, State: cmp.Or(state, r.stateAfter(end, c.Code)), Country: c, Named: named, Street: street}, true
 }

@@ -5,6 +5,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"letterhead/workers/crawl/page"
 )
 
 // Limits of the lines of one document.
@@ -27,6 +29,8 @@ type Line struct {
 	Header bool
 	// Heading reports whether it is in a heading, h1 to h4.
 	Heading bool
+	// Node is the element that contains the beginning of the line.
+	Node *html.Node
 }
 
 // inline are the elements that do not break a line.
@@ -43,7 +47,43 @@ var silent = map[atom.Atom]bool{
 	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
 }
 
-// Lines returns the lines of a document in order; nil for no document. Its
+// quoted are the names, by class or id, of elements with the words of others:
+// comments, reviews, testimonials.
+var quoted = map[string]bool{
+	"comments": true, "comment": true, "commentlist": true, "comment-list": true, "comments-area": true, "comments-section": true, "comment-body": true, "disqus_thread": true,
+	"kommentare": true, "commentaires": true, "comentarios": true, "guestbook": true, "gaestebuch": true, "testimonials": true, "testimonial": true, "reviews": true, "review": true, "review-list": true,
+}
+
+// isOfOthers reports whether an element holds the words of others.
+func isOfOthers(n *html.Node) bool {
+	if n.DataAtom == atom.Blockquote {
+		return true
+	}
+	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
+		return false
+	}
+	for _, a := range n.Attr {
+		switch a.Key {
+		case "class", "id":
+			for name := range strings.FieldsSeq(a.Val[:min(len(a.Val), maxNames)]) {
+				if quoted[strings.ToLower(name)] {
+					return true
+				}
+			}
+		case "itemtype":
+			if strings.HasSuffix(a.Val, "/Review") || strings.HasSuffix(a.Val, "/Comment") || strings.HasSuffix(a.Val, "/UserComments") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxNames limits the bytes of a class that are read.
+const maxNames = 1000
+
+// Lines returns the lines of a document in order, without those that are hidden
+// by an attribute and those of comments and reviews; nil for no document. Its
 // limits truncate it, so that no document takes more than a few milliseconds.
 func Lines(root *html.Node) []Line {
 	if root == nil {
@@ -69,12 +109,12 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 	switch n.Type {
 	case html.TextNode:
 		if r.text.Len() < maxLineBytes {
-			r.open = at
+			r.open, r.open.Node = at, n.Parent
 			r.text.WriteString(n.Data[:min(len(n.Data), 2*maxLineBytes)])
 		}
 		return
 	case html.ElementNode:
-		if silent[n.DataAtom] {
+		if silent[n.DataAtom] || page.IsHidden(n) || isOfOthers(n) {
 			return
 		}
 	}
@@ -93,6 +133,9 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 		at.Header = false
 	case atom.H1, atom.H2, atom.H3, atom.H4:
 		at.Heading = true
+	}
+	if !at.Footer && page.IsFooter(n) {
+		at.Footer = true
 	}
 	for _, a := range n.Attr {
 		switch {

@@ -168,6 +168,73 @@ func TestAddresses_Text_AreRead(t *testing.T) {
 	}
 }
 
+// One address or more of each of the thirty largest economies that the test
+// above does not have.
+func TestAddresses_LargestEconomies_AreRead(t *testing.T) {
+	for name, x := range map[string]struct{ text, near, want string }{
+		"Japan":                     {"〒100-0005 東京都千代田区丸の内1-2-3", "", "100-0005 千代田区, 東京都, JP"},
+		"Japan, label":              {"本社所在地：大阪府大阪市北区梅田1丁目2番3号", "", " 大阪市, 大阪府, JP"},
+		"Japan, county":             {"島根県鹿足郡津和野町後田1-17", "", " 津和野町, 島根県, JP"},
+		"Japan, two kinds in name":  {"東京都武蔵村山市本町1-1", "", " 武蔵村山市, 東京都, JP"},
+		"Japan, a company before":   {"白陰酒造株式会社　〒699-0000 島根県松江市殿町1-1", "", "699-0000 松江市, 島根県, JP"},
+		"Japan, in letters":         {"1-2-3 Marunouchi, Chiyoda-ku, Tokyo 100-0005, Japan", "", "100-0005 Tokyo, , JP"},
+		"Japan, a mention":          {"東京都渋谷区で10周年イベントを開催しました", "JP", ""},
+		"China":                     {"地址：浙江省杭州市西湖区文三路100号", "", " 杭州, 浙江省, CN"},
+		"China, municipality":       {"上海市浦东新区世纪大道8号", "", " 上海, , CN"},
+		"China, in letters":         {"No. 8 Keji Road, Shenzhen, Guangdong 518000, China", "", "518000 Shenzhen, Guangdong, CN"},
+		"China, a university":       {"北京大学100周年校园开放日", "CN", ""},
+		"Taiwan":                    {"10048 台北市中正區重慶南路一段122號", "", "10048 台北市, , TW"},
+		"Taiwan, county":            {"彰化縣員林市中山路12號", "", " 員林市, 彰化縣, TW"},
+		"Korea":                     {"주소: 경기도 성남시 분당구 판교역로 166", "", " 성남시, 경기도, KR"},
+		"Korea, Seoul":              {"(06236) 서울특별시 강남구 테헤란로 152", "", "06236 서울특별시, , KR"},
+		"Korea, statements":         {"상호: 반달 | 대표: 김하늘 | 주소: 부산광역시 해운대구 센텀로 12", "", " 부산광역시, , KR"},
+		"Brazil":                    {"Av. Paulista, 1000 - Bela Vista, São Paulo - SP, 01310-100", "", "01310-100 São Paulo, São Paulo, BR"},
+		"Brazil, lines":             {"Rua XV de Novembro, 10 - Centro\nCuritiba/PR\nCEP 80020-310", "", "80020-310 Curitiba, Paraná, BR"},
+		"Mexico":                    {"Calz. de Tlalpan 10, Col. Portales, C.P. 03300 Ciudad de México, CDMX", "MX", "03300 Ciudad de México, , MX"},
+		"India":                     {"12, MG Road, Bengaluru, Karnataka 560001", "IN", "560001 Bengaluru, Karnataka, IN"},
+		"India, dash and state":     {"12/4, Silk Street\nKozhikode - 673 001, Kerala", "IN", "673 001 Kozhikode, Kerala, IN"},
+		"India, Hindi":              {"18 इंडस्ट्रियल एरिया, उज्जैन, मध्य प्रदेश 456010, भारत", "IN", "456010 उज्जैन, Madhya Pradesh, IN"},
+		"Canada, French":            {"417, rang 2, Saint-Ferdinand (Québec) G0N 1N0", "", "G0N 1N0 Saint-Ferdinand, Quebec, CA"},
+		"Turkey":                    {"Cumhuriyet Cad. No: 5, 34710 Kadıköy / İSTANBUL", "TR", "34710 Kadıköy, İstanbul, TR"},
+		"Turkey, without a code":    {"Organize Sanayi Bölgesi 3. Cadde No: 17 İnegöl / Bursa", "TR", " İnegöl, Bursa, TR"},
+		"Indonesia":                 {"Jl. Hayam Wuruk No. 12, Pekalongan 51119, Indonesia", "", "51119 Pekalongan, , ID"},
+		"Saudi Arabia":              {"King Fahd Road, Riyadh 12211, Saudi Arabia", "", "12211 Riyadh, , SA"},
+		"Argentina":                 {"Av. Corrientes 1234, C1043AAZ Buenos Aires", "AR", "C1043AAZ Buenos Aires, , AR"},
+		"Argentina, province":       {"Ruta Provincial 1, km 4, N3350 Apóstoles, Misiones, Argentina", "", "N3350 Apóstoles, Misiones, AR"},
+		"Israel":                    {"רחוב הרצל 5, חיפה 3303001", "IL", "3303001 חיפה, , IL"},
+		"Russia, street behind":     {"634000, г. Томск, ул. Ленина, д. 4", "RU", "634000 Томск, , RU"},
+		"Sweden, a statement after": {"Verkstadsgatan 3, 831 00 Östersund. Org.nr 550000-0000", "", "831 00 Östersund, , SE"},
+		"Spain, in a sentence":      {"con domicilio en C/ Infante Don Fernando 20, 29200 Antequera (Málaga), inscrita", "ES", "29200 Antequera, , ES"},
+		"a fraction of Turkey":      {"Bursa / Ankara arası 2 saat", "TR", ""},
+	} {
+		near, _ := postal.ByCode(x.near)
+		got := ""
+		for _, a := range postal.Addresses(strings.Split(x.text, "\n"), near) {
+			got = fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
+			break
+		}
+		if got != x.want {
+			t.Errorf("%s: got %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+func TestRegisteredIn_Number_GivesCountry(t *testing.T) {
+	for text, want := range map[string]string{
+		"Amtsgericht Berlin, HRB 12345 B": "DE", "Firmenbuchnummer: FN 123456x": "AT", "CHE-123.456.789 MWST": "CH", "SIRET 123 456 789 00012": "FR", "RCS de Lyon": "FR",
+		"P.IVA 01234567890": "IT", "NIF B12345678": "ES", "Registered in England and Wales No. 01234567": "GB", "Registered in Ireland No. 123456": "IE", "KvK 12345678": "NL",
+		"BCE 0123.456.789": "BE", "Org.nr 556123-4567": "SE", "Org.nr 912 345 678 MVA": "NO", "CVR-nr. 12 34 56 78": "DK", "Y-tunnus 1234567-8": "FI", "KRS 0000123456": "PL",
+		"CNPJ: 12.345.678/0001-90": "BR", "RFC: ABC010203XY1": "MX", "CUIT 30-12345678-9": "AR", "ABN 12 345 678 901": "AU", "GSTIN: 32AAAAA0000A1Z5": "IN",
+		"ИНН 7701234567, ОГРН 1027700132195": "RU", "사업자등록번호: 123-45-67890": "KR", "浙ICP备12345678号-1": "CN", "統一編號：12345678": "TW", "法人番号 1234567890123": "JP", "UEN: 201812345A": "SG",
+		"": "", "Call 0123 456 789": "", "Charity number 123456": "", "SIREN 123 456 789, KvK 12345678": "",
+	} {
+		c, _ := postal.RegisteredIn(text)
+		if c.Code != want {
+			t.Errorf("%q: %q, want %q", text, c.Code, want)
+		}
+	}
+}
+
 func TestSeat_Text_IsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"San Francisco, California, with offices in Berlin, Germany": "San Francisco|California|US", "Berlin, Germany. We": "Berlin||DE", "Austin, TX": "Austin|Texas|US",
@@ -231,7 +298,7 @@ func TestLines_Text_AreJoined(t *testing.T) {
 
 func FuzzAddresses(f *testing.F) {
 	for _, seed := range []string{
-		"Musterstraße 12\n10115 Berlin", "D-1 X", "1 George St\nSydney NSW 2000", "M1 2AB\nX", "A99 9AAA, ,", "1015 CN Amsterdam", "Surrey\nSurrey\nGU1 3AA", "Singapore 048616", "9-9-9 (", "\xff 12345 \xffA",
+		"Musterstraße 12\n10115 Berlin", "D-1 X", "1 George St\nSydney NSW 2000", "M1 2AB\nX", "A99 9AAA, ,", "1015 CN Amsterdam", "Surrey\nSurrey\nGU1 3AA", "Singapore 048616", "9-9-9 (", "〒100-0005 東京都千代田区丸の内1-2-3", "주소: 경기도 성남시 분당구 판교역로 166", "Curitiba/PR CEP 80020-310", "Kadıköy / İSTANBUL 34710", "г. Томск, ул. 4", "\xff 12345 \xffA",
 	} {
 		f.Add(seed, "DE")
 	}
@@ -247,6 +314,7 @@ func FuzzAddresses(f *testing.F) {
 		postal.Tail(text)
 		postal.OfLanguage(near)
 		postal.Find(text)
+		postal.RegisteredIn(text)
 	})
 }
 

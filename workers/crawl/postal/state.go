@@ -24,17 +24,54 @@ var states = map[string]map[string]string{
 		"NSW": "New South Wales", "VIC": "Victoria", "QLD": "Queensland", "WA": "Western Australia", "SA": "South Australia",
 		"TAS": "Tasmania", "ACT": "Australian Capital Territory", "NT": "Northern Territory",
 	},
+	"BR": {
+		"AC": "Acre", "AL": "Alagoas", "AP": "Amapá", "AM": "Amazonas", "BA": "Bahia", "CE": "Ceará", "DF": "Distrito Federal", "ES": "Espírito Santo", "GO": "Goiás",
+		"MA": "Maranhão", "MT": "Mato Grosso", "MS": "Mato Grosso do Sul", "MG": "Minas Gerais", "PA": "Pará", "PB": "Paraíba", "PR": "Paraná", "PE": "Pernambuco", "PI": "Piauí",
+		"RJ": "Rio de Janeiro", "RN": "Rio Grande do Norte", "RS": "Rio Grande do Sul", "RO": "Rondônia", "RR": "Roraima", "SC": "Santa Catarina", "SP": "São Paulo", "SE": "Sergipe", "TO": "Tocantins",
+	},
+	// States that are written in full, by a code of ISO 3166-2.
+	"IN": {
+		"AP": "Andhra Pradesh", "AR": "Arunachal Pradesh", "AS": "Assam", "BR": "Bihar", "CG": "Chhattisgarh", "GA": "Goa", "GJ": "Gujarat", "HR": "Haryana", "HP": "Himachal Pradesh",
+		"JH": "Jharkhand", "JK": "Jammu and Kashmir", "KA": "Karnataka", "KL": "Kerala", "MP": "Madhya Pradesh", "MH": "Maharashtra", "MN": "Manipur", "ML": "Meghalaya", "MZ": "Mizoram",
+		"NL": "Nagaland", "OD": "Odisha", "PB": "Punjab", "RJ": "Rajasthan", "SK": "Sikkim", "TN": "Tamil Nadu", "TS": "Telangana", "TR": "Tripura", "UP": "Uttar Pradesh", "UK": "Uttarakhand", "WB": "West Bengal",
+	},
+	"AR": {
+		"AR-B": "Provincia de Buenos Aires", "AR-K": "Catamarca", "AR-H": "Chaco", "AR-U": "Chubut", "AR-W": "Corrientes", "AR-E": "Entre Ríos", "AR-P": "Formosa", "AR-Y": "Jujuy", "AR-L": "La Pampa",
+		"AR-F": "La Rioja", "AR-M": "Mendoza", "AR-N": "Misiones", "AR-Q": "Neuquén", "AR-R": "Río Negro", "AR-A": "Salta", "AR-J": "San Juan", "AR-D": "San Luis", "AR-Z": "Santa Cruz", "AR-S": "Santa Fe",
+		"AR-G": "Santiago del Estero", "AR-V": "Tierra del Fuego", "AR-T": "Tucumán",
+	},
+	"MX": {
+		"AGS": "Aguascalientes", "BC": "Baja California", "BCS": "Baja California Sur", "CAMP": "Campeche", "CHIS": "Chiapas", "CHIH": "Chihuahua", "COAH": "Coahuila", "COL": "Colima", "DGO": "Durango",
+		"GTO": "Guanajuato", "GRO": "Guerrero", "HGO": "Hidalgo", "JAL": "Jalisco", "MEX": "Estado de México", "MICH": "Michoacán", "MOR": "Morelos", "NAY": "Nayarit", "NL": "Nuevo León", "OAX": "Oaxaca",
+		"PUE": "Puebla", "QRO": "Querétaro", "QROO": "Quintana Roo", "SLP": "San Luis Potosí", "SIN": "Sinaloa", "SON": "Sonora", "TAB": "Tabasco", "TAMPS": "Tamaulipas", "TLAX": "Tlaxcala", "VER": "Veracruz",
+		"YUC": "Yucatán", "ZAC": "Zacatecas",
+	},
+	"CN": {
+		"AH": "Anhui", "FJ": "Fujian", "GS": "Gansu", "GD": "Guangdong", "GX": "Guangxi", "GZ": "Guizhou", "HI": "Hainan", "HE": "Hebei", "HL": "Heilongjiang", "HA": "Henan", "HB": "Hubei", "HN": "Hunan",
+		"NM": "Inner Mongolia", "JS": "Jiangsu", "JX": "Jiangxi", "JL": "Jilin", "LN": "Liaoning", "NX": "Ningxia", "QH": "Qinghai", "SN": "Shaanxi", "SD": "Shandong", "SX": "Shanxi", "SC": "Sichuan",
+		"XJ": "Xinjiang", "YN": "Yunnan", "ZJ": "Zhejiang",
+	},
+}
+
+// hindiStates are the states of India in Hindi.
+var hindiStates = map[string]string{
+	"उत्तर प्रदेश": "Uttar Pradesh", "मध्य प्रदेश": "Madhya Pradesh", "राजस्थान": "Rajasthan", "बिहार": "Bihar", "हरियाणा": "Haryana", "उत्तराखंड": "Uttarakhand", "झारखंड": "Jharkhand",
+	"छत्तीसगढ़": "Chhattisgarh", "हिमाचल प्रदेश": "Himachal Pradesh", "महाराष्ट्र": "Maharashtra", "गुजरात": "Gujarat", "पंजाब": "Punjab", "पश्चिम बंगाल": "West Bengal", "कर्नाटक": "Karnataka",
 }
 
 // State returns the name of a country's state by its code, or by its name in
-// any case; "" if the country's states are unknown or it has none of that name.
+// any case and with or without accents; "" if the country's states are unknown
+// or it has none of that name.
 func State(country, text string) string {
-	text = strings.Trim(text, " .,")
+	text = strings.Trim(text, " .,()")
 	if name := states[country][strings.ToUpper(strings.ReplaceAll(text, ".", ""))]; name != "" {
 		return name
 	}
+	if name := hindiStates[text]; name != "" && country == "IN" {
+		return name
+	}
 	for _, name := range states[country] {
-		if strings.EqualFold(name, text) {
+		if strings.EqualFold(name, text) || len(text) >= len(name) && folded(name) == folded(text) {
 			return name
 		}
 	}

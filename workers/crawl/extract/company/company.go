@@ -36,6 +36,25 @@ type claim[T any] struct {
 	source     string // URL or data set
 	method     string
 	confidence float64
+	// shown reports whether a visitor reads the value on a page, for values that
+	// are declared; nil for other claims.
+	shown func() bool
+}
+
+// settled returns the claims without the declarations that no page shows and
+// that contradict what a page states: data may be injected, or be the sample of
+// a plug-in.
+func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T] {
+	var out []claim[T]
+	for _, c := range claims {
+		contradicted := c.shown != nil && slices.ContainsFunc(claims, func(read claim[T]) bool {
+			return read.shown == nil && read.method != dataSet && contradicts(c.value, read.value)
+		})
+		if !contradicted || c.shown() {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // surest returns the claim with the highest confidence, the first of equals, or
@@ -60,6 +79,10 @@ type dossier struct {
 	places    []claim[*eventschemas.Location]
 	tickers   []claim[[]string] // qualified or bare
 	bare      []claim[int]      // founding years without a subject on the current page
+	owners    []claim[string]   // the kind of a sole trader, if no legal form is read
+	formed    bool              // a legal form of the brand was read
+	near      postal.Country    // to whose forms an ambiguous address belongs
+	read      []prose           // the pages
 }
 
 // input is the gathered data of one site, with queries for facts about the
@@ -75,10 +98,14 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 	d.known()
 	d.ending()
 	owners := in.declared()
+	d.readPages()
 	for _, o := range owners {
 		d.declared(o)
 	}
-	d.read()
+	if !d.formed {
+		d.kinds = append(d.kinds, d.owners...)
+	}
+	d.settle()
 	company = eventschemas.EmptyCompany()
 	note := func(field, source, method string, confidence float64) {
 		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: extract.Round2(confidence)})
@@ -100,7 +127,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		company.Ticker, company.Tickers = listed(c.value)
 		if company.Ticker != nil {
 			note("ticker", c.source, c.method, c.confidence)
-			d.kinds = append(d.kinds, claim[string]{"PUBLIC_COMPANY", c.source, c.method, c.confidence - fromMorePage})
+			d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: c.source, method: c.method, confidence: c.confidence - fromMorePage})
 		}
 	}
 	if c := surest(d.kinds); c != nil {
@@ -120,15 +147,15 @@ func (d *dossier) known() {
 	if !ok {
 		return
 	}
-	const method = "data set"
-	d.kinds = append(d.kinds, claim[string]{"PUBLIC_COMPANY", sp500.Source, method, tickerDataSet})
+	const method = dataSet
+	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: method, confidence: tickerDataSet})
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded, claim[int]{f.FoundedYear, sp500.Source, method, fromDataSet})
+		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: method, confidence: fromDataSet})
 	}
 	if f.City != "" {
 		if country, ok := postal.ByCode(f.Country); ok {
 			state := postal.State(f.Country, f.State)
-			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(f.City, state, country), sp500.Source, method, fromDataSet})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(f.City, state, country), source: sp500.Source, method: method, confidence: fromDataSet})
 		}
 	}
 	var symbols []string
@@ -139,13 +166,32 @@ func (d *dossier) known() {
 		symbols = append(symbols, s)
 	}
 	if len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{symbols, sp500.Source, method, tickerDataSet})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: method, confidence: tickerDataSet})
 	}
+}
+
+// dataSet is the method of claims from a data set.
+const dataSet = "data set"
+
+// settle drops declarations that the pages contradict.
+func (d *dossier) settle() {
+	differ := func(a, b int) bool { return a != b }
+	d.founded, d.employees = settled(d.founded, differ), settled(d.employees, differ)
+	d.kinds = settled(d.kinds, func(a, b string) bool { return a != b })
+	d.places = settled(d.places, func(a, b *eventschemas.Location) bool {
+		return different(a.CountryCode, b.CountryCode) || different(a.City, b.City)
+	})
+}
+
+// different reports whether both texts are known and differ in more than case
+// and accents.
+func different(a, b *string) bool {
+	return a != nil && b != nil && extract.Folded(*a) != extract.Folded(*b)
 }
 
 func (d *dossier) ending() {
 	if kind := kindOfDomain(d.in.Site.Domain); kind != "" {
-		d.kinds = append(d.kinds, claim[string]{kind, d.in.PageURL(), "domain ending", fromEnding})
+		d.kinds = append(d.kinds, claim[string]{value: kind, source: evidenceOf(d.in.Page), method: "domain ending", confidence: fromEnding})
 	}
 }
 
@@ -196,7 +242,7 @@ func (in input) declared() []ownObject {
 		if o == nil {
 			return
 		}
-		out = append(out, ownObject{o, pageAddress(p), how, confidence})
+		out = append(out, ownObject{o, evidenceOf(p), how, confidence})
 	}
 	for i, p := range in.pages() {
 		less := 0.0
@@ -214,7 +260,7 @@ func (in input) declared() []ownObject {
 // microdata is often a partner or a branch.
 func (in input) claims(o *linkeddata.Object) bool {
 	for _, key := range []string{"name", "legalName", "alternateName"} {
-		if in.Fits(o.Text(key)) >= extract.StrongFit {
+		if in.Fits(o.Text(key)) >= extract.StrongFit || o.Text(key) != "" && extract.Folded(o.Text(key)) == extract.Folded(in.ownName()) {
 			return true
 		}
 	}
@@ -253,14 +299,6 @@ func (in input) ownName() string {
 // pages returns the home page and the other pages that were read.
 func (in input) pages() []*page.Page {
 	return append([]*page.Page{in.Page}, in.More...)
-}
-
-// pageAddress returns the URL of a page, or "" if it is unknown.
-func pageAddress(p *page.Page) string {
-	if p == nil || p.URL == nil {
-		return ""
-	}
-	return p.URL.String()
 }
 
 // locationIn returns a location in a known country, with its region and

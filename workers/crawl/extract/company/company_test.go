@@ -118,6 +118,15 @@ func TestEmployees_AboutPage_IsRead(t *testing.T) {
 		"Für Unternehmen mit 200 Mitarbeitern":                               "-",
 		"The airline laid off 500 employees in the pandemic, reports say.":   "-",
 		"In 2024 employees of the ministry went on strike for two long days": "-",
+		"<table><tr><th>従業員数</th><td>24名（パート含む）</td></tr></table>":           "11",
+		"Acme现有员工120余人，占地面积12000平方米。":                                        "51",
+		"임직원 수 68명":                                                          "51",
+		"我们的客户有员工5000人。":                                                     "-",
+		"Bugün 75 çalışanımız var.":                                          "51",
+		"Zatrudniamy 32 pracowników.":                                        "11",
+		"Heute arbeiten 7 Mitarbeitende in der Werkstatt.":                   "2",
+		"60 people visited us last year.":                                    "-",
+		"We are a team of 4 people.":                                         "2",
 		"Call 0800 123 456":                                                  "-",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{"/about-us", "<p>" + text + "</p>"}))
@@ -160,6 +169,22 @@ func TestKind_LegalForm_Decides(t *testing.T) {
 		{"acme.org", "/about", "We donate to a 501(c)(3) organization.", "-"},
 		{"acme.org.uk", "/legal", "Registered charity number 123456", "NON_PROFIT"},
 		{"acme.fr", "/mentions-legales", "Jean Dupont, entreprise individuelle", "SELF_EMPLOYED"},
+		{"acme.ru", "/kontakty", "ООО «Acme»", "PRIVATELY_HELD"},
+		{"acme.ru", "/kontakty", "Наш партнёр ООО «Globex»", "-"},
+		{"acme.co.id", "/kontak", "PT Acme Sejahtera", "PRIVATELY_HELD"},
+		{"acme.cn", "/lianxi", "Acme（上海）有限公司", "PRIVATELY_HELD"},
+		{"acme.cn", "/lianxi", "Acme股份有限公司", "-"},
+		{"acme.jp", "/gaiyo", "合同会社Acme", "PRIVATELY_HELD"},
+		{"acme.jp", "/gaiyo", "株式会社Acme", "-"},
+		{"acme.it", "/note-legali", "Acme S.n.c. di Rossi & C.", "PARTNERSHIP"},
+		{"acme.fr", "/mentions-legales", "Acme SAS, hébergeur : Globex", "PRIVATELY_HELD"},
+		{"acme.mx", "/aviso-legal", "Acme, S. de R.L. de C.V.", "PRIVATELY_HELD"},
+		{"acme.mx", "/aviso-legal", "Acme, S.A. de C.V.", "-"},
+		{"acme.at", "/impressum", "Acme e.U.", "SELF_EMPLOYED"},
+		{"acme.de", "/impressum", "Inhaberin: Jane Doe", "SELF_EMPLOYED"},
+		{"acme.de", "/impressum", "Acme AG</p><p>Inhaber: Jane Doe", "-"},
+		{"acme.com", "/about", "Acme is a family-owned business.", "PRIVATELY_HELD"},
+		{"acme.com", "/about", "Globex is a family-owned business.", "-"},
 		{"acme.com", "/about", "Acme Inc. (Nasdaq: ACME) makes anvils.", "PUBLIC_COMPANY"},
 		{"acme.com", "/about", "Our partner Beta Inc. (NASDAQ: BETA) makes anvils.", "-"},
 	} {
@@ -189,7 +214,8 @@ func TestLocation_ImprintAndFooter_AreRead(t *testing.T) {
 		"headquarters":                {pages("acme.com", acmeTitle, [2]string{"/about", `<p>Acme is headquartered in Austin, Texas, with offices in Berlin.</p>`}), "Austin Texas US"},
 		"another's headquarters":      {pages("acme.com", acmeTitle, [2]string{"/about", `<p>Beta is headquartered in Austin, Texas.</p>`}), "nowhere"},
 		"microdata":                   {pages("acme.com", acmeTitle+`<div itemscope itemtype="https://schema.org/LocalBusiness"><b itemprop=name>Acme</b><p itemprop=address itemscope itemtype="https://schema.org/PostalAddress"><i itemprop=addressLocality>Wien</i><i itemprop=addressCountry>Österreich</i></p></div>`), "Wien - AT"},
-		"declared before read":        {pages("acme.de", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Hamburg","addressCountry":"DE"}`), [2]string{"/impressum", `<p>Musterstr. 1<br>10115 Berlin</p>`}), "Hamburg - DE"},
+		"declared before read":        {pages("acme.de", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Hamburg","addressCountry":"DE"}`), [2]string{"/impressum", `<p>Musterstr. 1<br>10115 Berlin</p><p>Hauptsitz: Hamburg</p>`}), "Hamburg - DE"},
+		"declared, and contradicted":  {pages("acme.de", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Hamburg","addressCountry":"DE"}`), [2]string{"/impressum", `<p>Musterstr. 1<br>10115 Berlin</p>`}), "Berlin - DE"},
 		"a state and its code":        {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Salem","addressRegion":"OR","postalCode":"97301"}`)), "Salem Oregon US"},
 		"address in one text":         {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":"1 High Street, London SW1A 2AA"`)), "London - GB"},
 	} {
@@ -226,7 +252,7 @@ func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 	}
 	// The site's declarations go before the data set, and the data set before
 	// prose.
-	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`+extracttest.Organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`), [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
+	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`+extracttest.Organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`)))
 	if *c.FoundedYear != 1992 {
 		t.Errorf("founded %d", *c.FoundedYear)
 	}

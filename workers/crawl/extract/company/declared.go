@@ -2,10 +2,13 @@ package company
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
@@ -29,30 +32,51 @@ var (
 func (d *dossier) declared(o ownObject) {
 	if m := year.FindString(o.Text("foundingDate")); m != "" {
 		if y, err := strconv.Atoi(m); err == nil && d.in.believed(y) {
-			d.founded = append(d.founded, claim[int]{y, o.source, o.how + " foundingDate", o.confidence})
+			d.founded = append(d.founded, claim[int]{value: y, source: o.source, method: o.how + " foundingDate", confidence: o.confidence, shown: func() bool { return d.showsYear(y) }})
 		}
 	}
 	if n, ok := headcount(o.Object); ok {
-		d.employees = append(d.employees, claim[int]{n, o.source, o.how + " numberOfEmployees", o.confidence - 0.1})
+		d.employees = append(d.employees, claim[int]{value: n, source: o.source, method: o.how + " numberOfEmployees", confidence: o.confidence - 0.1, shown: never})
 	}
 	if l := d.location(o.Object); l != nil {
-		d.places = append(d.places, claim[*eventschemas.Location]{l, o.source, o.how + " address", o.confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: o.source, method: o.how + " address", confidence: o.confidence, shown: func() bool { return l.City != nil && d.shows(*l.City) }})
 	}
 	if symbols := tickers(o.Texts("tickerSymbol")); len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{symbols, o.source, o.how + " tickerSymbol", o.confidence})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: o.source, method: o.how + " tickerSymbol", confidence: o.confidence})
 	}
 	if kind := kindOfType(o.Object); kind != "" {
-		d.kinds = append(d.kinds, claim[string]{kind, o.source, o.how + " type", fromType + o.confidence - fromJSONLD})
+		d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " type", confidence: fromType + o.confidence - fromJSONLD, shown: never})
 	}
 	for _, key := range []string{"legalName", "name"} {
 		if kind := d.kindOfForm(o.Text(key)); kind != "" {
-			d.kinds = append(d.kinds, claim[string]{kind, o.source, o.how + " " + key, fromLegalName})
+			d.formed = true
+			d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " " + key, confidence: fromLegalName, shown: func() bool { return d.shows(o.Text(key)) }})
 			break
 		}
 	}
 	if o.Text("nonprofitStatus") != "" {
-		d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", o.source, o.how + " nonprofitStatus", o.confidence})
+		d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: o.source, method: o.how + " nonprofitStatus", confidence: o.confidence, shown: never})
 	}
+}
+
+// never is for declarations that are not written on pages in the form in which
+// they are declared.
+func never() bool { return false }
+
+// shows reports whether a visitor reads a text on one of the pages.
+func (d *dossier) shows(text string) bool {
+	text = extract.Folded(text)
+	return text != "" && slices.ContainsFunc(d.read, func(x prose) bool {
+		return slices.ContainsFunc(x.lines, func(l postal.Line) bool { return strings.Contains(extract.Folded(l.Text), text) })
+	})
+}
+
+// showsYear reports whether a visitor reads a year on one of the pages.
+func (d *dossier) showsYear(y int) bool {
+	digits := strconv.Itoa(y)
+	return slices.ContainsFunc(d.read, func(x prose) bool {
+		return slices.ContainsFunc(x.lines, func(l postal.Line) bool { return slices.Contains(year.FindAllString(l.Text, maxYearLines), digits) })
+	})
 }
 
 // headcount returns the floor of the bucket of the declared number of
@@ -168,9 +192,18 @@ func countryOfState(state, code string) string {
 	return ""
 }
 
+// isPlaceName reports whether a text can be the name of a city or a region:
+// words without digits and signs, not a street.
+func isPlaceName(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsDigit(r) || strings.ContainsRune("@:;/\\<>{}=+_#*|?!\"", r) }) &&
+		len(strings.Fields(text)) <= maxPlaceNames && !postal.IsStreet(text)
+}
+
+// maxPlaceNames is the largest number of words in a city's name.
+const maxPlaceNames = 6
+
 // located returns a location made of declared parts, or nil if they contain
-// neither a city nor a known country. An unknown country keeps its declared
-// name.
+// neither a city nor a known country. An unknown country is left out.
 func located(city, state, country string) *eventschemas.Location {
 	city, state, country = page.Clean(city, maxPlace), page.Clean(state, maxPlace), page.Clean(country, maxPlace)
 	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
@@ -181,12 +214,18 @@ func located(city, state, country string) *eventschemas.Location {
 	if m := districtCode.FindStringSubmatch(city); m != nil { // Bern 14
 		city = m[1]
 	}
+	if !isPlaceName(city) { // a street, a mail address, a telephone number: no fact
+		city = ""
+	}
+	if !isPlaceName(state) {
+		state = ""
+	}
 	c, ok := postal.Find(country)
 	if !ok {
 		if city == "" {
 			return nil
 		}
-		return &eventschemas.Location{City: optional(city), State: optional(state), Country: optional(country)}
+		return &eventschemas.Location{City: optional(city), State: optional(state)}
 	}
 	if name := postal.State(c.Code, state); name != "" {
 		state = name

@@ -17,10 +17,10 @@ var legalForms = []struct {
 	pattern string
 }{
 	{"NON_PROFIT", `e\. ?V\.|gGmbH|gemeinnützige GmbH|gUG|ONLUS|501\(c\)\(3\)`},
-	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|Sp\. ?z ?o\. ?o\.|ApS|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
-	{"PARTNERSHIP", `LLP|GbR|OHG|PartG ?mbB|PartG|PartnerschaftsG`},
-	{"SELF_EMPLOYED", `e\. ?K\.|e\. ?Kfm\.|e\. ?Kfr\.`},
-	{"", `Inc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.S?\.?|SAS?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|Oyj?|` + limited},
+	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|Sp\. ?z ?o\. ?o\.|[Ss]p\. ?z ?o\.? ?o\.?|spółka z o\.o\.|P\.S\.A\.|ApS|Oy|Sàrl|S\.?à ?r\.?l\.?|GesmbH|G\.m\.b\.H\.|S\.?R\.?L\.?S?|S\. de R\.? ?L\.?(?: de C\.? ?V\.?)?|EURL|E\.U\.R\.L\.|SAS|S\.A\.S\.?(?:U\.?)?|EIRELI|PLLC|P\.L\.L\.C\.|FZE|FZ-LLC|FZCO|W\.?L\.?L\.?|DAC|Zrt\.?|Ltd\.? ?[ŞşSs]ti\.?|Limited [Şş]irketi|Unipessoal Lda\.?|SLU|SL|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
+	{"PARTNERSHIP", `LLP|L\.L\.P\.|GbR|OHG|KG|S\.n\.c\.|Snc|snc|S\.N\.C\.|SNC|s\.n\.c\.|S\.a\.s\.|s\.a\.s\.|V\.O\.F\.|VOF|[Ss]p\. ?[jk]\.|v\. ?o\. ?s\.|Bt\.|C\.B\.|PartG ?mbB|PartG|PartnerschaftsG`},
+	{"SELF_EMPLOYED", `e\. ?[KU]\.|e\. ?Kfm\.|e\. ?Kfr\.`},
+	{"", `[Ii]nc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.(?: de C\.V\.)?|SA|A\.?Ş\.?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|ASA|Oyj|` + limited},
 }
 
 // limited is the form that is private by law in the United Kingdom and Ireland
@@ -30,7 +30,8 @@ const limited = `Ltd\.?|Limited`
 // formMarks are substrings without which no expression of this file matches.
 var formMarks = []string{
 	"GmbH", "UG (", "gUG", "LLC", "L.L.C", "Ltd", "Limited", "S.r.l", "Srl", "srl", "SRL", "S.R.L", "SARL", "S.A.R.L", "SASU", "B.V", "BV", "Sp.", "ApS", ". r", ".r.", ". o", ".o.", "Kft", "OÜ", "S.L",
-	"Ltda", "Lda", "Bhd", "SPRL", "LLP", "GbR", "OHG", "PartG", "PartnerschaftsG", "e. V", "e.V", "e. K", "e.K", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "non lucrativa", "sin ánimo", "ANBI",
+	"Ltda", "Lda", "Bhd", "SPRL", "LLP", "L.L.P", "KG", "n.c", "nc", "N.C", "NC", "S.a.s", "s.a.s", "V.O.F", "VOF", "Sp.", "sp.", "v.o", "v. o", "Bt", "C.B", "Oy", "S.à", "Sà", "mbH", "m.b.H", "de R", "EURL", "E.U.R", "SAS", "S.A", "EIRELI", "FZ", "WLL", "W.L", "DAC", "Zrt", "ti.", "irketi", "SL", "AG", "SE", "Corp", "plc", "PLC", "e.U", "e. U",
+	"公司", "会社", "ООО", "ТОВ", "ИП", "ФОП", "PT", "CV", "TNHH", "유한", "จำกัด", "nhaber", "igent", "amily", "rivately", "ndependently", "GbR", "OHG", "PartG", "PartnerschaftsG", "e. V", "e.V", "e. K", "e.K", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "non lucrativa", "sin ánimo", "ANBI",
 	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "eenmanszaak", "Eenmanszaak",
 }
 
@@ -69,6 +70,11 @@ func (d *dossier) kindOfForm(text string) string {
 			return f.kind
 		}
 	}
+	for _, f := range foreignForms {
+		if m := f.pattern.FindStringSubmatch(text); m != nil && d.speaksOf(m[1], d.brandWords()) {
+			return f.kind
+		}
+	}
 	if at := limitedPattern.FindStringIndex(text); at != nil && d.isOwn(text[:at[0]]) {
 		if c, ok := postal.OfDomain(d.in.Site.Domain); ok && (c.Code == "GB" || c.Code == "IE") {
 			return "PRIVATELY_HELD"
@@ -77,8 +83,30 @@ func (d *dossier) kindOfForm(text string) string {
 	return ""
 }
 
+// foreignForms are the legal forms that precede a name, and those of languages
+// without spaces.
+var foreignForms = []struct {
+	kind    string
+	pattern *regexp.Regexp // its group is the name
+}{
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`)},
+	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty tnhh)\s([^,;|]{2,60})`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`)},
+}
+
+// eastForm matches legal forms around Chinese, Japanese and Korean names.
+var eastForm = regexp.MustCompile(`株式会社|有限会社|合同会社|股份有限公司|有限责任公司|有限公司|주식회사|유한회사|\(주\)|㈜`)
+
 // isOwn reports whether the words that a text ends with are the brand's name.
 func (d *dossier) isOwn(before string) bool {
+	if d.named(before, d.brandWords()) {
+		return true
+	}
 	words := strings.FieldsFunc(before, func(r rune) bool {
 		return unicode.IsSpace(r) || r == ',' || r == '|' || r == '©' || r == ':' || r == ';' || r == '(' || r == ')'
 	})
@@ -102,9 +130,19 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 	if len(line) > maxFooterLegal && x.role == atHome {
 		return
 	}
+	if x.role == atImprint && len(line) > maxFooterLegal { // a paragraph
+		for sentence := range sentencesOf(line) {
+			d.formIn(strings.ToValidUTF8(sentence[:min(len(sentence), maxFooterLegal)], ""), x, brand)
+		}
+		return
+	}
 	if len(line) <= maxFooterLegal {
+		if at := anyForm.FindStringIndex(line); at != nil && d.isOwn(line[:at[0]]) {
+			d.formed = true
+		}
 		if kind := d.kindOfForm(line); kind != "" {
-			d.kinds = append(d.kinds, claim[string]{kind, x.source, "legal form", fromLegalName})
+			d.formed = true
+			d.kinds = append(d.kinds, claim[string]{value: kind, source: x.source, method: "legal form", confidence: fromLegalName})
 			return
 		}
 	}
@@ -112,13 +150,32 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 		switch {
 		case supported.MatchString(sentence):
 		case d.isOwnCharity(sentence, charity, x, brand):
-			d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", x.source, "charity registration", fromCharity})
+			d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: x.source, method: "charity registration", confidence: fromCharity})
 		case d.isOwnCharity(sentence, isCharity, x, brand):
-			d.kinds = append(d.kinds, claim[string]{"NON_PROFIT", x.source, "charity", fromLegalName})
+			d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: x.source, method: "charity", confidence: fromLegalName})
 		case x.role == atImprint && soleTrader.MatchString(sentence):
-			d.kinds = append(d.kinds, claim[string]{"SELF_EMPLOYED", x.source, "sole trader", fromSoleTrader})
+			d.kinds = append(d.kinds, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "sole trader", confidence: fromSoleTrader})
+		case x.role == atImprint && owner.MatchString(sentence):
+			d.owners = append(d.owners, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "owner", confidence: fromOwner})
+		case x.role != atImprint && d.isFamilyOwned(sentence, brand):
+			d.kinds = append(d.kinds, claim[string]{value: "PRIVATELY_HELD", source: x.source, method: "family-owned", confidence: fromOwner})
 		}
 	}
+}
+
+var (
+	// owner matches the line of an imprint that names one owner.
+	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?\P{N}{3,40}$`)
+	// familyOwned matches the predicate of a sentence about a company that its
+	// founders still hold.
+	familyOwned = regexp.MustCompile(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
+)
+
+// isFamilyOwned reports whether a sentence states that the company is held by a
+// family or privately.
+func (d *dossier) isFamilyOwned(sentence string, brand []string) bool {
+	at := familyOwned.FindStringIndex(sentence)
+	return at != nil && d.endsWith(sentence[:at[0]], spokenWords(sentence[:at[0]]), brand, true) != aboutOthers
 }
 
 // charityWords are words between a name and the statement that it is a charity.

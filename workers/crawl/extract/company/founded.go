@@ -33,10 +33,10 @@ const (
 // that express a founding only directly before "in 1998", and the words for
 // since.
 const (
-	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|založen[ay]?|основан[аоы]?|تأسست|تأسس`
-	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份`
-	beginningVerbs = `started|began|opened|created|créée?|cread[ao]|nat[ao]|создан[аоы]?`
-	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ`
+	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|kurulmuş\p{L}*|kurulan|alapít\p{L}*|înființat[ăa]?|заснован[аоы]?|didirikan|thành lập|ιδρύθηκε|נוסד[הו]?|הוקמ[הו]|vznikl[ao]?|powstał[ao]?|založen[ay]?|основан[аоы]?|تأسست|تأسس`
+	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份|創業年|設立年月日?|設立日|設立年|创立时间|设立日期|설립일?|설립\s?연도|창립일?|kuruluş|kuruluş yılı|tahun berdiri|ano de fundação|fundação|založeno|rok vzniku|alapítva|alapítás éve|anul înființării|năm thành lập|ปีที่ก่อตั้ง|έτος ίδρυσης|שנת ייסוד|שנת הקמה|سنة التأسيس|gründungsdatum|date of incorporation|incorporated|fondazione|fundado en|fundada em`
+	beginningVerbs = `started|began|opened|opened (?:our|its) doors|abrió sus puertas|a ouvert ses portes|née|created|créée?|cread[ao]|nat[ao]|создан[аоы]?`
+	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ|[Vv]anaf|[Ss]inds|[Ss]ejak|SEJAK`
 	inWords        = `(?:in|en|nel|em|no ano|im jahre?|el año|en el año|в|the year|in the year)`
 	yearPattern    = `(1[5-9]\d{2}|20\d{2})`
 )
@@ -46,29 +46,32 @@ var (
 	foundedYear = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
 	beganYear   = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
 	// German and Dutch put the verb last.
-	yearFounded = regexp.MustCompile(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades)(?:[^\p{L}]|$)`)
+	yearFounded = regexp.MustCompile(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
 	sinceYear   = regexp.MustCompile(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
 	// Chinese and Japanese write no spaces.
-	foundedHan = regexp.MustCompile(`(?:成立于|成立於|创立于|创办于|始建于|创建于|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
+	foundedHan = regexp.MustCompile(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern + `년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:成立于|成立於|创立于|创办于|始建于|创建于|創建於|創立於|創辦於|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
 	// foundingLabel matches a table cell whose neighbor holds the year.
 	foundingLabel = regexp.MustCompile(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
 	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
 	// behindVerb matches the beginning of the words between "founded" and the
 	// year if the subject is passive: a place, a founder, a manner. Anything
 	// else is an object: somebody founded it.
-	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under)[\s'’])`)
+	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
 	// sheWas matches the auxiliary of the passive, before or after the year.
-	sheWas = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
-	yearIs = regexp.MustCompile(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
+	sheWas      = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
+	turkishYear = regexp.MustCompile(`(?i)^\s(?:yılında|senesinde)\s(?:[\p{L}'’]+\s){0,3}$`)
+	wasThen     = regexp.MustCompile(`(?i)^\s(?:wurde|ist|werd|is)\s(.*)$`)
+	yearHas     = regexp.MustCompile(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
+	yearIs      = regexp.MustCompile(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
 	// aCompany matches the subject of a phrase without a verb: "a family
 	// business founded in 1976".
 	aCompany = regexp.MustCompile(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
 
 	// otherFoundings matches words of sentences about the founding of something
 	// else.
-	otherFoundings = regexp.MustCompile(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|née en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
+	otherFoundings = regexp.MustCompile(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
 	// otherSince matches words of sentences about something else that began at
 	// a time.
 	otherSince = regexp.MustCompile(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
@@ -81,7 +84,7 @@ var (
 	// openingWe matches the beginning of a sentence in which a company
 	// describes itself.
 	openingWe  = regexp.MustCompile(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
-	hanCompany = regexp.MustCompile(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社)?\P{L}*$`)
+	hanCompany = regexp.MustCompile(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社|회사는|당사는|저희는|우리는|당사|회사)?\P{L}*$`)
 )
 
 // latestYear returns the newest plausible year.
@@ -140,6 +143,10 @@ func (d *dossier) verbThenYear(sentence string, brand []string, whole bool) (fou
 	if whoElse.MatchString(between) {
 		return f, false
 	}
+	if m := wasThen.FindStringSubmatch(between); m != nil && isLabel(before) { // Gegründet wurde Acme im Jahr
+		f.who = d.beginsWith(m[1], spokenWords(m[1]), brand)
+		return f, f.who != aboutOthers
+	}
 	if !behindVerb.MatchString(between) { // an object: it must be the brand
 		f.who = d.object(between, brand)
 		return f, f.who != aboutOthers
@@ -154,6 +161,9 @@ func (d *dossier) passive(f founding, before, after string, brand []string, whol
 		f.who = d.subject(before, brand, whole)
 		if f.who == aboutOthers && aCompany.MatchString(before) {
 			f.bare = true
+		}
+		if words, _ := d.linked(before); f.who == aboutOthers && whole && isOurs(words) {
+			f.who = aboutUs
 		}
 		return f, f.bare || f.who != aboutOthers
 	}
@@ -171,6 +181,15 @@ func (d *dossier) passive(f founding, before, after string, brand []string, whol
 		return f, true
 	}
 	return f, false
+}
+
+// isOurs reports whether words are "our" and a noun, with or without an
+// article: our mill, la nostra cantina.
+func isOurs(words []spoken) bool {
+	if len(words) > 0 && definite[words[0].folded] {
+		words = words[1:]
+	}
+	return len(words) == 2 && ours[words[0].folded]
 }
 
 // maxPlaceWords limits the words after "Founded in 1998" without a subject: a
@@ -202,6 +221,10 @@ func (d *dossier) yearThenVerb(sentence string, brand []string, whole bool) (fou
 	before, between := sentence[:m[2]], sentence[m[4]:m[5]]
 	f := founding{year: d.yearIn(sentence[m[2]:]), verb: "founded"}
 	switch blank := isLabel(between); {
+	case turkishYear.MatchString(between):
+		if f.who = d.subject(before, brand, whole); isLabel(before) {
+			f.bare = true
+		}
 	case sheWas.MatchString(before) && behindVerb.MatchString(between):
 		f.who = d.subject(before, brand, whole)
 	case len(spokenWords(before)) <= 2 && yearIs.MatchString(between): // in the year
@@ -213,6 +236,11 @@ func (d *dossier) yearThenVerb(sentence string, brand []string, whole bool) (fou
 		}
 	case isLabel(before) && blank:
 		f.bare = true
+	case yearHas.MatchString(between): // 1974 hat Maria die Tischlerei gegründet
+		words := spokenWords(between)
+		if f.who = d.endsWith(between, words, brand, whole); f.who == aboutOthers && len(words) > 1 && definite[words[len(words)-2].folded] && d.isPartOfName(words[len(words)-1:]) {
+			f.who = aboutBrand
+		}
 	}
 	return f, f.bare || f.who != aboutOthers
 }
@@ -235,14 +263,16 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 		if m == nil {
 			continue
 		}
-		f := founding{year: d.yearIn(clause[max(m[2], m[4]):]), verb: "founded"}
+		f := founding{year: d.yearIn(clause[max(m[2], m[4], m[6], m[8]):]), verb: "founded"}
 		before := clause[:m[0]]
 		f.bare = isLabel(before)
 		switch {
 		case f.bare:
 		case hanCompany.MatchString(before):
 			f.who = aboutUs
-		case slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.HasSuffix(extract.Folded(before), b) }), d.speaksOf(before, brand) && !withoutSpaces(before):
+		case slices.ContainsFunc(brand, func(b string) bool {
+			return withoutSpaces(b) && strings.HasSuffix(extract.Folded(eastForm.ReplaceAllString(before, "")), b)
+		}), d.speaksOf(before, brand) && !withoutSpaces(before):
 			f.who = aboutBrand
 		}
 		return f, f.bare || f.who != aboutOthers
@@ -339,7 +369,7 @@ func (d *dossier) startsWithBrand(line string, brand []string) bool {
 
 // addYear adds a year.
 func (d *dossier) addYear(f founding, x prose, confidence float64) {
-	d.founded = append(d.founded, claim[int]{f.year, x.source, f.verb, confidence})
+	d.founded = append(d.founded, claim[int]{value: f.year, source: x.source, method: f.verb, confidence: confidence})
 }
 
 // addBareYear adds a year without a name. A page with several of them lists
@@ -348,7 +378,7 @@ func (d *dossier) addBareYear(f founding, x prose, confidence float64, weak bool
 	if weak {
 		confidence = fromSince
 	}
-	d.bare = append(d.bare, claim[int]{f.year, x.source, f.verb, confidence})
+	d.bare = append(d.bare, claim[int]{value: f.year, source: x.source, method: f.verb, confidence: confidence})
 }
 
 // bareYears adds the years of one page without a name, if they are the same
@@ -369,7 +399,7 @@ func (d *dossier) tabled(label, value postal.Line, x prose) {
 	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
 		return
 	}
-	if m := leadingYear.FindStringSubmatchIndex(value.Text); m != nil {
+	if m := leadingYear.FindStringSubmatchIndex(strings.TrimSpace(value.Text)); m != nil {
 		if y := d.yearIn(value.Text[m[2]:]); y != 0 {
 			d.addBareYear(founding{year: y, verb: "founded"}, x, fromFounded, x.role == atHome)
 		}

@@ -22,6 +22,10 @@ func TestIndustries_Page_IsClassified(t *testing.T) {
 	}{
 		"declared type":        {pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Hotel","url":"/","name":"Acme"`)), "Hotels & Lodging", "json-ld type", 0.9},
 		"microdata type":       {pages("acme.com", acmeTitle+`<div itemscope itemtype="http://schema.org/Dentist"><b itemprop=name>Acme</b></div>`), "Dental Care", "microdata type", 0.9},
+		"declared in words":    {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","industry":"Dental Care"`)), "Dental Care", "json-ld industry", 0.85},
+		"declared, and others": {pages("acme.com", described("Our hotel: rooms, resort, hotel booking and a hotel bar.")+extracttest.Organization(`"@type":"Dentist","url":"/","name":"Acme"`)), "Dental Care", "json-ld type", 0.9},
+		"government domain":    {pages("ferries.gov", described("Ferry routes, ports, vessels and shipping lanes.")), "Government Agencies", "domain ending", 0.7},
+		"weak guess":           {pages("acme.com", described("Fibre and gadgets that we like to write about every week, for everyone who reads along.")), "", "", 0},
 		"another's type":       {pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Hotel","url":"https://other.example","name":"Other"`)), "", "", 0},
 		"data set":             {pages("delta.com", `<title>Delta</title>`), "Airlines", "GICS sub-industry", 0.95},
 		"description":          {pages("acme.com", described("Ihre Versicherung: Haftpflicht, Hausrat und Krankenversicherung online abschließen.")), "Insurance", "words", 0.5},

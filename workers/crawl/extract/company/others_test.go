@@ -52,6 +52,17 @@ func TestFounded_Event_IsIgnored(t *testing.T) {
 		"公司成立于2002年，位于洛阳。":                                                          "2002",
 		"我们的子公司成立于2002年。":                                                           "-",
 		"<table><tr><th>Founded</th><td>1998</td></tr></table>":                     "1998",
+		"<dl><dt>設立</dt><dd>昭和43年4月</dd></dl>":                                      "1968",
+		"<dl><dt>創業</dt><dd>明治20年（1887年）</dd></dl>":                                 "1887",
+		"<dl><dt>設立</dt><dd>平成元年</dd></dl>":                                         "1989",
+		"Acme创建于2010年，是一家工厂。":                                                       "2010",
+		"회사는 2013년에 설립되었습니다.":                                                       "2013",
+		"Acme 1994 yılında kurulmuştur.":                                            "1994",
+		"Acme didirikan pada tahun 1969 oleh Ibu Sulastri.":                         "1969",
+		"Gegründet wurde die Acme GmbH im Frühling 2008 von Freunden.":              "2008",
+		"Somos una empresa familiar fundada en 1978.":                               "1978",
+		"La nostra cantina è stata fondata nel 1931.":                               "1931",
+		"Our city was founded in 1200.":                                             "-",
 		"<p>Founded: 1998</p><p>Founded: 2009</p>":                                  "-", // two companies
 	} {
 		if got := foundedOf("acme.com", acmeTitle, "/about", text); got != want {

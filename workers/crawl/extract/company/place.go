@@ -13,7 +13,11 @@ import (
 
 // strangersAddress matches words above an address of another party: the host,
 // the web agency, an authority, a court, a processor.
-var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|conception|réalisation|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|realizzazione|desarrollo web|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
+var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|conception|réalisation|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|realizzazione|desarrollo web|gestaltung|diseño web|webbureau|agencia española de protección|protección de datos|autorit[éà]|garante|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
+
+// ownAddress matches the headings of an address in the middle of the home page
+// that give it to the site's owner.
+var ownAddress = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:address|head office|headquarters|(?:visit|find|reach|contact) us|contact|where we are|how to find us|opening hours|hours|adresse|anschrift|kontakt|anfahrt|öffnungszeiten|so finden sie uns|coordonnées|nous trouver|horaires|siège|dirección|d[oó]nde estamos|horario|contacto|indirizzo|dove siamo|contatti|sede|endereço|contato|onde estamos|adres|bezoekadres|openingstijden|siedziba|adresa|sídlo|cím|osoite|adress|besöksadress|адрес|контакты|adresi|iletişim|alamat|διεύθυνση|כתובת|العنوان|地址|所在地|住所|주소)(?:[^\p{L}]|$)`)
 
 const (
 	linesAbove   = 4 // in which such a word assigns an address to another party
@@ -23,24 +27,30 @@ const (
 // addresses reads the company's own postal address: the first of an imprint,
 // else one in an address element or a footer, else the first of a contact page.
 func (d *dossier) addresses(x prose, brand []string) {
-	near, ok := postal.OfDomain(d.in.Site.Domain)
-	if !ok {
-		near, _ = postal.OfLanguage(d.in.Page.Lang)
-	}
 	texts := make([]string, 0, len(x.lines))
 	from := make([]postal.Line, 0, len(x.lines))
-	for _, l := range x.lines {
+	at := make([]int, 0, len(x.lines)) // the line of each text
+	for i, l := range x.lines {
+		if (x.role == atImprint || x.role == atContact) && len(l.Text) > maxAddressed*maxSlogan { // a paragraph: each sentence is a line
+			for sentence := range sentencesOf(l.Text) {
+				texts, from, at = append(texts, sentence), append(from, l), append(at, i)
+			}
+			continue
+		}
 		if x.role == atHome && !l.Footer && !l.Address && (d.in.isArticle() || !postal.IsAddressLine(l.Text)) {
 			continue
 		}
-		texts, from = append(texts, l.Text), append(from, l)
+		texts, from, at = append(texts, l.Text), append(from, l), append(at, i)
 	}
-	for i, a := range postal.Addresses(texts, near) {
+	for i, a := range postal.Addresses(texts, d.near) {
 		if i == maxAddressed {
 			return
 		}
 		above := slices.Clone(texts[max(0, a.Line-linesAbove):a.Line])
-		line, _, _ := strings.Cut(texts[a.Line], a.PostalCode) // the text after an address is not about it
+		line := texts[a.Line]
+		if a.PostalCode != "" {
+			line, _, _ = strings.Cut(line, a.PostalCode) // the text after an address is not about it
+		}
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
 		}
@@ -50,7 +60,8 @@ func (d *dossier) addresses(x prose, brand []string) {
 		method, confidence := "address in text", fromAddressText
 		switch {
 		case x.role == atHome && !from[a.Line].Footer && !from[a.Line].Address:
-			if !a.Named || d.in.Inner() && !d.speaksOf(strings.Join(texts[max(0, a.Line-linesOfName):a.Line+1], " \n"), brand) {
+			near := strings.Join(textsOf(x.lines[max(0, at[a.Line]-linesOfName):at[a.Line]+1]), " \n")
+			if !a.Named || !d.speaksOf(near, brand) && (d.in.Inner() || !ownAddress.MatchString(near)) {
 				continue // a number and a word in the middle of a page, or an address of its topic
 			}
 			confidence -= fromMorePage
@@ -62,12 +73,61 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
-		d.places = append(d.places, claim[*eventschemas.Location]{locationIn(a.City, a.State, a.Country), x.source, method, confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(a.City, a.State, a.Country), source: x.source, method: method, confidence: confidence})
 		return
 	}
-	if x.role == atHome {
-		d.tails(x, brand)
+	d.tails(x, brand)
+}
+
+// registered finds the country whose register or tax office gave the company
+// its number: the company's seat, if no address is read, and the country to
+// whose forms an ambiguous address belongs.
+func (d *dossier) registered(brand []string) {
+	var ok bool
+	var own []claim[postal.Country]
+	for _, x := range d.read {
+		for i, l := range x.lines {
+			if !l.Footer && x.role != atImprint && x.role != atContact || !hasDigit(l.Text) {
+				continue
+			}
+			country, found := postal.RegisteredIn(l.Text)
+			if !found || strangersAddress.MatchString(d.above(x, i)) && !d.speaksOf(l.Text, brand) || d.another(textsOf(x.lines[max(0, i-linesOfName):i+1]), brand) {
+				continue
+			}
+			own = append(own, claim[postal.Country]{value: country, source: x.source, method: "registration", confidence: fromRegistration})
+		}
 	}
+	for _, c := range own {
+		if c.value.Code != own[0].value.Code {
+			own = nil // numbers of several countries
+			break
+		}
+	}
+	if d.near, ok = postal.OfDomain(d.in.Site.Domain); ok {
+		if len(own) > 0 && own[0].value.Code != d.near.Code {
+			own = nil
+		}
+	} else if len(own) > 0 {
+		d.near = own[0].value
+	} else {
+		d.near, _ = postal.OfLanguage(d.in.Page.Lang)
+	}
+	if len(own) > 0 {
+		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn("", "", own[0].value), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
+	}
+}
+
+// above returns the lines above line i that may assign it to another party.
+func (d *dossier) above(x prose, i int) string {
+	return strings.Join(textsOf(x.lines[max(0, i-linesAbove):i]), " \n")
+}
+
+func textsOf(lines []postal.Line) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = l.Text
+	}
+	return out
 }
 
 // isBrandName reports whether the city that was read is the brand. A town's own
@@ -78,12 +138,13 @@ func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
 
 // tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".
 func (d *dossier) tails(x prose, brand []string) {
-	for _, l := range x.lines {
-		if !l.Footer && !l.Address || !strings.ContainsRune(l.Text, ',') {
+	for i, l := range x.lines {
+		if !l.Footer && !l.Address && x.role != atImprint && x.role != atContact || !strings.ContainsRune(l.Text, ',') || strangersAddress.MatchString(d.above(x, i)) {
 			continue
 		}
-		if city, country, ok := postal.Tail(l.Text); ok && d.speaksOf(l.Text, brand) && !slices.Contains(brand, extract.Folded(city)) {
-			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, "", country), x.source, "footer", fromAddressText - fromMorePage})
+		named := d.speaksOf(l.Text, brand) || hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
+		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
+			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, "", country), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
 			return
 		}
 	}
@@ -142,7 +203,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 			continue
 		}
 		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
-			d.places = append(d.places, claim[*eventschemas.Location]{locationIn(city, state, country), x.source, "headquartered in", fromSeat})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, state, country), source: x.source, method: "headquartered in", confidence: fromSeat})
 		}
 	}
 }

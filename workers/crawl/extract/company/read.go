@@ -2,8 +2,11 @@ package company
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/net/html"
 
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
@@ -11,15 +14,17 @@ import (
 
 // Confidences of facts read in prose.
 const (
-	fromLegalName   = 0.6  // the kind implied by a legal form
-	fromCharity     = 0.65 // a registration as a charity
-	fromHeadcount   = 0.5  // "over 500 employees"
-	fromBoilerplate = 0.7  // "Acme Inc. (NASDAQ: ACME)"
-	fromImprint     = 0.75
-	fromAddressTag  = 0.6
-	fromAddressText = 0.5
-	fromSeat        = 0.5 // "headquartered in Berlin, Germany"
-	fromSoleTrader  = 0.5
+	fromLegalName    = 0.6  // the kind implied by a legal form
+	fromCharity      = 0.65 // a registration as a charity
+	fromHeadcount    = 0.5  // "over 500 employees"
+	fromBoilerplate  = 0.7  // "Acme Inc. (NASDAQ: ACME)"
+	fromImprint      = 0.75
+	fromAddressTag   = 0.6
+	fromAddressText  = 0.5
+	fromSeat         = 0.5 // "headquartered in Berlin, Germany"
+	fromSoleTrader   = 0.5
+	fromRegistration = 0.35 // less than an address
+	fromOwner        = 0.45 // an owner is named, and no legal form
 )
 
 // Limits for reading prose.
@@ -66,6 +71,16 @@ func roleOf(p *page.Page) pageRole {
 			return w.role
 		}
 	}
+	for _, text := range append([]string{p.Title}, p.Headings...) {
+		switch t, _ := TopicOf(p.URL, text); t {
+		case Imprint:
+			return atImprint
+		case Contact:
+			return atContact
+		case About:
+			return atAbout
+		}
+	}
 	return atAbout
 }
 
@@ -76,14 +91,14 @@ type prose struct {
 	lines  []postal.Line
 }
 
-// read adds the facts in the text of the pages.
-func (d *dossier) read() {
+// readPages adds the facts in the text of the pages.
+func (d *dossier) readPages() {
 	brand := d.brandWords()
 	for i, p := range d.in.pages() {
 		if i >= maxReadPages || p.Root == nil {
 			continue
 		}
-		x := prose{role: atHome, source: pageAddress(p), lines: postal.Lines(p.Root)}
+		x := prose{role: atHome, source: evidenceOf(p), lines: postal.Lines(p.Root)}
 		limit := maxHomeLines
 		if i > 0 {
 			x.role, limit = roleOf(p), maxOtherLines
@@ -95,12 +110,59 @@ func (d *dossier) read() {
 			x.lines = append(x.lines[:limit/2:limit/2], x.lines[len(x.lines)-limit/2:]...)
 		}
 		if i == 0 {
+			x.lines = d.unhidden(x.lines)
+		}
+		for i := range x.lines {
+			x.lines[i].Text = westernYears(x.lines[i].Text)
+		}
+		d.read = append(d.read, x)
+	}
+	d.registered(brand)
+	for _, x := range d.read {
+		if x.role == atHome {
 			d.slogans(x, brand)
 		}
 		d.prose(x, brand)
 		d.addresses(x, brand)
 	}
 }
+
+// unhidden returns the lines without those that may state a fact and that the
+// style sheets hide. Only those of the home page are known.
+func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
+	if d.in.Style.Empty() {
+		return lines
+	}
+	hidden := map[*html.Node]bool{}
+	hides := func(n *html.Node) bool {
+		for ; n != nil; n = n.Parent {
+			if n.Type != html.ElementNode {
+				continue
+			}
+			is, known := hidden[n]
+			if !known {
+				is = d.in.Style.Value(n, "display") == "none" || d.in.Style.Value(n, "visibility") == "hidden"
+				hidden[n] = is
+			}
+			if is {
+				return true
+			}
+		}
+		return false
+	}
+	checked := 0
+	return slices.DeleteFunc(lines, func(l postal.Line) bool {
+		if !hasDigit(l.Text) && !(l.Footer && hasAny(l.Text, formMarks)) {
+			return false
+		}
+		checked++
+		return checked > maxStyled || hides(l.Node)
+	})
+}
+
+// maxStyled limits the lines whose visibility is computed; those beyond it
+// state no facts.
+const maxStyled = 400
 
 // prose reads founding years, headcounts, legal forms and tickers line by line.
 func (d *dossier) prose(x prose, brand []string) {
@@ -120,6 +182,9 @@ func (d *dossier) prose(x prose, brand []string) {
 		if x.role != atHome && numbers < maxYearLines && hasDigit(text) {
 			numbers++
 			d.headcountIn(text, x, brand)
+			if i > 0 {
+				d.countedIn(x.lines[i-1], l, x)
+			}
 		}
 		if (x.role != atHome || l.Footer) && hasAny(text, formMarks) {
 			d.formIn(text, x, brand)
@@ -163,14 +228,28 @@ func hasYear(text string) bool {
 }
 
 var (
-	headcountWords = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[,.'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(employees|team members|staff members|colleagues|people work|mitarbeiter\p{L}*|mitarbeitende\p{L}*|beschäftigte\p{L}*|salariés|collaborateurs|collaboratrices|empleados|trabajadores|dipendenti|collaboratori|medewerkers|anställda|medarbetare|medarbejdere|ansatte|funcionários|colaboradores|pracowników|työntekijää)(?:[^\p{L}]|$)`)
+	headcountWords = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[.,'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(` + employeeNouns + `)(?:[^\p{L}]|$)`)
+	// headcountLabel matches a table cell whose neighbor holds the number, and
+	// eastHeadcount a statement in Chinese, Japanese or Korean.
+	headcountLabel = regexp.MustCompile(`(?i)^(?:(?:number of |no\. of )?employees|staff|team size|headcount|mitarbeiter(?:zahl|innen)?|anzahl mitarbeiter|effectifs?|nombre de salariés|plantilla|(?:número de )?empleados|(?:numero )?dipendenti|(?:aantal )?medewerkers|antal anställda|ansatte|(?:número de )?funcionários|liczba pracowników|çalışan sayısı|(?:jumlah )?karyawan|(?:численность|количество) сотрудников|従業員数?|社員数|人員|员工(?:人数|总数)|職員人數|員工人數|임직원\s?수|직원\s?수|종업원\s?수|사원\s?수)\s?[:：]?$`)
+	leadingCount   = regexp.MustCompile(`^(?:ca\.?|約|约|over|more than|über|plus de|más de|oltre|약)?\s?(\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:\s?(?:名|人|명|[\p{L}]+))?(?:\s?[（(+].*)?$`)
+	eastHeadcount  = regexp.MustCompile(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
 	// theirs matches the employees of customers.
 	theirs = regexp.MustCompile(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
 )
 
+// employeeNouns are the words for employees.
+const employeeNouns = `employees|team members|staff members|staff|technicians|colleagues|people work|people|mitarbeiter\p{L}*|mitarbeitende\p{L}*|beschäftigte\p{L}*|angestellte|salariés|salariées|collaborateurs|collaboratrices|employés|empleados|trabajadores|personas|dipendenti|collaboratori|addetti|medewerkers|werknemers|mensen|anställda|medarbetare|medarbejdere|ansatte|funcionários|colaboradores|pracowników|osób|zaměstnanců|zamestnancov|alkalmazott\p{L}*|angajați|çalışan\p{L}*|personel|karyawan|nhân viên|сотрудник\p{L}*|работник\p{L}*|человек|співробітник\p{L}*|εργαζόμενους|εργαζομένους|עובדים|موظف\p{L}*`
+
+// peopleNouns are those that also mean visitors or customers: the sentence must
+// be about a team, or about working.
+var peopleNouns = regexp.MustCompile(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
+
+var workingTeam = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)
+
 // counts are the words allowed between a company and the number of its
 // employees.
-var counts = wordSet("employ employs employed employing have has had with is are now today a an the team of over more than about around some approximately nearly almost currently to up roughly people staff count headcount employees and family workforce beschäftigt beschäftigen hat haben sind mit mehr als über rund etwa ca circa derzeit heute insgesamt weltweit zählt aktuell knapp sommes compte emploie employons avons une équipe de plus environ aujourd hui más cuenta cuentan con contamos tiene tenemos emplea somos un equipo unos conta ha abbiamo impiega impieghiamo oltre squadra di telt heeft hebben ruim meer dan ongeveer har över over mer än mere end cerca temos mais do que en")
+var counts = wordSet("employ employs employed employing have has had with is are now today a an the team of over more than about around some approximately nearly almost currently to up roughly people staff count headcount employees and family workforce crew still just only beschäftigt beschäftigen arbeiten arbeitet es bei beschäftigen hat haben sind mit mehr als über rund etwa ca circa derzeit heute insgesamt weltweit zählt aktuell knapp sommes compte emploie employons avons une équipe de plus environ aujourd hui más cuenta cuentan con contamos tiene tenemos emplea somos un equipo unos conta ha abbiamo impiega impieghiamo oltre squadra di telt heeft hebben ruim meer dan ongeveer har över over mer än mere end cerca temos mais do que en ein von com er werken bij emploie zatrudniamy zatrudnia obecnie ponad około bugün yaklaşık memiliki saat ini lebih dari sekitar в у работает работают более около сегодня hoy hoje dag arbeiten travaillent trabajan lavorano work pracuje")
 
 // headcountIn reads the number of employees in one line of an about page: in a
 // sentence whose subject is the company, or in a short line with nothing else.
@@ -179,8 +258,15 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 		return
 	}
 	for sentence := range sentencesOf(line) {
+		if m := eastHeadcount.FindStringSubmatch(sentence); m != nil && !strangersHan.MatchString(sentence) {
+			if n, ok := bucket(m[1]); ok {
+				d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
+			}
+			continue
+		}
 		m := headcountWords.FindStringSubmatchIndex(sentence)
-		if m == nil || !d.ownHeadcount(sentence[:m[2]], sentence[m[7]:], utf8.RuneCountInString(line) <= maxSlogan, brand) {
+		if m == nil || peopleNouns.MatchString(sentence[m[6]:m[7]]) && !workingTeam.MatchString(sentence) || !d.ownHeadcount(sentence[:m[2]], sentence[m[7]:], utf8.RuneCountInString(line) <= maxSlogan, brand) &&
+			!ourNoun.MatchString(sentence[m[6]:m[7]]) && !(x.role == atAbout && isLabel(withoutCounts(sentence[:m[2]])) && atWork.MatchString(sentence)) {
 			continue
 		}
 		number := sentence[m[2]:m[3]]
@@ -188,9 +274,46 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 			number += "k"
 		}
 		if n, ok := bucket(number); ok {
-			d.employees = append(d.employees, claim[int]{n, x.source, "employees", fromHeadcount})
+			d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
 		}
 	}
+}
+
+// strangersHan matches words for other companies in Chinese, Japanese and
+// Korean.
+var strangersHan = regexp.MustCompile(`子公司|分公司|客户|客戶|取引先|お客様|グループ全体|고객|협력사`)
+
+// countedIn reads the cell after one with the label "Employees".
+func (d *dossier) countedIn(label, value postal.Line, x prose) {
+	if !headcountLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
+		return
+	}
+	if m := leadingCount.FindStringSubmatch(strings.TrimSpace(value.Text)); m != nil {
+		if n, ok := bucket(m[1]); ok {
+			d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
+		}
+	}
+}
+
+var (
+	// ourNoun matches "our employees" in languages that write it as one word.
+	ourNoun = regexp.MustCompile(`(?i)(?:ımız|imiz|umuz|ümüz)\p{L}{0,3}$`)
+	// atWork matches verbs that need no other subject than the employees on a
+	// page about the company: "Today 7 people work in the shop".
+	atWork = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:arbeiten|work|travaillent|trabajan|trabalham|lavorano|werken|arbetar|arbejder|jobber|pracuje|работа[ею]т|çalış\p{L}+)(?:[^\p{L}]|$)`)
+)
+
+// withoutCounts returns a text without the words that may precede a number of
+// employees.
+func withoutCounts(text string) string {
+	words := spokenWords(text)
+	for len(words) > 0 && counts[words[len(words)-1].folded] {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return text[:words[len(words)-1].end]
 }
 
 // ownHeadcount reports whether the text around a number of employees refers to
@@ -202,7 +325,7 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 		end--
 	}
 	switch {
-	case end == 0 && verbOfOurs[firstFolded(words)]: // "Nous sommes", "Somos más de": the verb implies the subject
+	case end == 0 && slices.ContainsFunc(words, func(w spoken) bool { return verbOfOurs[w.folded] }): // "Nous sommes", "Somos más de": the verb implies the subject
 		return true
 	case end == 0 && short && isLabel(after):
 		return true
@@ -211,23 +334,16 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 	case end == 1 && ours[words[0].folded] && len(words) > 1 && teams[words[1].folded]:
 		return true
 	case end == 0:
-		return false
+		return d.speaksOf(after, brand)
 	}
 	return d.endsWith(before, words[:end], brand, true) != aboutOthers
 }
 
 var (
 	// verbOfOurs are verbs of the first person in languages that omit "we".
-	verbOfOurs = wordSet("somos contamos tenemos abbiamo siamo impieghiamo temos employons")
+	verbOfOurs = wordSet("somos contamos tenemos empleamos abbiamo siamo impieghiamo temos empregamos employons zatrudniamy")
 	teams      = wordSet("team staff workforce équipe equipo squadra")
 )
-
-func firstFolded(words []spoken) string {
-	if len(words) == 0 {
-		return ""
-	}
-	return words[0].folded
-}
 
 var tickerText = regexp.MustCompile(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
 
@@ -247,7 +363,7 @@ func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	}
 	exchange := strings.ReplaceAll(line[m[2]:m[3]], "Euronext Paris", "EPA")
 	if symbols := tickers([]string{exchange + ":" + strings.TrimRight(line[m[4]:m[5]], ".")}); len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{symbols, x.source, "ticker in text", fromBoilerplate})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: x.source, method: "ticker in text", confidence: fromBoilerplate})
 	}
 }
 

@@ -61,6 +61,7 @@ func (d *dossier) brandWords() []string {
 		}
 	}
 	add(d.name)
+	add(eastForm.ReplaceAllString(d.name, ""))
 	if at := anyForm.FindStringIndex(d.name); at != nil && at[0] > 0 {
 		add(d.name[:at[0]])
 	}
@@ -83,14 +84,14 @@ func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) 
 			return 0
 		}
 	}
-	joined := ""
+	joined, longest := "", 0
 	for n := 1; n <= maxBrandWords && i+n <= len(words); n++ {
 		joined += words[i+n-1].folded
 		if slices.Contains(brand, joined) || len(joined) > 1 && slices.Contains(brand, strings.TrimSuffix(joined, "s")) {
-			return n
+			longest = n
 		}
 	}
-	return 0
+	return longest
 }
 
 // speaksOf reports whether a text names the brand in whole words, or in any
@@ -120,11 +121,11 @@ func wordSet(text string) map[string]bool {
 
 var (
 	// we are the words for us as a subject, in a dozen languages.
-	we = wordSet("we wir nous nosotros noi wij vi мы nós")
+	we = wordSet("we wir nous nosotros noi wij vi мы ми nós kami biz εμείς אנחנו نحن")
 	// ours, followed by one of companies, is the company itself.
-	ours      = wordSet("our unser unsere unserer notre nuestra nuestro nostra nostro ons onze vår vårt vores nossa nosso наша наше")
-	companies = wordSet("company firm business agency organization organisation charity association club family-business brand group unternehmen familienunternehmen firma betrieb familienbetrieb verein verband agentur kanzlei marke gruppe entreprise société agence association maison empresa compañía agencia asociación azienda società impresa bedrijf företag virksomhed компания фирма")
-	definite  = wordSet("the das die der dem la le l el het de")
+	ours      = wordSet("our unser unsere unserer notre nuestra nuestro nostra nostro ons onze vår vårt vores nossa nosso наша наше bizim")
+	companies = wordSet("company firm business agency organization organisation charity association club family-business brand group unternehmen familienunternehmen firma betrieb familienbetrieb verein verband agentur kanzlei werkstatt handwerksbetrieb marke gruppe entreprise société agence association maison empresa compañía agencia asociación azienda società impresa bedrijf företag virksomhed компания фирма компанія spółka przedsiębiorstwo şirketimiz firmamız şirket perusahaan")
+	definite  = wordSet("the das die der dem la le l el il lo het de a o il η ο το")
 	// links are words between a subject and its verb that change neither.
 	links = wordSet("was were is are been being has have had originally first officially initially formally legally itself then who wurde wurden worden ist sind war bereits ursprünglich erst offiziell hat haben a été est fut ont sommes avons fue sido fueron ha han es somos è stata stato siamo foi werd werden zijn is heeft blev bleve är er har został została jest był была было был im in em en am jahr jahre year the l an année année anno año ano jaar roku roce году")
 	// nameTails are words after a name, legal forms or others.
@@ -160,6 +161,12 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	if len(words) == 0 {
 		return aboutOthers
 	}
+	if d.isPartOfName(words) {
+		return aboutBrand
+	}
+	if verbOfOurs[words[0].folded] && slices.ContainsFunc(words[1:min(len(words), maxWeAre)], func(w spoken) bool { return companies[w.folded] }) { // Somos una empresa familiar
+		return aboutUs
+	}
 	// "Acme makes anvils and was founded", "Acme, a maker of anvils, was founded".
 	first := d.beginsWith(text, words, brand)
 	if first == aboutOthers || slices.ContainsFunc(words, func(w spoken) bool { return relatives[w.folded] }) {
@@ -175,6 +182,35 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 		}
 	}
 	return aboutOthers
+}
+
+// maxWeAre limits the words between "we are" and "company" in languages that
+// omit the pronoun.
+const maxWeAre = 6
+
+// minPartOfName is the number of letters of a part of the brand's name that
+// stands for it.
+const minPartOfName = 5
+
+// isPartOfName reports whether the words before a verb are, after an article,
+// the beginning or the end of the brand's name: Montesol for Clínica Montesol,
+// the trust for Fellside Trust.
+func (d *dossier) isPartOfName(words []spoken) bool {
+	if leading[words[0].folded] || definite[words[0].folded] {
+		words = words[1:]
+	}
+	name := spokenWords(d.name)
+	if len(words) == 0 || len(words) >= len(name) {
+		return false
+	}
+	letters := 0
+	for _, w := range words {
+		letters += utf8.RuneCountInString(w.folded)
+	}
+	same := func(part []spoken) bool {
+		return slices.EqualFunc(words, part, func(a, b spoken) bool { return a.folded == b.folded })
+	}
+	return letters >= minPartOfName && (same(name[:len(words)]) || same(name[len(name)-len(words):]))
 }
 
 // apposition begins with an article.

@@ -1,0 +1,138 @@
+package company
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"letterhead/workers/crawl/page"
+)
+
+// Topic is the topic of a page that may state facts about the company.
+type Topic int
+
+// Topics.
+const (
+	About   Topic = iota // who they are
+	Imprint              // where they are and since when; required by law in several countries
+	Contact              // where they are, if there is no imprint
+	Press                // names and descriptions for the press
+	noTopic
+)
+
+// topics are the words of paths and link texts, in the languages of the thirty
+// largest economies. Between words, sep is a space or a hyphen.
+var topics = []struct {
+	topic Topic
+	words *regexp.Regexp
+}{
+	{Imprint, topicWords(`impressum|imprint|legal(SEPnotice|SEPinformation|SEPinfo|SEPdisclosure)?|companySEPinformation|anbieterkennzeichnung|rechtliches|mentions(SEPl[ée]gales)?|(informations|infos)SEPl[ée]gales|avisoSEPlegal|informaci[oó]nSEPlegal|informa[cç][oõ]esSEPlegais|datosSEPlegales|noteSEPlegali|informazioniSEPlegali|datiSEPsocietari|colofon|kolofon|bedrijfsgegevens|juridischeSEPinformatie|impresszum|daneSEPfirmy|informacjeSEPprawne|künye|kunye|редакция|реквизиты|rekvizity|реквізити|правоваяSEPинформация|특정상거래법|사업자정보|特定商取引法(に基づく(表記|表示))?|tokusho(ho|hou)?|informasiSEPlegal|بياناتSEPقانونية`)},
+	{Contact, topicWords(`contact(SEPus|SEPinfo|SEPdetails)?|contacts?|getSEPinSEPtouch|kontakt(y|iere?n?)?|kontaktaSEPoss|kontaktSEPoss|contatti|contattaci|contacto|cont[aá]ctanos|contato|faleSEPconosco|contactez(SEPnous)?|nous(SEPcontacter|SEPjoindre)|yhteystiedot|kapcsolat|ileti[sş]im|bizeSEPula[sş][iı]n|bizeSEPulasin|контакты|контакти|kontakti|お問い?合わせ|アクセス|联系(我们|方式)|聯[絡繫](我們|方式|資訊)|연락처|오시는SEP?길|hubungi(SEPkami)?|kontakSEPkami|liênSEPhệ|lienSEPhe|ติดต่อเรา|اتصلSEPبنا|تواصلSEPمعنا|צורSEPקשר|צרוSEPקשר|επικοινων[ίι]α|संपर्क(SEPकरें)?|visitSEPus|findSEPus|locations?|anfahrt|whereSEPweSEPare`)},
+	{About, topicWords(`about(SEPus|SEPtheSEPcompany|SEPourSEPcompany)?|(the|our)SEP(story|company|firm|history)|whoSEPweSEPare|company(SEPinfo|SEPprofile|SEPoverview)?|history|corporate|[üu]berSEPuns|ueberSEPuns|unternehmen|firma|firmenprofil|(unser|der|die)SEP(betrieb|unternehmen|verein|firma)|unsereSEPgeschichte|geschichte|betrieb|wirSEPüberSEPuns|[àa]SEPpropos|quiSEPsommesSEPnous|(l ?|notre|la)?SEP?(entreprise|soci[ée]t[ée])|notreSEPhistoire|sobre(SEPnosotros|SEPn[oó]s|SEPmi|SEPaSEPempresa)?|(sobreSEP)?nosotros|con[oó]cenos|qui[ée]nesSEPsomos|(la|nuestra|a|nossa)?SEP?empresa|nuestraSEPhistoria|institucional|quemSEPsomos|(nossa|a nossa)SEPhist[oó]ria|chiSEPsiamo|(l )?azienda|laSEPnostraSEPstoria|overSEP(ons|het bedrijf)|omSEP(oss|os|företaget|foretaget)|om|meist[äa]|tietoa|yritys|oSEPn[aá]s|oSEPfirmie|oSEPspole[cč]nosti|oSEPfirm[eě]|rolunk|rólunk|cégünkről|hakkimizda|hakkımızda|kurumsal|despre(SEPnoi)?|оSEPнас|оSEPкомпании|oSEP?kompanii|компания|проSEPнас|проSEPкомпан[іi]ю|会社概要|会社案内|会社情報|企業情報|運営会社|企業概要|关于我们|公司简介|公司概况|企业简介|企业概况|關於我們|公司簡介|회사소개|회사SEP소개|브랜드SEP?소개|회사개요|tentang(SEPkami)?|profil(SEPperusahaan)?|vềSEPchúngSEPtôi|giớiSEPthiệu|gioiSEPthieu|เกี่ยวกับเรา|منSEPنحن|عنSEPالشركة|אודות(ינו)?|σχετικά(SEPμεSEPεμάς)?|ηSEPεταιρ[ίι]α(SEPμας)?|हमारेSEPबारेSEPमें`)},
+	{Press, topicWords(`brand(SEPassets|SEPguidelines|SEPresources|SEPkit)?|press(SEPkit|SEProom|SEPcenter|SEPcentre)?|mediaSEPkit|newsroom|presse|prensa|stampa|pers`)},
+}
+
+func topicWords(text string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(text, "SEP", `[-_ ]`) + `)$`)
+}
+
+// maxTopicWords limits the text of a link to such a page: a longer one is a
+// headline.
+const maxTopicWords = 5
+
+// TopicOf determines the topic of a page by the last segment of its path, or
+// else by the text of a link to it or its title, which may join two topics, as
+// in "Impressum & Datenschutz". ok is false if it has none.
+func TopicOf(u *url.URL, text string) (topic Topic, ok bool) {
+	if t := topicOfWords(lastSegment(u)); t != noTopic {
+		return t, true
+	}
+	text = strings.Trim(text, " .…»›→>:|")
+	if len(strings.Fields(text)) > maxTopicWords {
+		return noTopic, false
+	}
+	parts := append([]string{text}, strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("&/|+·,–—｜|?", r) })...)
+	best := noTopic
+	for _, part := range parts {
+		t := topicOfWords(strings.Trim(part, " -.?¿"))
+		if t == Imprint || best == noTopic {
+			best = t
+		}
+	}
+	return best, best != noTopic
+}
+
+// IsAboutItself reports whether the text of a link is an article and a word of
+// the brand's name, or a word for companies: "The mill", of Thornbeck Mill.
+func IsAboutItself(text, name string) bool {
+	words := spokenWords(text)
+	if len(words) != 2 || !definite[words[0].folded] && !ours[words[0].folded] && !leading[words[0].folded] {
+		return false
+	}
+	return companies[words[1].folded] || slices.ContainsFunc(spokenWords(name), func(w spoken) bool {
+		return w.folded == words[1].folded && utf8.RuneCountInString(w.folded) >= minPartOfName-1
+	})
+}
+
+func topicOfWords(text string) Topic {
+	if text == "" || len(text) > maxTopicBytes {
+		return noTopic
+	}
+	text = strings.NewReplacer("'", " ", "’", " ").Replace(text)
+	for _, t := range topics {
+		if t.words.MatchString(text) {
+			return t.topic
+		}
+	}
+	return noTopic
+}
+
+// maxTopicBytes limits the texts that are compared with the words of topics.
+const maxTopicBytes = 100
+
+// lastSegment returns the last segment of a path, without its number in front
+// and its ending: about-us for /company/2-about-us.html.
+func lastSegment(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	last := strings.Trim(u.Path, "/")
+	last = last[strings.LastIndexByte(last, '/')+1:]
+	last, _, _ = strings.Cut(last, ".")
+	return strings.TrimLeft(last, "0123456789-_")
+}
+
+// evidenceOf returns the URL of a page as the source of a fact, or "" if it is
+// unknown. Evidence is stored for ever, and a path or a query can hold the name
+// of a person: only the segments that are known words or codes of languages are
+// kept, and otherwise the site's origin.
+func evidenceOf(p *page.Page) string {
+	if p == nil || p.URL == nil {
+		return ""
+	}
+	u := url.URL{Scheme: p.URL.Scheme, Host: p.URL.Host, Path: "/"}
+	segments := strings.FieldsFunc(p.URL.Path, func(r rune) bool { return r == '/' })
+	if len(segments) > 0 && !slices.ContainsFunc(segments, func(s string) bool { return !isImpersonal(s) }) {
+		u.Path = p.URL.Path
+	}
+	return u.String()
+}
+
+// isImpersonal reports whether a segment of a path is the code of a language,
+// or a word for a topic.
+func isImpersonal(segment string) bool {
+	name, ending, dotted := strings.Cut(segment, ".")
+	if dotted && strings.ContainsFunc(ending, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return false
+	}
+	return languageCode.MatchString(segment) || pathWords.MatchString(name) && (!dotted || pageEnding.MatchString(ending)) || topicOfWords(name) != noTopic && (!dotted || pageEnding.MatchString(ending))
+}
+
+var (
+	languageCode = regexp.MustCompile(`(?i)^[a-z]{2}(?:[-_][a-z]{2})?$`)
+	pageEnding   = regexp.MustCompile(`(?i)^(?:html?|php|aspx?|jsp)$`)
+	pathWords    = regexp.MustCompile(`(?i)^(?:home|index|main|start|default|pages?|site|web|info|service|footer|static|content)$`)
+)

@@ -1,0 +1,159 @@
+package postal
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Forms of addresses that a postal code and a city do not suffice to read.
+
+// argentine are the letters of the provinces in Argentine postal codes.
+const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+
+// thoroughfare matches the words for streets and buildings in addresses
+// without a house number of their own, and in languages whose words imply no
+// country.
+var thoroughfare = regexp.MustCompile(`(?i)(?:^|[\s,.])(?:street|road|lane|avenue|square|p\.? ?o\.? box|industrial (?:area|estate)|plot|km \d+|ruta|calz\.|col\.|jl\.?|jalan|nagar|marg|bulvarı|bulvari|osb|organize sanayi|no ?[:.] ?\d+|ш\.|просп|пр-т|пер\.|наб\.|شارع|רחוב|רח'|rang \d+|chemin|route|regione|località|frazione|strada|contrada)(?:[\s,.\d:]|$)`)
+
+// stateAfter reads the state in the words after token end, up to the next
+// comma.
+func (r *reader) stateAfter(end int, country string) string {
+	if states[country] == nil {
+		return ""
+	}
+	var words []string
+	for i := end; i < len(r.tokens) && i < end+maxStateWords; i++ {
+		words = append(words, r.tokens[i].text)
+		if state := State(country, strings.Join(words, " ")); state != "" && len(state) > maxStateCode && len(strings.Join(words, "")) > maxStateCode {
+			return state
+		}
+		if r.tokens[i].comma {
+			return ""
+		}
+	}
+	return ""
+}
+
+func eastAsianAt(lines []string, i int, near Country) (Address, bool) {
+	return eastAsian(lines[i], near)
+}
+
+var (
+	cep         = regexp.MustCompile(`(?:^|\D)(\d{2}\.?\d{3}-\d{3})(?:\D|$)`)
+	cityOfState = regexp.MustCompile(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)
+)
+
+// brazilian reads "city - state" or "city/state" beside a postal code of Brazil
+// in the same line or the next two.
+func brazilian(lines []string, i int, _ Country) (Address, bool) {
+	if !strings.ContainsAny(lines[i], "-/–—,(") { // cheaper than the expression
+		return Address{}, false
+	}
+	m := lastMatch(cityOfState, lines[i])
+	if m == nil {
+		return Address{}, false
+	}
+	code := cep.FindStringSubmatch(strings.Join(lines[max(0, i-1):min(len(lines), i+countryDistance+1)], " \n"))
+	if code == nil {
+		return Address{}, false
+	}
+	city := m[1]
+	if at := strings.LastIndexAny(city, ".,"); at >= 0 {
+		city = city[at+1:]
+	}
+	city = strings.TrimSpace(city)
+	if words := strings.Fields(city); len(words) == 0 || len(words) > maxCityWords+1 || notCity(words) || streetCountry(city) != "" {
+		return Address{}, false
+	}
+	c, _ := ByCode("BR")
+	return Address{Street: lines[i], PostalCode: code[1], City: titled(city), State: states["BR"][m[2]], Country: c, Named: true}, true
+}
+
+// lastMatch returns the last match of an expression: the largest parts of an
+// address are at its end.
+func lastMatch(pattern *regexp.Regexp, text string) []string {
+	all := pattern.FindAllStringSubmatch(text, maxAddresses)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+// turkishProvinces are the provinces of Turkey, folded.
+var turkishProvinces = func() map[string]bool {
+	out := map[string]bool{}
+	for name := range strings.FieldsSeq("adana adiyaman afyonkarahisar agri aksaray amasya ankara antalya ardahan artvin aydin balikesir bartin batman bayburt bilecik bingol bitlis bolu burdur bursa canakkale cankiri corum denizli diyarbakir duzce edirne elazig erzincan erzurum eskisehir gaziantep giresun gumushane hakkari hatay igdir isparta istanbul izmir kahramanmaras karabuk karaman kars kastamonu kayseri kilis kirikkale kirklareli kirsehir kocaeli konya kutahya malatya manisa mardin mersin mugla mus nevsehir nigde ordu osmaniye rize sakarya samsun sanliurfa siirt sinop sivas sirnak tekirdag tokat trabzon tunceli usak van yalova yozgat zonguldak") {
+		out[name] = true
+	}
+	return out
+}()
+
+// districtOf matches a district and a province of Turkey.
+var districtOf = regexp.MustCompile(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
+
+// turkish reads "district / province", if the domain, the language or a number
+// of a register is Turkish.
+func turkish(lines []string, i int, near Country) (Address, bool) {
+	if near.Code != "TR" || !strings.ContainsAny(lines[i], "/-") {
+		return Address{}, false
+	}
+	m := lastMatch(districtOf, lines[i])
+	if m == nil || !turkishProvinces[strings.ReplaceAll(folded(m[2]), "ı", "i")] {
+		return Address{}, false
+	}
+	if !isStreet(lines[i]) && (i == 0 || !isStreet(lines[i-1])) && !turkishCode.MatchString(lines[i]) {
+		return Address{}, false
+	}
+	c, _ := ByCode("TR")
+	code := turkishCode.FindString(lines[i])
+	return Address{Street: lines[i], PostalCode: strings.TrimSpace(code), City: titledTurkish(m[1]), State: titledTurkish(m[2]), Country: c, Named: true}, true
+}
+
+var turkishCode = regexp.MustCompile(`(?:^|\s)\d{5}(?:\s|$)`)
+
+// titledTurkish is titled with the two Turkish letters i.
+func titledTurkish(name string) string {
+	if name != strings.ToUpper(name) {
+		return name
+	}
+	runes := []rune(name)
+	for k := 1; k < len(runes); k++ {
+		switch runes[k] {
+		case 'I':
+			runes[k] = 'ı'
+		case 'İ':
+			runes[k] = 'i'
+		default:
+			runes[k] = []rune(strings.ToLower(string(runes[k])))[0]
+		}
+	}
+	return string(runes)
+}
+
+// russianCity matches "г. Томск, ул. Ленина, 1", with or without a postal code.
+var russianCity = regexp.MustCompile(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*(?:[\p{L}. -]{0,30}\s)?(?:ул|улица|пр|пр-т|просп|проспект|пер|переулок|наб|набережная|б-р|бульвар|ш|шоссе|пл|площадь|тракт|мкр|проезд|д)[.\s]`)
+
+var russianCode = regexp.MustCompile(`\b\d{6}\b`)
+
+// russian reads an address in which the street follows the city. near must be
+// a country where Russian is written, and is that of the address if none is
+// written.
+func russian(lines []string, i int, near Country) (Address, bool) {
+	if !strings.Contains(lines[i], "г") {
+		return Address{}, false
+	}
+	m := russianCity.FindStringSubmatch(lines[i])
+	if m == nil {
+		return Address{}, false
+	}
+	r := reader{lines: lines, at: i, tokens: tokens(lines[i]), near: near}
+	c, named := r.country(max(0, len(r.tokens)-2))
+	if !named {
+		c = near
+	}
+	switch c.Code {
+	case "RU", "BY", "KZ", "KG":
+		return Address{Street: lines[i], PostalCode: russianCode.FindString(lines[i]), City: m[1], Country: c, Named: named}, true
+	}
+	return Address{}, false
+}

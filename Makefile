@@ -161,7 +161,7 @@ accounting-tools: ## Install hledger (Debian), beancount and DuckDB (PyPI) for t
 notice: ## Write the licenses of all linked modules to NOTICE
 	go run ./tools/notice
 
-starter: ## Rebuild the starter index from the unpacked npm packages (see tools/starter)
+starter: ## Rebuild the starter index from the unpacked packages (see tools/starter)
 	go run ./tools/starter -h
 
 clean: ## Remove what was built; ./data stays

@@ -7,11 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/zstd"
@@ -118,22 +120,132 @@ func TestRecords_ContainOnlySourceData(t *testing.T) {
 		if r.Name == nil || strings.TrimSpace(*r.Name) == "" || strings.TrimSpace(*r.Name) != *r.Name {
 			t.Errorf("%s: name %v", b.Domain, r.Name)
 		}
-		if r.Complete || r.NSFW || r.Restriction != nil || r.Description != nil || r.LongDescription != nil ||
-			r.OGImage != nil || len(r.Links)+len(r.Fonts)+len(r.Images) != 0 {
-			t.Errorf("%s: the record contains more than a name, logos and colors", b.Domain)
-		}
-		if r.Company == nil || len(r.Company.Industries)+len(r.Company.Tickers) != 0 {
-			t.Errorf("%s: company %+v", b.Domain, r.Company)
+		if r.Complete || r.NSFW || r.Restriction != nil || r.LongDescription != nil || r.OGImage != nil || len(r.Fonts)+len(r.Images) != 0 {
+			t.Errorf("%s: the record contains more than the sources have", b.Domain)
 		}
 		if r.QualityScore <= 0 || r.QualityScore > 0.70 {
-			t.Errorf("%s: quality %v, want at most 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
+			t.Errorf("%s: quality %v, want at most 0.70, the maximum for a name, logos and colors", b.Domain, r.QualityScore)
 		}
 		if len(b.Evidence) == 0 {
 			t.Errorf("%s: no evidence", b.Domain)
 		}
+		sources := map[string]bool{}
 		for _, e := range b.Evidence {
-			if !strings.Contains(starter.Version, e.Source) || e.Confidence <= 0 || e.Confidence > 1 {
+			if !strings.Contains(starter.Version, e.Source) && !strings.HasPrefix(e.Source, "S&P 500 ") || e.Confidence <= 0 || e.Confidence > 1 {
 				t.Errorf("%s: evidence %+v", b.Domain, e)
+			}
+			sources[e.Field] = true
+		}
+		for field, known := range map[string]bool{
+			"description": r.Description != nil, "links": len(r.Links) > 0, "company.founded_year": r.Company.FoundedYear != nil,
+			"company.employees": r.Company.Employees != nil, "company.kind": r.Company.Kind != nil, "company.location": r.Company.Location != nil,
+			"company.ticker": r.Company.Ticker != nil, "company.industries": len(r.Company.Industries) > 0,
+		} {
+			if known != sources[field] {
+				t.Errorf("%s: %s is known: %t, and has evidence: %t", b.Domain, field, known, sources[field])
+			}
+		}
+	}
+}
+
+// The shares are those of docs/starter.md.
+func TestRecords_AreDescribed(t *testing.T) {
+	got := map[string]int{}
+	count := func(field string, known bool) {
+		if known {
+			got[field]++
+		}
+	}
+	for _, b := range load(t) {
+		r, c := b.Record, b.Record.Company
+		count("description", r.Description != nil)
+		count("three links", len(r.Links) >= 3)
+		count("link", len(r.Links) > 0)
+		count("founded", c.FoundedYear != nil)
+		count("employees", c.Employees != nil)
+		count("kind", c.Kind != nil)
+		count("location", c.Location != nil)
+		count("ticker", c.Ticker != nil)
+		count("industry", len(c.Industries) > 0)
+	}
+	for field, least := range map[string]int{
+		"description": 459, "three links": 94, "link": 612, "founded": 105, "employees": 100, "kind": 127, "location": 92, "ticker": 78, "industry": 393,
+	} {
+		if got[field] < least {
+			t.Errorf("%d records have %s, want at least %d", got[field], field, least)
+		}
+	}
+}
+
+func TestFacts_FollowContract(t *testing.T) {
+	for _, b := range load(t) {
+		r, c := b.Record, b.Record.Company
+		if d := r.Description; d != nil && (utf8.RuneCountInString(*d) < 12 || utf8.RuneCountInString(*d) > 300 || strings.TrimSpace(*d) != *d || strings.ContainsAny(*d, "\n<>")) {
+			t.Errorf("%s: description %q", b.Domain, *d)
+		}
+		seen := map[string]bool{}
+		for _, l := range r.Links {
+			u, err := url.Parse(l.URL)
+			if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") == "" ||
+				!linkHosts[l.Name].MatchString(u.Host) || seen[l.Name] {
+				t.Errorf("%s: link %+v", b.Domain, l)
+			}
+			seen[l.Name] = true
+		}
+		if y := c.FoundedYear; y != nil && (*y < 1600 || *y > 2026) {
+			t.Errorf("%s: founded in %d", b.Domain, *y)
+		}
+		if l := c.Location; l != nil && (l.City == nil || l.CountryCode == nil || len(*l.CountryCode) != 2) {
+			t.Errorf("%s: location %s", b.Domain, asJSON(t, l))
+		}
+		if (c.Ticker == nil) != (len(c.Tickers) == 0) || c.Ticker != nil && (*c.Ticker != c.Tickers[0] || !tickerPattern.MatchString(*c.Ticker)) {
+			t.Errorf("%s: tickers %s", b.Domain, asJSON(t, c))
+		}
+	}
+}
+
+var (
+	tickerPattern = regexp.MustCompile(`^[A-Z]+:[A-Z0-9.]+$`)
+	// linkHosts are the hosts of the profiles of each network.
+	linkHosts = map[string]*regexp.Regexp{
+		"twitter": regexp.MustCompile(`^x\.com$`), "linkedin": regexp.MustCompile(`^www\.linkedin\.com$`), "github": regexp.MustCompile(`^github\.com$`),
+		"instagram": regexp.MustCompile(`^www\.instagram\.com$`), "facebook": regexp.MustCompile(`^www\.facebook\.com$`),
+		"youtube": regexp.MustCompile(`^www\.youtube\.com$`), "tiktok": regexp.MustCompile(`^www\.tiktok\.com$`),
+		"pinterest": regexp.MustCompile(`^www\.pinterest\.com$`), "threads": regexp.MustCompile(`^www\.threads\.net$`),
+		"medium": regexp.MustCompile(`^medium\.com$`), "wikipedia": regexp.MustCompile(`^[a-z]+\.wikipedia\.org$`),
+	}
+)
+
+// Facts that people know, and entries of the sources that are about somebody else.
+func TestKnownBrands_HaveRightFacts(t *testing.T) {
+	got := map[string]eventschemas.Record{}
+	for _, b := range load(t) {
+		got[b.Domain] = b.Record
+	}
+	for domain, want := range map[string]int{"apple.com": 1976, "netflix.com": 1997, "siemens.com": 1847, "uber.com": 2009} {
+		if y := got[domain].Company.FoundedYear; y == nil || *y != want {
+			t.Errorf("%s: founded in %v, want %d", domain, y, want)
+		}
+	}
+	for domain, want := range map[string]string{"mastercard.com": "US", "adyen.com": "NL", "accenture.com": "IE"} {
+		if l := got[domain].Company.Location; l == nil || *l.CountryCode != want {
+			t.Errorf("%s: location %s, want %s", domain, asJSON(t, l), want)
+		}
+	}
+	for domain, want := range map[string]string{"stripe.com": "Payments", "starbucks.com": "Restaurants & Cafés", "bmw.com": "Car Manufacturers"} {
+		if i := got[domain].Company.Industries; len(i) != 1 || i[0].Name != want {
+			t.Errorf("%s: industries %s, want %s", domain, asJSON(t, i), want)
+		}
+	}
+	for _, domain := range []string{"archive.org", "buffer.com", "allegro.pl"} { // other companies have pages there
+		if d := got[domain].Description; d != nil {
+			t.Errorf("%s: %q", domain, *d)
+		}
+	}
+	for _, domain := range []string{"magic.link", "wyze.com", "globus.de"} { // other accounts have the name
+		for _, l := range got[domain].Links {
+			if l.Name == "github" {
+				t.Errorf("%s: %s", domain, l.URL)
 			}
 		}
 	}

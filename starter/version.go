@@ -3,7 +3,7 @@
 package starter
 
 // Version names the data set: its sources, and the beginning of its own SHA-256.
-const Version = "simple-icons 16.37.0, @iconify-json/logos 1.2.19 (89602ffd)"
+const Version = "simple-icons 16.37.0, @iconify-json/logos 1.2.19, name-suggestion-index 8.0.20260918, wappalyzer 6.10.47, pytickersymbols 1.17.10, all-the-package-repos 2.0.3148 (d24519b3)"
 
 // Count is the number of brands in it.
 const Count = 2878

@@ -52,10 +52,10 @@ func packages(t *testing.T) options {
 	if err := os.MkdirAll(filepath.Join(out, "data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return options{
+	return withSources(options{
 		simpleIcons: filepath.Join(dir, "marks"), logos: filepath.Join(dir, "logos"), links: filepath.Join(dir, "links.json"),
 		out: out, report: filepath.Join(dir, "report.tsv"),
-	}
+	}, writeFiles(t, smallSources()))
 }
 
 func TestGenerate(t *testing.T) {
@@ -98,6 +98,9 @@ func TestGenerate(t *testing.T) {
 	}
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if page, err := os.ReadFile(o.leftOut); err != nil || !strings.Contains(string(page), "\n| MIT | Owned |\n") || strings.Contains(string(page), "Free") {
+		t.Errorf("the list of missing brands is %s (%v), want Owned alone", page, err)
 	}
 	if err := run(e, o, &output); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ type product struct {
 	// the product still owns its domain: other products with links to it do not
 	// get it.
 	Licensed bool
+	License  string // SPDX identifier of the separate terms, or custom
 }
 
 // link is the URL of a product's site in a source.
@@ -123,6 +124,9 @@ func readSimpleIcons(folder string) ([]product, error) {
 			Name:     displayName(in.Title),
 			Aliases:  append(append([]string{in.Slug}, in.Aliases.AKA...), in.Aliases.Old...),
 			Licensed: in.License != nil && in.License.Type != "CC0-1.0",
+		}
+		if p.Licensed {
+			p.License = in.License.Type
 		}
 		for _, loc := range in.Aliases.Loc {
 			p.Aliases = append(p.Aliases, loc)

@@ -17,9 +17,9 @@ var confidence = map[string]float64{
 	sameName.String(): 0.95, sameAlias.String(): 0.85, decorated.String(): 0.8, "alone, initials": 0.7, "alone, front page": 0.7,
 }
 
-// brandOf builds a record from all products of a domain. It returns false if
+// brandOf builds a record from all products of a domain and what is known about their owner. It returns false if
 // none of its drawings is usable, and calls leftOut for each unusable one.
-func brandOf(e *renderer, o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
+func brandOf(e *renderer, o owned, known library, leftOut func(name string, err error)) (starter.Brand, bool) {
 	b := starter.Brand{Domain: o.Domain}
 	var arts []art
 	var declared *rgb
@@ -60,8 +60,9 @@ func brandOf(e *renderer, o owned, leftOut func(name string, err error)) (starte
 		b.Record.Logos = append(b.Record.Logos, a.logo)
 		b.SVG = append(b.SVG, []byte(a.svg))
 	}
-	b.Record.QualityScore = quality(b.Record, arts, agreeing(o))
 	b.Evidence = evidenceOf(o, declared != nil)
+	known.describe(&b)
+	b.Record.QualityScore = quality(b.Record, arts, agreeing(o))
 	return b, true
 }
 
@@ -114,8 +115,10 @@ func agreeing(o owned) int {
 // quality returns the score of the extraction rules: 0.30 for a vector logo
 // (half for an icon alone), 0.10 for a second type, 0.08 for a bright and a dim
 // one, 0.12 for a name from two sources (half for one), 0.10 for an accent and
-// one more color (half for the accent alone). A starter record lacks the rest:
-// description, fonts, links, banner, company. Reversed logos do not count.
+// one more color (half for the accent alone). Reversed logos do not count, nor
+// do descriptions, links and facts: search orders equal matches by the score,
+// and the companies that the packages describe are not those that people look
+// for. The first crawl scores the whole record.
 func quality(r eventschemas.Record, arts []art, sources int) float64 {
 	types, tones := map[string]bool{}, map[tone]bool{}
 	for _, a := range arts {

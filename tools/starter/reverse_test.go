@@ -78,7 +78,7 @@ func TestReversals(t *testing.T) {
 		if c.hex != "" {
 			p.Mark = &mark{Hex: c.hex, Path: "M12 1L23 12L12 23L1 12Z"}
 		}
-		b, ok := brandOf(e, owned{Domain: "acme.com", Claims: []claim{{Product: p}}}, func(string, error) {})
+		b, ok := brandOf(e, owned{Domain: "acme.com", Claims: []claim{{Product: p}}}, nil, func(string, error) {})
 		if got := logosOf(b.Record.Logos); !ok || got != c.want {
 			t.Errorf("%s: %s, want %s", why, got, c.want)
 		}
@@ -101,7 +101,7 @@ func TestReverse_SameDrawing(t *testing.T) {
 	e := testRenderer(t)
 	record := func(hex string) (eventschemas.Record, [][]byte) {
 		p := &product{Name: "Acme", Source: "test", Mark: &mark{Hex: hex, Path: "M12 1L23 12L12 23zM3 3h5v5z"}}
-		b, _ := brandOf(e, owned{Domain: "acme.com", Claims: []claim{{Product: p}}}, func(string, error) {})
+		b, _ := brandOf(e, owned{Domain: "acme.com", Claims: []claim{{Product: p}}}, nil, func(string, error) {})
 		return b.Record, b.SVG
 	}
 	black, files := record("000000")

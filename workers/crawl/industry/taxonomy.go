@@ -77,6 +77,7 @@ type term struct {
 
 type vocabulary struct {
 	classes []*Class
+	byName  map[string]*Class
 	byType  map[string]*Class
 	byGICS  map[string]*Class
 	broad   map[string]bool // sub-industries
@@ -91,7 +92,7 @@ var taxonomyText string
 
 var taxonomy = sync.OnceValue(func() *vocabulary {
 	v := &vocabulary{
-		byType: map[string]*Class{}, byGICS: map[string]*Class{}, broad: map[string]bool{},
+		byName: map[string]*Class{}, byType: map[string]*Class{}, byGICS: map[string]*Class{}, broad: map[string]bool{},
 		exact: map[string][]*term{}, prefix: map[string][]*term{}, suffix: map[string][]*term{},
 	}
 	terms := &termList{byKey: map[string]*term{}}
@@ -107,6 +108,7 @@ var taxonomy = sync.OnceValue(func() *vocabulary {
 		case "-":
 			class = newClass(rest, parent)
 			v.classes = append(v.classes, class)
+			v.byName[class.Name] = class
 		case "t:":
 			for t := range strings.FieldsSeq(rest) {
 				v.byType[t] = class
@@ -219,3 +221,6 @@ func BySubIndustry(name string) (*Class, float64) {
 	}
 	return v.byGICS[name], SubIndustryScore
 }
+
+// ByName returns the class of the lower level with a name, or nil if there is none.
+func ByName(name string) *Class { return taxonomy().byName[name] }

@@ -77,7 +77,6 @@ type term struct {
 
 type vocabulary struct {
 	classes []*Class
-	byName  map[string]*Class
 	byType  map[string]*Class
 	byGICS  map[string]*Class
 	broad   map[string]bool // sub-industries
@@ -92,7 +91,7 @@ var taxonomyText string
 
 var taxonomy = sync.OnceValue(func() *vocabulary {
 	v := &vocabulary{
-		byName: map[string]*Class{}, byType: map[string]*Class{}, byGICS: map[string]*Class{}, broad: map[string]bool{},
+		byType: map[string]*Class{}, byGICS: map[string]*Class{}, broad: map[string]bool{},
 		exact: map[string][]*term{}, prefix: map[string][]*term{}, suffix: map[string][]*term{},
 	}
 	terms := &termList{byKey: map[string]*term{}}
@@ -108,7 +107,6 @@ var taxonomy = sync.OnceValue(func() *vocabulary {
 		case "-":
 			class = newClass(rest, parent)
 			v.classes = append(v.classes, class)
-			v.byName[class.Name] = class
 		case "t:":
 			for t := range strings.FieldsSeq(rest) {
 				v.byType[t] = class
@@ -221,6 +219,3 @@ func BySubIndustry(name string) (*Class, float64) {
 	}
 	return v.byGICS[name], SubIndustryScore
 }
-
-// ByName returns the class of the lower level with a name, or nil if there is none.
-func ByName(name string) *Class { return taxonomy().byName[name] }

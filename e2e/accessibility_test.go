@@ -53,7 +53,7 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 		base  string
 		paths []string
 	}{
-		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t"}},
+		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}},
 		{"guest of the operators", on.guest, on.admin, []string{"/", "/sign-in?token=t"}},
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
 			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"}},

@@ -157,7 +157,11 @@ func (x *exchange) setSignInEmail() error {
 	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), id, in.Email); err != nil {
 		return x.explain(id, err)
 	}
-	return x.answerOnce(http.StatusOK, in, signInEmail{})
+	stored, err := x.api.Operations.SignInEmail(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	return x.answerOnce(http.StatusOK, signInEmail{stored}, signInEmail{})
 }
 
 // revokeKey answers DELETE /admin/keys/{id}.

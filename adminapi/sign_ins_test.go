@@ -77,9 +77,9 @@ func TestSignInEmail_IsSetShownAndErased(t *testing.T) {
 	id := s.open("Acme").Account.ID
 	path := "/admin/accounts/" + id + "/sign-in-email"
 	support := s.tok[operator.Support]
-	for _, want := range []string{"ann@example.com", ""} {
+	for sent, want := range map[string]string{"Ann@Example.com": "ann@example.com", "": ""} {
 		var set, shown struct{ Email string }
-		s.send(request{method: "PUT", path: path, body: `{"email":"` + want + `"}`, token: support}).want(http.StatusOK, &set)
+		s.send(request{method: "PUT", path: path, body: `{"email":"` + sent + `"}`, token: support}).want(http.StatusOK, &set)
 		s.send(request{method: "GET", path: path, token: support}).want(http.StatusOK, &shown)
 		if set.Email != want || shown != set {
 			t.Errorf("the address is %q, then %q; want %q", set.Email, shown.Email, want)

@@ -61,8 +61,17 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 	if person == "" {
 		person = signin.Owner
 	}
-	token, hash := newToken()
-	in := signin.IssueLink{LinkID: uuid.NewString(), Hash: hash, Person: person}
+	return s.issue(ctx, request, accountID, signin.IssueLink{Person: person})
+}
+
+// IssueMailedLink is IssueLink for the account's owner, who gets the link by e-mail. There is a limit of such links in a day.
+func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, accountID string) (token string, expires time.Time, err error) {
+	return s.issue(ctx, request, accountID, signin.IssueLink{Person: signin.Owner, Mailed: true})
+}
+
+func (s *SignIns) issue(ctx context.Context, request Request, accountID string, in signin.IssueLink) (token string, expires time.Time, err error) {
+	token, in.Hash = newToken()
+	in.LinkID = uuid.NewString()
 	_, err = s.update(ctx, request, accountID, in.LinkID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
 		in.Now = now
 		issued, err := state.IssueLink(in)
@@ -127,23 +136,31 @@ func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accoun
 
 // SetEmail sets the e-mail address to which links of the account's owner are sent; an empty one is removed and erased. It is
 // kept with the names of account holders, in lower case, because it is personal data. It is stored after the event, so that
-// a rejected command stores none; repeating the command after an error completes it.
+// a rejected command stores none; repeating the command after an error completes it. The present address again is a repeat.
 //
 // Errors: signin.ErrInvalid, account.ErrNotFound, account.ErrClosed, and those of update and of the table of names.
 func (s *SignIns) SetEmail(ctx context.Context, request Request, accountID, address string) (Done, error) {
 	if err := CheckEmail(address); err != nil {
 		return Done{}, err
 	}
-	done, err := s.update(ctx, request, accountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
-		return []eventschemas.Event{eventschemas.SignInEmailSet{Email: address != ""}}, s.checkAccount(ctx, accountID)
-	})
+	address = strings.ToLower(address)
+	present, err := s.Email(ctx, accountID)
 	if err != nil {
 		return Done{}, err
+	}
+	done, err := s.update(ctx, request, accountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
+		if err := s.checkAccount(ctx, accountID); err != nil || address == present {
+			return nil, err
+		}
+		return []eventschemas.Event{eventschemas.SignInEmailSet{Email: address != ""}}, nil
+	})
+	if err != nil || done.Repeated {
+		return done, err
 	}
 	if address == "" {
 		return done, s.EraseEmail(ctx, accountID)
 	}
-	if err := s.names.Put(ctx, emailID(accountID), strings.ToLower(address)); err != nil {
+	if err := s.names.Put(ctx, emailID(accountID), address); err != nil {
 		return done, err
 	}
 	if err = s.checkAccount(ctx, accountID); errors.Is(err, account.ErrClosed) { // meanwhile
@@ -179,14 +196,11 @@ func (s *SignIns) EraseEmail(ctx context.Context, accountID string) error {
 
 // WithEmail returns the accounts whose owner gets links at an address. Errors: those of the table of names.
 func (s *SignIns) WithEmail(ctx context.Context, address string) ([]string, error) {
-	ids, err := s.names.WithName(ctx, strings.ToLower(address))
-	var accounts []string
-	for _, id := range ids {
-		if accountID, ok := strings.CutPrefix(id, emailIDPrefix); ok {
-			accounts = append(accounts, accountID)
-		}
+	ids, err := s.names.WithName(ctx, strings.ToLower(address), emailIDPrefix)
+	for i, id := range ids {
+		ids[i] = strings.TrimPrefix(id, emailIDPrefix)
 	}
-	return accounts, err
+	return ids, err
 }
 
 // newToken returns a random text and its hash.

@@ -285,7 +285,7 @@ func TestIssueLink_UpgradeNotFinished_StoresNothing(t *testing.T) {
 func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
 	other := w.opened(s.accounts, 0)
-	for _, account := range []string{id, other} {
+	for _, account := range []string{id, other, id} {
 		if _, err := s.SetEmail(t.Context(), w.request(), account, "Ann@Example.com"); err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []string{other}) {
 		t.Errorf("after its removal WithEmail = %v, %v; want %s only", found, err, other)
 	}
-	wantEvents := []eventschemas.Event{eventschemas.SignInEmailSet{Email: true}, eventschemas.SignInEmailSet{}, eventschemas.SignInEmailSet{}}
+	wantEvents := []eventschemas.Event{eventschemas.SignInEmailSet{Email: true}, eventschemas.SignInEmailSet{}}
 	if events := signInEvents(w, id, "xample"); !slices.Equal(events, wantEvents) {
 		t.Errorf("events %+v, want %+v", events, wantEvents)
 	}
@@ -333,5 +333,25 @@ func TestSetEmail_Rejected_StoresNothing(t *testing.T) {
 	}
 	if events := signInEvents(w, id); len(events) > 0 {
 		t.Errorf("events %+v", events)
+	}
+}
+
+func TestIssueMailedLink_TooManyInADay_IsRejected(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	w, s, id := signInsOf(t, func() time.Time { return now })
+	for range signin.MaxMailedLinks {
+		now = now.Add(time.Minute)
+		if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(signin.LinkLifetime)
+	}
+	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); !errors.Is(err, signin.ErrTooManyLinks) {
+		t.Errorf("one more: %v, want %v", err, signin.ErrTooManyLinks)
+	}
+	link(w, s, id) // an operator's
+	now = now.Add(signin.MailedWithin)
+	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); err != nil {
+		t.Errorf("a day later: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -39,8 +38,8 @@ type Config struct {
 	Plans   plan.Table
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// ClientAddress returns the network address of a client, whatever proxies are between. It is invalid if it is unknown.
-	ClientAddress func(*http.Request) netip.Addr
+	// Visitor returns the identity by which limits count a client: its network address, whatever proxies are between.
+	Visitor func(*http.Request) string
 }
 
 // Deps are the parts that the dashboard uses. All are required.
@@ -83,8 +82,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 			return nil, fmt.Errorf("dashboard: %s is missing", name)
 		}
 	}
-	if cfg.Logger == nil || cfg.Now == nil || cfg.ClientAddress == nil {
-		return nil, errors.New("dashboard: Logger, Now or ClientAddress is missing")
+	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil {
+		return nil, errors.New("dashboard: Logger, Now or Visitor is missing")
 	}
 	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -71,7 +71,6 @@ func (d *Dashboard) route() {
 		{"POST", "/dashboard/playground", false, (*exchange).lookUp},
 		{"GET", "/dashboard/notices", false, (*exchange).showNotices},
 		{"POST", "/dashboard/notices", false, (*exchange).setNotices},
-		{"POST", "/dashboard/notices/sign-in", false, (*exchange).setSignInEmail},
 		{"POST", "/dashboard/notices/{id}/retry", false, (*exchange).retryNotice},
 	} {
 		d.mux.Handle(p.method+" "+p.path, d.handler(p))

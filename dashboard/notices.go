@@ -20,11 +20,8 @@ type noticesView struct {
 	PublicKey string // which verifies webhooks; empty without a webhook
 	NoMail    bool   // the service sends no e-mail
 	Done      string // a sentence about the action that led to the page
-	SignIn    signInEmailForm
+	SignIn    string // address to which links to sign in are sent
 }
-
-// signInEmailForm is the form of the address to which links to sign in are sent, as it was filled in.
-type signInEmailForm struct{ Email, Problem string }
 
 // noticesForm is the form of the settings as it was filled in. The problems are sentences for its fields.
 type noticesForm struct {
@@ -34,10 +31,10 @@ type noticesForm struct {
 }
 
 // showNotices answers GET /dashboard/notices.
-func (x *exchange) showNotices() error { return x.showNoticesWith(http.StatusOK, nil, nil) }
+func (x *exchange) showNotices() error { return x.showNoticesWith(http.StatusOK, nil) }
 
 // showNoticesWith shows a form that was rejected, or else the settings.
-func (x *exchange) showNoticesWith(status int, rejected *noticesForm, address *signInEmailForm) error {
+func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 	current, err := x.Operations.NoticesOf(x.ctx, x.session.AccountID)
 	if err != nil {
 		return err
@@ -47,9 +44,7 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm, address *s
 	if rejected != nil {
 		v.Form = *rejected
 	}
-	if address != nil {
-		v.SignIn = *address
-	} else if v.SignIn.Email, err = x.Operations.SignInEmail(x.ctx, x.session.AccountID); err != nil {
+	if v.SignIn, err = x.Operations.SignInEmail(x.ctx, x.session.AccountID); err != nil {
 		return err
 	}
 	if current.Webhook != "" {
@@ -58,8 +53,6 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm, address *s
 	switch x.r.URL.Query().Get("done") {
 	case "saved":
 		v.Done = "The settings are saved."
-	case "sign-in":
-		v.Done = "The address for sign-in links is saved."
 	case "retried":
 		v.Done = "The notice is sent again."
 	}
@@ -83,7 +76,7 @@ func (x *exchange) setNotices() error {
 		f.EmailProblem = "Give one address such as billing@example.com, or leave the field empty."
 	}
 	if f.LowBalanceProblem+f.WebhookProblem+f.EmailProblem != "" {
-		return x.showNoticesWith(http.StatusUnprocessableEntity, &f, nil)
+		return x.showNoticesWith(http.StatusUnprocessableEntity, &f)
 	}
 	_, err = x.Operations.SetNotices(x.ctx, commands.SetNotices{Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook, Email: &f.Email})
 	switch {
@@ -97,25 +90,7 @@ func (x *exchange) setNotices() error {
 	default:
 		return x.redirect("/notices?done=saved")
 	}
-	return x.showNoticesWith(http.StatusConflict, &f, nil)
-}
-
-// setSignInEmail answers POST /dashboard/notices/sign-in.
-func (x *exchange) setSignInEmail() error {
-	f := signInEmailForm{Email: strings.TrimSpace(x.form.Get("sign_in_email"))}
-	if commands.CheckEmail(f.Email) != nil {
-		f.Problem = "Give one address such as ann@example.com, or leave the field empty."
-		return x.showNoticesWith(http.StatusUnprocessableEntity, nil, &f)
-	}
-	_, err := x.Operations.SetSignInEmail(x.ctx, x.by(uuid.NewString()), x.session.AccountID, f.Email)
-	switch {
-	case errors.Is(err, account.ErrClosed):
-		f.Problem = "The account is closed, so it accepts no sign-ins."
-		return x.showNoticesWith(http.StatusConflict, nil, &f)
-	case err != nil:
-		return err
-	}
-	return x.redirect("/notices?done=sign-in")
+	return x.showNoticesWith(http.StatusConflict, &f)
 }
 
 // retryNotice answers POST /dashboard/notices/{id}/retry.

@@ -136,8 +136,6 @@ type Operations interface {
 	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
 	// SignInEmail returns the address to which links of the account's owner are sent; empty if there is none.
 	SignInEmail(ctx context.Context, accountID string) (string, error)
-	// SetSignInEmail sets that address; an empty one is removed. Errors: those of commands.SignIns.SetEmail.
-	SetSignInEmail(ctx context.Context, by commands.Request, accountID, address string) (commands.Done, error)
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)

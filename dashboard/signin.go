@@ -87,7 +87,7 @@ func (x *exchange) mailLink() error {
 	if f.Email == "" || commands.CheckEmail(f.Email) != nil {
 		f.Problem = "Give the e-mail address of your account, such as ann@example.com."
 	} else {
-		err := x.Sessions.MailLink(x.ctx, f.Email, x.ClientAddress(x.r).String())
+		err := x.Sessions.MailLink(x.ctx, f.Email, x.Visitor(x.r))
 		switch {
 		case errors.Is(err, ErrNoMail):
 			return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}

@@ -360,7 +360,7 @@ type (
 	// SignInEmailSet sets, or removes, the e-mail address to which links of the account's owner are sent. The address is
 	// personal data and is not in the event.
 	SignInEmailSet struct {
-		Email bool `json:"email"` // reports whether there is an address
+		Email bool `json:"email"` // there is an address
 	}
 )
 

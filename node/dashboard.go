@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -38,7 +37,7 @@ func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Hand
 	}
 	d, err := dashboard.New(dashboard.Config{
 		BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now,
-		ClientAddress: func(r *http.Request) netip.Addr { return readapi.ClientAddress(r, n.Config.TrustedProxies) },
+		Visitor: func(r *http.Request) string { return readapi.Visitor(r, n.Config.TrustedProxies) },
 	}, dashboard.Deps{
 		Sessions: people, API: ownAPI{api}, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
 		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger, Audit: auditor,

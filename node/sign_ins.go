@@ -23,7 +23,7 @@ const (
 	// maxClientMails limits those that one client asks for.
 	maxClientMails = 10
 	// maxAddressMails limits those to one address. In the lifetime of a link it must be less than signin.MaxOpenLinks, so
-	// that strangers cannot use up the links of an account.
+	// that strangers cannot use up the links of an account. In a day, signin.MaxMailedLinks limits them.
 	maxAddressMails = 1
 )
 
@@ -37,8 +37,11 @@ func (n *Node) IssueLoginLink(ctx context.Context, by commands.Request, accountI
 	if err != nil {
 		return adminapi.LoginLink{}, err
 	}
-	values := url.Values{"account": {accountID}, "token": {token}}
-	return adminapi.LoginLink{URL: n.Config.BaseURL + "/dashboard/sign-in?" + values.Encode(), ExpiresAt: expires}, nil
+	return adminapi.LoginLink{URL: n.loginURL(accountID, token), ExpiresAt: expires}, nil
+}
+
+func (n *Node) loginURL(accountID, token string) string {
+	return n.Config.BaseURL + "/dashboard/sign-in?" + url.Values{"account": {accountID}, "token": {token}}.Encode()
 }
 
 // SignInEmail returns the address to which links of the account's owner are sent; empty if there is none. Errors:
@@ -65,12 +68,12 @@ func (l mailedLinks) WithEmail(ctx context.Context, address string) ([]string, e
 
 // Issue implements signinmail.Links. The actor is the account, because its owner asked for the link.
 func (l mailedLinks) Issue(ctx context.Context, accountID string) (signinmail.Link, error) {
-	link, err := l.node.IssueLoginLink(ctx, people{l.node}.by(accountID), accountID, signin.Owner)
-	return signinmail.Link{AccountID: accountID, URL: link.URL, Expires: link.ExpiresAt}, err
+	token, expires, err := l.node.SignIns.IssueMailedLink(ctx, people{l.node}.by(accountID), accountID)
+	return signinmail.Link{AccountID: accountID, URL: l.node.loginURL(accountID, token), Expires: expires}, err
 }
 
-// mailLink has links sent to an e-mail address if it is that of accounts. The counters have hashes, because addresses are
-// personal data. Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
+// mailLink has links sent to an e-mail address if it is that of accounts. The counters have its hash, because it is personal
+// data; as for other visitors, they have the client's network address, until the minute ends. Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
 func (n *Node) mailLink(ctx context.Context, address, client string) error {
 	address = strings.ToLower(address)
 	sum := sha256.Sum256([]byte(address))

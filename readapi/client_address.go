@@ -21,14 +21,23 @@ const (
 
 const headerForwardedFor = "X-Forwarded-For"
 
-// ClientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
+// Visitor returns the identity by which the limits of visitors count a client: its network address, whatever trusted
+// proxies are between.
+func Visitor(r *http.Request, trusted []netip.Prefix) string {
+	if address := clientAddress(r, trusted); address.IsValid() {
+		return address.String()
+	}
+	return addressUnknown
+}
+
+// clientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
 // the connection comes from a trusted proxy, the last one in X-Forwarded-For that is not a trusted
 // proxy. Anything left of it may be forged. If all are trusted the leftmost is the client, and an
 // invalid entry ends the search at the hop before it.
 //
 // IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
 // gives the zero Addr.
-func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
+func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	client, ok := addressOf(r.RemoteAddr)
 	if !ok {
 		return netip.Addr{}

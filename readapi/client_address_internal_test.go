@@ -55,11 +55,11 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 		"an entry of great length":           {"10.1.2.3:1234", []string{"203.0.113.9" + strings.Repeat(" ", 100) + "x"}, "10.1.2.3"},
 		"no address at all":                  {"pipe", []string{"203.0.113.9"}, "invalid IP"},
 	} {
-		if got := ClientAddress(requestFrom(c.remote, c.forwarded...), proxies).String(); got != c.want {
+		if got := clientAddress(requestFrom(c.remote, c.forwarded...), proxies).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if got := ClientAddress(requestFrom("10.1.2.3:1234", "203.0.113.9"), nil).String(); got != "10.1.2.3" {
+	if got := clientAddress(requestFrom("10.1.2.3:1234", "203.0.113.9"), nil).String(); got != "10.1.2.3" {
 		t.Errorf("without trusted proxies: %s, want %q", got, "10.1.2.3")
 	}
 }
@@ -71,20 +71,20 @@ func FuzzClientAddress(f *testing.F) {
 		f.Add(seed, "198.51.100.1")
 	}
 	f.Fuzz(func(t *testing.T, header, forged string) {
-		got := ClientAddress(requestFrom("10.1.2.3:1", header), proxies)
+		got := clientAddress(requestFrom("10.1.2.3:1", header), proxies)
 		if !got.IsValid() || got.Is4In6() || got.Zone() != "" {
 			t.Fatalf("%q: %s", header, got)
 		}
 		if network, err := got.Prefix(64); got.Is6() && (err != nil || network.Addr() != got) {
 			t.Fatalf("%q: %s is not a /64", header, got)
 		}
-		if split := ClientAddress(requestFrom("10.1.2.3:1", strings.Split(header, ",")...), proxies); split != got {
+		if split := clientAddress(requestFrom("10.1.2.3:1", strings.Split(header, ",")...), proxies); split != got {
 			t.Fatalf("%q: %s in one line, %s in several", header, got, split)
 		}
-		if behind := ClientAddress(requestFrom("10.1.2.3:1", forged+", 203.0.113.9"), proxies); behind.String() != "203.0.113.9" {
+		if behind := clientAddress(requestFrom("10.1.2.3:1", forged+", 203.0.113.9"), proxies); behind.String() != "203.0.113.9" {
 			t.Fatalf("with %q in front of the visitor: %s", forged, behind)
 		}
-		if direct := ClientAddress(requestFrom("198.51.100.7:1", header), proxies); direct.String() != "198.51.100.7" {
+		if direct := clientAddress(requestFrom("198.51.100.7:1", header), proxies); direct.String() != "198.51.100.7" {
 			t.Fatalf("%q from an untrusted connection: %s", header, direct)
 		}
 	})

@@ -270,12 +270,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 }
 
 // visitor returns the address of the visitor, as limits count it.
-func (x *exchange) visitor() string {
-	if address := ClientAddress(x.request, x.api.trusted); address.IsValid() {
-		return address.String()
-	}
-	return addressUnknown
-}
+func (x *exchange) visitor() string { return Visitor(x.request, x.api.trusted) }
 
 func (x *exchange) serveScript() error {
 	script, err := x.api.pages.landing.script()

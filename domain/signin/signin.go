@@ -20,6 +20,10 @@ const (
 	SessionLifetime = 7 * 24 * time.Hour
 	// MaxOpenLinks limits the links of an account that can be used.
 	MaxOpenLinks = 20
+	// MaxMailedLinks limits the links of an account in MailedWithin if strangers can cause them, as by e-mail.
+	MaxMailedLinks = 20
+	// MailedWithin is how long a link counts for MaxMailedLinks.
+	MailedWithin = 24 * time.Hour
 	// MaxSessions limits the open sessions of an account.
 	MaxSessions = 100
 	// MaxPersonBytes limits the id of a person.
@@ -129,6 +133,9 @@ type IssueLink struct {
 	LinkID string
 	Hash   string // hex SHA-256
 	Person string
+	// Mailed reports whether the link is sent by e-mail. Then at most MaxMailedLinks are issued in MailedWithin; links
+	// that an operator issues count, too.
+	Mailed bool
 	Now    time.Time
 }
 
@@ -144,11 +151,17 @@ func (s *State) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	if known := s.links[in.LinkID]; known != nil && known.hash == in.Hash {
 		return nil, nil
 	}
-	open := 0
+	open, recent := 0, 0
 	for _, l := range s.links {
 		if l.open(in.Now) {
 			open++
 		}
+		if in.Now.Sub(l.expires.Add(-LinkLifetime)) < MailedWithin {
+			recent++
+		}
+	}
+	if in.Mailed && recent >= MaxMailedLinks {
+		return nil, fmt.Errorf("%w: %d of this account were issued within %d hours, and no more are sent by e-mail", ErrTooManyLinks, recent, MailedWithin/time.Hour)
 	}
 	if open >= MaxOpenLinks {
 		return nil, fmt.Errorf("%w: %d of this account were not used yet; use one of them, or wait %d minutes until they have expired", ErrTooManyLinks, open, LinkLifetime/time.Minute)

@@ -1,6 +1,7 @@
 // Package accountnames stores the names of account holders, of keys and of operators, the destinations of notices, and the
 // addresses for sign-in links, which are the only personal data in the service. They are not in the event log because
-// events are never rewritten, while personal data must be erasable. Events carry an opaque id, and this table maps it to a name until the name is erased.
+// events are never rewritten, while personal data must be erasable. Events carry an opaque id, and this table maps it to a
+// name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
 // backups, and is never touched by a rebuild.
@@ -41,7 +42,7 @@ const (
 	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name`
 	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2) ` + replace
 	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
-	named   = `SELECT id, name FROM holders WHERE name = $1 ORDER BY id LIMIT $2`
+	named   = `SELECT id, name FROM holders WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
 )
 
 // Entry is one row: a name and its id in events.
@@ -127,10 +128,10 @@ func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, err
 	return found, nil
 }
 
-// WithName returns the ids that have a name, at most MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt,
-// ctx.Err().
-func (t *Table) WithName(ctx context.Context, name string) ([]string, error) {
-	found, err := t.entries(ctx, named, name, MaxPage)
+// WithName returns the ids that have a name and begin with a prefix, at most MaxPage. The prefix must have neither % nor _.
+// Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, error) {
+	found, err := t.entries(ctx, named, name, prefix+"%", MaxPage)
 	if err != nil {
 		return nil, fmt.Errorf("find a name of holders: %w", sqlstore.Classify(err))
 	}

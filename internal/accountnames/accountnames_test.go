@@ -215,16 +215,23 @@ func TestPut_InvalidEntry_Fails(t *testing.T) {
 	})
 }
 
-func TestWithName_ReturnsIDsOfExactlyThatName(t *testing.T) {
+func TestWithName_ReturnsIDsOfExactlyThatNameAndPrefix(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
-		for id, name := range map[string]string{"b": "ann@example.com", "a": "ann@example.com", "c": "ann@example.org", "d": "Ann@example.com", "e": "ann@example.com%"} {
+		for id, name := range map[string]string{"mail:b": "ann@example.com", "mail:a": "ann@example.com", "mail:c": "ann@example.org", "mail:d": "Ann@example.com", "mail:e": "ann@example.com%"} {
 			put(t, h, id, name)
 		}
-		if ids, err := h.WithName(t.Context(), "ann@example.com"); err != nil || !slices.Equal(ids, []string{"a", "b"}) {
+		var others []accountnames.Entry // names that customers choose
+		for i := range accountnames.MaxPage {
+			others = append(others, accountnames.Entry{ID: fmt.Sprint("key-", i), Name: "ann@example.com"})
+		}
+		if err := h.PutAll(t.Context(), others); err != nil {
+			t.Fatal(err)
+		}
+		if ids, err := h.WithName(t.Context(), "ann@example.com", "mail:"); err != nil || !slices.Equal(ids, []string{"mail:a", "mail:b"}) {
 			t.Errorf("WithName = %v, %v; want a and b", ids, err)
 		}
-		if ids, err := h.WithName(t.Context(), "nobody@example.com"); err != nil || len(ids) > 0 {
+		if ids, err := h.WithName(t.Context(), "stranger@example.com", "mail:"); err != nil || len(ids) > 0 {
 			t.Errorf("WithName of an unknown name = %v, %v", ids, err)
 		}
 	})

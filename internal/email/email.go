@@ -111,6 +111,7 @@ type Message struct {
 }
 
 // Send passes a message to the server. Errors: ErrRejected, ctx.Err(), and others, after which a later attempt may succeed.
+// No error has the address.
 func (s Server) Send(ctx context.Context, m Message) error {
 	if strings.ContainsAny(m.To+m.Subject+m.ID, "\r\n") {
 		return fmt.Errorf("%w: a header would have several lines", ErrRejected)
@@ -151,6 +152,9 @@ func (s Server) Send(ctx context.Context, m Message) error {
 	// Only an answer about this message that begins with 5 is final.
 	if errors.As(err, &failed) && failed.ErrorCode() >= 500 && !failed.IsTemp() {
 		return fmt.Errorf("%w: answer %d", ErrRejected, failed.ErrorCode())
+	}
+	if failed != nil { // whose text has the address
+		err = fmt.Errorf("the mail server does not take the message (%s): answer %d", failed.Reason, failed.ErrorCode())
 	}
 	return errors.Join(err, closed)
 }

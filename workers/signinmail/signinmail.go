@@ -2,6 +2,7 @@
 package signinmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,8 @@ const (
 	attempts = 3
 	// attemptTime limits an attempt.
 	attemptTime = 30 * time.Second
-	// pause is the time between two attempts.
-	pause = 10 * time.Second
+	// DefaultPause is the time between two attempts.
+	DefaultPause = 10 * time.Second
 )
 
 // ErrFull means that too many messages wait.
@@ -53,7 +54,7 @@ type Links interface {
 	Issue(ctx context.Context, accountID string) (Link, error)
 }
 
-// Config configures a Mailer. All fields are required.
+// Config configures a Mailer. All fields but Pause are required.
 type Config struct {
 	Server  email.Server
 	From    *mail.Address
@@ -61,6 +62,7 @@ type Config struct {
 	Links   Links
 	Now     func() time.Time
 	Logger  *slog.Logger
+	Pause   time.Duration // between two attempts; DefaultPause if 0
 }
 
 // Mailer sends the messages. It is safe for concurrent use.
@@ -70,7 +72,10 @@ type Mailer struct {
 }
 
 // New returns a mailer. Run sends what Send asks for.
-func New(cfg Config) *Mailer { return &Mailer{cfg, make(chan string, maxWaiting)} }
+func New(cfg Config) *Mailer {
+	cfg.Pause = cmp.Or(cfg.Pause, DefaultPause)
+	return &Mailer{cfg, make(chan string, maxWaiting)}
+}
 
 // Send has a message with links sent to an address, if it is that of an account. It returns at once, so that neither its
 // result nor its duration reveals whether it is. Errors: ErrFull.
@@ -104,46 +109,59 @@ func (m *Mailer) Run(ctx context.Context) error {
 
 // deliver makes a message and sends it.
 func (m *Mailer) deliver(ctx context.Context, address string) (err error) {
-	var links []Link
-	for attempt := range attempts {
-		if attempt > 0 {
-			if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
+	d := delivery{Mailer: m, address: address, done: map[string]bool{}}
+	for attempt := 1; attempt <= attempts; attempt++ {
+		if attempt > 1 {
+			if err := delay.For(ctx, delay.Jittered(m.Pause)); err != nil {
 				return err
 			}
 		}
-		if links, err = m.attempt(ctx, address, links); err == nil || errors.Is(err, email.ErrRejected) {
+		if err = d.attempt(ctx, attempt == attempts); err == nil || errors.Is(err, email.ErrRejected) {
 			return err
 		}
 	}
 	return fmt.Errorf("%d attempts: %w", attempts, err)
 }
 
-// attempt issues the links, unless an earlier attempt did, and sends them. It returns the links that were issued.
-func (m *Mailer) attempt(ctx context.Context, address string, links []Link) ([]Link, error) {
+// delivery is a message that is being made.
+type delivery struct {
+	*Mailer
+	address string
+	done    map[string]bool // accounts that have a link, or get none
+	links   []Link
+}
+
+// attempt issues the links that earlier attempts did not issue, and sends the message. The last attempt sends the links that
+// there are.
+func (d *delivery) attempt(ctx context.Context, last bool) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	if len(links) == 0 {
-		accounts, err := m.Links.WithEmail(ctx, address)
-		if err != nil {
-			return nil, err
+	accounts, err := d.Links.WithEmail(ctx, d.address)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, accountID := range accounts[:min(len(accounts), maxAccounts)] {
+		if d.done[accountID] {
+			continue
 		}
-		for _, accountID := range accounts[:min(len(accounts), maxAccounts)] {
-			link, err := m.Links.Issue(ctx, accountID)
-			switch {
-			case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed), errors.Is(err, signin.ErrTooManyLinks):
-				continue
-			case err != nil:
-				return links, err
-			}
-			links = append(links, link)
+		link, err := d.Links.Issue(ctx, accountID)
+		switch {
+		case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed), errors.Is(err, signin.ErrTooManyLinks):
+			d.done[accountID] = true
+		case err != nil:
+			failed = fmt.Errorf("link of account %s: %w", accountID, err)
+		default:
+			d.done[accountID] = true
+			d.links = append(d.links, link)
 		}
 	}
-	if len(links) == 0 {
-		return nil, nil
+	if len(d.links) == 0 || failed != nil && !last {
+		return failed
 	}
-	return links, m.Server.Send(ctx, email.Message{
-		From: m.From, To: address, ID: uuid.NewString(), At: m.Now(), Subject: "Your link to sign in", Text: m.text(links),
-	})
+	return errors.Join(failed, d.Server.Send(ctx, email.Message{
+		From: d.From, To: d.address, ID: uuid.NewString(), At: d.Now(), Subject: "Your link to sign in", Text: d.text(d.links),
+	}))
 }
 
 func (m *Mailer) text(links []Link) string {

@@ -3,9 +3,9 @@ package signinmail_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +21,7 @@ import (
 type links struct {
 	accounts map[string][]string
 	closed   string
+	loading  atomic.Int64 // failures of the next calls for account c
 	issued   atomic.Int64
 }
 
@@ -32,12 +33,15 @@ func (l *links) Issue(_ context.Context, accountID string) (signinmail.Link, err
 	if accountID == l.closed {
 		return signinmail.Link{}, account.ErrClosed
 	}
+	if accountID == "c" && l.loading.Add(-1) >= 0 {
+		return signinmail.Link{}, errors.New("the account is being loaded")
+	}
 	l.issued.Add(1)
 	return signinmail.Link{AccountID: accountID, URL: "https://brands.example.com/dashboard/sign-in?account=" + accountID, Expires: time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)}, nil
 }
 
 // start runs a mailer until the test ends.
-func start(t *testing.T, l *links, answer func(command string) string) (*signinmail.Mailer, *emailtest.Server) {
+func start(t *testing.T, l *links, answer func(command string) string) (*signinmail.Mailer, *emailtest.Server, *logs) {
 	t.Helper()
 	mails := emailtest.Start(t, emailtest.Config{Answer: answer})
 	server, err := email.ParseURL("smtp://" + mails.Addr())
@@ -48,7 +52,8 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	out := &logs{}
+	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: slog.New(slog.NewTextHandler(out, nil)), Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
@@ -58,7 +63,34 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 			t.Error(err)
 		}
 	})
-	return m, mails
+	return m, mails, out
+}
+
+// logs are the lines of a log.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// warned waits for the warning that a message could not be sent.
+func (l *logs) warned(t *testing.T) string {
+	t.Helper()
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return strings.Contains(l.String(), "could not be sent") }); !ok {
+		t.Fatal("the log has no warning")
+	}
+	return l.String()
 }
 
 func send(t *testing.T, m *signinmail.Mailer, address string) {
@@ -81,7 +113,7 @@ func arrived(t *testing.T, mails *emailtest.Server, n int) []emailtest.Message {
 
 func TestSend_AddressOfAccounts_GetsTheirLinksInOneMessage(t *testing.T) {
 	l := &links{accounts: map[string][]string{"ann@example.com": {"a", "b", "c"}}, closed: "b"}
-	m, mails := start(t, l, nil)
+	m, mails, _ := start(t, l, nil)
 	send(t, m, "stranger@example.com")
 	send(t, m, "ann@example.com")
 	message := arrived(t, mails, 1)[0]
@@ -99,21 +131,59 @@ func TestSend_AddressOfAccounts_GetsTheirLinksInOneMessage(t *testing.T) {
 }
 
 func TestSend_ServerRejectsAddress_IsNotTriedAgain(t *testing.T) {
-	l := &links{accounts: map[string][]string{"gone@example.com": {"a"}, "ann@example.com": {"b"}}}
-	var rejected atomic.Int64
-	m, mails := start(t, l, func(command string) string {
-		if strings.HasPrefix(command, "RCPT") && strings.Contains(command, "gone@") {
-			rejected.Add(1)
+	var attempts atomic.Int64
+	m, _, log := start(t, &links{accounts: map[string][]string{"gone@example.com": {"a"}}}, func(command string) string {
+		if strings.HasPrefix(command, "RCPT") {
+			attempts.Add(1)
 			return "550 no such user"
 		}
 		return ""
 	})
 	send(t, m, "gone@example.com")
-	send(t, m, "ann@example.com")
-	arrived(t, mails, 1)
-	testwait.Until(testwait.Timeout, func() bool { return rejected.Load() > 0 })
-	if n := rejected.Load(); n != 1 {
+	if text := log.warned(t); strings.Contains(text, "gone@") {
+		t.Errorf("the log has the address: %s", text)
+	}
+	if n := attempts.Load(); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
+func TestSend_ServerFails_IsTriedAgainWithTheSameLink(t *testing.T) {
+	for failures, want := range map[int64]int{2: 1, 3: 0} {
+		var left atomic.Int64
+		left.Store(failures)
+		l := &links{accounts: map[string][]string{"ann@example.com": {"a"}}}
+		m, mails, log := start(t, l, func(command string) string {
+			if strings.HasPrefix(command, "RCPT") && left.Add(-1) >= 0 {
+				return "450 later"
+			}
+			return ""
+		})
+		send(t, m, "ann@example.com")
+		if want == 0 {
+			if text := log.warned(t); strings.Contains(text, "ann@") || !strings.Contains(text, "450") {
+				t.Errorf("the log should have the answer, and not the address: %s", text)
+			}
+		}
+		arrived(t, mails, want)
+		if n := l.issued.Load(); n != 1 {
+			t.Errorf("after %d failures %d links were issued, want 1", failures, n)
+		}
+	}
+}
+
+func TestSend_LinkCannotBeIssuedYet_MessageHasAllThatCan(t *testing.T) {
+	for failures, want := range map[int64]bool{2: true, 3: false} {
+		l := &links{accounts: map[string][]string{"ann@example.com": {"a", "c", "d"}}}
+		l.loading.Store(failures)
+		m, mails, _ := start(t, l, nil)
+		send(t, m, "ann@example.com")
+		message := arrived(t, mails, 1)[0]
+		for account, want := range map[string]bool{"a": true, "c": want, "d": true} {
+			if strings.Contains(message.Data, "sign-in?account=3D"+account) != want {
+				t.Errorf("after %d failures: link of account %s should be in the message: %t\n%s", failures, account, want, message.Data)
+			}
+		}
 	}
 }
 

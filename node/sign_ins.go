@@ -68,7 +68,7 @@ func (l mailedLinks) WithEmail(ctx context.Context, address string) ([]string, e
 
 // Issue implements signinmail.Links. The actor is the account, because its owner asked for the link.
 func (l mailedLinks) Issue(ctx context.Context, accountID string) (signinmail.Link, error) {
-	token, expires, err := l.node.SignIns.IssueMailedLink(ctx, people{l.node}.by(accountID), accountID)
+	token, expires, err := l.node.SignIns.IssueMailedLink(ctx, people(l).by(accountID), accountID)
 	return signinmail.Link{AccountID: accountID, URL: l.node.loginURL(accountID, token), Expires: expires}, err
 }
 

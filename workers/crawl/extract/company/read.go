@@ -166,12 +166,9 @@ const maxStyled = 400
 
 // prose reads founding years, headcounts, legal forms and tickers line by line.
 func (d *dossier) prose(x prose, brand []string) {
-	years, numbers := 0, 0
+	years, numbers, owners := 0, 0, len(d.owners)
 	for i, l := range x.lines {
-		text := l.Text
-		if len(text) > maxProse {
-			text = strings.ToValidUTF8(text[:maxProse], "")
-		}
+		text := proseOf(l)
 		if years < maxYearLines && hasYear(text) {
 			years++
 			d.foundedIn(text, l, x, brand)
@@ -196,7 +193,18 @@ func (d *dossier) prose(x prose, brand []string) {
 			d.seatIn(text, x, brand)
 		}
 	}
+	if len(d.owners) > owners && slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
+		d.owners = d.owners[:owners] // they own a company, or one of the lines is about another
+	}
 	d.bareYears()
+}
+
+// proseOf returns the start of a line, the only part that is read as prose.
+func proseOf(l postal.Line) string {
+	if len(l.Text) > maxProse {
+		return strings.ToValidUTF8(l.Text[:maxProse], "")
+	}
+	return l.Text
 }
 
 // hasAny reports whether a text contains one of the marks: a cheap check before

@@ -45,6 +45,21 @@ func TestDecide_HiddenOrOfOthers_IsIgnored(t *testing.T) {
 	}
 }
 
+// A shop has more prices than lines whose visibility is computed.
+func TestDecide_ManyPricesBeforeFooter_FooterIsRead(t *testing.T) {
+	prices := strings.Repeat("<p>Anvil, 12.50</p>", 600)
+	for name, x := range map[string]struct{ class, want string }{
+		"shown":  {"", "- - PRIVATELY_HELD Berlin - DE -"},
+		"hidden": {"seo", "- - - nowhere -"},
+	} {
+		in := pages("acme.de", acmeTitle+`<style>.seo{display:none}</style>`+prices+`<footer><div class="`+x.class+`"><p>Acme GmbH</p><p>Musterstr. 1</p><p>10115 Berlin</p></div></footer>`)
+		in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+		if c, _ := company.Decide(in); summary(c) != x.want {
+			t.Errorf("%s: %q, want %q", name, summary(c), x.want)
+		}
+	}
+}
+
 // Data that no visitor reads yields to what the pages state.
 func TestDecide_DeclarationContradictsPages_IsIgnored(t *testing.T) {
 	injected := extracttest.Organization(`"url":"/","name":"Acme","legalName":"Acme e.V.","foundingDate":"1840","numberOfEmployees":9000,"address":{"addressLocality":"Las Vegas","addressRegion":"NV","postalCode":"89101","addressCountry":"US"}`)

@@ -151,17 +151,27 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 		return false
 	}
 	checked := 0
-	return slices.DeleteFunc(lines, func(l postal.Line) bool {
-		if !hasDigit(l.Text) && !(l.Footer && hasAny(l.Text, formMarks)) {
-			return false
+	drop := make([]bool, len(lines))
+	for _, legal := range []bool{true, false} { // a shop has hundreds of prices before its footer
+		for i, l := range lines {
+			if (l.Footer || l.Address) != legal || !hasDigit(l.Text) && !(l.Footer && hasAny(l.Text, formMarks)) {
+				continue
+			}
+			checked++
+			drop[i] = checked > maxStyled || hides(l.Node)
 		}
-		checked++
-		return checked > maxStyled || hides(l.Node)
-	})
+	}
+	kept := lines[:0]
+	for i, l := range lines {
+		if !drop[i] {
+			kept = append(kept, l)
+		}
+	}
+	return kept
 }
 
-// maxStyled limits the lines whose visibility is computed; those beyond it
-// state no facts.
+// maxStyled limits the lines whose visibility is computed, those of footers and
+// addresses first; those beyond it state no facts.
 const maxStyled = 400
 
 // prose reads founding years, headcounts, legal forms and tickers line by line.

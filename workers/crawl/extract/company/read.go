@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -109,11 +110,11 @@ func (d *dossier) readPages() {
 		if len(x.lines) > limit { // the footer is at the end
 			x.lines = append(x.lines[:limit/2:limit/2], x.lines[len(x.lines)-limit/2:]...)
 		}
-		if i == 0 {
-			x.lines = d.unhidden(x.lines)
-		}
 		for i := range x.lines {
 			x.lines[i].Text = westernYears(x.lines[i].Text)
+		}
+		if i == 0 {
+			x.lines = d.unhidden(x.lines)
 		}
 		d.read = append(d.read, x)
 	}
@@ -152,9 +153,9 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 	}
 	checked := 0
 	drop := make([]bool, len(lines))
-	for _, legal := range []bool{true, false} { // a shop has hundreds of prices before its footer
+	for rank := range unstated { // a shop has hundreds of prices before its footer
 		for i, l := range lines {
-			if (l.Footer || l.Address) != legal || !hasDigit(l.Text) && !(l.Footer && hasAny(l.Text, formMarks)) {
+			if factRank(l) != rank {
 				continue
 			}
 			checked++
@@ -168,6 +169,23 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 		}
 	}
 	return kept
+}
+
+// unstated is the rank of lines of a home page that state no fact.
+const unstated = 3
+
+// factRank ranks a line of a home page by how likely it states a fact, 0 first.
+func factRank(l postal.Line) int {
+	digits, legal := strings.ContainsFunc(l.Text, unicode.IsDigit), l.Footer || l.Address // of any script
+	switch {
+	case legal && (digits || hasAny(l.Text, formMarks)):
+		return 0
+	case legal:
+		return 1
+	case digits:
+		return 2
+	}
+	return unstated
 }
 
 // maxStyled limits the lines whose visibility is computed, those of footers and

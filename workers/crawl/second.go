@@ -88,6 +88,9 @@ func (r *run) furtherLinks(p *page.Page, wanted []company.Topic, name string) []
 	best := map[company.Topic]*url.URL{}
 	var ownPage *url.URL // "The mill", of Thornbeck Mill
 	for _, a := range p.Anchors {
+		if len(best) == company.Topics {
+			break
+		}
 		if !r.isFurther(p, a) {
 			continue
 		}

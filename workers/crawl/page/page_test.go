@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
@@ -308,5 +310,22 @@ func TestParse_Microdata_IsRead(t *testing.T) {
 	}
 	if p.Meta("description") != "" {
 		t.Error("a microdata value is taken for a meta element")
+	}
+}
+
+func TestIsHidden_Style_DecidesVisibility(t *testing.T) {
+	for style, want := range map[string]bool{
+		"display: none": true, "color:red;visibility:hidden": true, "visibility: collapse;": true, "opacity:0": true, "opacity: 0.0; color:red": true, "opacity:0!important": true,
+		"font-size:0": true, "font-size: 0px;color:red": true, "font-size:0 !important": true, "FONT-SIZE:0REM": true, "position:absolute;left:-9999px": true,
+		"top: -10000px; position: fixed": true, "position:absolute;left:-999em": true, "text-indent:-9999px": true, "text-indent:-999em": true, "margin-left:-9999px": true, "clip:rect(0,0,0,0)": true, "max-height:0": true,
+
+		"": false, "font-size:0.9rem": false, "font-size: 0.875em; color:red": false, "font-size:05px": false, "margin-left:-100px": false, "position:absolute;left:-100px": false, "top:-250px;position:absolute": false,
+		"left:-9999px": false, "opacity:0;transform:translateY(20px)": false, "transition: opacity .4s; opacity:0": false, "-webkit-transform:none;opacity:0;": false, "opacity:0;transition-duration:1s": false,
+		"opacity:0.5": false, "opacity:1": false, "text-indent:-16px": false, "max-height:0.5em": false, "max-height:100%": false, "visibility:visible": false,
+	} {
+		n := &html.Node{Type: html.ElementNode, Data: "div", DataAtom: atom.Div, Attr: []html.Attribute{{Key: "style", Val: style}}}
+		if got := page.IsHidden(n); got != want {
+			t.Errorf("%q: %v, want %v", style, got, want)
+		}
 	}
 }

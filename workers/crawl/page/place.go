@@ -152,14 +152,37 @@ func IsHidden(n *html.Node) bool {
 	if len(n.Attr) == 0 {
 		return false
 	}
-	return place{}.shown(n).hidden || hidingStyle.MatchString(Attr(n, "style"))
+	return place{}.shown(n).hidden || hidesByStyle(Attr(n, "style"))
 }
 
 // IsFooter reports whether the class or the id of an element names the footer
 // of the page.
 func IsFooter(n *html.Node) bool { return len(n.Attr) > 0 && has(tokens(n), footerWords) }
 
-var hidingStyle = regexp.MustCompile(`(?i)(?:^|[;\s])(?:visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)|font-size\s*:\s*0|(?:left|top|right|text-indent|margin-left)\s*:\s*-\d{3,}|clip\s*:\s*rect\(0|(?:max-)?height\s*:\s*0(?:px)?\s*(?:;|$))`)
+var (
+	hidingStyle = styled(`visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?:px|r?em|%)?\s*(?:;|!|$)|(?:text-indent|margin-left)\s*:\s*` + offScreen + `|clip\s*:\s*rect\(0|(?:max-)?height\s*:\s*0(?:px)?\s*(?:;|$)`)
+	transparent = styled(`opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)`)
+	// animated marks the start of an animation: scripts show the element when it
+	// is scrolled into view.
+	animated   = styled(`(?:-webkit-)?(?:transform|transition)(?:-\w+)?\s*:`)
+	movedAway  = styled(`(?:left|top|right)\s*:\s*` + offScreen)
+	positioned = styled(`position\s*:\s*(?:absolute|fixed)`)
+)
+
+// offScreen matches an offset of more than a screen. Smaller negative ones
+// align elements.
+const offScreen = `-(?:\d{4,}|\d{3,}r?em)`
+
+// styled returns an expression for declarations in a style attribute.
+func styled(declaration string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:^|[;\s])(?:` + declaration + `)`)
+}
+
+func hidesByStyle(style string) bool {
+	return style != "" && (hidingStyle.MatchString(style) ||
+		transparent.MatchString(style) && !animated.MatchString(style) ||
+		movedAway.MatchString(style) && positioned.MatchString(style))
+}
 
 const (
 	maxClassBytes = 2000

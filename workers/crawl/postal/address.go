@@ -56,7 +56,7 @@ func Addresses(lines []string, near Country) []Address {
 		if len(line) > maxAddressLine {
 			continue
 		}
-		for _, read := range []func([]string, int, Country) (Address, bool){eastAsianAt, brazilian, turkish, russian} {
+		for _, read := range []func([]string, int, Country) (Address, bool){eastAsian, brazilian, turkish, russian} {
 			if a, ok := read(lines, i, near); ok {
 				a.Line = i
 				out = append(out, a)

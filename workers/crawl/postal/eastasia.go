@@ -43,15 +43,17 @@ var (
 	koreanHouse   = regexp.MustCompile(`(?:로|길|동|리|가)\s?\d|\d+\s?(?:번지|번길)`)
 )
 
-// eastAsian reads one line as an address of China, Japan, Korea or Taiwan.
-func eastAsian(line string, near Country) (Address, bool) {
+// eastAsian reads line i as an address of China, Japan, Korea or Taiwan.
+func eastAsian(lines []string, i int, near Country) (Address, bool) {
+	line := lines[i]
 	if strings.IndexFunc(line, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hangul) }) < 0 {
 		return Address{}, false
 	}
 	text := line
 	if at := strings.IndexFunc(text, isSeparator); at >= 0 { // one of several statements of a footer
-		for part := range strings.FieldsFuncSeq(line, isSeparator) {
-			if a, ok := eastAsian(part, near); ok {
+		parts := strings.FieldsFunc(line, isSeparator)
+		for k := range parts {
+			if a, ok := eastAsian(parts, k, near); ok {
 				return a, true
 			}
 		}

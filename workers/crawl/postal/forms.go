@@ -34,10 +34,6 @@ func (r *reader) stateAfter(end int, country string) string {
 	return ""
 }
 
-func eastAsianAt(lines []string, i int, near Country) (Address, bool) {
-	return eastAsian(lines[i], near)
-}
-
 var (
 	cep         = regexp.MustCompile(`(?:^|\D)(\d{2}\.?\d{3}-\d{3})(?:\D|$)`)
 	cityOfState = regexp.MustCompile(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)

@@ -93,7 +93,8 @@ func TestFind_Names_AreFound(t *testing.T) {
 			t.Errorf("%s: %q, want %q", domain, c.Code, want)
 		}
 	}
-	for _, x := range [][3]string{{"US", "CA", "California"}, {"US", "california", "California"}, {"CA", "ON", "Ontario"}, {"AU", "nsw", "New South Wales"}, {"DE", "BY", ""}, {"US", "XX", ""}} {
+	for _, x := range [][3]string{{"US", "CA", "California"}, {"US", "california", "California"}, {"CA", "ON", "Ontario"}, {"AU", "nsw", "New South Wales"}, {"DE", "BY", ""}, {"US", "XX", ""},
+		{"BR", "Sao Paulo", "São Paulo"}, {"BR", "São Paulo", "São Paulo"}, {"BR", "Para", "Pará"}, {"BR", "pará", "Pará"}, {"BR", "para", ""}, {"MX", "NUEVO LEON", "Nuevo León"}, {"AR", "Cordoba", "Córdoba"}, {"AR", "Córdoba", "Córdoba"}, {"IN", "Tamil Nadu", "Tamil Nadu"}, {"IN", "मध्य प्रदेश", "Madhya Pradesh"}, {"BR", "", ""}} {
 		if got := postal.State(x[0], x[1]); got != x[2] {
 			t.Errorf("%s of %s: %q", x[1], x[0], got)
 		}
@@ -227,6 +228,8 @@ func TestRegisteredIn_Number_GivesCountry(t *testing.T) {
 		"CNPJ: 12.345.678/0001-90": "BR", "RFC: ABC010203XY1": "MX", "CUIT 30-12345678-9": "AR", "ABN 12 345 678 901": "AU", "GSTIN: 32AAAAA0000A1Z5": "IN",
 		"ИНН 7701234567, ОГРН 1027700132195": "RU", "사업자등록번호: 123-45-67890": "KR", "浙ICP备12345678号-1": "CN", "統一編號：12345678": "TW", "法人番号 1234567890123": "JP", "UEN: 201812345A": "SG",
 		"": "", "Call 0123 456 789": "", "Charity number 123456": "", "SIREN 123 456 789, KvK 12345678": "",
+		"Amtsgericht Köln, VR 12345": "DE", "VR 12345, Amtsgericht Köln": "DE", "VR-Nr. 12345": "DE", "VR Nr.: 12345": "DE", "Vereinsregister: VR 12345": "DE", "Book our VR 360 tours": "", "VR 4000 headset": "",
+		"FN 123456 x, Handelsgericht Wien": "AT", "Landesgericht Linz, FN 123456x": "AT", "Firmenbuch: FN 123456x": "AT", "FN 509 tactical": "", "The FN 509 is a pistol": "", "FN 509 c": "",
 	} {
 		c, _ := postal.RegisteredIn(text)
 		if c.Code != want {

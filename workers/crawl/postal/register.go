@@ -5,13 +5,14 @@ import "regexp"
 // registers are the numbers of companies in registers and tax offices, each
 // with the word for it, which differs by country. A tax number alone implies
 // less than an entry in a register: foreign traders have one as well, so only
-// those that are given to residents are listed.
+// those that are given to residents are listed. VR and FN with digits also name
+// products, so the word for the register or its court must be beside them.
 var registers = []struct {
 	country string
 	number  *regexp.Regexp
 }{
-	{"DE", number(`(?:HR[AB]|VR)[ -]?(?:Nr\.?|Nummer)?:?\s?\d{2,6}(?:\s?[A-Z]{1,2})?|Handelsregister:? (?:[\p{L} ]{0,40})HR[AB]|Vereinsregister`)},
-	{"AT", number(`FN\s?\d{3,6}\s?[a-z]|Firmenbuch(?:nummer|nr\.?|gericht)?|ATU\s?\d{8}`)},
+	{"DE", number(`HR[AB][ -]?(?:Nr\.?|Nummer)?:?\s?\d{2,6}(?:\s?[A-Z]{1,2})?|VR[ -]?(?:Nr\.?|Nummer):?\s?\d{2,6}|(?:Amts|Register)gericht[^\d]{0,40}[^\p{L}\d]VR:?\s?\d{2,6}|VR:?\s?\d{2,6}[^\p{L}\d][^\d]{0,20}(?:Amts|Register)gericht|Handelsregister:? (?:[\p{L} ]{0,40})HR[AB]|Vereinsregister`)},
+	{"AT", number(`(?:Handels|Landes)gericht[^\d]{0,40}[^\p{L}\d]FN:?\s?\d{3,6}\s?[a-z](?:[^\p{L}]|$)|FN:?\s?\d{3,6}\s?[a-z][^\p{L}\d][^\d]{0,20}(?:Handels|Landes)gericht|Firmenbuch|ATU\s?\d{8}`)},
 	{"CH", number(`CHE[- ]\d{3}\.?\d{3}\.?\d{3}`)},
 	{"FR", number(`SIRE[TN]\s?(?:n°|no\.?|:)?\s?:?\s?\d{3}\s?\d{3}\s?\d{3}|(?:RCS|R\.C\.S\.)\s(?:de |d')?\p{Lu}[\p{L}-]+`)},
 	{"IT", number(`(?:P\.? ?I\.?V\.?A\.?|Partita IVA)\s?(?:e C\.F\.|n\.)?\s?:?\s?(?:IT)?\s?\d{11}|REA\s?:?\s?[A-Z]{2}[ -]?\d+`)},

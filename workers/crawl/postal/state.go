@@ -36,7 +36,7 @@ var states = map[string]map[string]string{
 		"NL": "Nagaland", "OD": "Odisha", "PB": "Punjab", "RJ": "Rajasthan", "SK": "Sikkim", "TN": "Tamil Nadu", "TS": "Telangana", "TR": "Tripura", "UP": "Uttar Pradesh", "UK": "Uttarakhand", "WB": "West Bengal",
 	},
 	"AR": {
-		"AR-B": "Provincia de Buenos Aires", "AR-K": "Catamarca", "AR-H": "Chaco", "AR-U": "Chubut", "AR-W": "Corrientes", "AR-E": "Entre Ríos", "AR-P": "Formosa", "AR-Y": "Jujuy", "AR-L": "La Pampa",
+		"AR-B": "Provincia de Buenos Aires", "AR-K": "Catamarca", "AR-H": "Chaco", "AR-U": "Chubut", "AR-X": "Córdoba", "AR-W": "Corrientes", "AR-E": "Entre Ríos", "AR-P": "Formosa", "AR-Y": "Jujuy", "AR-L": "La Pampa",
 		"AR-F": "La Rioja", "AR-M": "Mendoza", "AR-N": "Misiones", "AR-Q": "Neuquén", "AR-R": "Río Negro", "AR-A": "Salta", "AR-J": "San Juan", "AR-D": "San Luis", "AR-Z": "Santa Cruz", "AR-S": "Santa Fe",
 		"AR-G": "Santiago del Estero", "AR-V": "Tierra del Fuego", "AR-T": "Tucumán",
 	},
@@ -59,10 +59,26 @@ var hindiStates = map[string]string{
 	"छत्तीसगढ़": "Chhattisgarh", "हिमाचल प्रदेश": "Himachal Pradesh", "महाराष्ट्र": "Maharashtra", "गुजरात": "Gujarat", "पंजाब": "Punjab", "पश्चिम बंगाल": "West Bengal", "कर्नाटक": "Karnataka",
 }
 
+// namesOfStates are the names of states by country and folded name.
+var namesOfStates = func() map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for country, names := range states {
+		out[country] = make(map[string]string, len(names))
+		for _, name := range names {
+			out[country][folded(name)] = name
+		}
+	}
+	return out
+}()
+
 // State returns the name of a country's state by its code, or by its name in
 // any case and with or without accents; "" if the country's states are unknown
-// or it has none of that name.
+// or it has none of that name. "para", which is also a preposition, needs its
+// capital or its accent.
 func State(country, text string) string {
+	if states[country] == nil {
+		return ""
+	}
 	text = strings.Trim(text, " .,()")
 	if name := states[country][strings.ToUpper(strings.ReplaceAll(text, ".", ""))]; name != "" {
 		return name
@@ -70,12 +86,10 @@ func State(country, text string) string {
 	if name := hindiStates[text]; name != "" && country == "IN" {
 		return name
 	}
-	for _, name := range states[country] {
-		if strings.EqualFold(name, text) || len(text) >= len(name) && folded(name) == folded(text) {
-			return name
-		}
+	if text == "para" {
+		return ""
 	}
-	return ""
+	return namesOfStates[country][folded(text)]
 }
 
 // zips are the first digits of the postal codes of the states of the United

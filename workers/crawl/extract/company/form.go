@@ -71,7 +71,12 @@ func (d *dossier) kindOfForm(text string) string {
 		}
 	}
 	for _, f := range foreignForms {
-		if m := f.pattern.FindStringSubmatch(text); m != nil && d.speaksOf(m[1], d.brandWords()) {
+		m := f.pattern.FindStringSubmatchIndex(text)
+		if m == nil {
+			continue
+		}
+		name, abroad := text[m[2]:m[3]], f.country != "" && d.near.Code != f.country
+		if d.speaksOf(name, d.brandWords()) && (!abroad || !hasDigit(text[:m[2]]) && d.beginsWithBrand(name)) {
 			return f.kind
 		}
 	}
@@ -88,15 +93,22 @@ func (d *dossier) kindOfForm(text string) string {
 var foreignForms = []struct {
 	kind    string
 	pattern *regexp.Regexp // its group is the name
+	country string         // in which the form has no other meaning; "" for any
 }{
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`)},
-	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty tnhh)\s([^,;|]{2,60})`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`)},
-	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`)},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`), ""},
+	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`), "ID"}, // PT is also Pacific Time
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty tnhh)\s([^,;|]{2,60})`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`), ""},
+}
+
+// beginsWithBrand reports whether the first words of a text are the brand's name.
+func (d *dossier) beginsWithBrand(text string) bool {
+	words := spokenWords(text)
+	return len(words) > 0 && d.mentionAt(text, words, 0, d.brandWords()) > 0
 }
 
 // eastForm matches legal forms around Chinese, Japanese and Korean names.
@@ -155,7 +167,7 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 			d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: x.source, method: "charity", confidence: fromLegalName})
 		case x.role == atImprint && soleTrader.MatchString(sentence):
 			d.kinds = append(d.kinds, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "sole trader", confidence: fromSoleTrader})
-		case x.role == atImprint && owner.MatchString(sentence):
+		case x.role == atImprint && ownedByOne(sentence):
 			d.owners = append(d.owners, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "owner", confidence: fromOwner})
 		case x.role != atImprint && d.isFamilyOwned(sentence, brand):
 			d.kinds = append(d.kinds, claim[string]{value: "PRIVATELY_HELD", source: x.source, method: "family-owned", confidence: fromOwner})
@@ -164,12 +176,20 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 }
 
 var (
-	// owner matches the line of an imprint that names one owner.
-	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?\P{N}{3,40}$`)
+	// owner matches the line of an imprint that names its owners.
+	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
+	// severalOwners joins the names of two: a partnership.
+	severalOwners = regexp.MustCompile(`(?i)\s(?:und|u\.|and)\s`)
 	// familyOwned matches the predicate of a sentence about a company that its
 	// founders still hold.
 	familyOwned = regexp.MustCompile(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
 )
+
+// ownedByOne reports whether a line of an imprint names exactly one owner.
+func ownedByOne(line string) bool {
+	m := owner.FindStringSubmatch(line)
+	return m != nil && !severalOwners.MatchString(m[1])
+}
 
 // isFamilyOwned reports whether a sentence states that the company is held by a
 // family or privately.

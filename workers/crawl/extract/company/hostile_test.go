@@ -43,6 +43,30 @@ func TestDecide_HiddenOrOfOthers_IsIgnored(t *testing.T) {
 	if c, _ := company.Decide(in); summary(c) != "- - - nowhere -" {
 		t.Errorf("hidden by a style sheet: %s", summary(c))
 	}
+	for _, text := range []string{"Acme, West Harbour, Leeds, United Kingdom", "Acme (NASDAQ: ACME)", "Acme設立　平成元年"} {
+		for class, isFact := range map[string]bool{"seo": false, "shown": true} {
+			in := pages("acme.com", acmeTitle+`<style>.seo{display:none}</style><footer><div class="`+class+`"><p>`+text+`</p></div></footer>`)
+			in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+			if c, _ := company.Decide(in); (summary(c) != "- - - nowhere -") != isFact {
+				t.Errorf("%q in class %s: %s", text, class, summary(c))
+			}
+		}
+	}
+}
+
+// A shop has more prices than lines whose visibility is computed.
+func TestDecide_ManyPricesBeforeFooter_FooterIsRead(t *testing.T) {
+	prices := strings.Repeat("<p>Anvil, 12.50</p>", 600)
+	for name, x := range map[string]struct{ class, want string }{
+		"shown":  {"", "- - PRIVATELY_HELD Berlin - DE -"},
+		"hidden": {"seo", "- - - nowhere -"},
+	} {
+		in := pages("acme.de", acmeTitle+`<style>.seo{display:none}</style>`+prices+`<footer><div class="`+x.class+`"><p>Acme GmbH</p><p>Musterstr. 1</p><p>10115 Berlin</p></div></footer>`)
+		in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+		if c, _ := company.Decide(in); summary(c) != x.want {
+			t.Errorf("%s: %q, want %q", name, summary(c), x.want)
+		}
+	}
 }
 
 // Data that no visitor reads yields to what the pages state.

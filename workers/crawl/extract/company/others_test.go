@@ -1,6 +1,7 @@
 package company_test
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,6 +170,28 @@ func TestDecide_FactsAboutOthers_AreIgnored(t *testing.T) {
 		c, _ := company.Decide(x.in)
 		if got := summary(c); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+func TestTopicOf_Words_GiveTopic(t *testing.T) {
+	for _, x := range []struct {
+		path, text string
+		want       company.Topic
+		ok         bool
+	}{
+		{"/over-het-bedrijf", "", company.About, true},
+		{"/a-nossa-historia", "", company.About, true},
+		{"/over", "Over het bedrijf", company.About, true},
+		{"/x", "L’azienda", company.About, true},
+		{"/x", "Datenschutz & Impressum", company.Imprint, true},
+		{"/x", "Shop|Blog|Jobs|Impressum", company.Imprint, true},
+		{"/x", "Shop|Blog|Jobs|Team|Impressum", 0, false}, // a menu
+		{"/x", "Shop", 0, false},
+	} {
+		topic, ok := company.TopicOf(&url.URL{Path: x.path}, x.text)
+		if ok != x.ok || ok && topic != x.want {
+			t.Errorf("%s, %q: %v, %v", x.path, x.text, topic, ok)
 		}
 	}
 }

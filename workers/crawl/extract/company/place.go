@@ -13,15 +13,16 @@ import (
 
 // strangersAddress matches words above an address of another party: the host,
 // the web agency, an authority, a court, a processor.
-var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|conception|réalisation|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|realizzazione|desarrollo web|gestaltung|diseño web|webbureau|agencia española de protección|protección de datos|autorit[éà]|garante|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
+var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|(?:^|[^\p{L}])(?:conception|réalisation|realizzazione|(?:web)?(?:seiten|site)?gestaltung|diseño web|webbureau|autorit(?:à|és?)|garante)(?:[^\p{L}]|$)|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|desarrollo web|agencia española de protección|protección de datos|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户案例|我们的客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
 
 // ownAddress matches the headings of an address in the middle of the home page
 // that give it to the site's owner.
 var ownAddress = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:address|head office|headquarters|(?:visit|find|reach|contact) us|contact|where we are|how to find us|opening hours|hours|adresse|anschrift|kontakt|anfahrt|öffnungszeiten|so finden sie uns|coordonnées|nous trouver|horaires|siège|dirección|d[oó]nde estamos|horario|contacto|indirizzo|dove siamo|contatti|sede|endereço|contato|onde estamos|adres|bezoekadres|openingstijden|siedziba|adresa|sídlo|cím|osoite|adress|besöksadress|адрес|контакты|adresi|iletişim|alamat|διεύθυνση|כתובת|العنوان|地址|所在地|住所|주소)(?:[^\p{L}]|$)`)
 
 const (
-	linesAbove   = 4 // in which such a word assigns an address to another party
-	maxAddressed = 5 // addresses of one page that are checked
+	linesAbove       = 4   // in which such a word assigns an address to another party
+	maxAddressed     = 5   // addresses of one page that are checked
+	maxLineOfAddress = 225 // bytes; a longer line is a paragraph
 )
 
 // addresses reads the company's own postal address: the first of an imprint,
@@ -31,7 +32,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 	from := make([]postal.Line, 0, len(x.lines))
 	at := make([]int, 0, len(x.lines)) // the line of each text
 	for i, l := range x.lines {
-		if (x.role == atImprint || x.role == atContact) && len(l.Text) > maxAddressed*maxSlogan { // a paragraph: each sentence is a line
+		if (x.role == atImprint || x.role == atContact) && len(l.Text) > maxLineOfAddress { // a paragraph: each sentence is a line
 			for sentence := range sentencesOf(l.Text) {
 				texts, from, at = append(texts, sentence), append(from, l), append(at, i)
 			}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -109,11 +110,11 @@ func (d *dossier) readPages() {
 		if len(x.lines) > limit { // the footer is at the end
 			x.lines = append(x.lines[:limit/2:limit/2], x.lines[len(x.lines)-limit/2:]...)
 		}
-		if i == 0 {
-			x.lines = d.unhidden(x.lines)
-		}
 		for i := range x.lines {
 			x.lines[i].Text = westernYears(x.lines[i].Text)
+		}
+		if i == 0 {
+			x.lines = d.unhidden(x.lines)
 		}
 		d.read = append(d.read, x)
 	}
@@ -151,27 +152,51 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 		return false
 	}
 	checked := 0
-	return slices.DeleteFunc(lines, func(l postal.Line) bool {
-		if !hasDigit(l.Text) && !(l.Footer && hasAny(l.Text, formMarks)) {
-			return false
+	drop := make([]bool, len(lines))
+	for rank := range unstated { // a shop has hundreds of prices before its footer
+		for i, l := range lines {
+			if factRank(l) != rank {
+				continue
+			}
+			checked++
+			drop[i] = checked > maxStyled || hides(l.Node)
 		}
-		checked++
-		return checked > maxStyled || hides(l.Node)
-	})
+	}
+	kept := lines[:0]
+	for i, l := range lines {
+		if !drop[i] {
+			kept = append(kept, l)
+		}
+	}
+	return kept
 }
 
-// maxStyled limits the lines whose visibility is computed; those beyond it
-// state no facts.
+// unstated is the rank of lines of a home page that state no fact.
+const unstated = 3
+
+// factRank ranks a line of a home page by how likely it states a fact, 0 first.
+func factRank(l postal.Line) int {
+	digits, legal := strings.ContainsFunc(l.Text, unicode.IsDigit), l.Footer || l.Address // of any script
+	switch {
+	case legal && (digits || hasAny(l.Text, formMarks)):
+		return 0
+	case legal:
+		return 1
+	case digits:
+		return 2
+	}
+	return unstated
+}
+
+// maxStyled limits the lines whose visibility is computed, those of footers and
+// addresses first; those beyond it state no facts.
 const maxStyled = 400
 
 // prose reads founding years, headcounts, legal forms and tickers line by line.
 func (d *dossier) prose(x prose, brand []string) {
-	years, numbers := 0, 0
+	years, numbers, owners := 0, 0, len(d.owners)
 	for i, l := range x.lines {
-		text := l.Text
-		if len(text) > maxProse {
-			text = strings.ToValidUTF8(text[:maxProse], "")
-		}
+		text := proseOf(l)
 		if years < maxYearLines && hasYear(text) {
 			years++
 			d.foundedIn(text, l, x, brand)
@@ -196,7 +221,18 @@ func (d *dossier) prose(x prose, brand []string) {
 			d.seatIn(text, x, brand)
 		}
 	}
+	if len(d.owners) > owners && slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
+		d.owners = d.owners[:owners] // they own a company, or one of the lines is about another
+	}
 	d.bareYears()
+}
+
+// proseOf returns the start of a line, the only part that is read as prose.
+func proseOf(l postal.Line) string {
+	if len(l.Text) > maxProse {
+		return strings.ToValidUTF8(l.Text[:maxProse], "")
+	}
+	return l.Text
 }
 
 // hasAny reports whether a text contains one of the marks: a cheap check before

@@ -93,7 +93,7 @@ var builtIn = map[string]row{
 	"good-lab.com": {
 		status: []int{200}, repeatStatus: 200, cost: 1, name: "Good Lab", logos: some, maxTime: quickTime,
 		required: []string{"/", "/logo.svg", "/icon.svg", "/favicon.ico", "/apple-touch-icon.png", "/site.webmanifest", "/style.css", "/og.png"},
-		optional: []string{robotsTxt, "/icon-192.png", "/icon-512.png"},
+		optional: []string{robotsTxt, "/icon-192.png", "/icon-512.png", "/about", "/contact"}, // which may state facts of the company
 	},
 }
 

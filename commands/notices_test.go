@@ -19,7 +19,14 @@ import (
 // namesOf returns an empty table of names.
 func namesOf(t *testing.T) *accountnames.Table {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
+	names, _ := namesIn(t, sqlstoretest.SQLite(t))
+	return names
+}
+
+// namesIn returns an empty table of names in a database.
+func namesIn(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +39,7 @@ func namesOf(t *testing.T) *accountnames.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
+	return names, store
 }
 
 // noticesOf returns the commands of notices on a world, with an account.

@@ -64,7 +64,8 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 	return s.issue(ctx, request, accountID, signin.IssueLink{Person: person})
 }
 
-// IssueMailedLink is IssueLink for the account's owner, who gets the link by e-mail. There is a limit of such links in a day.
+// IssueMailedLink is IssueLink for a link that the account's owner gets by e-mail, of which signin.MaxMailedLinks limits the
+// number.
 func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, accountID string) (token string, expires time.Time, err error) {
 	return s.issue(ctx, request, accountID, signin.IssueLink{Person: signin.Owner, Mailed: true})
 }
@@ -154,11 +155,14 @@ func (s *SignIns) SetEmail(ctx context.Context, request Request, accountID, addr
 		}
 		return []eventschemas.Event{eventschemas.SignInEmailSet{Email: address != ""}}, nil
 	})
-	if err != nil || done.Repeated {
+	if err != nil {
 		return done, err
 	}
-	if address == "" {
+	if address == "" { // also for a repeat, because an earlier call may have left the bytes in the file
 		return done, s.EraseEmail(ctx, accountID)
+	}
+	if done.Repeated {
+		return done, nil
 	}
 	if err := s.names.Put(ctx, emailID(accountID), address); err != nil {
 		return done, err
@@ -261,7 +265,7 @@ func (s *SignIns) update(ctx context.Context, request Request, accountID, key st
 		if err != nil {
 			return Done{}, err
 		}
-		appended, err := s.log.Append(ctx, stream, eventlog.After(read.events), proposed)
+		appended, err := appendKnown(ctx, s.log, stream, eventlog.After(read.events), proposed)
 		if err == nil {
 			return Done{Position: appended.Position}, nil
 		}

@@ -1,9 +1,13 @@
 package commands
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +20,8 @@ import (
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
 // signInsOf returns the commands of sign-ins on a world, with an account.
@@ -353,5 +359,63 @@ func TestIssueMailedLink_TooManyInADay_IsRejected(t *testing.T) {
 	now = now.Add(signin.MailedWithin)
 	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); err != nil {
 		t.Errorf("a day later: %v", err)
+	}
+}
+
+func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
+	w := newWorld(t)
+	cfg := sqlstoretest.SQLite(t)
+	cfg.BusyTimeout = 10 * time.Millisecond
+	names, store := namesIn(t, cfg)
+	s := NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}), names)
+	id := w.opened(s.accounts, 0)
+	const address = "unmistakable@example.com"
+	if _, err := s.SetEmail(t.Context(), w.request(), id, address); err != nil {
+		t.Fatal(err)
+	}
+	reading, err := store.Read().BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}) // SQLite cannot truncate its log
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := reading.QueryRow("SELECT count(*) FROM holders").Scan(&rows); err != nil || rows != 1 {
+		t.Fatalf("%d rows, %v", rows, err)
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), id, ""); !errors.Is(err, sqlstore.ErrUnavailable) {
+		t.Fatalf("SetEmail while the table is read: %v, want %v", err, sqlstore.ErrUnavailable)
+	}
+	if err := reading.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.Path), "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for _, file := range files {
+		if body, err := os.ReadFile(file); err != nil || bytes.Contains(body, []byte(address)) {
+			t.Errorf("%s has the address, or %v", filepath.Base(file), err)
+		}
+	}
+}
+
+func TestSetEmail_AppendOfUnknownOutcome_IsOneEvent(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	lost := 0
+	w.log.set(func(f *faults) {
+		f.after = func(a sentAppend, err error) error {
+			if lost++; lost == 1 {
+				return ambiguous()
+			}
+			return err
+		}
+	})
+	if _, err := s.SetEmail(t.Context(), w.request(), id, "ann@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	if events := signInEvents(w, id); lost < 2 || len(events) != 1 {
+		t.Errorf("%d appends led to events %+v, want one", lost, events)
 	}
 }

@@ -77,8 +77,8 @@ func New(cfg Config) *Mailer {
 	return &Mailer{cfg, make(chan string, maxWaiting)}
 }
 
-// Send has a message with links sent to an address, if it is that of an account. It returns at once, so that neither its
-// result nor its duration reveals whether it is. Errors: ErrFull.
+// Send queues a message with sign-in links for an address, which Run sends if accounts have that address. It returns at
+// once, so that neither its result nor its duration reveals whether any has. Errors: ErrFull.
 func (m *Mailer) Send(address string) error {
 	select {
 	case m.waiting <- address:
@@ -88,7 +88,7 @@ func (m *Mailer) Send(address string) error {
 	}
 }
 
-// Run sends messages until ctx ends. What waits then is not sent.
+// Run sends messages until ctx ends. Messages that are still queued then are not sent.
 func (m *Mailer) Run(ctx context.Context) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxSending)
@@ -147,8 +147,11 @@ func (d *delivery) attempt(ctx context.Context, last bool) error {
 		}
 		link, err := d.Links.Issue(ctx, accountID)
 		switch {
-		case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed), errors.Is(err, signin.ErrTooManyLinks):
+		case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
 			d.done[accountID] = true
+		case errors.Is(err, signin.ErrTooManyLinks):
+			d.done[accountID] = true
+			d.Logger.WarnContext(ctx, "an account gets no more sign-in links by e-mail for now", "account", accountID, "error", err)
 		case err != nil:
 			failed = fmt.Errorf("link of account %s: %w", accountID, err)
 		default:

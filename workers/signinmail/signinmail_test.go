@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/domain/account"
+	"letterhead/domain/signin"
 	"letterhead/internal/email"
 	"letterhead/internal/email/emailtest"
 	"letterhead/internal/testwait"
@@ -21,6 +22,7 @@ import (
 type links struct {
 	accounts map[string][]string
 	closed   string
+	full     string // has too many links
 	loading  atomic.Int64 // failures of the next calls for account c
 	issued   atomic.Int64
 }
@@ -32,6 +34,9 @@ func (l *links) WithEmail(_ context.Context, address string) ([]string, error) {
 func (l *links) Issue(_ context.Context, accountID string) (signinmail.Link, error) {
 	if accountID == l.closed {
 		return signinmail.Link{}, account.ErrClosed
+	}
+	if accountID == l.full {
+		return signinmail.Link{}, signin.ErrTooManyLinks
 	}
 	if accountID == "c" && l.loading.Add(-1) >= 0 {
 		return signinmail.Link{}, errors.New("the account is being loaded")
@@ -184,6 +189,17 @@ func TestSend_LinkCannotBeIssuedYet_MessageHasAllThatCan(t *testing.T) {
 				t.Errorf("after %d failures: link of account %s should be in the message: %t\n%s", failures, account, want, message.Data)
 			}
 		}
+	}
+}
+
+func TestSend_AccountHasTooManyLinks_IsLogged(t *testing.T) {
+	m, mails, log := start(t, &links{accounts: map[string][]string{"ann@example.com": {"a", "b"}}, full: "a"}, nil)
+	send(t, m, "ann@example.com")
+	if message := arrived(t, mails, 1)[0]; !strings.Contains(message.Data, "account=3Db") {
+		t.Errorf("the message lacks the link of the other account:\n%s", message.Data)
+	}
+	if text := log.String(); !strings.Contains(text, "account=a") || strings.Contains(text, "ann@") {
+		t.Errorf("the log should have the account, and not the address: %s", text)
 	}
 }
 

@@ -124,7 +124,7 @@ func (x *exchange) issueLoginLink() error {
 
 // signInEmail is the address to which links of an account's owner are sent.
 type signInEmail struct {
-	Email string `json:"email"` // empty if there is none
+	Email *string `json:"email,omitempty"` // empty if there is none; nil in the repeat of an answer
 }
 
 // getSignInEmail answers GET /admin/accounts/{id}/sign-in-email.
@@ -140,13 +140,15 @@ func (x *exchange) getSignInEmail() error {
 	if err != nil {
 		return x.explain(id, err)
 	}
-	return x.answer(http.StatusOK, signInEmail{address})
+	return x.answer(http.StatusOK, signInEmail{&address})
 }
 
 // setSignInEmail answers PUT /admin/accounts/{id}/sign-in-email. The address is personal data, so it is not kept with the
 // answer.
 func (x *exchange) setSignInEmail() error {
-	var in signInEmail
+	var in struct {
+		Email string `json:"email"`
+	}
 	if err := x.decode(&in); err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (x *exchange) setSignInEmail() error {
 	if err != nil {
 		return err
 	}
-	return x.answerOnce(http.StatusOK, signInEmail{stored}, signInEmail{})
+	return x.answerOnce(http.StatusOK, signInEmail{&stored}, signInEmail{})
 }
 
 // revokeKey answers DELETE /admin/keys/{id}.

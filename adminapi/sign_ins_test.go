@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,12 +78,16 @@ func TestSignInEmail_IsSetShownAndErased(t *testing.T) {
 	id := s.open("Acme").Account.ID
 	path := "/admin/accounts/" + id + "/sign-in-email"
 	support := s.tok[operator.Support]
-	for sent, want := range map[string]string{"Ann@Example.com": "ann@example.com", "": ""} {
-		var set, shown struct{ Email string }
-		s.send(request{method: "PUT", path: path, body: `{"email":"` + sent + `"}`, token: support}).want(http.StatusOK, &set)
+	for i, step := range []struct{ sent, want string }{{"Ann@Example.com", "ann@example.com"}, {"", ""}} {
+		var set, shown, repeated struct{ Email *string }
+		change := request{method: "PUT", path: path, body: `{"email":"` + step.sent + `"}`, token: support, key: fmt.Sprint("change-", i)}
+		s.send(change).want(http.StatusOK, &set)
 		s.send(request{method: "GET", path: path, token: support}).want(http.StatusOK, &shown)
-		if set.Email != want || shown != set {
-			t.Errorf("the address is %q, then %q; want %q", set.Email, shown.Email, want)
+		if set.Email == nil || shown.Email == nil || *set.Email != step.want || *shown.Email != step.want {
+			t.Errorf("the address is %v, then %v; want %q", set.Email, shown.Email, step.want)
+		}
+		if s.send(change).want(http.StatusOK, &repeated); repeated.Email != nil {
+			t.Errorf("the repeat has the address %q", *repeated.Email)
 		}
 	}
 	put := func(path, body string) answer { return s.send(request{method: "PUT", path: path, body: body}) }

@@ -47,10 +47,15 @@ func (x *exchange) showSignIn() error {
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
 }
 
-// signIn answers POST /dashboard/sign-in. A form of another site would sign a visitor in to an account of its maker's, in
-// place of the visitor's own.
+// fromOtherSite reports whether a form of a visitor comes from another site. Such a form would sign the visitor in to an
+// account of its maker's, in place of the visitor's own.
+func (x *exchange) fromOtherSite() bool {
+	return x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r)
+}
+
+// signIn answers POST /dashboard/sign-in.
 func (x *exchange) signIn() error {
-	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
+	if x.fromOtherSite() {
 		return errOtherSite
 	}
 	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token"), Mails: x.Sessions.MailsLinks()}
@@ -77,22 +82,22 @@ func (x *exchange) signIn() error {
 	return err
 }
 
-// mailLink answers POST /dashboard/sign-in/mail. The answer is the same for addresses of no account.
+// mailLink answers POST /dashboard/sign-in/mail. The answer does not reveal whether an account has the address.
 func (x *exchange) mailLink() error {
-	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
+	if x.fromOtherSite() {
 		return errOtherSite
 	}
 	f := mailForm{Email: strings.TrimSpace(x.form.Get("email"))}
 	status := http.StatusUnprocessableEntity
 	if f.Email == "" || commands.CheckEmail(f.Email) != nil {
-		f.Problem = "Give the e-mail address of your account, such as ann@example.com."
+		f.Problem = "Enter the e-mail address of your account, such as ann@example.com."
 	} else {
 		err := x.Sessions.MailLink(x.ctx, f.Email, x.Visitor(x.r))
 		switch {
 		case errors.Is(err, ErrNoMail):
 			return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}
 		case errors.Is(err, ErrTooManyMails):
-			status, f.Problem = http.StatusTooManyRequests, "Too many links were asked for. Look into your mailbox, or try again in a minute."
+			status, f.Problem = http.StatusTooManyRequests, "Too many links were requested. Check your mailbox, or try again in a minute."
 		case err != nil:
 			return err
 		default:

@@ -375,7 +375,7 @@ func TestSignIn_ByEmail_LinkGoesToAccountsAddressOnly(t *testing.T) {
 }
 
 func TestSignIn_ByEmail_BadRequest_IsRejected(t *testing.T) {
-	s, mails := withMail(t)
+	s, _ := withMail(t)
 	visitor := &customer{service: s, client: browser(t)}
 	for _, address := range []string{"", "ann", "Ann <ann@example.com>"} {
 		a := visitor.post("/dashboard/sign-in/mail", url.Values{"email": {address}}).shows(422)
@@ -389,9 +389,6 @@ func TestSignIn_ByEmail_BadRequest_IsRejected(t *testing.T) {
 		if want := map[bool]int{true: http.StatusTooManyRequests, false: http.StatusSeeOther}[i == 10]; a.status != want {
 			t.Errorf("request %d: status %d, want %d", i, a.status, want)
 		}
-	}
-	if all := mails.Messages(); len(all) > 0 {
-		t.Errorf("messages %+v", all)
 	}
 	without := &customer{service: start(t, baseURL), client: browser(t)}
 	without.get("/dashboard/sign-in").shows(200, "account login-link").lacks("by e-mail")

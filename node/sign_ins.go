@@ -72,8 +72,10 @@ func (l mailedLinks) Issue(ctx context.Context, accountID string) (signinmail.Li
 	return signinmail.Link{AccountID: accountID, URL: l.node.loginURL(accountID, token), Expires: expires}, err
 }
 
-// mailLink has links sent to an e-mail address if it is that of accounts. The counters have its hash, because it is personal
-// data; as for other visitors, they have the client's network address, until the minute ends. Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
+// mailLink queues a message with links to the accounts that have an e-mail address. The address is personal data, so it is
+// counted by its hash; the client is counted by its network address, as other visitors are.
+//
+// Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
 func (n *Node) mailLink(ctx context.Context, address, client string) error {
 	address = strings.ToLower(address)
 	sum := sha256.Sum256([]byte(address))

@@ -117,7 +117,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		change(&set)
 	}
 	s.clock.bubble = set.bubble
-	if !set.bubble { // whose log is never slow
+	if !set.bubble { // in a bubble, the log is never slow
 		set.parts.Writers.AppendWithin, set.parts.Writers.KnowWithin = patient, patient
 	}
 	s.openNode(&set)

@@ -20,7 +20,8 @@ const (
 	SessionLifetime = 7 * 24 * time.Hour
 	// MaxOpenLinks limits the links of an account that can be used.
 	MaxOpenLinks = 20
-	// MaxMailedLinks limits the links of an account in MailedWithin if strangers can cause them, as by e-mail.
+	// MaxMailedLinks is the number of links of an account in MailedWithin from which on no more are sent by e-mail, because
+	// strangers can request those.
 	MaxMailedLinks = 20
 	// MailedWithin is how long a link counts for MaxMailedLinks.
 	MailedWithin = 24 * time.Hour

@@ -111,7 +111,7 @@ type Message struct {
 }
 
 // Send passes a message to the server. Errors: ErrRejected, ctx.Err(), and others, after which a later attempt may succeed.
-// No error has the address.
+// Errors never contain the recipient's address.
 func (s Server) Send(ctx context.Context, m Message) error {
 	if strings.ContainsAny(m.To+m.Subject+m.ID, "\r\n") {
 		return fmt.Errorf("%w: a header would have several lines", ErrRejected)
@@ -153,8 +153,8 @@ func (s Server) Send(ctx context.Context, m Message) error {
 	if errors.As(err, &failed) && failed.ErrorCode() >= 500 && !failed.IsTemp() {
 		return fmt.Errorf("%w: answer %d", ErrRejected, failed.ErrorCode())
 	}
-	if failed != nil { // whose text has the address
-		err = fmt.Errorf("the mail server does not take the message (%s): answer %d", failed.Reason, failed.ErrorCode())
+	if failed != nil { // its text contains the address
+		err = fmt.Errorf("the mail server did not accept the message (%s): answer %d", failed.Reason, failed.ErrorCode())
 	}
 	return errors.Join(err, closed)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
 )
@@ -51,36 +52,32 @@ const (
 	atPolicy // privacy, terms, cookies: it mentions processors and authorities
 )
 
-// roleWords are parts of paths, in several languages. The first match wins.
-var roleWords = []struct {
-	word string
-	role pageRole
-}{
-	{"privacy", atPolicy}, {"datenschutz", atPolicy}, {"terms", atPolicy}, {"cookie", atPolicy}, {"confidentialite", atPolicy}, {"privacidad", atPolicy}, {"agb", atPolicy}, {"gdpr", atPolicy}, {"dsgvo", atPolicy},
-	{"imprint", atImprint}, {"impressum", atImprint}, {"mentions-legales", atImprint}, {"mentions_legales", atImprint}, {"aviso-legal", atImprint}, {"note-legali", atImprint},
-	{"legal-notice", atImprint}, {"legal", atImprint}, {"colofon", atImprint}, {"colophon", atImprint}, {"anbieterkennzeichnung", atImprint},
-	{"contact", atContact}, {"kontakt", atContact}, {"contatti", atContact}, {"contatt", atContact}, {"location", atContact}, {"standort", atContact}, {"anfahrt", atContact},
-}
+// policyWords are the parts of the paths of policies, in several languages.
+var policyWords = wordSet("privacy privacypolicy datenschutz datenschutzerklärung datenschutzerklaerung datenschutzhinweise terms cookie cookies confidentialite privacidad agb agbs gdpr dsgvo")
 
+// roleOf determines the purpose of a page by its path, or else by its title or
+// the first heading that has one.
 func roleOf(p *page.Page) pageRole {
 	if p.URL == nil {
 		return atAbout
 	}
-	path := strings.ToLower(p.URL.Path)
-	for _, w := range roleWords {
-		if strings.Contains(path, w.word) {
-			return w.role
-		}
+	parts := strings.FieldsFunc(p.URL.Path, func(r rune) bool { return strings.ContainsRune("/-_.", r) })
+	if slices.ContainsFunc(parts, func(part string) bool { return policyWords[extract.Folded(part)] }) {
+		return atPolicy
 	}
+	topic, ok := TopicOf(p.URL, "")
 	for _, text := range append([]string{p.Title}, p.Headings...) {
-		switch t, _ := TopicOf(p.URL, text); t {
-		case Imprint:
-			return atImprint
-		case Contact:
-			return atContact
-		case About:
-			return atAbout
+		if ok {
+			break
 		}
+		topic, ok = TopicOf(nil, text)
+		ok = ok && topic != Press
+	}
+	switch {
+	case ok && topic == Imprint:
+		return atImprint
+	case ok && topic == Contact:
+		return atContact
 	}
 	return atAbout
 }

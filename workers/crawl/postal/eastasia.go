@@ -74,39 +74,49 @@ func eastAsian(lines []string, i int, near Country) (Address, bool) {
 	if utf8.RuneCountInString(text) > maxEastAsian || strings.ContainsAny(text, "。！？!?") {
 		return Address{}, false
 	}
-	state, city, country := "", "", ""
-	switch {
-	case japaneseHouse.MatchString(text) && japanese.MatchString(text):
-		m := japanese.FindStringSubmatch(text)
-		state, city, country = m[1], japaneseCityOf(m[2]), "JP"
-	case chineseHouse.MatchString(text) && chinese.MatchString(text):
-		m := chinese.FindStringSubmatch(text)
-		state, city, country = m[1], m[2], "CN"
-	case chineseHouse.MatchString(text) && municipality.MatchString(text):
-		city, country = municipality.FindStringSubmatch(text)[1], "CN"
-	case chineseHouse.MatchString(text) && taiwanese.MatchString(text):
-		m := taiwanese.FindStringSubmatch(text)
-		city, country = m[1], "TW"
-		if strings.HasSuffix(city, "縣") && m[2] != "" {
-			state, city = m[1], m[2]
-		}
-	case near.Code == "CN" && chineseHouse.MatchString(text) && cityAlone.MatchString(text):
-		city, country = cityAlone.FindStringSubmatch(text)[1], "CN"
-	case koreanHouse.MatchString(text) && korean.MatchString(text):
-		m := korean.FindStringSubmatch(text)
-		state, city, country = m[1], m[2], "KR"
-		if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") { // a district of a city that is a province
-			state, city = "", m[1]
-		}
-	}
+	state, city, country := eastAsianPlace(text, near)
 	if city == "" {
 		return Address{}, false
 	}
-	if country == "CN" {
-		city = strings.TrimSuffix(city, "市")
-	}
 	c, _ := ByCode(country)
 	return Address{Street: text, PostalCode: code, City: city, State: state, Country: c, Named: true}, true
+}
+
+// eastAsianPlace returns the parts of an address that begins with its province
+// or city; the city is "" if the text is none, or has no number of a house.
+func eastAsianPlace(text string, near Country) (state, city, country string) {
+	if japaneseHouse.MatchString(text) {
+		if m := japanese.FindStringSubmatch(text); m != nil {
+			return m[1], japaneseCityOf(m[2]), "JP"
+		}
+	}
+	if chineseHouse.MatchString(text) {
+		if m := chinese.FindStringSubmatch(text); m != nil {
+			return m[1], strings.TrimSuffix(m[2], "市"), "CN"
+		}
+		if m := municipality.FindStringSubmatch(text); m != nil {
+			return "", m[1], "CN"
+		}
+		if m := taiwanese.FindStringSubmatch(text); m != nil {
+			if strings.HasSuffix(m[1], "縣") && m[2] != "" {
+				return m[1], m[2], "TW"
+			}
+			return "", m[1], "TW"
+		}
+		if m := cityAlone.FindStringSubmatch(text); m != nil && near.Code == "CN" {
+			return "", strings.TrimSuffix(m[1], "市"), "CN"
+		}
+	}
+	if koreanHouse.MatchString(text) {
+		if m := korean.FindStringSubmatch(text); m != nil {
+			state, city = m[1], m[2]
+			if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") { // a district of a city that is a province
+				state, city = "", m[1]
+			}
+			return state, city, "KR"
+		}
+	}
+	return "", "", ""
 }
 
 // isSeparator reports whether a character separates the statements of a line.

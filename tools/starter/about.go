@@ -14,7 +14,6 @@ import (
 	"letterhead/starter"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/industry"
-	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
 )
 
@@ -185,10 +184,7 @@ func constituents(domains []string) []statement {
 		}
 		s := statement{
 			Source: sp500.Source, Method: "data set", Confidence: 0.9, Domain: domain, Name: f.Name, Founded: f.FoundedYear,
-			Kind: publicCompany,
-		}
-		if country, ok := postal.ByCode(f.Country); ok && f.City != "" {
-			s.Location = locationIn(f.City, postal.State(f.Country, f.State), country)
+			Kind: publicCompany, Location: f.Location(),
 		}
 		if f.Ticker() != "" {
 			s.Tickers = append([]string{f.Ticker()}, f.Symbols[1:]...)
@@ -197,19 +193,6 @@ func constituents(domains []string) []statement {
 		out = append(out, s)
 	}
 	return out
-}
-
-func locationIn(city, state string, country postal.Country) *eventschemas.Location {
-	optional := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
-	}
-	return &eventschemas.Location{
-		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
-		Region: optional(country.Region), Subregion: optional(country.Subregion),
-	}
 }
 
 // ownProfiles returns the profiles in the links of a brand's own products in the icon packages. The link of

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
@@ -129,13 +130,7 @@ func headcount(text string) int {
 		return 0
 	}
 	n, _ := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
-	floor := 0
-	for _, h := range []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001} {
-		if n >= h {
-			floor = h
-		}
-	}
-	return floor
+	return company.Bucket(n)
 }
 
 // seatIn returns the place of a single headquarters that is a city, not a building, nil otherwise.
@@ -156,7 +151,7 @@ func seatIn(text string) *eventschemas.Location {
 	if !ok || state == "" && country.Code == "US" && strings.Count(text, ",") > 1 {
 		return nil // without its state, the city may be a borough
 	}
-	return locationIn(city, state, country)
+	return country.Location(city, state)
 }
 
 // tickerIn returns the qualified symbol of a company whose main listing is in the United States.

@@ -147,16 +147,12 @@ func (d *dossier) known() {
 	if !ok {
 		return
 	}
-	const method = dataSet
-	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: method, confidence: tickerDataSet})
+	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: method, confidence: fromDataSet})
+		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
-	if f.City != "" {
-		if country, ok := postal.ByCode(f.Country); ok {
-			state := postal.State(f.Country, f.State)
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(f.City, state, country), source: sp500.Source, method: method, confidence: fromDataSet})
-		}
+	if l := f.Location(); l != nil {
+		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
 	var symbols []string
 	for i, s := range f.Symbols {
@@ -166,7 +162,7 @@ func (d *dossier) known() {
 		symbols = append(symbols, s)
 	}
 	if len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: method, confidence: tickerDataSet})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	}
 }
 
@@ -299,21 +295,4 @@ func (in input) ownName() string {
 // pages returns the home page and the other pages that were read.
 func (in input) pages() []*page.Page {
 	return append([]*page.Page{in.Page}, in.More...)
-}
-
-// locationIn returns a location in a known country, with its region and
-// sub-region.
-func locationIn(city, state string, country postal.Country) *eventschemas.Location {
-	return &eventschemas.Location{
-		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
-		Region: optional(country.Region), Subregion: optional(country.Subregion),
-	}
-}
-
-// optional returns nil for an empty text.
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

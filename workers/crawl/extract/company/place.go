@@ -74,7 +74,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
-		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(a.City, a.State, a.Country), source: x.source, method: method, confidence: confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: a.Country.Location(a.City, a.State), source: x.source, method: method, confidence: confidence})
 		return
 	}
 	d.tails(x, brand)
@@ -114,7 +114,7 @@ func (d *dossier) registered(brand []string) {
 		d.near, _ = postal.OfLanguage(d.in.Page.Lang)
 	}
 	if len(own) > 0 {
-		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn("", "", own[0].value), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: own[0].value.Location("", ""), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
 	}
 }
 
@@ -145,7 +145,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		}
 		named := d.speaksOf(l.Text, brand) || hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
 		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, "", country), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, ""), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 			continue
 		}
 		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, state, country), source: x.source, method: "headquartered in", confidence: fromSeat})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, state), source: x.source, method: "headquartered in", confidence: fromSeat})
 		}
 	}
 }

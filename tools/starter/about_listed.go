@@ -109,7 +109,7 @@ var (
 	quoted = regexp.MustCompile(`^(NYSE|Nasdaq) : ([A-Z]{1,5})\b`)
 )
 
-// foundedIn returns the year of a founding date, or 0 if the text has several, or one of something else.
+// foundedIn returns the year of a founding date, or 0 if the text has several dates or is about something else.
 func foundedIn(v any) int {
 	text := asText(v)
 	m := founding.FindStringSubmatch(text)
@@ -123,7 +123,7 @@ func foundedIn(v any) int {
 // oldestCount is the first year of a headcount that is still used: buckets are wide.
 const oldestCount = 2022
 
-// headcount returns the lower bound of a headcount's bucket, 0 if it is unknown or old.
+// headcount returns the lower bound of a headcount's bucket, or 0 if the headcount is unknown or old.
 func headcount(text string) int {
 	m := counted.FindStringSubmatch(text)
 	if m == nil || m[2] < strconv.Itoa(oldestCount) {
@@ -133,7 +133,7 @@ func headcount(text string) int {
 	return company.Bucket(n)
 }
 
-// seatIn returns the place of a single headquarters that is a city, not a building, nil otherwise.
+// seatIn returns the city of the headquarters, or nil if the text has several places or names a building.
 func seatIn(text string) *eventschemas.Location {
 	if strings.ContainsAny(text, "()°0123456789") || building.MatchString(text) {
 		return nil

@@ -8,9 +8,9 @@ import (
 )
 
 // Addresses of China, Japan, Korea and Taiwan begin with the largest part, and
-// are written without a postal code as often as with one. A line is one if it
-// begins with a province, after a label, a postal code or the country, and has
-// the number of a house.
+// are written without a postal code as often as with one. A line is an address
+// if it begins with a province, possibly after a label, a postal code or the
+// country, and has a house number.
 
 // maxEastAsian limits the runes of such a line: a longer one is a sentence.
 const maxEastAsian = 70
@@ -29,8 +29,8 @@ var (
 
 	chinese      = regexp.MustCompile(`^((?:河北|山西|辽宁|吉林|黑龙江|江苏|浙江|安徽|福建|江西|山东|河南|湖北|湖南|广东|海南|四川|贵州|云南|陕西|甘肃|青海)省|内蒙古(?:自治区)?|广西(?:壮族自治区)?|西藏(?:自治区)?|宁夏(?:回族自治区)?|新疆(?:维吾尔自治区)?)\s*([\p{Han}]{1,8}?(?:市|自治州|地区|盟))`)
 	municipality = regexp.MustCompile(`^(北京|上海|天津|重庆)市?[\s,，]*\p{Han}`)
-	// cityAlone is an address that begins with the city; the domain or the
-	// language must be China's.
+	// cityAlone matches an address that begins with the city. It needs a domain
+	// or language of China.
 	cityAlone = regexp.MustCompile(`^([\p{Han}]{2,4}市)\s*[\p{Han}]{2,6}[区县镇]`)
 
 	taiwanese = regexp.MustCompile(`^((?:台北|臺北|新北|桃園|台中|臺中|台南|臺南|高雄|基隆|新竹|嘉義)市|(?:新竹|苗栗|彰化|南投|雲林|嘉義|屏東|宜蘭|花蓮|台東|臺東|澎湖|金門|連江)縣)\s*(\p{Han}{1,4}?[區鄉鎮市])?`)
@@ -83,7 +83,7 @@ func eastAsian(lines []string, i int, near Country) (Address, bool) {
 }
 
 // eastAsianPlace returns the parts of an address that begins with its province
-// or city; the city is "" if the text is none, or has no number of a house.
+// or city. The city is "" if the text is no address or has no house number.
 func eastAsianPlace(text string, near Country) (state, city, country string) {
 	if japaneseHouse.MatchString(text) {
 		if m := japanese.FindStringSubmatch(text); m != nil {

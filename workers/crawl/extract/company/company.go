@@ -42,8 +42,7 @@ type claim[T any] struct {
 }
 
 // settled returns the claims without the declarations that no page shows and
-// that contradict what a page states: data may be injected, or be the sample of
-// a plug-in.
+// that a page contradicts: data may be injected, or be the sample of a plug-in.
 func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T] {
 	var out []claim[T]
 	for _, c := range claims {
@@ -81,7 +80,7 @@ type dossier struct {
 	bare      []claim[int]      // founding years without a subject on the current page
 	owners    []claim[string]   // the kind of a sole trader, if no legal form is read
 	formed    bool              // a legal form of the brand was read
-	near      postal.Country    // to whose forms an ambiguous address belongs
+	near      postal.Country    // the country whose forms of addresses are assumed if one is ambiguous
 	read      []prose           // the pages
 }
 

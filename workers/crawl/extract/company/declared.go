@@ -220,7 +220,7 @@ func located(city, state, country string) *eventschemas.Location {
 	if m := districtCode.FindStringSubmatch(city); m != nil { // Bern 14
 		city = m[1]
 	}
-	if !isPlaceName(city) { // a street, a mail address, a telephone number: no fact
+	if !isPlaceName(city) { // a street, a mail address, a telephone number
 		city = ""
 	}
 	if !isPlaceName(state) {

@@ -96,7 +96,7 @@ func (d *dossier) kindOfForm(text string) string {
 var foreignForms = []struct {
 	kind    string
 	pattern *regexp.Regexp // its group is the name
-	country string         // in which the form has no other meaning; "" for any
+	country string         // the only one in which the letters mean a legal form; "" for any
 }{
 	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`), ""},
 	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`), ""},
@@ -181,10 +181,11 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 var (
 	// owner matches the line of an imprint that names its owners.
 	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
-	// severalOwners joins the names of two: a partnership.
+	// severalOwners matches a conjunction between the names of two owners, who
+	// are a partnership.
 	severalOwners = regexp.MustCompile(`(?i)\s(?:und|u\.|and)\s`)
-	// familyOwned matches the predicate of a sentence about a company that its
-	// founders still hold.
+	// familyOwned matches the predicate of a sentence about a company that a
+	// family or few owners hold.
 	familyOwned = regexp.MustCompile(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
 )
 

@@ -55,7 +55,7 @@ var (
 	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
 	// behindVerb matches the beginning of the words between "founded" and the
 	// year if the subject is passive: a place, a founder, a manner. Anything
-	// else is an object: somebody founded it.
+	// else is an object, as in "Jane Doe founded Acme in 1998".
 	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
@@ -435,8 +435,8 @@ func (d *dossier) slogans(x prose, brand []string) {
 	}
 }
 
-// isLabel reports whether a word is at the beginning: only punctuation precedes
-// it.
+// isLabel reports whether a text before a word has no letters or digits, so that
+// the word is the first.
 func isLabel(before string) bool {
 	return strings.IndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0
 }

@@ -14,11 +14,10 @@ import (
 	"letterhead/starter"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/industry"
-	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
 )
 
-// statement is what one source says about the owner of one domain. Empty fields are unknown.
+// statement is the entry of one source about the owner of one domain. Empty fields are unknown.
 type statement struct {
 	Source      string // name and version
 	Method      string // name of the rule, for the evidence
@@ -64,8 +63,8 @@ func plainName(name string) string {
 	return strings.Join(kept, "")
 }
 
-// namesOwner grades how certainly a statement is about the brand and not about a product or a branch with
-// pages on its domain: 0 is not at all.
+// namesOwner grades how certainly a statement is about the brand, and not about a product or a branch with pages
+// on its domain. A grade of 0 means that it is not.
 func (s statement) namesOwner(brand string) int {
 	switch {
 	case flat(s.Name) == flat(brand):
@@ -85,8 +84,8 @@ var networks = []string{
 }
 
 // describe fills the record's description, links and company from the statements about its domain, each
-// field from the first source that has it. Of several entries of one source it uses the one whose name is
-// nearest, and none if two are equally near and differ.
+// field from the first source that has it. Of several entries of a source it uses the one with the nearest
+// name, and none if two are equally near.
 func (l library) describe(b *starter.Brand) {
 	links := map[string]string{}
 	for _, s := range nearest(l[b.Domain], *b.Record.Name) {
@@ -100,7 +99,7 @@ func (l library) describe(b *starter.Brand) {
 	sort.SliceStable(b.Evidence, func(i, j int) bool { return b.Evidence[i].Field < b.Evidence[j].Field })
 }
 
-// nearest returns one statement of each source.
+// nearest returns the statement of each source whose name is nearest to the brand's.
 func nearest(all []statement, brand string) []statement {
 	var out []statement
 	for len(all) > 0 {
@@ -185,10 +184,7 @@ func constituents(domains []string) []statement {
 		}
 		s := statement{
 			Source: sp500.Source, Method: "data set", Confidence: 0.9, Domain: domain, Name: f.Name, Founded: f.FoundedYear,
-			Kind: publicCompany,
-		}
-		if country, ok := postal.ByCode(f.Country); ok && f.City != "" {
-			s.Location = locationIn(f.City, postal.State(f.Country, f.State), country)
+			Kind: publicCompany, Location: f.Location(),
 		}
 		if f.Ticker() != "" {
 			s.Tickers = append([]string{f.Ticker()}, f.Symbols[1:]...)
@@ -197,19 +193,6 @@ func constituents(domains []string) []statement {
 		out = append(out, s)
 	}
 	return out
-}
-
-func locationIn(city, state string, country postal.Country) *eventschemas.Location {
-	optional := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
-	}
-	return &eventschemas.Location{
-		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
-		Region: optional(country.Region), Subregion: optional(country.Subregion),
-	}
 }
 
 // ownProfiles returns the profiles in the links of a brand's own products in the icon packages. The link of
@@ -246,13 +229,13 @@ func ownHandle(profile string, o owned) bool {
 	return handle == label || handle == flat(o.Claims[0].Product.Name)
 }
 
-// Limits of descriptions, in runes. Shorter ones say nothing, and longer ones are not short descriptions.
+// Limits of descriptions, in runes. Shorter texts are uninformative, and longer ones are not short descriptions.
 const (
 	minDescription = 12
 	maxDescription = 300
 )
 
-// sentence tidies a description: one line. It returns "" for a text that is too short or too long.
+// sentence puts a description on one line. It returns "" for a text that is too short or too long.
 func sentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if n := utf8.RuneCountInString(text); n < minDescription || n > maxDescription {

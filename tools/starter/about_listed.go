@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
@@ -108,7 +109,7 @@ var (
 	quoted = regexp.MustCompile(`^(NYSE|Nasdaq) : ([A-Z]{1,5})\b`)
 )
 
-// foundedIn returns the year of a founding date, or 0 if the text has several, or one of something else.
+// foundedIn returns the year of a founding date, or 0 if the text has several dates or is about something else.
 func foundedIn(v any) int {
 	text := asText(v)
 	m := founding.FindStringSubmatch(text)
@@ -122,23 +123,17 @@ func foundedIn(v any) int {
 // oldestCount is the first year of a headcount that is still used: buckets are wide.
 const oldestCount = 2022
 
-// headcount returns the lower bound of a headcount's bucket, 0 if it is unknown or old.
+// headcount returns the lower bound of a headcount's bucket, or 0 if the headcount is unknown or old.
 func headcount(text string) int {
 	m := counted.FindStringSubmatch(text)
 	if m == nil || m[2] < strconv.Itoa(oldestCount) {
 		return 0
 	}
 	n, _ := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
-	floor := 0
-	for _, h := range []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001} {
-		if n >= h {
-			floor = h
-		}
-	}
-	return floor
+	return company.Bucket(n)
 }
 
-// seatIn returns the place of a single headquarters that is a city, not a building, nil otherwise.
+// seatIn returns the city of the headquarters, or nil if the text has several places or names a building.
 func seatIn(text string) *eventschemas.Location {
 	if strings.ContainsAny(text, "()°0123456789") || building.MatchString(text) {
 		return nil
@@ -156,7 +151,7 @@ func seatIn(text string) *eventschemas.Location {
 	if !ok || state == "" && country.Code == "US" && strings.Count(text, ",") > 1 {
 		return nil // without its state, the city may be a borough
 	}
-	return locationIn(city, state, country)
+	return country.Location(city, state)
 }
 
 // tickerIn returns the qualified symbol of a company whose main listing is in the United States.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The package lists the repositories that the packages of npm name.
+// all-the-package-repos lists the repositories of npm's packages.
 const (
 	packageRepos        = "all-the-package-repos"
 	packageReposVersion = "2.0.3148"
@@ -27,7 +27,7 @@ const (
 // gitHubRepo matches the account in a URL of a repository on GitHub.
 var gitHubRepo = regexp.MustCompile(`^https://github\.com/([A-Za-z0-9-]+)/`)
 
-// othersAccounts have the name of a brand but belong to somebody else, or may; found by a review of all matches.
+// othersAccounts have the name of a brand but belong, or may belong, to others. A review of all matches found them.
 var othersAccounts = hostSet("backstage globus magic oxc rive rtm turborepo wyze")
 
 // readRepos returns the accounts on GitHub that have the name of a scope of npm and repositories of at least

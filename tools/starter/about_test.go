@@ -90,7 +90,7 @@ func TestAbout_Sources_FillTheRecord(t *testing.T) {
 	}
 }
 
-// describedBy returns a record with what is known about a domain.
+// describedBy returns the record that statements about a domain give.
 func describedBy(known library, domain, name string) eventschemas.Record {
 	b := starter.Brand{Domain: domain, Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}}
 	known.describe(&b)

@@ -16,8 +16,8 @@ const (
 	wappalyzerVersion = "6.10.47"
 )
 
-// mistaken are entries about an earlier owner or product of the name or about another framework, and of a
-// library in the category of hosts, found by review.
+// mistaken are entries that a review excluded: about an earlier owner or product of the name, about another
+// framework, or in a wrong category.
 var mistaken = map[string]bool{"CreateJS": true, "GitBook": true, "UIKit": true, "X.ai": true}
 
 // readWappalyzer returns a statement for each technology with a site.

@@ -1,6 +1,6 @@
 // Command starter builds the starter index: it reads two npm packages of logos
 // and a list of company links, decides the owner of each domain, analyzes each
-// drawing, adds what four other sources say about the owner, and writes one
+// drawing, adds facts about the owner from other sources, and writes one
 // compressed file that package starter embeds. It needs no network and is
 // deterministic.
 //
@@ -8,8 +8,9 @@
 // (packages), which links do not identify an owner (hosts), how well a name
 // matches a domain (names), who owns the domain (owners), the content of a
 // drawing (path, tree, paint, art), its colors (colors), the pages on which it
-// is visible and its replacement on the others (renderer, reverse), what is
-// known about the owner (about, about_*), and the record (record).
+// is visible and its replacement on the others (renderer, reverse), the
+// statements of other sources about the owner (about, about_*), and the record
+// (record).
 package main
 
 import (
@@ -55,7 +56,7 @@ type options struct {
 	nameIndex, wappalyzer, tickerSymbols, repos     string
 }
 
-// about reads what the other sources say about the owners of domains, the most certain first.
+// about reads the statements of the other sources about the owners of domains, the most certain first.
 func (o options) about(owners []owned) (library, error) {
 	var domains []string
 	names := map[string]string{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,8 +11,8 @@ import (
 // maxNested limits the nesting of a Python literal.
 const maxNested = 32
 
-// parsePython reads a Python literal of dictionaries with text keys, lists, texts, numbers, None, True
-// and False. It returns map[string]any, []any, string, float64, nil and bool.
+// parsePython reads a Python literal of dictionaries with string keys, lists, strings, numbers, None, True and
+// False. It returns map[string]any, []any, string, float64, nil and bool.
 func parsePython(text string) (any, error) {
 	p := &pythonReader{rest: text}
 	v, err := p.value(0)
@@ -101,11 +102,12 @@ func (p *pythonReader) list(depth int) (any, error) {
 	return out, nil
 }
 
-// text reads a quoted text. Python's escapes are Go's, except that either quote may be escaped in both kinds.
+// text reads a string literal. It accepts the escapes that Go shares with Python, and either quote escaped in both
+// kinds; others are errors.
 func (p *pythonReader) text() (string, error) {
 	p.space()
 	if p.rest == "" || p.rest[0] != '\'' && p.rest[0] != '"' {
-		return "", fmt.Errorf("no text where one is needed")
+		return "", errors.New("a string was expected")
 	}
 	quote := p.rest[0]
 	p.rest = p.rest[1:]
@@ -131,5 +133,5 @@ func (p *pythonReader) text() (string, error) {
 			p.rest = p.rest[n:]
 		}
 	}
-	return "", fmt.Errorf("a text without an end")
+	return "", errors.New("the string is not terminated")
 }

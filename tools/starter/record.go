@@ -17,7 +17,7 @@ var confidence = map[string]float64{
 	sameName.String(): 0.95, sameAlias.String(): 0.85, decorated.String(): 0.8, "alone, initials": 0.7, "alone, front page": 0.7,
 }
 
-// brandOf builds a record from all products of a domain and what is known about their owner. It returns false if
+// brandOf builds a record from all products of a domain and the statements about their owner. It returns false if
 // none of its drawings is usable, and calls leftOut for each unusable one.
 func brandOf(e *renderer, o owned, known library, leftOut func(name string, err error)) (starter.Brand, bool) {
 	b := starter.Brand{Domain: o.Domain}

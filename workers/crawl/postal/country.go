@@ -11,6 +11,8 @@ import (
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
+
+	"letterhead/eventschemas"
 )
 
 // Country is a country or territory of ISO 3166-1.
@@ -20,6 +22,23 @@ type Country struct {
 	// Region and Subregion are those of UN M49; "" for Antarctica, which has
 	// none.
 	Region, Subregion string
+}
+
+// Location returns a place in the country with its region and sub-region. Parts
+// that are "" are left out.
+func (c Country) Location(city, state string) *eventschemas.Location {
+	return &eventschemas.Location{
+		City: optional(city), State: optional(state), Country: optional(c.Name), CountryCode: optional(c.Code),
+		Region: optional(c.Region), Subregion: optional(c.Subregion),
+	}
+}
+
+// optional returns nil for an empty text.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 //go:embed countries.txt

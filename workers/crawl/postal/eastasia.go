@@ -8,9 +8,9 @@ import (
 )
 
 // Addresses of China, Japan, Korea and Taiwan begin with the largest part, and
-// are written without a postal code as often as with one. A line is one if it
-// begins with a province, after a label, a postal code or the country, and has
-// the number of a house.
+// are written without a postal code as often as with one. A line is an address
+// if it begins with a province, possibly after a label, a postal code or the
+// country, and has a house number.
 
 // maxEastAsian limits the runes of such a line: a longer one is a sentence.
 const maxEastAsian = 70
@@ -29,8 +29,8 @@ var (
 
 	chinese      = regexp.MustCompile(`^((?:河北|山西|辽宁|吉林|黑龙江|江苏|浙江|安徽|福建|江西|山东|河南|湖北|湖南|广东|海南|四川|贵州|云南|陕西|甘肃|青海)省|内蒙古(?:自治区)?|广西(?:壮族自治区)?|西藏(?:自治区)?|宁夏(?:回族自治区)?|新疆(?:维吾尔自治区)?)\s*([\p{Han}]{1,8}?(?:市|自治州|地区|盟))`)
 	municipality = regexp.MustCompile(`^(北京|上海|天津|重庆)市?[\s,，]*\p{Han}`)
-	// cityAlone is an address that begins with the city; the domain or the
-	// language must be China's.
+	// cityAlone matches an address that begins with the city. It needs a domain
+	// or language of China.
 	cityAlone = regexp.MustCompile(`^([\p{Han}]{2,4}市)\s*[\p{Han}]{2,6}[区县镇]`)
 
 	taiwanese = regexp.MustCompile(`^((?:台北|臺北|新北|桃園|台中|臺中|台南|臺南|高雄|基隆|新竹|嘉義)市|(?:新竹|苗栗|彰化|南投|雲林|嘉義|屏東|宜蘭|花蓮|台東|臺東|澎湖|金門|連江)縣)\s*(\p{Han}{1,4}?[區鄉鎮市])?`)
@@ -74,39 +74,49 @@ func eastAsian(lines []string, i int, near Country) (Address, bool) {
 	if utf8.RuneCountInString(text) > maxEastAsian || strings.ContainsAny(text, "。！？!?") {
 		return Address{}, false
 	}
-	state, city, country := "", "", ""
-	switch {
-	case japaneseHouse.MatchString(text) && japanese.MatchString(text):
-		m := japanese.FindStringSubmatch(text)
-		state, city, country = m[1], japaneseCityOf(m[2]), "JP"
-	case chineseHouse.MatchString(text) && chinese.MatchString(text):
-		m := chinese.FindStringSubmatch(text)
-		state, city, country = m[1], m[2], "CN"
-	case chineseHouse.MatchString(text) && municipality.MatchString(text):
-		city, country = municipality.FindStringSubmatch(text)[1], "CN"
-	case chineseHouse.MatchString(text) && taiwanese.MatchString(text):
-		m := taiwanese.FindStringSubmatch(text)
-		city, country = m[1], "TW"
-		if strings.HasSuffix(city, "縣") && m[2] != "" {
-			state, city = m[1], m[2]
-		}
-	case near.Code == "CN" && chineseHouse.MatchString(text) && cityAlone.MatchString(text):
-		city, country = cityAlone.FindStringSubmatch(text)[1], "CN"
-	case koreanHouse.MatchString(text) && korean.MatchString(text):
-		m := korean.FindStringSubmatch(text)
-		state, city, country = m[1], m[2], "KR"
-		if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") { // a district of a city that is a province
-			state, city = "", m[1]
-		}
-	}
+	state, city, country := eastAsianPlace(text, near)
 	if city == "" {
 		return Address{}, false
 	}
-	if country == "CN" {
-		city = strings.TrimSuffix(city, "市")
-	}
 	c, _ := ByCode(country)
 	return Address{Street: text, PostalCode: code, City: city, State: state, Country: c, Named: true}, true
+}
+
+// eastAsianPlace returns the parts of an address that begins with its province
+// or city. The city is "" if the text is no address or has no house number.
+func eastAsianPlace(text string, near Country) (state, city, country string) {
+	if japaneseHouse.MatchString(text) {
+		if m := japanese.FindStringSubmatch(text); m != nil {
+			return m[1], japaneseCityOf(m[2]), "JP"
+		}
+	}
+	if chineseHouse.MatchString(text) {
+		if m := chinese.FindStringSubmatch(text); m != nil {
+			return m[1], strings.TrimSuffix(m[2], "市"), "CN"
+		}
+		if m := municipality.FindStringSubmatch(text); m != nil {
+			return "", m[1], "CN"
+		}
+		if m := taiwanese.FindStringSubmatch(text); m != nil {
+			if strings.HasSuffix(m[1], "縣") && m[2] != "" {
+				return m[1], m[2], "TW"
+			}
+			return "", m[1], "TW"
+		}
+		if m := cityAlone.FindStringSubmatch(text); m != nil && near.Code == "CN" {
+			return "", strings.TrimSuffix(m[1], "市"), "CN"
+		}
+	}
+	if koreanHouse.MatchString(text) {
+		if m := korean.FindStringSubmatch(text); m != nil {
+			state, city = m[1], m[2]
+			if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") { // a district of a city that is a province
+				state, city = "", m[1]
+			}
+			return state, city, "KR"
+		}
+	}
+	return "", "", ""
 }
 
 // isSeparator reports whether a character separates the statements of a line.

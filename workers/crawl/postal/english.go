@@ -194,8 +194,8 @@ func (r *reader) cityPastCounties(i int) string {
 	return r.cityPast(i, func(name string) bool { return counties[strings.ToLower(name)] })
 }
 
-// cityPast is cityBefore, but skips names of regions between the city and the
-// code.
+// cityPast returns the same as cityBefore, but skips names of regions between
+// the city and the code.
 func (r *reader) cityPast(i int, isRegion func(name string) bool) string {
 	at := *r
 	for range maxCounties {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Forms of addresses that a postal code and a city do not suffice to read.
+// This file reads addresses for which a postal code and a city are not enough.
 
 // argentine are the letters of the provinces in Argentine postal codes.
 const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -87,8 +87,8 @@ var turkishProvinces = func() map[string]bool {
 // districtOf matches a district and a province of Turkey.
 var districtOf = regexp.MustCompile(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
 
-// turkish reads "district / province", if the domain, the language or a number
-// of a register is Turkish.
+// turkish reads "district / province" if the domain, the language or a register
+// number is Turkish.
 func turkish(lines []string, i int, near Country) (Address, bool) {
 	if near.Code != "TR" || !strings.ContainsAny(lines[i], "/-") {
 		return Address{}, false
@@ -107,7 +107,8 @@ func turkish(lines []string, i int, near Country) (Address, bool) {
 
 var turkishCode = regexp.MustCompile(`(?:^|\s)\d{5}(?:\s|$)`)
 
-// titledTurkish is titled with the two Turkish letters i.
+// titledTurkish does the same as titled for Turkish, which has a dotted and a
+// dotless i.
 func titledTurkish(name string) string {
 	if name != strings.ToUpper(name) {
 		return name
@@ -131,9 +132,8 @@ var russianCity = regexp.MustCompile(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[
 
 var russianCode = regexp.MustCompile(`\b\d{6}\b`)
 
-// russian reads an address in which the street follows the city. near must be
-// a country where Russian is written, and is that of the address if none is
-// written.
+// russian reads an address in which the street follows the city. near must be a
+// country that writes Russian, and is the address's country if it names none.
 func russian(lines []string, i int, near Country) (Address, bool) {
 	if !strings.Contains(lines[i], "г") {
 		return Address{}, false

@@ -47,14 +47,14 @@ var silent = map[atom.Atom]bool{
 	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
 }
 
-// quoted are the names, by class or id, of elements with the words of others:
-// comments, reviews, testimonials.
+// quoted are the classes and ids of elements that quote others: comments,
+// reviews, testimonials.
 var quoted = map[string]bool{
 	"comments": true, "comment": true, "commentlist": true, "comment-list": true, "comments-area": true, "comments-section": true, "comment-body": true, "disqus_thread": true,
 	"kommentare": true, "commentaires": true, "comentarios": true, "guestbook": true, "gaestebuch": true, "testimonials": true, "testimonial": true, "reviews": true, "review": true, "review-list": true,
 }
 
-// isOfOthers reports whether an element holds the words of others.
+// isOfOthers reports whether an element quotes others.
 func isOfOthers(n *html.Node) bool {
 	if n.DataAtom == atom.Blockquote {
 		return true

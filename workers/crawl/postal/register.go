@@ -2,11 +2,11 @@ package postal
 
 import "regexp"
 
-// registers are the numbers of companies in registers and tax offices, each
-// with the word for it, which differs by country. A tax number alone implies
-// less than an entry in a register: foreign traders have one as well, so only
-// those that are given to residents are listed. VR and FN with digits also name
-// products, so the word for the register or its court must be beside them.
+// registers matches the numbers of companies in registers and tax offices, each
+// with the word for it, which differs by country. Foreign traders also have tax
+// numbers, so only the kinds that residents alone receive are listed. VR and FN
+// with digits also name products, so the word for the register or its court must
+// be beside them.
 var registers = []struct {
 	country string
 	number  *regexp.Regexp
@@ -52,9 +52,9 @@ func number(text string) *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[^\p{L}\d])(?:` + text + `)`)
 }
 
-// RegisteredIn returns the country whose register or tax office gave a number
-// in a text. ok is false if there is none, or if there are numbers of several
-// countries.
+// RegisteredIn returns the country whose register or tax office assigned a
+// number in a text. ok is false if the text has no such number, or numbers of
+// several countries.
 func RegisteredIn(text string) (country Country, ok bool) {
 	for _, r := range registers {
 		if !r.number.MatchString(text) {

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"letterhead/eventschemas"
+	"letterhead/workers/crawl/postal"
 )
 
 // Source names the data set, for evidence.
@@ -33,6 +36,15 @@ func (f Fact) Ticker() string {
 		return ""
 	}
 	return f.Exchange + ":" + f.Symbols[0]
+}
+
+// Location returns the company's seat, or nil if its city or country is unknown.
+func (f Fact) Location() *eventschemas.Location {
+	country, ok := postal.ByCode(f.Country)
+	if !ok || f.City == "" {
+		return nil
+	}
+	return country.Location(f.City, postal.State(f.Country, f.State))
 }
 
 // columns of the file.

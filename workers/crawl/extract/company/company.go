@@ -42,8 +42,7 @@ type claim[T any] struct {
 }
 
 // settled returns the claims without the declarations that no page shows and
-// that contradict what a page states: data may be injected, or be the sample of
-// a plug-in.
+// that a page contradicts: data may be injected, or be the sample of a plug-in.
 func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T] {
 	var out []claim[T]
 	for _, c := range claims {
@@ -81,7 +80,7 @@ type dossier struct {
 	bare      []claim[int]      // founding years without a subject on the current page
 	owners    []claim[string]   // the kind of a sole trader, if no legal form is read
 	formed    bool              // a legal form of the brand was read
-	near      postal.Country    // to whose forms an ambiguous address belongs
+	near      postal.Country    // the country whose forms of addresses are assumed if one is ambiguous
 	read      []prose           // the pages
 }
 
@@ -147,16 +146,12 @@ func (d *dossier) known() {
 	if !ok {
 		return
 	}
-	const method = dataSet
-	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: method, confidence: tickerDataSet})
+	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: method, confidence: fromDataSet})
+		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
-	if f.City != "" {
-		if country, ok := postal.ByCode(f.Country); ok {
-			state := postal.State(f.Country, f.State)
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(f.City, state, country), source: sp500.Source, method: method, confidence: fromDataSet})
-		}
+	if l := f.Location(); l != nil {
+		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
 	var symbols []string
 	for i, s := range f.Symbols {
@@ -166,7 +161,7 @@ func (d *dossier) known() {
 		symbols = append(symbols, s)
 	}
 	if len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: method, confidence: tickerDataSet})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	}
 }
 
@@ -299,21 +294,4 @@ func (in input) ownName() string {
 // pages returns the home page and the other pages that were read.
 func (in input) pages() []*page.Page {
 	return append([]*page.Page{in.Page}, in.More...)
-}
-
-// locationIn returns a location in a known country, with its region and
-// sub-region.
-func locationIn(city, state string, country postal.Country) *eventschemas.Location {
-	return &eventschemas.Location{
-		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
-		Region: optional(country.Region), Subregion: optional(country.Subregion),
-	}
-}
-
-// optional returns nil for an empty text.
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

@@ -17,6 +17,18 @@ import (
 // headcounts are the floors of the documented buckets.
 var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001}
 
+// Bucket returns the floor of the documented bucket of a number of employees, 0
+// for less than one.
+func Bucket(employees int) int {
+	floor := 0
+	for _, h := range headcounts {
+		if employees >= h {
+			floor = h
+		}
+	}
+	return floor
+}
+
 const (
 	maxPlace   = 100 // runes of a city, state or country
 	maxTickers = 4
@@ -136,13 +148,7 @@ func bucket(text string) (int, bool) {
 	if n < 1 || n > mostEmployed {
 		return 0, false
 	}
-	floor := headcounts[0]
-	for _, h := range headcounts {
-		if int(n) >= h {
-			floor = h
-		}
-	}
-	return floor, true
+	return Bucket(int(n)), true
 }
 
 // location returns the first address that has at least a city or a country.
@@ -168,7 +174,7 @@ func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 	for _, text := range owner.Texts("address") { // the whole address in one text
 		near, _ := postal.OfDomain(d.in.Site.Domain)
 		if found := postal.Addresses(strings.Split(text, "\n"), near); len(found) > 0 {
-			return locationIn(found[0].City, found[0].State, found[0].Country)
+			return found[0].Country.Location(found[0].City, found[0].State)
 		}
 	}
 	return nil
@@ -214,23 +220,20 @@ func located(city, state, country string) *eventschemas.Location {
 	if m := districtCode.FindStringSubmatch(city); m != nil { // Bern 14
 		city = m[1]
 	}
-	if !isPlaceName(city) { // a street, a mail address, a telephone number: no fact
+	if !isPlaceName(city) { // a street, a mail address, a telephone number
 		city = ""
 	}
 	if !isPlaceName(state) {
 		state = ""
 	}
 	c, ok := postal.Find(country)
-	if !ok {
-		if city == "" {
-			return nil
-		}
-		return &eventschemas.Location{City: optional(city), State: optional(state)}
+	if !ok && city == "" {
+		return nil
 	}
 	if name := postal.State(c.Code, state); name != "" {
 		state = name
 	}
-	return locationIn(city, state, c)
+	return c.Location(city, state)
 }
 
 // exchanges maps the spellings of stock exchanges to ours.

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// eras are the years before the first of each Japanese era.
+// eras maps each Japanese era, and the calendar of Taiwan, to the year before
+// its first.
 var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "民國": 1911, "民国": 1911}
 
 var (
@@ -14,11 +15,12 @@ var (
 	buddhistYear = regexp.MustCompile(`(พ\.?ศ\.?)\s?(2[45]\d{2})`)
 )
 
-// buddhistBefore is the difference of the Thai calendar to the western one.
+// buddhistBefore is the number of years by which the Thai calendar is ahead of
+// the western one.
 const buddhistBefore = 543
 
-// westernYears writes years of Japanese eras, of the calendar of Taiwan, and of
-// the Thai calendar in the western calendar, and wide digits as ASCII.
+// westernYears converts years of Japanese eras, of the calendar of Taiwan and
+// of the Thai calendar to the western calendar, and wide digits to ASCII.
 func westernYears(text string) string {
 	if strings.ContainsAny(text, "年０１２３４５６７８９") {
 		text = strings.Map(func(r rune) rune {

@@ -17,7 +17,7 @@ var legalForms = []struct {
 	pattern string
 }{
 	{"NON_PROFIT", `e\. ?V\.|gGmbH|gemeinnützige GmbH|gUG|ONLUS|501\(c\)\(3\)`},
-	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|Sp\. ?z ?o\. ?o\.|[Ss]p\. ?z ?o\.? ?o\.?|spółka z o\.o\.|P\.S\.A\.|ApS|Oy|Sàrl|S\.?à ?r\.?l\.?|GesmbH|G\.m\.b\.H\.|S\.?R\.?L\.?S?|S\. de R\.? ?L\.?(?: de C\.? ?V\.?)?|EURL|E\.U\.R\.L\.|SAS|S\.A\.S\.?(?:U\.?)?|EIRELI|PLLC|P\.L\.L\.C\.|FZE|FZ-LLC|FZCO|W\.?L\.?L\.?|DAC|Zrt\.?|Ltd\.? ?[ŞşSs]ti\.?|Limited [Şş]irketi|Unipessoal Lda\.?|SLU|SL|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
+	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|[Ss]p\. ?z ?o\.? ?o\.?|spółka z o\.o\.|P\.S\.A\.|ApS|Oy|Sàrl|S\.?à ?r\.?l\.?|GesmbH|G\.m\.b\.H\.|S\.?R\.?L\.?S?|S\. de R\.? ?L\.?(?: de C\.? ?V\.?)?|EURL|E\.U\.R\.L\.|SAS|S\.A\.S\.?(?:U\.?)?|EIRELI|PLLC|P\.L\.L\.C\.|FZE|FZ-LLC|FZCO|W\.?L\.?L\.?|DAC|Zrt\.?|Ltd\.? ?[ŞşSs]ti\.?|Limited [Şş]irketi|Unipessoal Lda\.?|SLU|SL|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
 	{"PARTNERSHIP", `LLP|L\.L\.P\.|GbR|OHG|KG|S\.n\.c\.|Snc|snc|S\.N\.C\.|SNC|s\.n\.c\.|S\.a\.s\.|s\.a\.s\.|V\.O\.F\.|VOF|[Ss]p\. ?[jk]\.|v\. ?o\. ?s\.|Bt\.|C\.B\.|PartG ?mbB|PartG|PartnerschaftsG`},
 	{"SELF_EMPLOYED", `e\. ?[KU]\.|e\. ?Kfm\.|e\. ?Kfr\.`},
 	{"", `[Ii]nc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.(?: de C\.V\.)?|SA|A\.?Ş\.?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|ASA|Oyj|` + limited},
@@ -27,12 +27,15 @@ var legalForms = []struct {
 // only.
 const limited = `Ltd\.?|Limited`
 
-// formMarks are substrings without which no expression of this file matches.
+// formMarks are substrings of everything that the expressions of this file
+// match, except for sentences in unusual case.
 var formMarks = []string{
-	"GmbH", "UG (", "gUG", "LLC", "L.L.C", "Ltd", "Limited", "S.r.l", "Srl", "srl", "SRL", "S.R.L", "SARL", "S.A.R.L", "SASU", "B.V", "BV", "Sp.", "ApS", ". r", ".r.", ". o", ".o.", "Kft", "OÜ", "S.L",
-	"Ltda", "Lda", "Bhd", "SPRL", "LLP", "L.L.P", "KG", "n.c", "nc", "N.C", "NC", "S.a.s", "s.a.s", "V.O.F", "VOF", "Sp.", "sp.", "v.o", "v. o", "Bt", "C.B", "Oy", "S.à", "Sà", "mbH", "m.b.H", "de R", "EURL", "E.U.R", "SAS", "S.A", "EIRELI", "FZ", "WLL", "W.L", "DAC", "Zrt", "ti.", "irketi", "SL", "AG", "SE", "Corp", "plc", "PLC", "e.U", "e. U",
-	"公司", "会社", "ООО", "ТОВ", "ИП", "ФОП", "PT", "CV", "TNHH", "유한", "จำกัด", "nhaber", "igent", "amily", "rivately", "ndependently", "GbR", "OHG", "PartG", "PartnerschaftsG", "e. V", "e.V", "e. K", "e.K", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "non lucrativa", "sin ánimo", "ANBI",
-	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "eenmanszaak", "Eenmanszaak",
+	"mbH", "m.b.H", "UG (", "gUG", "KG", "GbR", "OHG", "PartG", "PartnerschaftsG", "AG", "SE", "e. V", "e.V", "e. K", "e.K", "e.U", "e. U",
+	"LC", "L.C", "L.L", "LLP", "Ltd", "Limited", "Corp", "plc", "DAC", "nc", "NC", "n.c", "N.C", "rl", "r.l", "RL", "R.L", "SA", "S.A", "S.a.s", "s.a.s", "SpA", "S.p.A", "S.à", "Sà",
+	"B.V", "BV", "N.V", "NV", "V.O.F", "VOF", "AB", "AS", "A/S", "ApS", "Oy", "OÜ", "Sp.", "sp.", ". r", ".r.", ". o", ".o.", "v.o", "Kft", "Bt", "Zrt", "A.Ş", "AŞ", "ti.", "irketi",
+	"SL", "S.L", "C.B", "Lda", "de R", "E.U.R", "EIRELI", "Bhd", "FZ", "WLL", "W.L",
+	"公司", "会社", "ООО", "ТОВ", "ТОО", "ИП", "ФОП", "PT", "CV", "TNHH", "Tnhh", "tnhh", "유한", "จำกัด", "nhaber", "igent", "amily", "rivately", "ndependently", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "sin ánimo", "ANBI",
+	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "enmanszaak",
 }
 
 // formPattern returns an expression for some forms after a name.
@@ -93,12 +96,12 @@ func (d *dossier) kindOfForm(text string) string {
 var foreignForms = []struct {
 	kind    string
 	pattern *regexp.Regexp // its group is the name
-	country string         // in which the form has no other meaning; "" for any
+	country string         // the only one in which the letters mean a legal form; "" for any
 }{
 	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`), ""},
 	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`), ""},
 	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`), "ID"}, // PT is also Pacific Time
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty tnhh)\s([^,;|]{2,60})`), ""},
+	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty) (?:TNHH|Tnhh|tnhh)\s([^,;|]{2,60})`), ""},
 	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`), ""},
 	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`), ""},
 	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`), ""},
@@ -178,10 +181,11 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 var (
 	// owner matches the line of an imprint that names its owners.
 	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
-	// severalOwners joins the names of two: a partnership.
+	// severalOwners matches a conjunction between the names of two owners, who
+	// are a partnership.
 	severalOwners = regexp.MustCompile(`(?i)\s(?:und|u\.|and)\s`)
-	// familyOwned matches the predicate of a sentence about a company that its
-	// founders still hold.
+	// familyOwned matches the predicate of a sentence about a company that a
+	// family or few owners hold.
 	familyOwned = regexp.MustCompile(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
 )
 

@@ -36,7 +36,7 @@ const (
 	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|kurulmuş\p{L}*|kurulan|alapít\p{L}*|înființat[ăa]?|заснован[аоы]?|didirikan|thành lập|ιδρύθηκε|נוסד[הו]?|הוקמ[הו]|vznikl[ao]?|powstał[ao]?|založen[ay]?|основан[аоы]?|تأسست|تأسس`
 	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份|創業年|設立年月日?|設立日|設立年|创立时间|设立日期|설립일?|설립\s?연도|창립일?|kuruluş|kuruluş yılı|tahun berdiri|ano de fundação|fundação|založeno|rok vzniku|alapítva|alapítás éve|anul înființării|năm thành lập|ปีที่ก่อตั้ง|έτος ίδρυσης|שנת ייסוד|שנת הקמה|سنة التأسيس|gründungsdatum|date of incorporation|incorporated|fondazione|fundado en|fundada em`
 	beginningVerbs = `started|began|opened|opened (?:our|its) doors|abrió sus puertas|a ouvert ses portes|née|created|créée?|cread[ao]|nat[ao]|создан[аоы]?`
-	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ|[Vv]anaf|[Ss]inds|[Ss]ejak|SEJAK`
+	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ|[Vv]anaf|[Ss]ejak|SEJAK`
 	inWords        = `(?:in|en|nel|em|no ano|im jahre?|el año|en el año|в|the year|in the year)`
 	yearPattern    = `(1[5-9]\d{2}|20\d{2})`
 )
@@ -55,7 +55,7 @@ var (
 	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
 	// behindVerb matches the beginning of the words between "founded" and the
 	// year if the subject is passive: a place, a founder, a manner. Anything
-	// else is an object: somebody founded it.
+	// else is an object, as in "Jane Doe founded Acme in 1998".
 	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
@@ -435,8 +435,8 @@ func (d *dossier) slogans(x prose, brand []string) {
 	}
 }
 
-// isLabel reports whether a word is at the beginning: only punctuation precedes
-// it.
+// isLabel reports whether a text before a word has no letters or digits, so that
+// the word is the first.
 func isLabel(before string) bool {
 	return strings.IndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0
 }

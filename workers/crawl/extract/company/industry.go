@@ -50,11 +50,11 @@ const (
 	// the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3
 	// or more were right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
 	minGuess = 0.3
-	// domainScore is the score of the industry that a domain ending implies: it
-	// is reserved, but for agencies and cities alike.
+	// domainScore is the score of the industry that a domain ending implies. The
+	// endings are reserved for governments, but shared by agencies and cities.
 	domainScore = 0.7
-	// declaredIndustryScore is that of a text in the field industry of linked
-	// data that names one of our classes.
+	// declaredIndustryScore is the score of a class that the field industry of
+	// linked data names.
 	declaredIndustryScore = 0.85
 	// pressScore is the score of a name that contains newspaper or magazine.
 	pressScore = 0.6

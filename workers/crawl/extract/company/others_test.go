@@ -195,3 +195,23 @@ func TestTopicOf_Words_GiveTopic(t *testing.T) {
 		}
 	}
 }
+
+func TestDecide_WordWithinASegment_IsNoRole(t *testing.T) {
+	for path, want := range map[string]string{
+		"/allocations":       "Munich",
+		"/tagblatt":          "Munich",
+		"/de/agb.html":       "nowhere",
+		"/privacy-policy":    "nowhere",
+		"/Datenschutz/":      "nowhere",
+		"/en/contact-us.php": "nowhere", // another office, perhaps
+	} {
+		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{path, "<p>Acme is headquartered in Munich, Germany.</p>"}))
+		got := "nowhere"
+		if c.Location != nil {
+			got = *c.Location.City
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|(?:^|[^\p{L}])(?:conception|réalisation|realizzazione|(?:web)?(?:seiten|site)?gestaltung|diseño web|webbureau|autorit(?:à|és?)|garante)(?:[^\p{L}]|$)|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|desarrollo web|agencia española de protección|protección de datos|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户案例|我们的客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
 
 // ownAddress matches the headings of an address in the middle of the home page
-// that give it to the site's owner.
+// that assign it to the site's owner.
 var ownAddress = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:address|head office|headquarters|(?:visit|find|reach|contact) us|contact|where we are|how to find us|opening hours|hours|adresse|anschrift|kontakt|anfahrt|öffnungszeiten|so finden sie uns|coordonnées|nous trouver|horaires|siège|dirección|d[oó]nde estamos|horario|contacto|indirizzo|dove siamo|contatti|sede|endereço|contato|onde estamos|adres|bezoekadres|openingstijden|siedziba|adresa|sídlo|cím|osoite|adress|besöksadress|адрес|контакты|adresi|iletişim|alamat|διεύθυνση|כתובת|العنوان|地址|所在地|住所|주소)(?:[^\p{L}]|$)`)
 
 const (
@@ -50,7 +50,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		above := slices.Clone(texts[max(0, a.Line-linesAbove):a.Line])
 		line := texts[a.Line]
 		if a.PostalCode != "" {
-			line, _, _ = strings.Cut(line, a.PostalCode) // the text after an address is not about it
+			line, _, _ = strings.Cut(line, a.PostalCode) // only the text before an address can assign it to another party
 		}
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
@@ -74,15 +74,15 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
-		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(a.City, a.State, a.Country), source: x.source, method: method, confidence: confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: a.Country.Location(a.City, a.State), source: x.source, method: method, confidence: confidence})
 		return
 	}
 	d.tails(x, brand)
 }
 
-// registered finds the country whose register or tax office gave the company
-// its number: the company's seat, if no address is read, and the country to
-// whose forms an ambiguous address belongs.
+// registered finds the country whose register or tax office assigned the
+// company's number. The company's seat is there if no address is read, and
+// ambiguous addresses are read in the forms of that country.
 func (d *dossier) registered(brand []string) {
 	var ok bool
 	var own []claim[postal.Country]
@@ -114,7 +114,7 @@ func (d *dossier) registered(brand []string) {
 		d.near, _ = postal.OfLanguage(d.in.Page.Lang)
 	}
 	if len(own) > 0 {
-		d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn("", "", own[0].value), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: own[0].value.Location("", ""), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
 	}
 }
 
@@ -145,7 +145,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		}
 		named := d.speaksOf(l.Text, brand) || hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
 		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, "", country), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, ""), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 			continue
 		}
 		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: locationIn(city, state, country), source: x.source, method: "headquartered in", confidence: fromSeat})
+			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, state), source: x.source, method: "headquartered in", confidence: fromSeat})
 		}
 	}
 }

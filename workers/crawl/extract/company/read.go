@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
 )
@@ -51,36 +52,32 @@ const (
 	atPolicy // privacy, terms, cookies: it mentions processors and authorities
 )
 
-// roleWords are parts of paths, in several languages. The first match wins.
-var roleWords = []struct {
-	word string
-	role pageRole
-}{
-	{"privacy", atPolicy}, {"datenschutz", atPolicy}, {"terms", atPolicy}, {"cookie", atPolicy}, {"confidentialite", atPolicy}, {"privacidad", atPolicy}, {"agb", atPolicy}, {"gdpr", atPolicy}, {"dsgvo", atPolicy},
-	{"imprint", atImprint}, {"impressum", atImprint}, {"mentions-legales", atImprint}, {"mentions_legales", atImprint}, {"aviso-legal", atImprint}, {"note-legali", atImprint},
-	{"legal-notice", atImprint}, {"legal", atImprint}, {"colofon", atImprint}, {"colophon", atImprint}, {"anbieterkennzeichnung", atImprint},
-	{"contact", atContact}, {"kontakt", atContact}, {"contatti", atContact}, {"contatt", atContact}, {"location", atContact}, {"standort", atContact}, {"anfahrt", atContact},
-}
+// policyWords are the parts of the paths of policies, in several languages.
+var policyWords = wordSet("privacy privacypolicy datenschutz datenschutzerklärung datenschutzerklaerung datenschutzhinweise terms cookie cookies confidentialite privacidad agb agbs gdpr dsgvo")
 
+// roleOf determines the purpose of a page by its path, or else by its title or
+// the first heading that has one.
 func roleOf(p *page.Page) pageRole {
 	if p.URL == nil {
 		return atAbout
 	}
-	path := strings.ToLower(p.URL.Path)
-	for _, w := range roleWords {
-		if strings.Contains(path, w.word) {
-			return w.role
-		}
+	parts := strings.FieldsFunc(p.URL.Path, func(r rune) bool { return strings.ContainsRune("/-_.", r) })
+	if slices.ContainsFunc(parts, func(part string) bool { return policyWords[extract.Folded(part)] }) {
+		return atPolicy
 	}
+	topic, ok := TopicOf(p.URL, "")
 	for _, text := range append([]string{p.Title}, p.Headings...) {
-		switch t, _ := TopicOf(p.URL, text); t {
-		case Imprint:
-			return atImprint
-		case Contact:
-			return atContact
-		case About:
-			return atAbout
+		if ok {
+			break
 		}
+		topic, ok = TopicOf(nil, text)
+		ok = ok && topic != Press
+	}
+	switch {
+	case ok && topic == Imprint:
+		return atImprint
+	case ok && topic == Contact:
+		return atContact
 	}
 	return atAbout
 }
@@ -129,7 +126,7 @@ func (d *dossier) readPages() {
 }
 
 // unhidden returns the lines without those that may state a fact and that the
-// style sheets hide. Only those of the home page are known.
+// style sheets hide. Only the style sheets of the home page are known.
 func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 	if d.in.Style.Empty() {
 		return lines
@@ -189,7 +186,7 @@ func factRank(l postal.Line) int {
 }
 
 // maxStyled limits the lines whose visibility is computed, those of footers and
-// addresses first; those beyond it state no facts.
+// addresses first. Lines beyond the limit are dropped.
 const maxStyled = 400
 
 // prose reads founding years, headcounts, legal forms and tickers line by line.
@@ -222,7 +219,7 @@ func (d *dossier) prose(x prose, brand []string) {
 		}
 	}
 	if len(d.owners) > owners && slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
-		d.owners = d.owners[:owners] // they own a company, or one of the lines is about another
+		d.owners = d.owners[:owners] // with a legal form on the page, they may be owners of a company
 	}
 	d.bareYears()
 }
@@ -277,8 +274,8 @@ var (
 // employeeNouns are the words for employees.
 const employeeNouns = `employees|team members|staff members|staff|technicians|colleagues|people work|people|mitarbeiter\p{L}*|mitarbeitende\p{L}*|beschäftigte\p{L}*|angestellte|salariés|salariées|collaborateurs|collaboratrices|employés|empleados|trabajadores|personas|dipendenti|collaboratori|addetti|medewerkers|werknemers|mensen|anställda|medarbetare|medarbejdere|ansatte|funcionários|colaboradores|pracowników|osób|zaměstnanců|zamestnancov|alkalmazott\p{L}*|angajați|çalışan\p{L}*|personel|karyawan|nhân viên|сотрудник\p{L}*|работник\p{L}*|человек|співробітник\p{L}*|εργαζόμενους|εργαζομένους|עובדים|موظف\p{L}*`
 
-// peopleNouns are those that also mean visitors or customers: the sentence must
-// be about a team, or about working.
+// peopleNouns are nouns that also mean visitors or customers. Their sentence
+// must also have a word for a team or for working.
 var peopleNouns = regexp.MustCompile(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
 
 var workingTeam = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)

@@ -188,8 +188,8 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 // omit the pronoun.
 const maxWeAre = 6
 
-// minPartOfName is the number of letters of a part of the brand's name that
-// stands for it.
+// minPartOfName is the minimum number of letters in a part of the brand's name
+// that may refer to the brand.
 const minPartOfName = 5
 
 // isPartOfName reports whether the words before a verb are, after an article,

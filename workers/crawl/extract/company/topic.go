@@ -16,10 +16,10 @@ type Topic int
 
 // Topics.
 const (
-	About   Topic = iota // who they are
-	Imprint              // where they are and since when; required by law in several countries
-	Contact              // where they are, if there is no imprint
-	Press                // names and descriptions for the press
+	About   Topic = iota // states the history and size of the company
+	Imprint              // states its legal form and address; required by law in several countries
+	Contact              // states its address, for sites without an imprint
+	Press                // states its name and description for the press
 	noTopic
 )
 
@@ -27,7 +27,7 @@ const (
 const Topics = int(noTopic)
 
 // topics are the words of paths and link texts, in the languages of the thirty
-// largest economies. Between words, sep is a space or a hyphen.
+// largest economies. SEP between words is a space, a hyphen or an underscore.
 var topics = []struct {
 	topic Topic
 	words *regexp.Regexp
@@ -97,14 +97,14 @@ func topicOfWords(text string) Topic {
 	return noTopic
 }
 
-// apostrophes makes the elided article of "l'azienda" a word.
+// apostrophes separates the elided article of "l'azienda" from its noun.
 var apostrophes = strings.NewReplacer("'", " ", "’", " ")
 
 // maxTopicBytes limits the texts that are compared with the words of topics.
 const maxTopicBytes = 100
 
-// lastSegment returns the last segment of a path, without its number in front
-// and its ending: about-us for /company/2-about-us.html.
+// lastSegment returns the last segment of a path without a leading number and a
+// file extension: about-us for /company/2-about-us.html.
 func lastSegment(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -117,8 +117,8 @@ func lastSegment(u *url.URL) string {
 
 // evidenceOf returns the URL of a page as the source of a fact, or "" if it is
 // unknown. Evidence is stored for ever, and a path or a query can hold the name
-// of a person: only the segments that are known words or codes of languages are
-// kept, and otherwise the site's origin.
+// of a person. So the path is kept only if all of its segments are known words
+// or codes of languages.
 func evidenceOf(p *page.Page) string {
 	if p == nil || p.URL == nil {
 		return ""

@@ -3,9 +3,7 @@ package signinmail_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +20,7 @@ import (
 type links struct {
 	accounts map[string][]string
 	closed   string
-	full     string // has too many links
+	full     string       // has too many links
 	loading  atomic.Int64 // failures of the next calls for account c
 	issued   atomic.Int64
 }
@@ -46,7 +44,7 @@ func (l *links) Issue(_ context.Context, accountID string) (signinmail.Link, err
 }
 
 // start runs a mailer until the test ends.
-func start(t *testing.T, l *links, answer func(command string) string) (*signinmail.Mailer, *emailtest.Server, *logs) {
+func start(t *testing.T, l *links, answer func(command string) string) (*signinmail.Mailer, *emailtest.Server, testwait.Lines) {
 	t.Helper()
 	mails := emailtest.Start(t, emailtest.Config{Answer: answer})
 	server, err := email.ParseURL("smtp://" + mails.Addr())
@@ -57,8 +55,8 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &logs{}
-	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: slog.New(slog.NewTextHandler(out, nil)), Pause: time.Millisecond})
+	lines := testwait.NewLines()
+	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: lines.Logger(), Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
@@ -68,34 +66,7 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 			t.Error(err)
 		}
 	})
-	return m, mails, out
-}
-
-// logs are the lines of a log.
-type logs struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// warned waits for the warning that a message could not be sent.
-func (l *logs) warned(t *testing.T) string {
-	t.Helper()
-	if _, ok := testwait.Until(testwait.Timeout, func() bool { return strings.Contains(l.String(), "could not be sent") }); !ok {
-		t.Fatal("the log has no warning")
-	}
-	return l.String()
+	return m, mails, lines
 }
 
 func send(t *testing.T, m *signinmail.Mailer, address string) {
@@ -145,7 +116,7 @@ func TestSend_ServerRejectsAddress_IsNotTriedAgain(t *testing.T) {
 		return ""
 	})
 	send(t, m, "gone@example.com")
-	if text := log.warned(t); strings.Contains(text, "gone@") {
+	if text := testwait.Receive(t, log, "a warning"); strings.Contains(text, "gone@") {
 		t.Errorf("the log has the address: %s", text)
 	}
 	if n := attempts.Load(); n != 1 {
@@ -166,7 +137,7 @@ func TestSend_ServerFails_IsTriedAgainWithTheSameLink(t *testing.T) {
 		})
 		send(t, m, "ann@example.com")
 		if want == 0 {
-			if text := log.warned(t); strings.Contains(text, "ann@") || !strings.Contains(text, "450") {
+			if text := testwait.Receive(t, log, "a warning"); strings.Contains(text, "ann@") || !strings.Contains(text, "450") {
 				t.Errorf("the log should have the answer, and not the address: %s", text)
 			}
 		}
@@ -198,7 +169,7 @@ func TestSend_AccountHasTooManyLinks_IsLogged(t *testing.T) {
 	if message := arrived(t, mails, 1)[0]; !strings.Contains(message.Data, "account=3Db") {
 		t.Errorf("the message lacks the link of the other account:\n%s", message.Data)
 	}
-	if text := log.String(); !strings.Contains(text, "account=a") || strings.Contains(text, "ann@") {
+	if text := testwait.Receive(t, log, "a warning"); !strings.Contains(text, "account=a") || strings.Contains(text, "ann@") {
 		t.Errorf("the log should have the account, and not the address: %s", text)
 	}
 }

@@ -157,16 +157,19 @@ func TestAddresses_Text_AreRead(t *testing.T) {
 		"an ISBN":                 {"ISBN 978-3-16-148410-0 Verlag", "DE", ""},
 		"contradiction":           {"12 Main Street\n12345 Berlin\nPoland", "", ""},
 	} {
-		near, _ := postal.ByCode(x.near)
-		got := ""
-		for _, a := range postal.Addresses(strings.Split(x.text, "\n"), near) {
-			got = fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
-			break
-		}
-		if got != x.want {
+		if got := firstAddress(x.text, x.near); got != x.want {
 			t.Errorf("%s: got %q, want %q", name, got, x.want)
 		}
 	}
+}
+
+// firstAddress returns the first address in a text near a country, or "".
+func firstAddress(text, near string) string {
+	country, _ := postal.ByCode(near)
+	for _, a := range postal.Addresses(strings.Split(text, "\n"), country) {
+		return fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
+	}
+	return ""
 }
 
 // One address or more of each of the thirty largest economies that the test
@@ -208,13 +211,7 @@ func TestAddresses_LargestEconomies_AreRead(t *testing.T) {
 		"Spain, in a sentence":      {"con domicilio en C/ Infante Don Fernando 20, 29200 Antequera (Málaga), inscrita", "ES", "29200 Antequera, , ES"},
 		"a fraction of Turkey":      {"Bursa / Ankara arası 2 saat", "TR", ""},
 	} {
-		near, _ := postal.ByCode(x.near)
-		got := ""
-		for _, a := range postal.Addresses(strings.Split(x.text, "\n"), near) {
-			got = fmt.Sprintf("%s %s, %s, %s", a.PostalCode, a.City, a.State, a.Country.Code)
-			break
-		}
-		if got != x.want {
+		if got := firstAddress(x.text, x.near); got != x.want {
 			t.Errorf("%s: got %q, want %q", name, got, x.want)
 		}
 	}

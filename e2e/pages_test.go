@@ -155,9 +155,9 @@ func TestPages_InBrowser_CustomerAndOperator(t *testing.T) {
 	customer.sees("Issue a key")
 	customer.fill("/dashboard/keys", "name", "Build server")
 	customer.press("Issue the key")
-	key := customer.run("read the key", `document.getElementById("key")?.value ?? null`)
+	key := customer.run("read the key", `document.getElementById("key")?.value || null`)
 	if status := n.lookUp(key); status != http.StatusOK {
-		t.Fatalf("a look-up with the new key answers %d, want %d", status, http.StatusOK)
+		t.Fatalf("a look-up with the new key %q answers %d, want %d", key, status, http.StatusOK)
 	}
 	customer.finds(n.url+"/dashboard/ledger", "Look-up of github.com")
 	customer.finds(n.url+"/dashboard/replay", "Replayed = stored, chain verified to revision")

@@ -29,6 +29,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/resvg"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -197,7 +198,7 @@ func (s *service) openAPI(set *setup) {
 type vectors struct{}
 
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
-	return resvg.New(context.Background(), resvg.Config{Timeout: waitLimit})
+	return resvg.New(context.Background(), resvg.Config{CacheDir: resvgtest.Folder(), Timeout: waitLimit})
 })
 
 func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {

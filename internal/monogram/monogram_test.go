@@ -12,6 +12,7 @@ import (
 
 	"letterhead/internal/monogram"
 	"letterhead/internal/resvg"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
 )
 
@@ -143,7 +144,7 @@ func TestSVG_IsSanitizedAndSmall(t *testing.T) {
 // TestSVG_MatchesDraw compares Draw with resvg's rendering of the SVG.
 func TestSVG_MatchesDraw(t *testing.T) {
 	t.Parallel()
-	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: t.TempDir()})
+	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: resvgtest.Folder()})
 	if err != nil {
 		t.Fatal(err)
 	}

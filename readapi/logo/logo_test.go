@@ -17,13 +17,16 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
 
 // resvgRenderer is compiled once for all tests.
-var resvgRenderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+var resvgRenderer = sync.OnceValues(func() (*resvg.Renderer, error) {
+	return resvg.New(context.Background(), resvg.Config{CacheDir: resvgtest.Folder()})
+})
 
 // vectors counts the draws of the real renderer.
 type vectors struct{ drawn atomic.Int64 }

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/inlinesvg"
@@ -54,7 +55,9 @@ func find(root *html.Node) *html.Node {
 	return first
 }
 
-var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
+	return resvg.New(context.Background(), resvg.Config{CacheDir: resvgtest.Folder()})
+})
 
 // pixel draws an SVG 100 pixels long and returns the color of one pixel.
 func pixel(t testing.TB, data []byte, x, y int) string {

@@ -20,6 +20,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -58,7 +59,9 @@ func encode(t testing.TB, img image.Image) []byte {
 	return b.Bytes()
 }
 
-var drawn = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+var drawn = sync.OnceValues(func() (*resvg.Renderer, error) {
+	return resvg.New(context.Background(), resvg.Config{CacheDir: resvgtest.Folder()})
+})
 
 // renderer returns a renderer shared by all tests.
 func renderer(t testing.TB) *resvg.Renderer {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/internal/config"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/node/admin"
 )
 
@@ -18,6 +19,7 @@ func TestServe_NoAddressForAdminAPI_MetricsAreServedToClients(t *testing.T) {
 	if err != nil || !cfg.AdminDefault {
 		t.Fatalf("%+v, %v", cfg, err)
 	}
+	resvgtest.Link(t, cfg.Data)
 	cfg.AdminListen = "192.0.2.1:8090" // for documentation (RFC 5737): no machine has it
 	ctx, stop := context.WithCancel(t.Context())
 	begun, ended := make(chan string, 1), make(chan error, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/config"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/testwait"
 	"letterhead/node/datafolder"
 )
@@ -33,6 +34,7 @@ func openNodeOf(t *testing.T, parts Parts) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	resvgtest.Link(t, cfg.Data)
 	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts})
 	if err != nil {
 		t.Fatal(err)

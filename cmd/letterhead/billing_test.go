@@ -15,6 +15,7 @@ import (
 
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -204,7 +205,9 @@ func TestServe_BillingFileIsWrong_NamesThePrice(t *testing.T) {
 	}
 	t.Setenv("LETTERHEAD_BILLING_FILE", file)
 	t.Setenv("LETTERHEAD_STARTER", "off")
-	code, _, stderr := commandLine(t.Context(), "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	data := t.TempDir()
+	resvgtest.Link(t, data)
+	code, _, stderr := commandLine(t.Context(), "serve", "--listen", "127.0.0.1:0", "--data", data)
 	if code == exitOK || !strings.Contains(stderr, "the price price_1 is in the file twice") || !strings.Contains(stderr, file) {
 		t.Errorf("serve ends with %d and %q", code, stderr)
 	}

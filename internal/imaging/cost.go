@@ -94,6 +94,8 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 		if best.png != nil {
 			decoded, converted = pngHeaderOf(best.png).decodedCost(), 4*pixels
 		}
+	case AVIF:
+		decoded, converted = avifCost(data, pixels)
 	default: // BMP
 		decoded, converted = 4*pixels, 0
 	}

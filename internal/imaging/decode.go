@@ -121,6 +121,8 @@ func decode(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
 			return nil, err
 		}
 		return best.decode()
+	case AVIF:
+		return decodeAVIF(data)
 	}
 	return nil, ErrUnsupported
 }

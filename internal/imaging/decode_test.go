@@ -82,6 +82,8 @@ func TestDecode(t *testing.T) {
 		{"palette.bmp", imaging.BMP, onWhite, 0},
 		{"multi.ico", imaging.ICO, quadrants, 0},
 		{"bitmaps.ico", imaging.ICO, quadrants, 0},
+		{"picture.avif", imaging.AVIF, onWhite, 12},
+		{"alpha.avif", imaging.AVIF, quadrants, 12},
 	}
 	for i := 1; i <= 8; i++ {
 		cases = append(cases, struct {
@@ -161,11 +163,6 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	for _, file := range []string{"picture.avif"} {
-		if info, err := imaging.Probe(readRaster(t, file)); info.Format != imaging.AVIF || !errors.Is(err, imaging.ErrUnsupported) {
-			t.Errorf("%s: %+v, %v", file, info, err)
-		}
-	}
 	if _, err := imaging.Probe([]byte("<html>")); !errors.Is(err, imaging.ErrUnknown) {
 		t.Errorf("HTML: %v, want ErrUnknown", err)
 	}
@@ -189,7 +186,7 @@ func TestBombs(t *testing.T) {
 	want := map[string]error{
 		"PNG of 900 million pixels": imaging.ErrTooLarge, "the same in an ICO": imaging.ErrTooLarge, "GIF of 65535×65535": imaging.ErrTooLarge,
 		"JPEG that claims 65500×65500": imaging.ErrTooLarge, "20 MB": imaging.ErrTooLarge, "empty": imaging.ErrUnknown, "HTML": imaging.ErrUnknown,
-		"AVIF": imaging.ErrUnsupported, "SVG with a script": imaging.ErrUnsupported,
+		"SVG with a script": imaging.ErrUnsupported,
 	}
 	for _, c := range imagingtest.RasterBombs() {
 		want := want[c.Name]

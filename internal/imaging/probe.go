@@ -25,7 +25,7 @@ const (
 	BMP  Format = "bmp"
 	SVG  Format = "svg"
 	SVGZ Format = "svgz" // SVG in gzip
-	AVIF Format = "avif" // recognized, but not supported
+	AVIF Format = "avif"
 )
 
 // IsVector reports whether the format has no pixels.
@@ -74,8 +74,8 @@ func (l Limits) check(width, height int) error {
 var (
 	// ErrUnknown: not an image, or one of an unknown format.
 	ErrUnknown = errors.New("not a known image format")
-	// ErrUnsupported: a known format that is not supported, such as AVIF or a
-	// palette that is run-length encoded.
+	// ErrUnsupported: a known format that is not supported, such as a palette
+	// that is run-length encoded.
 	ErrUnsupported = errors.New("image format is not supported")
 	// ErrTooLarge: a limit of bytes, pixels, or complexity is exceeded.
 	ErrTooLarge = errors.New("image is too large")
@@ -87,7 +87,7 @@ var (
 type Info struct {
 	Format Format
 	// Width and Height are in pixels. For an ICO they are those of the entry
-	// that Decode would take, for a JPEG those after its orientation is
+	// that Decode would take, for a JPEG or AVIF those after its orientation is
 	// applied, for a vector 0.
 	Width, Height int
 }
@@ -161,6 +161,12 @@ func size(format Format, data []byte, limits Limits) (width, height int, err err
 	case ICO:
 		best, err := largestEntry(data, limits)
 		return best.width, best.height, err
+	case AVIF:
+		h, turned, err := avifHeader(data)
+		if turned.swapsSides() {
+			h.Width, h.Height = h.Height, h.Width
+		}
+		return h.Width, h.Height, err
 	case SVG, SVGZ:
 		return 0, 0, nil
 	}

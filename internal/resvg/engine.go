@@ -16,6 +16,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"letterhead/internal/metering"
 )
 
 // engine is the compiled module with its runtime.
@@ -27,7 +29,7 @@ type engine struct {
 
 // compile compiles the module with the cache. If that fails it tries an emptied cache, and then no cache.
 func compile(ctx context.Context, module []byte, cacheDir string) (*engine, error) {
-	module, err := metered(module)
+	module, err := metering.Rewrite(module, metering.Checkpoint{Name: checkpointName})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 )
 
 func TestNew_OtherModule_Fails(t *testing.T) {
@@ -38,48 +37,6 @@ var spinning = slices.Concat(
 	[]byte("\x07\x08\x01\x04spin\x00\x01"),                     // its name
 	[]byte("\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b"),     // loop, branch to its head
 )
-
-func TestMetered_LoopCallsHost(t *testing.T) {
-	ctx := t.Context()
-	code, err := metered(spinning)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runtime := wazero.NewRuntime(ctx)
-	defer runtime.Close(ctx)
-	asked, stop := 0, errors.New("enough")
-	_, err = runtime.NewHostModuleBuilder("wbg").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {
-		if asked++; asked == 3 {
-			panic(stop)
-		}
-	}), nil, []api.ValueType{api.ValueTypeI32}).Export(checkpointName).Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := runtime.Instantiate(ctx, code)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
-		t.Errorf("the host was called %d times: %v; want 3 and %v", asked, err, stop)
-	}
-}
-
-func TestMetered_UnknownConstruct_IsRejected(t *testing.T) {
-	replace := func(old, new string) []byte { return bytes.Replace(spinning, []byte(old), []byte(new), 1) }
-	for name, module := range map[string][]byte{
-		"nothing":           nil,
-		"cut off":           spinning[:len(spinning)-3],
-		"another import":    replace("__wbindgen_memory", "__wbindgen_MEMORY"),
-		"a memory import":   replace("memory\x00\x00", "memory\x02\x00"),
-		"blocks of memory":  replace("\x03\x40\x0c\x00", "\xfc\x0b\x00\x00"),
-		"an unknown opcode": replace("\x03\x40\x0c\x00", "\xfd\x40\x0c\x00"),
-	} {
-		if code, err := metered(module); !errors.Is(err, errMeter) || code != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
 
 // cached returns the path of the one file in a cache.
 func cached(t *testing.T, dir string) string {
@@ -202,15 +159,4 @@ func TestMemory_ZeroedForNextImage(t *testing.T) {
 	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
 		t.Error("the memory contains data of the previous image")
 	}
-}
-
-func FuzzMeter(f *testing.F) {
-	f.Add(spinning)
-	f.Add(module[:4<<10])
-	f.Fuzz(func(t *testing.T, module []byte) {
-		code, err := metered(module)
-		if (err == nil) != (len(code) > len(module)) || err != nil && !errors.Is(err, errMeter) {
-			t.Errorf("%d bytes of %d: %v", len(code), len(module), err)
-		}
-	})
 }

@@ -16,6 +16,9 @@ import (
 //
 // The host reads no files, clocks or sockets, so the module cannot access any.
 
+// checkpointName is the import that metered code calls. It has no arguments.
+const checkpointName = "__wbindgen_memory"
+
 // Object numbers. The fixed ones are in the module's code.
 const (
 	theMemory   = 1 // chosen here; the module uses no number below 128
@@ -51,7 +54,7 @@ type host struct {
 	free    []uint32
 	bytes   int   // total size of all arrays copied into the host
 	limit   int   // of bytes
-	quanta  int64 // quanta of steps that are left, see meter.go
+	quanta  int64 // quanta of steps that are left, see package metering
 }
 
 type hostKey struct{}

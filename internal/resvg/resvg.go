@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/metering"
 	"letterhead/internal/svg"
 )
 
@@ -32,9 +33,9 @@ var module []byte
 const moduleSum = "22bf6e9f9a100d972da0411a69c5ba504367fc1fa87b3b64e3f35e53926d2d70"
 
 const (
-	// DefaultSteps limits the loops and calls of one image (meter.go) to one or two seconds. Of 1,089
+	// DefaultSteps limits the loops and calls of one image to one or two seconds. Of 1,089
 	// real logos at 1024 pixels two exceeded it, and half of them needed less than a tenth.
-	DefaultSteps = 160 * quantum
+	DefaultSteps = 160 * metering.Quantum
 	// DefaultTimeout limits the time for one image. Unless the machine is busy, the step limit is
 	// reached earlier.
 	DefaultTimeout = 4 * time.Second
@@ -210,7 +211,7 @@ func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NR
 	defer t.stop()
 	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
-	img, err := r.engine.draw(t.ctx, mem, data, side, r.cfg.Steps/quantum)
+	img, err := r.engine.draw(t.ctx, mem, data, side, r.cfg.Steps/metering.Quantum)
 	if err == nil && !mem.crowded { // a module without the memory that it requested may draw another image
 		return img, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"image"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -608,5 +609,31 @@ func TestNew_MissingParts_Fails(t *testing.T) {
 		if _, err := make(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestLogo_OnlyAsAVIF_IsStoredAsPNG(t *testing.T) {
+	ring, err := os.ReadFile("../../internal/avif/testdata/ring.avif")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newInternet(t)
+	n.serve("acme.com", files{
+		"/":          html(`<title>Acme</title><header><a href="/"><picture><source type="image/avif" srcset="/logo.avif"><img src="/logo.avif" alt="Acme logo"></picture></a></header>`),
+		"/logo.avif": typed("image/avif", string(ring)),
+	})
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Record.HasLogo() {
+		t.Fatalf("no logo; requested: %v", n.requests())
+	}
+	file := result.Record.Logos[0].Formats[0]
+	if file.Format != "png" || file.Width == nil || *file.Width != 160 || file.Background == nil {
+		t.Errorf("the first format is %+v", file)
+	}
+	if c := result.Record.Colors; len(c) == 0 || !strings.HasPrefix(c[0].Hex, "#0b5ff") { // AVIF loses a little
+		t.Errorf("colors %+v", c)
 	}
 }

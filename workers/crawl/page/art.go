@@ -71,7 +71,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	im.Alt = clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	im.Large = largeSource(g.page, n)
-	if im.URL = g.imageURL(n); im.URL == nil || im.Large.URL != nil && undecodable(im.URL.Path) && !undecodable(im.Large.URL.Path) {
+	if im.URL = g.imageURL(n); im.URL == nil || im.Large.URL != nil && lastResort(im.URL.Path) && !lastResort(im.Large.URL.Path) {
 		im.URL = im.Large.URL
 	}
 	if im.URL != nil {
@@ -115,7 +115,7 @@ func largeSource(p *Page, n *html.Node) Source {
 		return out
 	}
 	for c, left := n.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
-		// Unsupported formats are skipped.
+		// AVIF takes the most to decode, and the same picture follows in another format.
 		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") && ColorScheme(Attr(c, "media")) == "" {
 			take(Attr(c, "srcset"))
 			take(Attr(c, "data-srcset"))
@@ -303,16 +303,17 @@ func largest(srcset string) (best string, bestSize float64) {
 				size = v
 			}
 		}
-		if undecodable(best) && best != "" && !undecodable(fields[0]) || size > bestSize && (!undecodable(fields[0]) || best == "" || undecodable(best)) {
+		if lastResort(best) && best != "" && !lastResort(fields[0]) || size > bestSize && (!lastResort(fields[0]) || best == "" || lastResort(best)) {
 			best, bestSize = fields[0], size
 		}
 	}
 	return best, bestSize
 }
 
-// undecodable reports whether a reference is to a file in a format that the
-// crawl cannot decode, by its name.
-func undecodable(ref string) bool {
+// lastResort reports whether a reference is to a file that is read only if there
+// is no other, by its name: AVIF takes the most to decode, and the other formats
+// cannot be decoded.
+func lastResort(ref string) bool {
 	ref, _, _ = strings.Cut(ref, "?")
 	switch strings.ToLower(path.Ext(ref)) {
 	case ".avif", ".heic", ".jxl", ".jp2":

@@ -1,0 +1,199 @@
+// Package avif decodes AVIF images with libavif, compiled to WebAssembly and run by wazero. Each image has its own
+// instance with limits on memory and steps, so that even a hostile file cannot use more or access anything outside its
+// instance. Whether an image exceeds these limits depends only on the file.
+//
+// README.md describes the module, its source and its licenses.
+package avif
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"letterhead/internal/metering"
+)
+
+//go:embed decode.wasm.gz
+var packed []byte
+
+const (
+	// maxModule limits the module, in bytes, when it is unpacked. It has about 800 KiB.
+	maxModule = 4 << 20
+	// baseMemory and pixelMemory are the memory of an instance, in bytes: for any image, and for each pixel. Of the files
+	// measured, the one that needed most took 4 MiB and 50 bytes a pixel: planes of 10 bits, and pixels of 16 bits twice.
+	baseMemory  = 8 << 20
+	pixelMemory = 56
+	// baseSteps and pixelSteps limit the loops and calls of an image; see package metering. Drawings need 15 to 35 steps a
+	// pixel, photographs up to 70. Noise without loss needs 330, and is rejected: it would take several seconds.
+	baseSteps  = 16 * metering.Quantum
+	pixelSteps = 100
+)
+
+// Errors of Decode.
+var (
+	// ErrMalformed means that the file is not an AVIF image, or that it is damaged.
+	ErrMalformed = errors.New("not a valid AVIF image")
+	// ErrTooLarge means that the image needs more memory or steps than an image of its size may need.
+	ErrTooLarge = errors.New("the image takes too much to decode")
+)
+
+// Memory returns the most memory, in bytes, that Decode uses for an image of a size, without the file.
+func Memory(width, height int) int64 {
+	return baseMemory + (pixelMemory+4)*int64(width)*int64(height)
+}
+
+// engine is the compiled module with its runtime. It is compiled when the first image is decoded, which takes half a
+// second, and is never closed.
+type engine struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+}
+
+var compiled = sync.OnceValues(compile)
+
+func compile() (*engine, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpack the AVIF decoder: %w", err)
+	}
+	module, err := io.ReadAll(io.LimitReader(r, maxModule))
+	if err != nil {
+		return nil, fmt.Errorf("unpack the AVIF decoder: %w", err)
+	}
+	if module, err = metering.Rewrite(module, metering.Checkpoint{Name: "fd_close", Args: []uint32{tick}}); err != nil {
+		return nil, fmt.Errorf("compile the AVIF decoder: %w", err)
+	}
+	ctx := context.Background()
+	e := &engine{runtime: wazero.NewRuntime(ctx)}
+	if err := instantiateHost(ctx, e.runtime); err != nil {
+		return nil, fmt.Errorf("compile the AVIF decoder: %w", err)
+	}
+	if e.compiled, err = e.runtime.CompileModule(ctx, module); err != nil {
+		return nil, fmt.Errorf("compile the AVIF decoder: %w", err)
+	}
+	return e, nil
+}
+
+// Decode decodes the first image of a file, with colors multiplied by alpha. Width and height are those of Probe; it
+// does not turn the image. Errors: ErrMalformed, ErrTooLarge.
+func Decode(data []byte, width, height int) (img *image.RGBA, err error) {
+	e, err := compiled()
+	if err != nil {
+		return nil, err
+	}
+	pixels := int64(width) * int64(height)
+	mem := &memory{limit: uint64(baseMemory + pixelMemory*pixels)}
+	work := &work{quanta: (baseSteps + pixelSteps*pixels) / metering.Quantum}
+	ctx := context.WithValue(context.Background(), workKey{}, work)
+	starting := experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
+	// An empty name allows several instances.
+	module, err := e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	if err == nil {
+		defer module.Close(ctx) // it has no files or other resources whose release could fail
+		img, err = (&decoding{ctx, module}).decode(data, width, height)
+	}
+	switch {
+	case err == nil:
+		return img, nil
+	case mem.refused || errors.Is(err, errSteps):
+		return nil, ErrTooLarge
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n") // without wazero's stack trace
+	return nil, fmt.Errorf("%w: %s", ErrMalformed, line)
+}
+
+// decoding is one instance of the module.
+type decoding struct {
+	ctx    context.Context
+	module api.Module
+}
+
+// Offsets of the results of the module's decode, and their size, in bytes.
+const (
+	atWidth, atHeight, atDepth, atCount, atDelay = 0, 4, 8, 12, 16
+	resultBytes                                  = 24
+)
+
+func (d *decoding) decode(data []byte, width, height int) (*image.RGBA, error) {
+	mem := d.module.Memory()
+	file, err := d.allocate(len(data))
+	if err != nil {
+		return nil, err
+	}
+	results, err := d.allocate(resultBytes)
+	if err != nil {
+		return nil, err
+	}
+	if !mem.Write(file, data) {
+		return nil, errOutside
+	}
+	const onlyHeader, firstImage, nowhere = 1, 0, 0
+	if err := d.run(file, len(data), onlyHeader, results, nowhere); err != nil {
+		return nil, err
+	}
+	head, ok := mem.Read(results, resultBytes)
+	if !ok {
+		return nil, errOutside
+	}
+	w, h, depth := binary.LittleEndian.Uint32(head[atWidth:]), binary.LittleEndian.Uint32(head[atHeight:]), binary.LittleEndian.Uint32(head[atDepth:])
+	if w != uint32(width) || h != uint32(height) {
+		return nil, fmt.Errorf("it has %d×%d pixels, and not %d×%d", w, h, width, height)
+	}
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
+	bytesPerChannel := 1
+	if depth > 8 {
+		bytesPerChannel = 2
+	}
+	out, err := d.allocate(bytesPerChannel * len(img.Pix))
+	if err != nil {
+		return nil, err
+	}
+	if err := d.run(file, len(data), firstImage, results, out); err != nil {
+		return nil, err
+	}
+	pix, ok := mem.Read(out, uint32(bytesPerChannel*len(img.Pix)))
+	if !ok {
+		return nil, errOutside
+	}
+	for i := range img.Pix {
+		img.Pix[i] = pix[i*bytesPerChannel+bytesPerChannel-1] // the more significant byte comes last
+	}
+	return img, nil
+}
+
+var errOutside = errors.New("an address is outside of memory")
+
+// run calls decode of the module. The size of the file's image is written to results, and its pixels to out.
+func (d *decoding) run(file uint32, length int, onlyHeader uint64, results, out uint32) error {
+	const onlyFirst = 0
+	done, err := d.module.ExportedFunction("decode").Call(d.ctx, uint64(file), uint64(length), onlyHeader, onlyFirst,
+		uint64(results+atWidth), uint64(results+atHeight), uint64(results+atDepth), uint64(results+atCount), uint64(results+atDelay), uint64(out))
+	if err == nil && done[0] == 0 {
+		err = errors.New("libavif rejects it")
+	}
+	return err
+}
+
+// allocate returns the address of new memory of the module.
+func (d *decoding) allocate(size int) (uint32, error) {
+	at, err := d.module.ExportedFunction("malloc").Call(d.ctx, uint64(size))
+	if err == nil && at[0] == 0 {
+		err = errOutside
+	}
+	if err != nil {
+		return 0, err
+	}
+	return uint32(at[0]), nil
+}

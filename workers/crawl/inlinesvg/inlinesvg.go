@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"letterhead/workers/crawl/css"
 )
@@ -107,6 +108,14 @@ func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 		w.document(svg, from, box, at)
 	}
 	return d, w.finish(d)
+}
+
+// ResolveSymbol converts a symbol of the document, as an svg element that uses it
+// would show it. Errors: those of Resolve.
+func (r *Resolver) ResolveSymbol(id string) (*Image, error) {
+	svg := &html.Node{Type: html.ElementNode, Data: "svg", DataAtom: atom.Svg, Namespace: "svg"}
+	svg.AppendChild(&html.Node{Type: html.ElementNode, Data: "use", Namespace: "svg", Attr: []html.Attribute{{Key: "href", Val: "#" + id}}})
+	return r.Resolve(svg)
 }
 
 // Cut converts one part of a sprite to a file: a symbol, a view, a group, a

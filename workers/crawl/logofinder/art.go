@@ -149,7 +149,7 @@ func (c *collector) art() {
 			found = append(found, x)
 		}
 	}
-	c.list = append(c.list, c.plausible(found)...)
+	c.list = append(c.list, c.plausible(append(found, c.symbols()...))...)
 }
 
 // plausible drops images that may belong to others if there is a clear logo:
@@ -255,6 +255,33 @@ func (c *collector) inlineSVGs() []pageImage {
 			s.file, s.data = c.inPage(d.SVG), d.SVG
 		}
 		out = append(out, s)
+	}
+	return out
+}
+
+// symbols resolves the symbols named logo that the page defines, whether it shows
+// them or not: a script may. A name with another word is that of another company,
+// unless the word is the brand's.
+func (c *collector) symbols() []Candidate {
+	var out []Candidate
+	resolver := inlinesvg.NewResolver(c.in.Page.Root, c.in.Page.Base, c.in.Style)
+	for _, id := range c.in.Page.Symbols {
+		words := page.SplitWords(id)
+		rest := withoutWords(fileTalk.ReplaceAllString(strings.Join(slices.DeleteFunc(slices.Clone(words), isLogoWord), " "), " "))
+		own := c.brand.inText(id) || c.brand.fit(rest) > 0
+		if rest != "" && !own {
+			continue
+		}
+		d, err := resolver.ResolveSymbol(id)
+		if err != nil || d.SVG == nil {
+			continue
+		}
+		x := Candidate{URL: c.inPage(d.SVG), Kind: Mark, Method: "symbol named logo", Words: words, Data: d.SVG}
+		x.add(x.Method, minMarkScore)
+		if own {
+			x.add(signBrandFile, brandFileScore)
+		}
+		out = append(out, x)
 	}
 	return out
 }

@@ -49,6 +49,27 @@ const (
 	burger   = `<svg class="menu-icon" viewBox="0 0 24 24" width="24" height="24"><path d="M3 6h18v2H3z"/></svg>`
 )
 
+func TestCandidates_Symbol_IsUsedIfNothingElseIsTheLogo(t *testing.T) {
+	const shape = `viewBox="0 0 90 30"><path d="M0 0h90v30L40 9z"/></symbol>`
+	const header = `<header><a href="/"><img src="/own.svg" alt="Acme"></a></header>`
+	for name, c := range map[string]struct {
+		body string
+		want []string
+	}{
+		"named as the brand":                {`<svg style="display:none"><symbol id="acme-wordmark" ` + shape + `</svg><h1>Acme</h1>`, []string{"drawing"}},
+		"in definitions":                    {`<svg hidden><defs><symbol id="logo" ` + shape + `</defs></svg><h1>Acme</h1>`, []string{"drawing"}},
+		"of another company":                {`<svg><symbol id="visa-logo" ` + shape + `<symbol id="globex_logo" ` + shape + `</svg><h1>Acme</h1>`, nil},
+		"not a logo":                        {`<svg><symbol id="acme-shop" ` + shape + `</svg><h1>Acme</h1>`, nil},
+		"beside a logo":                     {`<svg><symbol id="logo" ` + shape + `</svg>` + header, []string{"/own.svg"}},
+		"named as the brand, beside a logo": {`<svg><symbol id="acme-logo" ` + shape + `</svg>` + header, []string{"/own.svg", "drawing"}},
+		"without content":                   {`<svg><symbol id="logo" viewBox="0 0 9 9"></symbol></svg><h1>Acme</h1>`, nil},
+	} {
+		if got := marks(styled(c.body)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestCandidates_AnyElement_IsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string

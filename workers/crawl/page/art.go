@@ -153,6 +153,7 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	if len(g.page.InlineSVGs) >= MaxInlineSVGs {
 		return
 	}
+	g.symbols(n, maxSVGParts)
 	alt := Attr(n, "aria-label")
 	named, left := false, maxSVGParts
 	for c := n.FirstChild; c != nil && left > 0; c, left = c.NextSibling, left-1 {
@@ -174,6 +175,20 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	} else if len(g.page.Images) < MaxImages {
 		im.URL = file
 		g.page.Images = append(g.page.Images, im)
+	}
+}
+
+// symbols adds the symbols of an svg element, or of its definitions, that are
+// named logo.
+func (g *gatherer) symbols(n *html.Node, left int) {
+	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < MaxSymbols; c, left = c.NextSibling, left-1 {
+		switch id := Attr(c, "id"); {
+		case c.Type != html.ElementNode:
+		case c.Data == "defs" && n.DataAtom == atom.Svg:
+			g.symbols(c, left)
+		case c.Data == "symbol" && len(id) <= maxPart && has(SplitWords(id), logoWords):
+			g.page.Symbols = append(g.page.Symbols, id)
+		}
 	}
 }
 

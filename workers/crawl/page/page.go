@@ -23,6 +23,8 @@ const (
 	MaxImages = 400
 	// MaxInlineSVGs limits the svg elements.
 	MaxInlineSVGs = 300
+	// MaxSymbols limits the symbols named logo.
+	MaxSymbols = 12
 	// MaxBackgrounds limits the elements that may show a logo as their background.
 	MaxBackgrounds = 60
 	// MaxStyles limits the linked stylesheets.
@@ -67,6 +69,7 @@ type Page struct {
 	Anchors     []Anchor
 	Images      []Image  // elements that show a file
 	InlineSVGs  []Image  // svg elements
+	Symbols     []string // ids of symbols named logo, in svg elements
 	Backgrounds []Image  // elements that may show a logo as their background
 	Headings    []string // h1
 

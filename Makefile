@@ -194,8 +194,14 @@ lab-cluster: build ## Crawl with a whole cluster in the small closed network (ne
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: not run"; exit 0; fi; exit $$code
 
 ACCURACY_FLAGS ?=
-accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
-	go run ./tools/accuracy $(ACCURACY_FLAGS)
+accuracy: accuracy-peers ## Score extraction on labelled pages and logos, also that of other programs (docs/accuracy.md); the contact sheet is reports/accuracy.html
+	go run ./tools/accuracy -peers bin/peers $(ACCURACY_FLAGS)
+
+# A program that cannot be installed is left out of the comparison.
+accuracy-peers: ## Install the programs that make accuracy compares with in bin/peers (needs npm and Python; 300 MB)
+	@mkdir -p bin/peers && cp tools/accuracy/peers/* bin/peers/
+	@npm install --prefix bin/peers --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null || echo "metascraper and dembrandt cannot be installed"
+	@{ [ -x bin/peers/venv/bin/python ] || python3 -m venv bin/peers/venv; } && bin/peers/venv/bin/pip install -q --disable-pip-version-check -r bin/peers/requirements.txt || echo "trafilatura and favicon cannot be installed"
 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
 	go test ./readapi/logo -run TestStarterLogos_OnPages_SuitTheirBackground -count 1 -sheet "$(CURDIR)/reports"

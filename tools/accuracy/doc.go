@@ -19,5 +19,7 @@
 // and scores the other groups.
 //
 // It prints a table of fields for each group and every miss, and writes a
-// contact sheet. It is run by make accuracy.
+// contact sheet. With -peers it also runs other programs on the pages of built
+// and fresh and prints how often each is right. It is run by make accuracy;
+// docs/accuracy.md explains what is measured.
 package main

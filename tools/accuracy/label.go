@@ -81,6 +81,14 @@ type LogoLabel struct {
 	Theme    *string  `json:"theme"` // the ink; "null" for none
 }
 
+// field is the name of the field of the primary logo in reports.
+func (l *LogoLabel) field() string {
+	if l.Declared {
+		return "logo"
+	}
+	return "icon"
+}
+
 // FontLabel lists the accepted fonts of each kind of text.
 type FontLabel struct {
 	Title []FontName `json:"title"`

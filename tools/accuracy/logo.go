@@ -161,10 +161,7 @@ func (s *scorer) logos() {
 	if truth == nil {
 		return
 	}
-	field := "icon"
-	if truth.Declared {
-		field = "logo"
-	}
+	field := truth.field()
 	all := s.chosenLogos()
 	switch {
 	case len(all) == 0 && len(truth.Accept) == 0:

@@ -29,6 +29,7 @@ type options struct {
 	sheet       string
 	jobs        int
 	every       int
+	peers       string
 }
 
 func main() {
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.sheet, "sheet", "reports/accuracy.html", "file for the contact sheet; empty: none")
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "concurrent crawls; with 1 their CPU time is reported")
 	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
+	flag.StringVar(&o.peers, "peers", "", "compare with the programs that are installed in this folder")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -89,7 +91,13 @@ func run(ctx context.Context, o options, w io.Writer) error {
 		report.printMisses(w, o.groups != "")
 	}
 	report.print(w)
-	return nil
+	if o.peers == "" {
+		return nil
+	}
+	if o.peers, err = filepath.Abs(o.peers); err != nil {
+		return err
+	}
+	return s.compare(ctx, o.peers, report, w)
 }
 
 // checkout returns the repository that contains the working directory.

@@ -1,0 +1,49 @@
+package testnet_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"letterhead/internal/testcert"
+	"letterhead/internal/testnet"
+)
+
+func TestProxy_Request_ReachesTheSite(t *testing.T) {
+	authority, err := testcert.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := testnet.New(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	n.Serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	proxy := httptest.NewServer(n.Proxy())
+	t.Cleanup(proxy.Close)
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}}}
+	t.Cleanup(client.CloseIdleConnections)
+	for _, address := range []string{"http://acme.com/", "https://acme.com/"} {
+		resp, err := client.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(body) != "hello" {
+			t.Errorf("%s: %q, %v", address, body, err)
+		}
+	}
+	if resp, err := client.Get("https://other.com/"); err == nil {
+		resp.Body.Close()
+		t.Errorf("a site that does not exist answers %d", resp.StatusCode)
+	}
+}

@@ -127,11 +127,11 @@ verify: build lint lint-openapi lint-deploy lint-workflows ## Run everything: ev
 DIST      ?= dist
 RELEASED   = LICENSE NOTICE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
+release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU cp and tar)
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@set -e; for platform in $(PLATFORMS); do \
 	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
-	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; \
+	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; cp --parents internal/*/LICENSE-*.txt $(DIST)/$$name; \
 	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
 	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf $(DIST)/$$name.tar $$name; \
 	  gzip -9n $(DIST)/$$name.tar; \

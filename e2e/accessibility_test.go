@@ -47,17 +47,21 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 	on.operator.press("Rebuild accounts")
 	on.operator.sees("Rebuild of accounts")
 	on.operator.finds(on.admin+"/projections/accounts", "The new tables agree")
+	const rejected = `[aria-invalid="true"]`
 	for _, who := range []struct {
 		name  string
 		v     *visitor
 		base  string
 		paths []string
+		forms []form
 	}{
-		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}},
-		{"guest of the operators", on.guest, on.admin, []string{"/", "/sign-in?token=t"}},
+		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}, nil},
+		{"guest of the operators", on.guest, on.admin, []string{"/", "/sign-in?token=t"}, nil},
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
-			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"}},
-		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/payments/" + payment.ID, "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"}},
+			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"},
+			[]form{{"/dashboard/keys", "/dashboard/keys", "name", "Tests", "Issue the key", "#key"}, {"/dashboard/keys", "/dashboard/keys", "name", "", "Issue the key", rejected}}},
+		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/payments/" + payment.ID, "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"},
+			[]form{{"/operators", "/operators", "name", "Tests", "Issue the token", "#secret0"}, {"/operators", "/operators", "name", "", "Issue the token", rejected}, {account, "/grant", "credits", "-5", "Grant the credits", rejected}}},
 	} {
 		for _, width := range []int64{375, 1280} {
 			for _, scheme := range []string{"light", "dark"} {
@@ -70,11 +74,23 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 							t.Errorf("%s:\n%s", path, strings.Join(found, "\n"))
 						}
 					}
+					for _, f := range who.forms {
+						who.v.open(who.base + f.path)
+						who.v.fill(f.action, f.field, f.value)
+						who.v.press(f.button)
+						who.v.run("see the answer", fmt.Sprintf(`document.querySelector(%s) ? "" : null`, quoted(f.answer)))
+						if found := who.v.violations(string(axe)); len(found) > 0 {
+							t.Errorf("%s after %q with %s %q:\n%s", f.path, f.button, f.field, f.value, strings.Join(found, "\n"))
+						}
+					}
 				})
 			}
 		}
 	}
 }
+
+// form is a form that a page has, one of its fields, and a selector of what only the page that answers it has.
+type form struct{ path, action, field, value, button, answer string }
 
 // emulate sets the width of the window and the color scheme that the person prefers.
 func (v *visitor) emulate(width int64, scheme string) {

@@ -7,21 +7,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
-
-	"letterhead/internal/testcert"
-	"letterhead/internal/testnet"
 )
 
 func TestProxy_Request_ReachesTheSite(t *testing.T) {
-	authority, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := testnet.New(authority)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.Close)
+	n, authority := newInternet(t)
 	n.Serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
 	proxy := httptest.NewServer(n.Proxy())
 	t.Cleanup(proxy.Close)

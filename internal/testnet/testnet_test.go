@@ -21,7 +21,8 @@ type browser struct {
 	session *safehttp.Session
 }
 
-func newBrowser(t *testing.T) *browser {
+// newInternet returns an empty internet and the authority of its hosts.
+func newInternet(t *testing.T) (*testnet.Internet, *testcert.Authority) {
 	t.Helper()
 	authority, err := testcert.NewAuthority()
 	if err != nil {
@@ -32,6 +33,12 @@ func newBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
+	return n, authority
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	n, _ := newInternet(t)
 	c, err := n.Client()
 	if err != nil {
 		t.Fatal(err)

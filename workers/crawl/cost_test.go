@@ -98,8 +98,8 @@ func TestDecode_Bomb_StaysWithinMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector multiplies time and memory")
 	}
-	const maxCPU, maxMemory = 8 * time.Second, 128 << 20 // most take a tenth of that time
-	defer debug.SetGCPercent(debug.SetGCPercent(20))     // so that few dead objects are counted
+	const maxMemory = 128 << 20
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // so that few dead objects are counted
 	bomb := hugePNG()
 	pngBomb := typed("image/png", string(bomb))
 	hurt := func(body string) files { return files{"/": html(acmePage + body), "/icon.png": icon(64, blue)} }
@@ -138,14 +138,17 @@ func TestDecode_Bomb_StaysWithinMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // much longer than any of them takes
 			defer cancel()
 			stop, before := watchMemory(), process.CPUTime()
 			_, _, err = crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
 			took, memory := process.CPUTime()-before, stop()
 			t.Logf("%s of processor time, %d MB, %v", took.Round(time.Millisecond), memory>>20, err)
-			if testing.CoverMode() == "" && (took > maxCPU || memory > maxMemory) {
-				t.Errorf("%s of processor time and %d MB; want less than %s and %d MB", took, memory>>20, maxCPU, maxMemory>>20)
+			if ctx.Err() != nil {
+				t.Error("the crawl did not end")
+			}
+			if testing.CoverMode() == "" && memory > maxMemory {
+				t.Errorf("%d MB; want at most %d MB", memory>>20, maxMemory>>20)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"image"
 	"io"
+	"math"
 	"strings"
 	"sync"
 
@@ -105,10 +106,10 @@ func Decode(data []byte, width, height int) (img *image.RGBA, err error) {
 		img, err = (&decoding{ctx, module}).decode(data, width, height)
 	}
 	switch {
-	case err == nil:
-		return img, nil
 	case mem.refused || errors.Is(err, errSteps):
 		return nil, ErrTooLarge
+	case err == nil:
+		return img, nil
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n") // without wazero's stack trace
 	return nil, fmt.Errorf("%w: %s", ErrMalformed, line)
@@ -160,8 +161,16 @@ func (d *decoding) decode(data []byte, width, height int) (*image.RGBA, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The module reports success even if it cannot decode the image, but then writes no delay.
+	const noDelay = math.MaxUint64
+	if !mem.WriteUint64Le(results+atDelay, noDelay) {
+		return nil, errOutside
+	}
 	if err := d.run(file, len(data), firstImage, results, out); err != nil {
 		return nil, err
+	}
+	if delay, ok := mem.ReadUint64Le(results + atDelay); !ok || delay == noDelay {
+		return nil, errRejected
 	}
 	pix, ok := mem.Read(out, uint32(bytesPerChannel*len(img.Pix)))
 	if !ok {
@@ -173,7 +182,10 @@ func (d *decoding) decode(data []byte, width, height int) (*image.RGBA, error) {
 	return img, nil
 }
 
-var errOutside = errors.New("an address is outside of memory")
+var (
+	errOutside  = errors.New("an address is outside of memory")
+	errRejected = errors.New("libavif rejects it")
+)
 
 // run calls decode of the module. The size of the file's image is written to results, and its pixels to out.
 func (d *decoding) run(file uint32, length int, onlyHeader uint64, results, out uint32) error {
@@ -181,7 +193,7 @@ func (d *decoding) run(file uint32, length int, onlyHeader uint64, results, out 
 	done, err := d.module.ExportedFunction("decode").Call(d.ctx, uint64(file), uint64(length), onlyHeader, onlyFirst,
 		uint64(results+atWidth), uint64(results+atHeight), uint64(results+atDepth), uint64(results+atCount), uint64(results+atDelay), uint64(out))
 	if err == nil && done[0] == 0 {
-		err = errors.New("libavif rejects it")
+		err = errRejected
 	}
 	return err
 }

@@ -72,6 +72,24 @@ func TestDecode_PictureLargerThanDeclared_IsRejected(t *testing.T) {
 	}
 }
 
+// libavif's function returns success for a file whose picture it cannot decode.
+func TestDecode_PictureDamaged_Fails(t *testing.T) {
+	for _, name := range []string{"square.avif", "ring.avif"} {
+		data := read(t, name)
+		h, err := avif.Probe(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture := bytes.Index(data, []byte("mdat")) + 4
+		zeros := append(bytes.Clone(data[:picture]), make([]byte, len(data)-picture)...)
+		for what, damaged := range map[string][]byte{"cut in the middle": data[:picture+(len(data)-picture)/2], "zeros": zeros} {
+			if _, err := avif.Decode(damaged, h.Width, h.Height); !errors.Is(err, avif.ErrMalformed) {
+				t.Errorf("%s, %s: error %v", name, what, err)
+			}
+		}
+	}
+}
+
 func TestDecode_Damaged_FailsOrReturnsItsSize(t *testing.T) {
 	whole := read(t, "square.avif")
 	for at := range whole {

@@ -149,6 +149,7 @@ func child(data []byte, kind string) []byte {
 // reader reads numbers. It panics beyond the end; Probe recovers.
 type reader []byte
 
+// take returns the next bytes. The second slice panics if there are fewer, although the first may reach the capacity.
 func (r *reader) take(n uint64) []byte {
 	taken := (*r)[:n]
 	*r = (*r)[n:]

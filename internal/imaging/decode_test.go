@@ -84,6 +84,7 @@ func TestDecode(t *testing.T) {
 		{"bitmaps.ico", imaging.ICO, quadrants, 0},
 		{"picture.avif", imaging.AVIF, onWhite, 12},
 		{"alpha.avif", imaging.AVIF, quadrants, 12},
+		{"ten-bits.avif", imaging.AVIF, quadrants, 12}, // of 10 bits a channel
 	}
 	for i := 1; i <= 8; i++ {
 		cases = append(cases, struct {

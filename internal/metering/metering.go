@@ -102,7 +102,8 @@ func Rewrite(module []byte, c Checkpoint) (out []byte, err error) {
 	return out, nil
 }
 
-// findImport returns the index of the function to call. All imports are functions.
+// findImport returns the index of the function to call. It panics if an import is not a function, because the indexes
+// of variables would then begin with the imported ones.
 func findImport(section []byte, wanted string) (number uint32, found bool) {
 	r := reader{section}
 	for i := range r.u32() {
@@ -113,10 +114,10 @@ func findImport(section []byte, wanted string) (number uint32, found bool) {
 		}
 		r.u32() // type
 		if name == wanted {
-			return i, true
+			number, found = i, true
 		}
 	}
-	return 0, false
+	return number, found
 }
 
 // addGlobals appends two global variables: the counter, initialized with the quantum, and the length of a block of

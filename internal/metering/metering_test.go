@@ -101,6 +101,7 @@ func TestRewrite_UnknownConstruct_IsRejected(t *testing.T) {
 		"cut off":           spinning[:len(spinning)-3],
 		"another import":    replace("__wbindgen_memory", "__wbindgen_MEMORY"),
 		"a memory import":   replace("memory\x00\x00", "memory\x02\x00"),
+		"a global import":   replace("\x02\x19\x01\x03wbg\x11__wbindgen_memory\x00\x00", "\x02\x20\x02\x03wbg\x11__wbindgen_memory\x00\x00\x01a\x01b\x03\x7f\x00"),
 		"blocks of tables":  replace("\x03\x40\x0c\x00", "\xfc\x0e\x00\x00"),
 		"an unknown opcode": replace("\x03\x40\x0c\x00", "\xfd\x40\x0c\x00"),
 	} {

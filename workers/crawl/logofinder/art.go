@@ -260,16 +260,22 @@ func (c *collector) inlineSVGs() []pageImage {
 }
 
 // symbols resolves the symbols named logo that the page defines, whether it shows
-// them or not: a script may. A name with another word is that of another company,
-// unless the word is the brand's.
+// them or not: a script may. Besides words for a logo, a name consists of the
+// brand's name, or of nothing if there is one such symbol: several, or one with
+// another word or a number, may be the logos of others.
 func (c *collector) symbols() []Candidate {
 	var out []Candidate
 	resolver := inlinesvg.NewResolver(c.in.Page.Root, c.in.Page.Base, c.in.Style)
+	nameless := 0
 	for _, id := range c.in.Page.Symbols {
-		words := page.SplitWords(id)
-		rest := withoutWords(fileTalk.ReplaceAllString(strings.Join(slices.DeleteFunc(slices.Clone(words), isLogoWord), " "), " "))
-		own := c.brand.inText(id) || c.brand.fit(rest) > 0
-		if rest != "" && !own {
+		if symbolSubject(id) == "" {
+			nameless++
+		}
+	}
+	for _, id := range c.in.Page.Symbols {
+		words, subject := page.SplitWords(id), symbolSubject(id)
+		own := subject != "" && c.brand.fit(subject) >= fullFit
+		if !own && (subject != "" || nameless > 1) {
 			continue
 		}
 		d, err := resolver.ResolveSymbol(id)
@@ -285,6 +291,17 @@ func (c *collector) symbols() []Candidate {
 	}
 	return out
 }
+
+// symbolSubject returns the id of a symbol without the words for a logo and its
+// forms.
+func symbolSubject(id string) string {
+	words := slices.DeleteFunc(page.SplitWords(id), func(w string) bool { return slices.Contains(symbolWords, w) })
+	return withoutWords(strings.Join(words, " "))
+}
+
+// symbolWords are words of the id of a symbol that do not name a company, besides
+// decoration.
+var symbolWords = []string{"logo", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "svg", "full", "color", "horizontal"}
 
 // inPage returns the URL of an inline SVG. Equal ones have the same URL.
 func (c *collector) inPage(data []byte) *url.URL {

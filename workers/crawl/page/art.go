@@ -153,7 +153,9 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	if len(g.page.InlineSVGs) >= MaxInlineSVGs {
 		return
 	}
-	g.symbols(n, maxSVGParts)
+	if !at.excluded && !at.soft && !at.logoWall {
+		g.symbols(n, maxSVGParts)
+	}
 	alt := Attr(n, "aria-label")
 	named, left := false, maxSVGParts
 	for c := n.FirstChild; c != nil && left > 0; c, left = c.NextSibling, left-1 {

@@ -198,7 +198,7 @@ accuracy: accuracy-peers ## Score extraction on labelled pages and logos, also t
 	go run ./tools/accuracy -peers bin/peers $(ACCURACY_FLAGS)
 
 # A program that cannot be installed is left out of the comparison.
-accuracy-peers: ## Install the programs that make accuracy compares with in bin/peers (needs npm and Python; 300 MB)
+accuracy-peers: ## Install the programs that make accuracy compares with in bin/peers (needs npm and Python; 250 MB)
 	@mkdir -p bin/peers && cp tools/accuracy/peers/* bin/peers/
 	@npm install --prefix bin/peers --ignore-scripts --no-audit --no-fund --loglevel error >/dev/null || echo "metascraper and dembrandt cannot be installed"
 	@{ [ -x bin/peers/venv/bin/python ] || python3 -m venv bin/peers/venv; } && bin/peers/venv/bin/pip install -q --disable-pip-version-check -r bin/peers/requirements.txt || echo "trafilatura and favicon cannot be installed"

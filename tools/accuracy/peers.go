@@ -56,6 +56,8 @@ var comparedFields = []string{"name", "description", "share image", "logo", "ico
 const (
 	// peerTime limits one page of a peer. Browsers wait for pages to become quiet.
 	peerTime = 2 * time.Minute
+	// stopTime limits how long a peer may take to end.
+	stopTime = 10 * time.Second
 	// maxAnswer limits what a peer prints for one page, in bytes.
 	maxAnswer = 1 << 20
 )
@@ -161,7 +163,13 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 	if err := trust.Close(); err != nil {
 		return err
 	}
-	env := append(os.Environ(), "HTTPS_PROXY="+proxy.URL, "HTTP_PROXY="+proxy.URL, "NO_PROXY=127.0.0.1,localhost", "REQUESTS_CA_BUNDLE="+trust.Name())
+	env := append(os.Environ(), "REQUESTS_CA_BUNDLE="+trust.Name())
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} { // programs prefer one or the other
+		env = append(env, name+"="+proxy.URL)
+	}
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		env = append(env, name+"=127.0.0.1,localhost") // where dembrandt reaches its browser
+	}
 	verdicts := map[string][]Verdict{}
 	names := []string{ourName}
 	for _, v := range ours.verdicts {
@@ -182,6 +190,9 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 				failed++
 			}
 			for _, v := range f.score(pages[i].label) {
+				if f.Error != "" {
+					v.Kind = Missing // also where the label has no value
+				}
 				if can[v.Field] {
 					verdicts[p.name] = append(verdicts[p.name], v)
 				}
@@ -290,7 +301,8 @@ type program struct {
 func startPeer(ctx context.Context, path string, args []string, folder string, env []string) (*program, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = folder, env
-	cmd.WaitDelay = time.Second // a browser that it started may keep the pipe open
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it can end its browser
+	cmd.WaitDelay = stopTime
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -301,12 +313,15 @@ func startPeer(ctx context.Context, path string, args []string, folder string, e
 	}
 	answers := bufio.NewScanner(out)
 	answers.Buffer(nil, maxAnswer)
-	return &program{cmd, in, answers}, cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &program{cmd, in, answers}, nil
 }
 
 // ask lets the process read a page. Errors: if it ends, answers nonsense, or takes longer than peerTime.
 func (p *program) ask(of document) (f found, err error) {
-	late := time.AfterFunc(peerTime, func() { p.cmd.Process.Kill() })
+	late := time.AfterFunc(peerTime, func() { p.cmd.Cancel() })
 	defer late.Stop()
 	if err := json.NewEncoder(p.in).Encode(of); err != nil {
 		return f, err
@@ -321,7 +336,7 @@ func (p *program) ask(of document) (f found, err error) {
 func (p *program) end() {
 	if p != nil {
 		p.in.Close()
-		late := time.AfterFunc(peerTime, func() { p.cmd.Process.Kill() })
+		late := time.AfterFunc(stopTime, func() { p.cmd.Process.Kill() })
 		defer late.Stop()
 		p.cmd.Wait() // its status does not matter
 	}

@@ -19,6 +19,16 @@ const endpoint = await new Promise((resolve, reject) => {
   chromium.on('exit', () => reject(new Error('Chromium does not start')))
 })
 
+const end = () => {
+  chromium.removeAllListeners('exit')
+  chromium.on('exit', () => {
+    rmSync(profile, { recursive: true, force: true })
+    process.exit()
+  })
+  chromium.kill()
+}
+process.on('SIGINT', end)
+
 const run = promisify(execFile)
 for await (const line of createInterface({ input: process.stdin })) {
   const { url } = JSON.parse(line)
@@ -35,6 +45,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
   process.stdout.write(JSON.stringify(fields) + '\n')
 }
-chromium.removeAllListeners('exit')
-chromium.on('exit', () => rmSync(profile, { recursive: true, force: true }))
-chromium.kill()
+end()

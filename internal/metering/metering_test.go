@@ -11,25 +11,12 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"letterhead/internal/metering"
+	"letterhead/internal/metering/meteringtest"
 )
-
-// spinning is a module with one function, an endless empty loop.
-var spinning = slices.Concat(
-	[]byte("\x00asm\x01\x00\x00\x00"),
-	[]byte("\x01\x08\x02\x60\x00\x01\x7f\x60\x00\x00"),         // types: () to i32, () to nothing
-	[]byte("\x02\x19\x01\x03wbg\x11__wbindgen_memory\x00\x00"), // one import
-	[]byte("\x03\x02\x01\x01"),                                 // one function
-	[]byte("\x06\x06\x01\x7f\x01\x41\x00\x0b"),                 // one variable
-	[]byte("\x07\x08\x01\x04spin\x00\x01"),                     // its name
-	[]byte("\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b"),     // loop, branch to its head
-)
-
-// checkpoint is the import of spinning.
-var checkpoint = metering.Checkpoint{Name: "__wbindgen_memory"}
 
 func TestRewrite_LoopCallsHost(t *testing.T) {
 	ctx := t.Context()
-	code, err := metering.Rewrite(spinning, checkpoint)
+	code, err := metering.Rewrite(meteringtest.Spinning, meteringtest.Checkpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +27,7 @@ func TestRewrite_LoopCallsHost(t *testing.T) {
 		if asked++; asked == 3 {
 			panic(stop)
 		}
-	}), nil, []api.ValueType{api.ValueTypeI32}).Export(checkpoint.Name).Instantiate(ctx)
+	}), nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +56,7 @@ var filling = slices.Concat(
 
 func TestRewrite_BlockOfMemory_TakesStepsByItsLength(t *testing.T) {
 	ctx := t.Context()
-	code, err := metering.Rewrite(filling, checkpoint)
+	code, err := metering.Rewrite(filling, meteringtest.Checkpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +64,7 @@ func TestRewrite_BlockOfMemory_TakesStepsByItsLength(t *testing.T) {
 	defer runtime.Close(ctx)
 	calls := 0
 	_, err = runtime.NewHostModuleBuilder("wbg").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) { calls++ }),
-		nil, []api.ValueType{api.ValueTypeI32}).Export(checkpoint.Name).Instantiate(ctx)
+		nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,27 +82,27 @@ func TestRewrite_BlockOfMemory_TakesStepsByItsLength(t *testing.T) {
 }
 
 func TestRewrite_UnknownConstruct_IsRejected(t *testing.T) {
-	replace := func(old, new string) []byte { return bytes.Replace(spinning, []byte(old), []byte(new), 1) }
+	replace := func(old, new string) []byte { return bytes.Replace(meteringtest.Spinning, []byte(old), []byte(new), 1) }
 	for name, module := range map[string][]byte{
 		"nothing":           nil,
-		"cut off":           spinning[:len(spinning)-3],
+		"cut off":           meteringtest.Spinning[:len(meteringtest.Spinning)-3],
 		"another import":    replace("__wbindgen_memory", "__wbindgen_MEMORY"),
 		"a memory import":   replace("memory\x00\x00", "memory\x02\x00"),
 		"a global import":   replace("\x02\x19\x01\x03wbg\x11__wbindgen_memory\x00\x00", "\x02\x20\x02\x03wbg\x11__wbindgen_memory\x00\x00\x01a\x01b\x03\x7f\x00"),
 		"blocks of tables":  replace("\x03\x40\x0c\x00", "\xfc\x0e\x00\x00"),
 		"an unknown opcode": replace("\x03\x40\x0c\x00", "\xfd\x40\x0c\x00"),
 	} {
-		if code, err := metering.Rewrite(module, checkpoint); !errors.Is(err, metering.ErrForm) || code != nil {
+		if code, err := metering.Rewrite(module, meteringtest.Checkpoint); !errors.Is(err, metering.ErrForm) || code != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func FuzzRewrite(f *testing.F) {
-	f.Add(spinning)
-	f.Add(spinning[:len(spinning)-3])
+	f.Add(meteringtest.Spinning)
+	f.Add(meteringtest.Spinning[:len(meteringtest.Spinning)-3])
 	f.Fuzz(func(t *testing.T, module []byte) {
-		code, err := metering.Rewrite(module, checkpoint)
+		code, err := metering.Rewrite(module, meteringtest.Checkpoint)
 		if (err == nil) != (len(code) > len(module)) || err != nil && !errors.Is(err, metering.ErrForm) {
 			t.Errorf("%d bytes of %d: %v", len(code), len(module), err)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"letterhead/internal/metering/meteringtest"
 )
 
 func TestNew_OtherModule_Fails(t *testing.T) {
@@ -27,17 +29,6 @@ func TestConfig_ReportsAllErrors(t *testing.T) {
 	}
 }
 
-// spinning is a module with one function, an endless empty loop.
-var spinning = slices.Concat(
-	[]byte("\x00asm\x01\x00\x00\x00"),
-	[]byte("\x01\x08\x02\x60\x00\x01\x7f\x60\x00\x00"),         // types: () to i32, () to nothing
-	[]byte("\x02\x19\x01\x03wbg\x11__wbindgen_memory\x00\x00"), // one import
-	[]byte("\x03\x02\x01\x01"),                                 // one function
-	[]byte("\x06\x06\x01\x7f\x01\x41\x00\x0b"),                 // one variable
-	[]byte("\x07\x08\x01\x04spin\x00\x01"),                     // its name
-	[]byte("\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b"),     // loop, branch to its head
-)
-
 // cached returns the path of the one file in a cache.
 func cached(t *testing.T, dir string) string {
 	t.Helper()
@@ -51,7 +42,7 @@ func cached(t *testing.T, dir string) string {
 // works compiles a small module with a cache, like the real one, and starts it.
 func works(t *testing.T, dir string) {
 	t.Helper()
-	e, err := compile(t.Context(), spinning, dir)
+	e, err := compile(t.Context(), meteringtest.Spinning, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,15 +88,20 @@ func compile() (*engine, error) {
 }
 
 // Decode decodes the first image of a file, with colors multiplied by alpha. Width and height are those of Probe; it
-// does not turn the image. Errors: ErrMalformed, ErrTooLarge.
-func Decode(data []byte, width, height int) (img *image.RGBA, err error) {
+// does not turn the image. Errors: ErrMalformed, ErrTooLarge, or why the decoder cannot be compiled here.
+func Decode(data []byte, width, height int) (*image.RGBA, error) {
+	pixels := int64(width) * int64(height)
+	return decodeWithin(data, width, height, baseMemory+pixelMemory*pixels, (baseSteps+pixelSteps*pixels)/metering.Quantum)
+}
+
+// decodeWithin is Decode with limits: bytes of memory, and quanta of steps.
+func decodeWithin(data []byte, width, height int, bytes, quanta int64) (img *image.RGBA, err error) {
 	e, err := compiled()
 	if err != nil {
 		return nil, err
 	}
-	pixels := int64(width) * int64(height)
-	mem := &memory{limit: uint64(baseMemory + pixelMemory*pixels)}
-	work := &work{quanta: (baseSteps + pixelSteps*pixels) / metering.Quantum}
+	mem := &memory{limit: uint64(bytes)}
+	work := &work{quanta: quanta}
 	ctx := context.WithValue(context.Background(), workKey{}, work)
 	starting := experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
 	// An empty name allows several instances.

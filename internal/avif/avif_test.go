@@ -64,11 +64,24 @@ func TestDecode_PictureLargerThanDeclared_IsRejected(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := avif.Decode(declare(read(t, "big.avif"), 32, 16), 32, 16)
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, avif.ErrTooLarge) && !errors.Is(err, avif.ErrMalformed) {
-		t.Errorf("error %v", err)
+	if !errors.Is(err, avif.ErrTooLarge) {
+		t.Errorf("error %v, want ErrTooLarge", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 12<<20 {
 		t.Errorf("%d bytes were allocated", took)
+	}
+}
+
+func TestDecodeWithin_TooFew_IsTooLarge(t *testing.T) {
+	const enough, many = 64 << 20, 1000
+	data := read(t, "square.avif")
+	for _, c := range []struct {
+		bytes, quanta int64
+		want          error
+	}{{enough, many, nil}, {enough, 1, avif.ErrTooLarge}, {16 << 20, many, avif.ErrTooLarge}} {
+		if _, err := avif.DecodeWithin(data, 900, 900, c.bytes, c.quanta); !errors.Is(err, c.want) {
+			t.Errorf("%d bytes and %d quanta: %v, want %v", c.bytes, c.quanta, err, c.want)
+		}
 	}
 }
 

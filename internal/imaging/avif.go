@@ -27,13 +27,15 @@ func decodeAVIF(data []byte) (*image.NRGBA, error) {
 		return nil, err
 	}
 	img, err := avif.Decode(data, h.Width, h.Height)
-	if errors.Is(err, avif.ErrTooLarge) {
+	switch {
+	case err == nil:
+		return turned.apply(toNRGBA(img)), nil
+	case errors.Is(err, avif.ErrMalformed):
+		return nil, malformed(err)
+	case errors.Is(err, avif.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
-	if err != nil {
-		return nil, malformed(err)
-	}
-	return turned.apply(toNRGBA(img)), nil
+	return nil, fmt.Errorf("%w: %w", ErrUnsupported, err) // the decoder cannot be compiled
 }
 
 // avifCost returns the memory of decodeAVIF.

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// property returns the AVIF with a property of its image replaced by another, whose content is one byte.
+// property returns an AVIF with a property of its image replaced by another, whose content is one byte.
 func property(t *testing.T, kind string, value byte) []byte {
 	data := readRaster(t, "picture.avif")
 	at := bytes.Index(data, []byte("pixi")) // the depth of the channels, which decoders take from the pixels
@@ -22,7 +22,7 @@ func property(t *testing.T, kind string, value byte) []byte {
 	return data
 }
 
-func TestDecode_AVIFIsTurnedThenMirrored(t *testing.T) {
+func TestDecode_AVIF_IsTurnedOrMirroredAsItsHeaderAsks(t *testing.T) {
 	red, green, blue := color.NRGBA{255, 0, 0, 255}, color.NRGBA{0, 255, 0, 255}, color.NRGBA{0, 0, 255, 255}
 	for _, c := range []struct {
 		name       string
@@ -66,7 +66,7 @@ func near(a, b color.NRGBA) bool {
 	return true
 }
 
-func TestDecodeCost_AVIF(t *testing.T) {
+func TestDecodeCost_AVIF_FollowsFromItsSize(t *testing.T) {
 	declare := func(side byte) []byte { // side times 256 pixels
 		data := readRaster(t, "picture.avif")
 		at := bytes.Index(data, []byte("ispe")) + 8

@@ -75,7 +75,7 @@ type found struct {
 }
 
 // score compares what a peer found with a label, as score does with a crawl. A peer is judged in the fields that it can
-// find, and a font only by its name.
+// find, and a font only by its name. If it failed, it is right about nothing.
 func (f found) score(l Label) []Verdict {
 	s := &scorer{crawled: crawled{label: l}}
 	if l.Name != nil {
@@ -106,6 +106,11 @@ func (f found) score(l Label) []Verdict {
 		}
 		if l.Fonts.Body != nil {
 			s.one("body font", f.BodyFont, names(l.Fonts.Body), match.Name)
+		}
+	}
+	if f.Error != "" {
+		for i := range s.out {
+			s.out[i].Kind = Missing // also where the page has no value
 		}
 	}
 	return s.out
@@ -190,9 +195,6 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 				failed++
 			}
 			for _, v := range f.score(pages[i].label) {
-				if f.Error != "" {
-					v.Kind = Missing // also where the label has no value
-				}
 				if can[v.Field] {
 					verdicts[p.name] = append(verdicts[p.name], v)
 				}
@@ -208,7 +210,7 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 	return nil
 }
 
-// document is a page to compare, with the document that its server answers.
+// document is the page of a label as its server answers it.
 type document struct {
 	label Label
 	URL   string `json:"url"` // after redirects
@@ -298,6 +300,7 @@ type program struct {
 	answers *bufio.Scanner
 }
 
+// startPeer starts a peer, which ends when the context does.
 func startPeer(ctx context.Context, path string, args []string, folder string, env []string) (*program, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = folder, env

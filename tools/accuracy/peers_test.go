@@ -59,4 +59,10 @@ func TestFound_Score_JudgesWhatTheLabelHas(t *testing.T) {
 	if len(got) != 5 {
 		t.Errorf("judged %v", got)
 	}
+	l.Name = &[]string{} // a page without a name
+	for _, v := range (found{Error: "a crash"}).score(l) {
+		if v.Kind != Missing {
+			t.Errorf("after a failure %s is %q, want %q", v.Field, v.Kind, Missing)
+		}
+	}
 }

@@ -151,7 +151,7 @@ func (d *delivery) attempt(ctx context.Context, last bool) error {
 			d.done[accountID] = true
 		case errors.Is(err, signin.ErrTooManyLinks):
 			d.done[accountID] = true
-			d.Logger.WarnContext(ctx, "an account gets no more sign-in links by e-mail for now", "account", accountID, "error", err)
+			d.Logger.WarnContext(ctx, "an account has had all of its sign-in links by e-mail for this day", "account", accountID, "error", err)
 		case err != nil:
 			failed = fmt.Errorf("link of account %s: %w", accountID, err)
 		default:

@@ -4,12 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"math"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
 // elements is the allow-list. It excludes scripts (script, handlers),
@@ -146,7 +146,7 @@ func (d *document) readAttribute(n *node, name, value string) {
 
 // words matches keyword attributes, such as "xMidYMid meet" or
 // "effect1_dropShadow".
-var words = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*(?: [A-Za-z][A-Za-z0-9_.-]*){0,3}$`)
+var words = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_.-]*(?: [A-Za-z][A-Za-z0-9_.-]*){0,3}$`)
 
 const (
 	maxWord = 128 // bytes of a keyword attribute, an id, or a class
@@ -215,9 +215,9 @@ func isID(s string) bool {
 	return true
 }
 
-var urlScheme = regexp.MustCompile(`(?i)(?:script|data|https?|file):`)
+var urlScheme = lazyregexp.New(`(?i)(?:script|data|https?|file):`)
 
-var ident = regexp.MustCompile(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
+var ident = lazyregexp.New(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // isIdent reports whether s is a name in CSS that needs no escape.
 func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }

@@ -2,7 +2,6 @@ package svg
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/tdewolff/parse/v2/css"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
 // Limits of style sheets.
@@ -199,7 +199,7 @@ func declarationEnd(tokens []css.Token) int {
 	return len(tokens)
 }
 
-var customProperty = regexp.MustCompile(`^--[A-Za-z0-9_-]{1,64}$`)
+var customProperty = lazyregexp.New(`^--[A-Za-z0-9_-]{1,64}$`)
 
 func parseDeclaration(tokens []css.Token) (declaration, bool) {
 	tokens = trimSpace(tokens)
@@ -260,9 +260,9 @@ func cutImportant(tokens []css.Token) ([]css.Token, bool) {
 }
 
 var (
-	cssNumber = regexp.MustCompile(`^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(%|[A-Za-z]{0,5})$`)
-	cssHash   = regexp.MustCompile(`^#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})$`)
-	cssString = regexp.MustCompile(`^["']([\p{L}\p{N} _.,-]{0,128})["']$`)
+	cssNumber = lazyregexp.New(`^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(%|[A-Za-z]{0,5})$`)
+	cssHash   = lazyregexp.New(`^#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})$`)
+	cssString = lazyregexp.New(`^["']([\p{L}\p{N} _.,-]{0,128})["']$`)
 )
 
 // cleanValue rebuilds a property's value from its tokens, or returns false if

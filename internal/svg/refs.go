@@ -3,14 +3,14 @@ package svg
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
-var urlReference = regexp.MustCompile(`url\(#([^()]+)\)`)
+var urlReference = lazyregexp.New(`url\(#([^()]+)\)`)
 
 // tidyReferences removes styles without rules, references to missing elements,
 // and unreferenced names. Afterwards every url() has a target, and repeating it

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
 // readText returns a file's markup as UTF-8 without byte order mark and XML declaration.
@@ -68,7 +68,7 @@ func utf16Order(data []byte) encoding.Encoding {
 	return nil
 }
 
-var declaredEncoding = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+var declaredEncoding = lazyregexp.New(`^\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
 // toUTF8 decodes UTF-8, UTF-16, and the two single-byte encodings that drawing
 // programs used. Any other one, especially UTF-7, is rejected by name, not
@@ -106,7 +106,7 @@ const (
 )
 
 var (
-	entityDeclaration = regexp.MustCompile(`<!ENTITY\s+([A-Za-z_][\w.-]*)\s+(?:"([^"]*)"|'([^']*)'|(?:SYSTEM|PUBLIC)\s)`)
+	entityDeclaration = lazyregexp.New(`<!ENTITY\s+([A-Za-z_][\w.-]*)\s+(?:"([^"]*)"|'([^']*)'|(?:SYSTEM|PUBLIC)\s)`)
 )
 
 // parseEntities parses the entities of a document type. Their text is inserted

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/page"
@@ -66,10 +66,10 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 var (
 	// designPaths are parts of paths of the sheets in which a site's own design
 	// is: its theme, the kit of its builder, files that builders write for it.
-	designPaths = regexp.MustCompile(`(?i)/(themes?|uploads|et-cache|skins?|templates?|hubfs)/|/static/css/|/_next/static/|[/_.-](kit|custom|global|theme|brand|site)[\w-]*[._-]?[\w-]*\.css|webflow\.[\w-]*\.css|\.webflow\.`)
+	designPaths = lazyregexp.New(`(?i)/(themes?|uploads|et-cache|skins?|templates?|hubfs)/|/static/css/|/_next/static/|[/_.-](kit|custom|global|theme|brand|site)[\w-]*[._-]?[\w-]*\.css|webflow\.[\w-]*\.css|\.webflow\.`)
 	// commonPaths are parts of paths of sheets that are the same on many sites:
 	// plug-ins, icons and distributions of libraries.
-	commonPaths = regexp.MustCompile(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
+	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
 )
 
 // rank returns the place of a stylesheet among those of a page, from 0. The

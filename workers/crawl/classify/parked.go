@@ -1,13 +1,13 @@
 package classify
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
@@ -34,7 +34,7 @@ var markets = []string{
 
 // offers matches wordings of domains for sale and of parking pages, in the
 // languages of registrars.
-var offers = regexp.MustCompile(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|\.\S){0,40}\b(is|may be|could be|might be)( now)? (still )?(for sale|available for (sale|purchase)|parked)|\b(buy|purchase|acquire|own|inquire about|get|make an offer (on|for)|bid on) (this|the) (premium )?domain\b|\b(premium )?domain (name )?(is )?for sale\b|\bthis domain( name)? (has been|is|was)( just| recently| already| newly)? (registered|purchased|reserved|parked|expired|pending|listed)|\b(recently|newly|just) registered (at|with|by|through) |\bregistered at namecheap|\bparked (free|domain|for free|page|by|at|courtesy)|\bdomain (parking|is parked)|\b(this|the) domain (name )?has (recently )?expired|\bthis (web ?page|page|site) is parked|isn'?t connected to a website yet|\bclaim this domain\b` +
+var offers = lazyregexp.New(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|\.\S){0,40}\b(is|may be|could be|might be)( now)? (still )?(for sale|available for (sale|purchase)|parked)|\b(buy|purchase|acquire|own|inquire about|get|make an offer (on|for)|bid on) (this|the) (premium )?domain\b|\b(premium )?domain (name )?(is )?for sale\b|\bthis domain( name)? (has been|is|was)( just| recently| already| newly)? (registered|purchased|reserved|parked|expired|pending|listed)|\b(recently|newly|just) registered (at|with|by|through) |\bregistered at namecheap|\bparked (free|domain|for free|page|by|at|courtesy)|\bdomain (parking|is parked)|\b(this|the) domain (name )?has (recently )?expired|\bthis (web ?page|page|site) is parked|isn'?t connected to a website yet|\bclaim this domain\b` +
 	`|\bdiese domain (steht|ist (zu|registriert|bereits|geparkt|reserviert)|kann (gekauft|erworben)|wurde (registriert|reserviert|soeben|erfolgreich))|\bdomain (steht zum verkauf|geparkt|zu verkaufen|kaufen)|\bdomain wurde (soeben )?(registriert|eingerichtet)` +
 	`|\b(ce (nom de )?domaine|ce site) (est|a été) (à vendre|a vendre|réservé(\.|,|!| par| chez| pour|$)|enregistré|déjà|parqué|en vente)|\b(nom de )?domaine (à|a) vendre|\bacheter ce (nom de )?domaine` +
 	`|\b(este|el) dominio (está|esta|ha sido|puede) (en venta|a la venta|registrado|aparcado|estacionado|ser tuyo|reservado)|\bdominio en venta|\bcomprar este dominio` +
@@ -46,10 +46,10 @@ var offers = regexp.MustCompile(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|
 
 // offersElsewhere matches those in scripts without word boundaries that a
 // pattern recognizes.
-var offersElsewhere = regexp.MustCompile(`(?i)домен (?:[^.!?]|\.\S){0,40}(продается|продаётся|припаркован|зарегистрирован|выставлен на продажу)|купить (этот )?домен|このドメイン(は|を)[^。]{0,30}(取得|販売|登録|売り|購入)|ドメイン(販売中|パーキング)|(此|该|本)域名[^。]{0,20}(出售|转让|已注册|待售)|域名出售|이 도메인(은|을)[^.]{0,20}(판매|구매|등록)`)
+var offersElsewhere = lazyregexp.New(`(?i)домен (?:[^.!?]|\.\S){0,40}(продается|продаётся|припаркован|зарегистрирован|выставлен на продажу)|купить (этот )?домен|このドメイン(は|を)[^。]{0,30}(取得|販売|登録|売り|購入)|ドメイン(販売中|パーキング)|(此|该|本)域名[^。]{0,20}(出售|转让|已注册|待售)|域名出售|이 도메인(은|을)[^.]{0,20}(판매|구매|등록)`)
 
 // namedOffer is an offer in a title that names the domain itself: "acme.com is for sale".
-var namedOffer = regexp.MustCompile(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(for sale|available for|parked|a premium domain|domain (name )?for sale|steht zum verkauf|zu verkaufen|à vendre|en venta|in vendita|te koop|is available$)`)
+var namedOffer = lazyregexp.New(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(for sale|available for|parked|a premium domain|domain (name )?for sale|steht zum verkauf|zu verkaufen|à vendre|en venta|in vendita|te koop|is available$)`)
 
 // isOffer reports whether a text contains a domain offer.
 func isOffer(text string) bool { return offers.MatchString(text) || offersElsewhere.MatchString(text) }

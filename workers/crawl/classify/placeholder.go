@@ -1,23 +1,23 @@
 package classify
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
 // emptyTitles matches the complete first part of the titles of default pages of
 // web servers, panels and builders: "Caddy works!" matches, "Caddy" does not.
-var emptyTitles = regexp.MustCompile(`(?i)^(welcome to (nginx|openresty|tengine|caddy|centos|apache|our server|lighttpd|your new (web ?)?site|plesk|cpanel|[\w .-]{0,30}default( page| server| site)?|jetty|jboss.{0,20}|wildfly.{0,20})( on [\w .]{1,20})?|(apache2? )?.{0,20}default page: it works|apache(2| http server)? .{0,30}(test|default) page( powered by.*)?|test page for .{0,30}(apache|nginx|http server)( .*)?|iis ?\d*( windows.*)?|microsoft internet information services( \d.*)?|windows server( \d{4}.*)?|index of /.*|it works|caddy works|your caddy server( .{1,40})?|default (web ?site|web|server|parallels|plesk|host) page|(web|http) server'?s default page|(web server'?s |domain |website )?default page|plesk( obsidian| onyx)?( [\d.]+)?|cpanel( login)?|account (suspended|disabled)|(this |sorry, this )?(web ?site|account|site|shop|store) (is |has been |has )?(currently |temporarily )?(suspended|disabled|deactivated|inactive|offline|expired|unavailable)|(this )?site (is )?not (found|published)( yet)?|future home of .{1,60}|placeholder page|http server test page( powered by.*)?|lighttpd( default page|/[\d.]+)?|congratulations[!,.]? your (new )?(web ?site|(web ?)?server|site|domain|hosting|account|virtual host)\b.*|hosting .{0,30}default( page)?|success! .{0,40}(virtual host|server|hosting|site) is (working|ready).*|vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app|my wordpress blog|just another wordpress site|parallels (plesk|h-sphere).*|(hestia|vesta)( control panel|cp)|(cyberpanel|directadmin|ispconfig|froxlor|webmin|virtualmin|aapanel)( login| [\d.]+)?|login to (webmin|virtualmin|cyberpanel)|apache tomcat(/[\d.]+.*)?|tomcat/[\d.]+.*|jetty[ :/-]*\d.*|powered by jetty.*|glassfish server( .*)?|localhost|default site|no website configured.*|(website|domain) (is )?not (yet )?configured.*|hello,? world` +
+var emptyTitles = lazyregexp.New(`(?i)^(welcome to (nginx|openresty|tengine|caddy|centos|apache|our server|lighttpd|your new (web ?)?site|plesk|cpanel|[\w .-]{0,30}default( page| server| site)?|jetty|jboss.{0,20}|wildfly.{0,20})( on [\w .]{1,20})?|(apache2? )?.{0,20}default page: it works|apache(2| http server)? .{0,30}(test|default) page( powered by.*)?|test page for .{0,30}(apache|nginx|http server)( .*)?|iis ?\d*( windows.*)?|microsoft internet information services( \d.*)?|windows server( \d{4}.*)?|index of /.*|it works|caddy works|your caddy server( .{1,40})?|default (web ?site|web|server|parallels|plesk|host) page|(web|http) server'?s default page|(web server'?s |domain |website )?default page|plesk( obsidian| onyx)?( [\d.]+)?|cpanel( login)?|account (suspended|disabled)|(this |sorry, this )?(web ?site|account|site|shop|store) (is |has been |has )?(currently |temporarily )?(suspended|disabled|deactivated|inactive|offline|expired|unavailable)|(this )?site (is )?not (found|published)( yet)?|future home of .{1,60}|placeholder page|http server test page( powered by.*)?|lighttpd( default page|/[\d.]+)?|congratulations[!,.]? your (new )?(web ?site|(web ?)?server|site|domain|hosting|account|virtual host)\b.*|hosting .{0,30}default( page)?|success! .{0,40}(virtual host|server|hosting|site) is (working|ready).*|vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app|my wordpress blog|just another wordpress site|parallels (plesk|h-sphere).*|(hestia|vesta)( control panel|cp)|(cyberpanel|directadmin|ispconfig|froxlor|webmin|virtualmin|aapanel)( login| [\d.]+)?|login to (webmin|virtualmin|cyberpanel)|apache tomcat(/[\d.]+.*)?|tomcat/[\d.]+.*|jetty[ :/-]*\d.*|powered by jetty.*|glassfish server( .*)?|localhost|default site|no website configured.*|(website|domain) (is )?not (yet )?configured.*|hello,? world` +
 	`|hier entsteht( (gerade|demnächst|bald|in kürze|eine?|unsere?|die|der|das|ihre?|neue[nrs]?))*( (internet|web|home|online|seite|site|shop).*)?|(dieses? |diese )?(web ?seite|website|konto|account|internetseite|seite|shop) (ist |wurde )?(derzeit |momentan |vorübergehend )?(gesperrt|deaktiviert|abgeschaltet|nicht erreichbar)|(ce |cette |votre )?(site|compte|boutique)( web)? (est |a été )?(suspendue?|désactivée?|indisponible|hors ligne|expirée?)|(este |esta |su |tu )?(cuenta|sitio|p[aá]gina|tienda)( web)? (est[aá] |ha sido )?(suspendid[oa]|desactivad[oa]|deshabilitad[oa]|caducad[oa])|(questo |il |l'|il tuo )?(account|sito|negozio)( web)? ([eè] |[eè] stato )?(sospeso|disattivato|scaduto|non disponibile)|(esta? |sua )?(conta|site|loja|p[aá]gina) (est[aá] |foi )?(suspens[oa]|desativad[oa]|expirad[oa])|(deze |dit )?(website|site|account|winkel) (is )?(opgeschort|geblokkeerd|uitgeschakeld|offline|niet beschikbaar)|(to |ta )?(konto|strona)( zosta[lł][oa])?( jest)? (zawieszon[ea]|zablokowan[ea]|wy[lł][aą]czon[ea])|(kontot|webbplatsen|kontoen|siden) (är |er )?(avstängt?|avstängd|suspenderet|suspendert|sperret)|(hesap|site) ask[iı]ya al[iı]nd[iı]|(сайт|аккаунт|акаунт|хостинг)( временно)? (заблокирован|отключ[её]н|приостановлен|недоступен|призупинено|заблоковано)|没有找到站点|恭喜[，,] ?站点创建成功|站点创建成功|网站已(暂停|关闭|到期))[\s.…!！]*$`)
 
 // panelLogIns are whole titles of panels.
-var panelLogIns = regexp.MustCompile(`(?i)^(hestia|vesta) - login$`)
+var panelLogIns = lazyregexp.New(`(?i)^(hestia|vesta) - login$`)
 
 // emptyTexts matches the texts of such pages without a typical title.
-var emptyTexts = regexp.MustCompile(`(?i)^(it works!?$|caddy works|hello,? world!?$|if you('re| are) (seeing|reading) this (page|message)|if you see this page, the (nginx|openresty|tengine) web server|this is the default (welcome|index|web|page|server|vhost)|default backend - 404|your website is (ready|up and running|working)( properly| correctly| now)?([.!]|$)|this page is used to test the proper operation|(welcome|success)! your (new )?(site|website|(web )?server|virtual host) is (ready|working)|placeholder( page)?\.?$)`)
+var emptyTexts = lazyregexp.New(`(?i)^(it works!?$|caddy works|hello,? world!?$|if you('re| are) (seeing|reading) this (page|message)|if you see this page, the (nginx|openresty|tengine) web server|this is the default (welcome|index|web|page|server|vhost)|default backend - 404|your website is (ready|up and running|working)( properly| correctly| now)?([.!]|$)|this page is used to test the proper operation|(welcome|success)! your (new )?(site|website|(web )?server|virtual host) is (ready|working)|placeholder( page)?\.?$)`)
 
 // The wordings of pages that announce a new or repaired site. Words that
 // builders, mechanics and theaters also use ("expertos en mantenimiento",
@@ -37,17 +37,17 @@ const (
 )
 
 var (
-	soonEnds   = regexp.MustCompile(`(?i)(^|[^\p{L}])(` + soonPlain + `)([ ,]+(in|on|at|this) .{1,20})?[\s.…!]*$`)
-	soonAlone  = regexp.MustCompile(`(?i)^((` + soonFill + `|` + soonSites + `)\s+)*(` + soonOthers + `|` + soonPlain + `)(\s+(` + soonFill + `|` + soonSites + `))*[\s.…!]*$`)
-	soonOfSite = regexp.MustCompile(`(?i)(^|[^\p{L}])(` + soonSites + `)\s+([^.!?|]{0,30}\s(` + soonVerbs + `)\s+)?((` + soonFill + `)\s+)*(` + soonOthers + `|` + soonPlain + `)($|[^\p{L}])`)
+	soonEnds   = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonPlain + `)([ ,]+(in|on|at|this) .{1,20})?[\s.…!]*$`)
+	soonAlone  = lazyregexp.New(`(?i)^((` + soonFill + `|` + soonSites + `)\s+)*(` + soonOthers + `|` + soonPlain + `)(\s+(` + soonFill + `|` + soonSites + `))*[\s.…!]*$`)
+	soonOfSite = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonSites + `)\s+([^.!?|]{0,30}\s(` + soonVerbs + `)\s+)?((` + soonFill + `)\s+)*(` + soonOthers + `|` + soonPlain + `)($|[^\p{L}])`)
 	// soonService matches wordings that also name a service.
-	soonService = regexp.MustCompile(`(?i)^(scheduled|planned|site|web ?site|server) maintenance[\s.…!]*$`)
+	soonService = lazyregexp.New(`(?i)^(scheduled|planned|site|web ?site|server) maintenance[\s.…!]*$`)
 	// soonSays matches unambiguous sentences, and words of scripts without word
 	// boundaries.
-	soonSays = regexp.MustCompile(`(?i)\b(we('ll| will) be (right )?back( soon| shortly)?[.!]?$|(web)?site is being (built|updated|redesigned)|new (web)?site (is )?(coming|on its way|under way)|hier entsteht (eine|unsere|demnächst|in kürze|bald))\b|hier entsteht$|скоро (открытие|откроемся|будет)|технические работы|準備中|工事中|近日公開|メンテナンス中|建设中|維護中|维护中|敬请期待|준비 ?중|점검 ?중`)
+	soonSays = lazyregexp.New(`(?i)\b(we('ll| will) be (right )?back( soon| shortly)?[.!]?$|(web)?site is being (built|updated|redesigned)|new (web)?site (is )?(coming|on its way|under way)|hier entsteht (eine|unsere|demnächst|in kürze|bald))\b|hier entsteht$|скоро (открытие|откроемся|будет)|технические работы|準備中|工事中|近日公開|メンテナンス中|建设中|維護中|维护中|敬请期待|준비 ?중|점검 ?중`)
 	// soonPlainly matches soonPlain anywhere: sufficient for a page with almost
 	// no other content.
-	soonPlainly = regexp.MustCompile(`(?i)\b(` + soonPlain + `)\b`)
+	soonPlainly = lazyregexp.New(`(?i)\b(` + soonPlain + `)\b`)
 )
 
 // promises reports whether the title or headings of a page announce it for
@@ -77,8 +77,8 @@ func titleParts(title string) []string {
 }
 
 // saysAny is says for any of some patterns.
-func saysAny(a Answer, text string, patterns ...*regexp.Regexp) bool {
-	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return says(a, p, text) })
+func saysAny(a Answer, text string, patterns ...*lazyregexp.Regexp) bool {
+	return slices.ContainsFunc(patterns, func(p *lazyregexp.Regexp) bool { return says(a, p, text) })
 }
 
 // errorPhrases are phrases of error pages.
@@ -86,10 +86,10 @@ const errorPhrases = `page not found|not found|file not found|file or directory 
 
 // errorTitles matches the complete first part of the titles of error pages with
 // status 200: "404 Not Found" matches, "404 Coffee" does not.
-var errorTitles = regexp.MustCompile(`(?i)^((http )?(error|erreur|fehler|errore|erro|b[lł][aą]d|ошибка|помилка|hata)?[ :]*(404|410|500|502|503)([ :.!,–-]*(error|page|seite|fehler))?([ :.!,–-]*(` + errorPhrases + `))?|(404|410|500|502|503):.*|(error[: -]+)?(` + errorPhrases + `))[\s.…!]*$`)
+var errorTitles = lazyregexp.New(`(?i)^((http )?(error|erreur|fehler|errore|erro|b[lł][aą]d|ошибка|помилка|hata)?[ :]*(404|410|500|502|503)([ :.!,–-]*(error|page|seite|fehler))?([ :.!,–-]*(` + errorPhrases + `))?|(404|410|500|502|503):.*|(error[: -]+)?(` + errorPhrases + `))[\s.…!]*$`)
 
 // listing matches the beginning of a directory listing.
-var listing = regexp.MustCompile(`^(Index of /|Directory listing for /|Verzeichnis von /|Directory: /)`)
+var listing = lazyregexp.New(`^(Index of /|Directory listing for /|Verzeichnis von /|Directory: /)`)
 
 func placeholderSign(a Answer) string {
 	p := a.Page
@@ -117,10 +117,10 @@ func placeholderSign(a Answer) string {
 
 // appTitles are titles of templates that an app keeps when its scripts have
 // drawn it.
-var appTitles = regexp.MustCompile(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
+var appTitles = lazyregexp.New(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
 
 // templateText matches what the templates themselves show.
-var templateText = regexp.MustCompile(`(?i)save to (test hmr|reload)|\bedit (src|app|pages)/|learn (react|next\.js|vue|angular|svelte)\b|click on the vite|count is \d|you did it!|congratulations! your app is running|welcome to your new|get started by editing`)
+var templateText = lazyregexp.New(`(?i)save to (test hmr|reload)|\bedit (src|app|pages)/|learn (react|next\.js|vue|angular|svelte)\b|click on the vite|count is \d|you did it!|congratulations! your app is running|welcome to your new|get started by editing`)
 
 // drawnWords is the least number of words of an app that was drawn.
 const drawnWords = 8

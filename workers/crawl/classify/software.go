@@ -2,10 +2,10 @@ package classify
 
 import (
 	_ "embed" // the table of software
-	"regexp"
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
@@ -55,17 +55,17 @@ var (
 	// titleBorders separate a page's name and its program's in a title:
 	// "Sign in [Jenkins]", "Login – Nextcloud", "acme.com / localhost |
 	// phpMyAdmin 5.2.1".
-	titleBorders = regexp.MustCompile(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
+	titleBorders = lazyregexp.New(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
 	// pageWords are the parts of a title that name a page of any program.
-	pageWords = regexp.MustCompile(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|(sign|log) ?in to (your|my|the|continue)\b.{0,30}|let['’]s get started|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
+	pageWords = lazyregexp.New(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|(sign|log) ?in to (your|my|the|continue)\b.{0,30}|let['’]s get started|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
 	// welcomeWords surround a program's name.
-	welcomeWords = regexp.MustCompile(`(?i)^(welcome to|log ?in to|sign in to|powered by|willkommen bei|bienvenue (sur|à|dans)|bienvenido a|benvenuto (su|in)|welkom bij)\s+(?:the\s+|your\s+)?|\s+(log ?in|sign ?in|dashboard|web ?mail|server|admin(istration)?|portal|console|instance|installation|setup|v?\d[\d.]*)$`)
+	welcomeWords = lazyregexp.New(`(?i)^(welcome to|log ?in to|sign in to|powered by|willkommen bei|bienvenue (sur|à|dans)|bienvenido a|benvenuto (su|in)|welkom bij)\s+(?:the\s+|your\s+)?|\s+(log ?in|sign ?in|dashboard|web ?mail|server|admin(istration)?|portal|console|instance|installation|setup|v?\d[\d.]*)$`)
 	// freshInstall matches what programs write into new sites.
-	freshInstall = regexp.MustCompile(`(?i)welcome to wordpress\. this is your first post|willkommen (bei|zur deutschen version von) wordpress\.? dies ist (dein|der) erste|bienvenue (sur|dans) wordpress\. ceci est votre premier article|(te damos la bienvenida|bienvenido) a wordpress\. [ée]sta es tu primera entrada|benvenuto in wordpress\. questo è il tuo primo articolo|welkom bij wordpress\. dit is je eerste bericht|bem-vindo ao wordpress\. es[st]e é o seu primeiro (post|artigo)|witaj w wordpressie\. to jest twój pierwszy wpis|добро пожаловать в wordpress\. это ваша первая запись|wordpress へようこそ。こちらは最初の投稿です|no front page content has been created yet|congratulations and welcome to the drupal community|the install worked successfully! congratulations|yay! you[’']re on rails|you have successfully installed (joomla|ghost|strapi|moodle|mediawiki|symfony)|mediawiki has been (successfully )?installed|welcome to your (strapi|new ghost|directus) (app|site|project|server)`)
+	freshInstall = lazyregexp.New(`(?i)welcome to wordpress\. this is your first post|willkommen (bei|zur deutschen version von) wordpress\.? dies ist (dein|der) erste|bienvenue (sur|dans) wordpress\. ceci est votre premier article|(te damos la bienvenida|bienvenido) a wordpress\. [ée]sta es tu primera entrada|benvenuto in wordpress\. questo è il tuo primo articolo|welkom bij wordpress\. dit is je eerste bericht|bem-vindo ao wordpress\. es[st]e é o seu primeiro (post|artigo)|witaj w wordpressie\. to jest twój pierwszy wpis|добро пожаловать в wordpress\. это ваша первая запись|wordpress へようこそ。こちらは最初の投稿です|no front page content has been created yet|congratulations and welcome to the drupal community|the install worked successfully! congratulations|yay! you[’']re on rails|you have successfully installed (joomla|ghost|strapi|moodle|mediawiki|symfony)|mediawiki has been (successfully )?installed|welcome to your (strapi|new ghost|directus) (app|site|project|server)`)
 )
 
 // contentOfInstall matches the paths of pages that a new WordPress site has.
-var contentOfInstall = regexp.MustCompile(`(?i)^/(hello-world|sample-page|author|category|comments|feed|wp-[\w-]+(\.php)?|\d{4})(/|$)`)
+var contentOfInstall = lazyregexp.New(`(?i)^/(hello-world|sample-page|author|category|comments|feed|wp-[\w-]+(\.php)?|\d{4})(/|$)`)
 
 // ownPages returns how many pages a page links to that its owner has made.
 func ownPages(a Answer) int {
@@ -190,7 +190,7 @@ func hasOwnLogo(a Answer) bool {
 func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLinks }
 
 // poweredBy matches what precedes the name of a page's program.
-var poweredBy = regexp.MustCompile(`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
+var poweredBy = lazyregexp.New(`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
 
 // unknownSoftware recognizes the log-in page of a program that the table lacks:
 // all that the page names is its generator, or the name of another site that it

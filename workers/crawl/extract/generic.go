@@ -1,8 +1,9 @@
 package extract
 
 import (
-	"regexp"
 	"strings"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // genericNames are folded page names that do not identify the owner.
@@ -35,10 +36,10 @@ var hostNames = FoldedSet(
 
 // packageName matches a developer's name for the program that generates the
 // site, which frameworks use by default: acme-web, acme_frontend.
-var packageName = regexp.MustCompile(`^[a-z0-9]+(?:[-_][a-z0-9]+)*[-_](?:web|app|webapp|frontend|front|website|client|ui|www|site|spa|pwa|nuxt|next|react|vue|angular|svelte|storefront|theme|landing|portal|v\d+)$`)
+var packageName = lazyregexp.New(`^[a-z0-9]+(?:[-_][a-z0-9]+)*[-_](?:web|app|webapp|frontend|front|website|client|ui|www|site|spa|pwa|nuxt|next|react|vue|angular|svelte|storefront|theme|landing|portal|v\d+)$`)
 
 // statusName is the title of an error page.
-var statusName = regexp.MustCompile(`^(4|5)\d\d\b|^(http )?error \d+|^index of /|^(just a moment|attention required|checking your browser|verify(ing)? you|access denied|page not found|site not found|welcome to nginx|apache2? .*default page|are you (a )?(human|robot))\b`)
+var statusName = lazyregexp.New(`^(4|5)\d\d\b|^(http )?error \d+|^index of /|^(just a moment|attention required|checking your browser|verify(ing)? you|access denied|page not found|site not found|welcome to nginx|apache2? .*default page|are you (a )?(human|robot))\b`)
 
 // generic reports whether a name identifies no brand.
 func generic(name string) bool {
@@ -54,4 +55,4 @@ func hostedName(name string, in Input) bool {
 
 // slogan matches a name that addresses the visitor: "Your partner for …", "Ihr
 // Partner rund um …".
-var slogan = regexp.MustCompile(`(?i)^(your|ihre?|dein|votre|su|tu|il (tuo|vostro)|la (tua|vostra)|uw|jouw|din|deres|tw[oó]j|wasz|váš|seu|sua|ваш)\s+\S+\s+\S+`)
+var slogan = lazyregexp.New(`(?i)^(your|ihre?|dein|votre|su|tu|il (tuo|vostro)|la (tua|vostra)|uw|jouw|din|deres|tw[oó]j|wasz|váš|seu|sua|ваш)\s+\S+\s+\S+`)

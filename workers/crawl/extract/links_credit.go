@@ -1,18 +1,18 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
 // credit matches a text that names the maker of the site, its theme or its
 // images: such a link is the maker's.
-var credit = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:` +
+var credit = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` +
 	`(?:site|web\s?site|page|homepage|theme|template|layout|design(?:ed)?(?: (?:&|and) \w+)?|web\s?design|developed|development|made|built|created|crafted|coded|powered|hosted|produced|photos?|photography|photographs?|pictures?|images?|illustrations?|videos?|film|art|branding|marketing|seo|content)\s+(?:by|with|from)\s` +
 	`|(?:webdesign|design|gestaltung|gestaltet|umsetzung|umgesetzt|realisierung|realisiert|programmierung|programmiert|entwickelt|erstellt|konzept|fotos?|fotografie|bilder|seite)\s+(?:von|durch|by)\s` +
 	`|(?:site|conception|réalisation|réalisé|création|créé|développé|propulsé|photos?|crédits?)\s+(?:par|by)\s` +
@@ -100,4 +100,4 @@ func amongPersons(n *html.Node) bool {
 
 // otherNetworks matches hosts of networks without a field, and other hosts that are
 // common in a row of profiles.
-var otherNetworks = regexp.MustCompile(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)
+var otherNetworks = lazyregexp.New(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)

@@ -2,9 +2,10 @@ package extract
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // network is one service where brands have profiles.
@@ -19,10 +20,10 @@ type network struct {
 	profile func(host string, path []string) string
 }
 
-var handle = regexp.MustCompile(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
+var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 
 // machineFile matches scripts and documents of the network itself.
-var machineFile = regexp.MustCompile(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
+var machineFile = lazyregexp.New(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
 
 // at builds the profile function of networks with profiles at
 // https://host/handle.
@@ -40,10 +41,10 @@ func at(host, prefix string, reserved ...string) func(string, []string) string {
 }
 
 // twitterName matches the names that the network allows.
-var twitterName = regexp.MustCompile(`/[A-Za-z0-9_]{1,15}$`)
+var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`)
 
 // named rejects profiles with a name that the network does not allow.
-func named(allowed *regexp.Regexp, profile func(string, []string) string) func(string, []string) string {
+func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) func(string, []string) string {
 	return func(host string, path []string) string {
 		if u := profile(host, path); allowed.MatchString(u) {
 			return u
@@ -83,7 +84,7 @@ var networks = []network{
 
 // pinterestHost matches the country forms of pinterest, such as pinterest.de
 // and pinterest.co.uk.
-var pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
+var pinterestHost = lazyregexp.New(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
 
 // below builds the profile function of networks with profiles at
 // https://host/section/handle.
@@ -194,7 +195,7 @@ func bluesky(host string, path []string) string {
 }
 
 // decentralID is the identifier of a profile without a name.
-var decentralID = regexp.MustCompile(`^did:plc:[a-z0-9]{10,40}$`)
+var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`)
 
 // mediumOwn are subdomains that the network reserves.
 var mediumOwn = []string{"www", "about", "help", "policy", "blog", "api", "cdn", "cdn-images-1", "miro", "link", "status", "support"}
@@ -236,7 +237,7 @@ var vendors = FoldedSet("wordpress", "wordpressdotcom", "automattic", "shopify",
 	"wordpresscom", "wpbeginner", "wixcom", "shopifypartners", "squarespacehelp", "hubspot", "mailchimp", "envatomarket", "elegantthemes", "infortis", "codetipi", "divi", "themeisle", "studiopress", "generatepress", "wpastra", "astra", "avada", "themefusion", "qodeinteractive", "tagdiv", "mythemeshop", "colorlib", "bootstrap", "getbootstrap", "twbs", "html5up", "ajlkn", "templatemo", "themewagon", "creativetim", "jekyllrb", "gohugoio", "ghost", "tryghost", "nextjs", "vercel", "zeit", "netlify", "gatsbyjs", "drupal", "joomla", "prestashop", "magento", "woocommerce", "bigcommerce", "ecwid", "jimdo", "strikingly", "cargocollective", "tildapublishing", "framer", "typo3", "contao", "bluehost", "hostinger", "ionos", "godaddyhelp", "cloudflare", "tumblr", "medium", "github", "discord", "threads", "bluesky", "crunchbase", "wikipedia", "apple", "googleplay", "android", "meta", "snapchat", "whatsapp", "telegram", "paypal", "trustpilot", "cookiebot", "onetrust")
 
 // numericID is the number of a profile without a name.
-var numericID = regexp.MustCompile(`^\d{3,20}$`)
+var numericID = lazyregexp.New(`^\d{3,20}$`)
 
 // Profile reads the URL of a profile: its network and its canonical URL. ok is
 // false for anything else, such as a share button or a single post.
@@ -278,7 +279,7 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 // profileHost matches the prefixes of a network's host in the URL of a profile:
 // a device or a language. Other prefixes belong to the network: developers,
 // help, docs.
-var profileHost = regexp.MustCompile(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
+var profileHost = lazyregexp.New(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
 
 func (n network) serves(host string) bool {
 	for _, h := range n.hosts {

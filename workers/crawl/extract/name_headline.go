@@ -1,10 +1,11 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // ofHeadline reports whether a place shows the page's headline as often as the
@@ -109,7 +110,7 @@ func yieldToDomain(all []nameCandidate, in Input) {
 }
 
 // countryTail is the code of a country after a brand's name.
-var countryTail = regexp.MustCompile(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
+var countryTail = lazyregexp.New(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
 
 // shorten removes the company or the country from a declared name if another
 // place gives the name without it: Acme for Acme Media.
@@ -119,7 +120,7 @@ func shorten(all []nameCandidate) {
 		if !strings.HasPrefix(c.method, "json-ld") && c.method != "og:site_name" {
 			continue
 		}
-		for _, tail := range []*regexp.Regexp{holding, countryTail} {
+		for _, tail := range []*lazyregexp.Regexp{holding, countryTail} {
 			short := tail.ReplaceAllString(c.text, "")
 			if same := Folded(short); short != c.text && slices.ContainsFunc(all, func(o nameCandidate) bool {
 				return o.method != FromDomain && o.fit >= exactFit && Folded(o.text) == same

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -154,7 +154,7 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 
 // feedWords matches the words in the title of a feed that are not the site's
 // name.
-var feedWords = regexp.MustCompile(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
+var feedWords = lazyregexp.New(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
 
 // maxFeeds limits the feeds whose titles are read.
 const maxFeeds = 3
@@ -339,15 +339,15 @@ func (in Input) written(label string) string {
 const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』"
 
 var (
-	copyrightSign = regexp.MustCompile(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)
+	copyrightSign = lazyregexp.New(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)
 	// copyrightHead matches the text before the owner: signs, years, "by".
-	copyrightHead = regexp.MustCompile(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
+	copyrightHead = lazyregexp.New(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
 	// copyrightTail matches the end of the owner.
-	copyrightTail = regexp.MustCompile(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
+	copyrightTail = lazyregexp.New(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
 )
 
 // holding matches the additions of the company behind a brand to its name.
-var holding = regexp.MustCompile(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
+var holding = lazyregexp.New(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
 
 // copyrightOwner returns the owner in a copyright line; it returns other texts
 // unchanged.

@@ -1,9 +1,8 @@
 package extract
 
 import (
-	"regexp"
-
 	"letterhead/eventschemas"
+	"letterhead/internal/lazyregexp"
 )
 
 // Weights of the quality score, to be divided by their sum, 1.10. The score
@@ -70,7 +69,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 }
 
 // waiting matches descriptions of pages that announce or replace a site.
-var waiting = regexp.MustCompile(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
+var waiting = lazyregexp.New(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
 
 // Complete reports whether a record has a name, a logo file, a color and a
 // description.

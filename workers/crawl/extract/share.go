@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/publicsuffix"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
 )
@@ -80,12 +80,12 @@ func (in Input) tiny() bool {
 
 var (
 	// blankFile matches names of files without an image.
-	blankFile = regexp.MustCompile(`(?i)^(?:blank|spacer|pixel|clear|transparent|empty|null|undefined|none|false|true|nan|1x1|dot|trans|x)(?:[-_.]?(?:gif|pixel|image|img|1x1))?(?:\.(?:gif|png|jpe?g|webp|svg))?$`)
+	blankFile = lazyregexp.New(`(?i)^(?:blank|spacer|pixel|clear|transparent|empty|null|undefined|none|false|true|nan|1x1|dot|trans|x)(?:[-_.]?(?:gif|pixel|image|img|1x1))?(?:\.(?:gif|png|jpe?g|webp|svg))?$`)
 	// iconFile matches names of icons for a tab or a home screen.
-	iconFile = regexp.MustCompile(`(?i)^(?:.*[-_.])?(?:fav-?icon|apple-?touch-?icon|ms-?tile|android-?chrome|app-?icon|webclip)[^/]*\.(?:png|ico|jpe?g|gif|webp|svg)$|(?i)^fav-?icon|\.ico$`)
+	iconFile = lazyregexp.New(`(?i)^(?:.*[-_.])?(?:fav-?icon|apple-?touch-?icon|ms-?tile|android-?chrome|app-?icon|webclip)[^/]*\.(?:png|ico|jpe?g|gif|webp|svg)$|(?i)^fav-?icon|\.ico$`)
 	// placeholderURL matches URLs of services and files that draw placeholders.
-	placeholderURL = regexp.MustCompile(`(?i)^(?:[a-z0-9-]+\.)?(?:via\.placeholder\.com|placehold\.it|placehold\.co|placeholder\.com|dummyimage\.com|placekitten\.com|picsum\.photos|lorempixel\.com|s0\.wp\.com/i/blank\.jpg|example\.(?:com|org))\b`)
-	imageName      = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
+	placeholderURL = lazyregexp.New(`(?i)^(?:[a-z0-9-]+\.)?(?:via\.placeholder\.com|placehold\.it|placehold\.co|placeholder\.com|dummyimage\.com|placekitten\.com|picsum\.photos|lorempixel\.com|s0\.wp\.com/i/blank\.jpg|example\.(?:com|org))\b`)
+	imageName      = lazyregexp.New(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
 )
 
 // shareImageURL resolves a declared URL. It returns nil if the URL is not an

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
 const black = "#000000"
@@ -345,7 +345,7 @@ func (w *writer) attributeOf(key, value string, at context) {
 	w.attribute(key, value)
 }
 
-var attributeKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,40}$`)
+var attributeKey = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]{0,40}$`)
 
 func (w *writer) attribute(key, value string) {
 	if !attributeKey.MatchString(key) {
@@ -362,7 +362,7 @@ func (w *writer) style(declared []string) {
 	}
 }
 
-var reference = regexp.MustCompile(`url\(\s*['"]?[^'")#]{0,300}#([^'")\s]{1,100})['"]?\s*\)`)
+var reference = lazyregexp.New(`url\(\s*['"]?[^'")#]{0,300}#([^'")\s]{1,100})['"]?\s*\)`)
 
 func (w *writer) noteReferences(value string) {
 	if !strings.Contains(value, "url(") {

@@ -3,10 +3,10 @@ package linkeddata
 import (
 	"cmp"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
 )
 
@@ -49,7 +49,7 @@ const (
 )
 
 // frontPath is the path of a front page: /, /en, /de-de, /index.html.
-var frontPath = regexp.MustCompile(`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
+var frontPath = lazyregexp.New(`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
 
 // Owner returns the organization that owns the site, or nil. On a personal site
 // that may be a person. fit returns how well a name fits the site's domain,

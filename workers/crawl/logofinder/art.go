@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/inlinesvg"
 	"letterhead/workers/crawl/page"
 )
@@ -68,11 +68,11 @@ const (
 var (
 	// photoFile matches the file format of photographs: logos have flat colors,
 	// and usually no background.
-	photoFile = regexp.MustCompile(`(?i)\.jpe?g$`)
+	photoFile = lazyregexp.New(`(?i)\.jpe?g$`)
 	// bannerFile matches files cropped for or named after the head of a page.
-	bannerFile = regexp.MustCompile(`(?i)^cropped-|header|banner`)
+	bannerFile = lazyregexp.New(`(?i)^cropped-|header|banner`)
 	// themeHeader matches images that themes provide for the head of a page.
-	themeHeader = regexp.MustCompile(`(?i)/themes/.*/headers?/`)
+	themeHeader = lazyregexp.New(`(?i)/themes/.*/headers?/`)
 )
 
 const (

@@ -2,12 +2,12 @@ package logofinder
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/inlinesvg"
 	"letterhead/workers/crawl/page"
 )
@@ -122,7 +122,7 @@ func position(v string) (x, y float64, ok bool) {
 	return at[0], at[1], true
 }
 
-var cssURL = regexp.MustCompile(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
+var cssURL = lazyregexp.New(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
 
 // cssFile returns the URL of the file in a value, or nil.
 func (c *collector) cssFile(value string) *url.URL {

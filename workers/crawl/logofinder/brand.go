@@ -2,11 +2,11 @@ package logofinder
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -87,7 +87,7 @@ func (b brand) inText(text string) bool {
 }
 
 // decoration matches words of an alt text or a file name other than the brand.
-var decoration = regexp.MustCompile(`(?i)\b(logo(s|type)?|icon|light|dark|white|black|small|large|home ?page|home|site|web ?site|brand|header|footer|main|mobile|desktop|the|by|image|svg|png|go to|back to|link to|return to|visit|official|our|start|startseite|zur|accueil|inicio|página de|page d|strona główna)\b`)
+var decoration = lazyregexp.New(`(?i)\b(logo(s|type)?|icon|light|dark|white|black|small|large|home ?page|home|site|web ?site|brand|header|footer|main|mobile|desktop|the|by|image|svg|png|go to|back to|link to|return to|visit|official|our|start|startseite|zur|accueil|inicio|página de|page d|strona główna)\b`)
 
 func withoutWords(alt string) string {
 	return page.Clean(strings.Trim(decoration.ReplaceAllString(alt, " "), " -–|:·,.'’"), 80)
@@ -95,7 +95,7 @@ func withoutWords(alt string) string {
 
 // fileTalk matches words of a file name other than the subject: size, kind,
 // colors.
-var fileTalk = regexp.MustCompile(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
+var fileTalk = lazyregexp.New(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
 
 // maxStrangerWords is the maximum number of words of a name; a longer text is a
 // sentence.
@@ -150,10 +150,10 @@ func (b brand) stranger(im page.Image) bool {
 // foreignFolder matches folders of images that are not the site's own marks. A
 // folder called client may also be the source of the browser code, with all of
 // the site's images below it.
-var foreignFolder = regexp.MustCompile(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
+var foreignFolder = lazyregexp.New(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
 
 // pluginFolder matches files of an extension of the content management system.
-var pluginFolder = regexp.MustCompile(`(?i)/wp-content/plugins/`)
+var pluginFolder = lazyregexp.New(`(?i)/wp-content/plugins/`)
 
 // isSign reports whether words name an icon of a header: a tool, or the house
 // of a link home.

@@ -3,10 +3,10 @@ package logofinder
 import (
 	"cmp"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/inlinesvg"
 	"letterhead/workers/crawl/page"
@@ -153,7 +153,7 @@ func (c *collector) best(limit int) []Candidate {
 
 // sizeVariant matches the file of a size that WordPress makes of an upload. A
 // square one is usually a crop.
-var sizeVariant = regexp.MustCompile(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
+var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
 // cropPenalty keeps a crop of an upload from being a mark if anything else is
 // one.
@@ -246,7 +246,7 @@ func fileName(u *url.URL) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-var imageFile = regexp.MustCompile(`(?i)\.(png|jpe?g|gif|webp|avif|svg)$`)
+var imageFile = lazyregexp.New(`(?i)\.(png|jpe?g|gif|webp|avif|svg)$`)
 
 func isVector(u *url.URL) bool {
 	if u == nil {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -11,6 +10,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+
+	"letterhead/internal/lazyregexp"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 	strayShare = 0.1
 )
 
-var declaredCharset = regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)
+var declaredCharset = lazyregexp.New(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)
 
 // decode returns a page's text as valid UTF-8 and the name of its original
 // encoding.

@@ -2,10 +2,10 @@ package page
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
 )
 
@@ -18,8 +18,8 @@ var (
 	}
 	// homeFolders precede them in the URLs of portals.
 	homeFolders = []string{"web", "guest", "portal"}
-	pageFile    = regexp.MustCompile(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
-	language    = regexp.MustCompile(`^[a-z]{2}([-_][a-z]{2})?$`)
+	pageFile    = lazyregexp.New(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
+	language    = lazyregexp.New(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
 
 // maxHomePath is the maximum number of segments in the path of a home page:

@@ -3,12 +3,13 @@ package page
 import (
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // lazySources are the attributes with the URL of lazily loaded images.
@@ -23,7 +24,7 @@ var (
 	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
 	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
 	// imageFile matches paths of images.
-	imageFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
+	imageFile = lazyregexp.New(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )
 
 // minImageBytes is the size in bytes below which an image in a data URL is a

@@ -1,13 +1,13 @@
 package page
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
 )
 
@@ -174,8 +174,8 @@ var (
 const offScreen = `-(?:\d{4,}|\d{3,}r?em)`
 
 // styled returns an expression for declarations in a style attribute.
-func styled(declaration string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[;\s])(?:` + declaration + `)`)
+func styled(declaration string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)(?:^|[;\s])(?:` + declaration + `)`)
 }
 
 func hidesByStyle(style string) bool {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
 )
 
@@ -33,7 +33,7 @@ const maxNameBytes = 1000
 
 // stateName matches the state of a block, not its kind: has-badge,
 // with-press-bar, popup-enabled, modal-host.
-var stateName = regexp.MustCompile(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
+var stateName = lazyregexp.New(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
 
 // tokens splits class, id and other names of an element into lower-case words:
 // at white space, punctuation and before an upper-case letter after a

@@ -2,11 +2,12 @@ package postal
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // Address is a postal address in a text.
@@ -84,7 +85,7 @@ func Addresses(lines []string, near Country) []Address {
 
 // clock matches a time of day, which precedes a number in comments and lists of
 // news, but not in addresses.
-var clock = regexp.MustCompile(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
+var clock = lazyregexp.New(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
 
 // isCopyright reports whether a line is a copyright notice, with a year as its
 // number and the holder as its words. An address in it counts if its code

@@ -1,8 +1,9 @@
 package postal
 
 import (
-	"regexp"
 	"strings"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // This file reads addresses for which a postal code and a city are not enough.
@@ -13,7 +14,7 @@ const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 // thoroughfare matches the words for streets and buildings in addresses
 // without a house number of their own, and in languages whose words imply no
 // country.
-var thoroughfare = regexp.MustCompile(`(?i)(?:^|[\s,.])(?:street|road|lane|avenue|square|p\.? ?o\.? box|industrial (?:area|estate)|plot|km \d+|ruta|calz\.|col\.|jl\.?|jalan|nagar|marg|bulvarı|bulvari|osb|organize sanayi|no ?[:.] ?\d+|ш\.|просп|пр-т|пер\.|наб\.|شارع|רחוב|רח'|rang \d+|chemin|route|regione|località|frazione|strada|contrada)(?:[\s,.\d:]|$)`)
+var thoroughfare = lazyregexp.New(`(?i)(?:^|[\s,.])(?:street|road|lane|avenue|square|p\.? ?o\.? box|industrial (?:area|estate)|plot|km \d+|ruta|calz\.|col\.|jl\.?|jalan|nagar|marg|bulvarı|bulvari|osb|organize sanayi|no ?[:.] ?\d+|ш\.|просп|пр-т|пер\.|наб\.|شارع|רחוב|רח'|rang \d+|chemin|route|regione|località|frazione|strada|contrada)(?:[\s,.\d:]|$)`)
 
 // stateAfter reads the state in the words after token end, up to the next
 // comma.
@@ -35,8 +36,8 @@ func (r *reader) stateAfter(end int, country string) string {
 }
 
 var (
-	cep         = regexp.MustCompile(`(?:^|\D)(\d{2}\.?\d{3}-\d{3})(?:\D|$)`)
-	cityOfState = regexp.MustCompile(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)
+	cep         = lazyregexp.New(`(?:^|\D)(\d{2}\.?\d{3}-\d{3})(?:\D|$)`)
+	cityOfState = lazyregexp.New(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)
 )
 
 // brazilian reads "city - state" or "city/state" beside a postal code of Brazil
@@ -67,7 +68,7 @@ func brazilian(lines []string, i int, _ Country) (Address, bool) {
 
 // lastMatch returns the last match of an expression: the largest parts of an
 // address are at its end.
-func lastMatch(pattern *regexp.Regexp, text string) []string {
+func lastMatch(pattern *lazyregexp.Regexp, text string) []string {
 	all := pattern.FindAllStringSubmatch(text, maxAddresses)
 	if len(all) == 0 {
 		return nil
@@ -85,7 +86,7 @@ var turkishProvinces = func() map[string]bool {
 }()
 
 // districtOf matches a district and a province of Turkey.
-var districtOf = regexp.MustCompile(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
+var districtOf = lazyregexp.New(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
 
 // turkish reads "district / province" if the domain, the language or a register
 // number is Turkish.
@@ -105,7 +106,7 @@ func turkish(lines []string, i int, near Country) (Address, bool) {
 	return Address{Street: lines[i], PostalCode: strings.TrimSpace(code), City: titledTurkish(m[1]), State: titledTurkish(m[2]), Country: c, Named: true}, true
 }
 
-var turkishCode = regexp.MustCompile(`(?:^|\s)\d{5}(?:\s|$)`)
+var turkishCode = lazyregexp.New(`(?:^|\s)\d{5}(?:\s|$)`)
 
 // titledTurkish does the same as titled for Turkish, which has a dotted and a
 // dotless i.
@@ -128,9 +129,9 @@ func titledTurkish(name string) string {
 }
 
 // russianCity matches "г. Томск, ул. Ленина, 1", with or without a postal code.
-var russianCity = regexp.MustCompile(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*(?:[\p{L}. -]{0,30}\s)?(?:ул|улица|пр|пр-т|просп|проспект|пер|переулок|наб|набережная|б-р|бульвар|ш|шоссе|пл|площадь|тракт|мкр|проезд|д)[.\s]`)
+var russianCity = lazyregexp.New(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*(?:[\p{L}. -]{0,30}\s)?(?:ул|улица|пр|пр-т|просп|проспект|пер|переулок|наб|набережная|б-р|бульвар|ш|шоссе|пл|площадь|тракт|мкр|проезд|д)[.\s]`)
 
-var russianCode = regexp.MustCompile(`\b\d{6}\b`)
+var russianCode = lazyregexp.New(`\b\d{6}\b`)
 
 // russian reads an address in which the street follows the city. near must be a
 // country that writes Russian, and is the address's country if it names none.

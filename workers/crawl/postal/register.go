@@ -1,6 +1,6 @@
 package postal
 
-import "regexp"
+import "letterhead/internal/lazyregexp"
 
 // registers matches the numbers of companies in registers and tax offices, each
 // with the word for it, which differs by country. Foreign traders also have tax
@@ -9,7 +9,7 @@ import "regexp"
 // be beside them.
 var registers = []struct {
 	country string
-	number  *regexp.Regexp
+	number  *lazyregexp.Regexp
 }{
 	{"DE", number(`HR[AB][ -]?(?:Nr\.?|Nummer)?:?\s?\d{2,6}(?:\s?[A-Z]{1,2})?|VR[ -]?(?:Nr\.?|Nummer):?\s?\d{2,6}|(?:Amts|Register)gericht[^\d]{0,40}[^\p{L}\d]VR:?\s?\d{2,6}|VR:?\s?\d{2,6}[^\p{L}\d][^\d]{0,20}(?:Amts|Register)gericht|Handelsregister:? (?:[\p{L} ]{0,40})HR[AB]|Vereinsregister`)},
 	{"AT", number(`(?:Handels|Landes)gericht[^\d]{0,40}[^\p{L}\d]FN:?\s?\d{3,6}\s?[a-z](?:[^\p{L}]|$)|FN:?\s?\d{3,6}\s?[a-z][^\p{L}\d][^\d]{0,20}(?:Handels|Landes)gericht|Firmenbuch|ATU\s?\d{8}`)},
@@ -48,8 +48,8 @@ var registers = []struct {
 	{"IL", number(`ח\.?פ\.?\s?:?\s?\d{9}`)},
 }
 
-func number(text string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^\p{L}\d])(?:` + text + `)`)
+func number(text string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?:^|[^\p{L}\d])(?:` + text + `)`)
 }
 
 // RegisteredIn returns the country whose register or tax office assigned a

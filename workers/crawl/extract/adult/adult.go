@@ -4,11 +4,11 @@ package adult
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
@@ -99,12 +99,12 @@ func ratedAdult(value string) bool {
 // recordNotice matches the notice that United States law (18 U.S.C. § 2257)
 // requires of producers of sexual content. A text about the law has no
 // statement of compliance.
-var recordNotice = regexp.MustCompile(`(?i)(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*2257(?:\(?[a-h]\)?)?[^.]{0,40}(?:compliance|statement|record[- ]?keeping|exempt)|(?:in compliance with|records? required (?:to be \w+ )?(?:by|under|pursuant to))(?: the)?.{0,60}\b2257\b|custodian of records.{0,120}\b2257\b|\b2257 (?:compliance|statement|exemption|notice)\b)`)
+var recordNotice = lazyregexp.New(`(?i)(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*2257(?:\(?[a-h]\)?)?[^.]{0,40}(?:compliance|statement|record[- ]?keeping|exempt)|(?:in compliance with|records? required (?:to be \w+ )?(?:by|under|pursuant to))(?: the)?.{0,60}\b2257\b|custodian of records.{0,120}\b2257\b|\b2257 (?:compliance|statement|exemption|notice)\b)`)
 
 // recordLink matches the text of a link to such a notice, recordPath its URL.
 var (
-	recordLink = regexp.MustCompile(`(?i)^(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*)?§?2257(?:[ -](?:compliance|statement|exemption|notice|record.{0,20}|info(?:rmation)?|policy|regulations?))*(?: statement)?$`)
-	recordPath = regexp.MustCompile(`(?i)(?:^|[/_-])(?:usc-?)?2257(?:[/_.-]|$)`)
+	recordLink = lazyregexp.New(`(?i)^(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*)?§?2257(?:[ -](?:compliance|statement|exemption|notice|record.{0,20}|info(?:rmation)?|policy|regulations?))*(?: statement)?$`)
+	recordPath = lazyregexp.New(`(?i)(?:^|[/_-])(?:usc-?)?2257(?:[/_.-]|$)`)
 )
 
 func keepsRecords(u *url.URL, text string, in extract.Input) bool {

@@ -1,12 +1,12 @@
 package adult
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 )
 
@@ -17,7 +17,7 @@ type kind struct {
 	name   string
 	weight int
 	alone  bool // one in the title, with an age gate, suffices
-	text   *regexp.Regexp
+	text   *lazyregexp.Regexp
 }
 
 // Weights of the kinds. Words shared with fashion, art, birds, cars and rugby
@@ -38,7 +38,7 @@ const (
 var kinds = []kind{
 	{"porn", strongTerm, true, termPattern(`porn`, `porno`, `porns`, `pornos`, `pornstars?`, `pornhub`, `pornofilme?`, `pornovideos?`, `pornotube`, `porntube`, `pornodarsteller(?:in)?`, `pornô`, `porr`, `порно`, `порнуха`, `порнофильмы`, `ポルノ`, `色情`, `포르노`, `بورنو`, `פורנו`)},
 	// Not XXX-Large.
-	{"xxx", strongTerm, false, regexp.MustCompile(`(?i)(?:^|[^\p{L}\p{N}])(?:xxx|x-?rated)(?:$|[\s|,.!:;&"'/)])`)},
+	{"xxx", strongTerm, false, lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:xxx|x-?rated)(?:$|[\s|,.!:;&"'/)])`)},
 	{"sex video", strongTerm, true, termPattern(`sex (?:videos?|movies?|films?|clips?|tube|cams?|chats?|shows?|stories|dates?|dating|dolls?|hookups?|webcams?)`, `free sex`, `sexvideos?`, `sexfilme?`, `sexcams?`, `sexchat`, `sexfilmpjes`, `sexkontakte`, `sextreffen`, `sexdate`, `live ?sex`, `telefonsex`, `phone sex`, `webcam ?sex`, `vidéos? (?:de )?sexe`, `plan ?cul`, `videos? de sexo`, `sexo (?:gratis|en vivo|casero)`, `video di sesso`, `sesso (?:gratis|dal vivo)`, `darmowy seks`, `секс (?:видео|чат|знакомства|фильмы)`, `成人视频`, `成人電影`, `アダルト動画`, `エロ動画`, `無修正`, `야동`, `سكس`)},
 	{"cams", strongTerm, true, termPattern(`cam ?girls?`, `webcam (?:girls|models)`, `cam (?:models|shows)`, `nude (?:cams?|chat)`, `naked (?:cams?|chat)`, `adult (?:cams?|webcams?|chat)`, `chicas (?:webcam|desnudas)`)},
 	{"adult video", strongTerm, true, termPattern(`adult (?:videos?|movies?|films?|entertainment|tube|dvds?|stars?|performers?|social network|dating|superstore|toys)`, `erotikfilme`, `erotikvideos?`, `erotik ?portal`, `films? (?:x|adultes?|pour adultes)`, `vidéos? (?:x|pour adultes)`, `video per adulti`, `videos? (?:para )?adultos`, `filmy dla dorosłych`, `видео для взрослых`, `成人影片`, `成人网站`, `アダルトビデオ`, `成人向け(?:動画|漫画|ゲーム|コミック|サイト)`)},
@@ -55,8 +55,8 @@ var kinds = []kind{
 
 // termPattern matches whole words: an adjacent letter makes another word, as in
 // Essex and Scunthorpe.
-func termPattern(words ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
+func termPattern(words ...string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
 }
 
 // unspaced matches the words of scripts without spaces, unless they are part of
@@ -124,11 +124,11 @@ func wholeTerm(w string) string {
 
 // ageGate matches the prompt before adult content, and before wine and tobacco:
 // it is no proof on its own.
-var ageGate = regexp.MustCompile(`(?i)\b(?:(?:i am|i'm|you (?:must be|are|have to be)|must be|be) (?:at least |over |above )?(?:18|21|eighteen)(?: years)?|(?:18|21)\s?\+|over (?:18|21)\b|(?:18|21) (?:years (?:of age )?)?(?:or|and) (?:older|over|above)|adults only|enter(?: here)?(?: if)?[^.]{0,30}\b18|(?:ab|über|mindestens) 18|18 jahre|plus de 18 ans|avez (?:plus de )?18 ans|majeure?s? (?:et|de)|mayor(?:es)? de (?:18|edad)|18 años|maggiorenn[ei]|18 anni|maior(?:es)? de (?:18|idade)|18 anos|ouder dan 18|18 jaar|ukończone 18|18 lat)|мне (?:уже )?(?:есть )?18|18 лет|старше 18|18歳以上|18歳未満|満18|年满18|未滿18|18禁|만 ?18|19세`)
+var ageGate = lazyregexp.New(`(?i)\b(?:(?:i am|i'm|you (?:must be|are|have to be)|must be|be) (?:at least |over |above )?(?:18|21|eighteen)(?: years)?|(?:18|21)\s?\+|over (?:18|21)\b|(?:18|21) (?:years (?:of age )?)?(?:or|and) (?:older|over|above)|adults only|enter(?: here)?(?: if)?[^.]{0,30}\b18|(?:ab|über|mindestens) 18|18 jahre|plus de 18 ans|avez (?:plus de )?18 ans|majeure?s? (?:et|de)|mayor(?:es)? de (?:18|edad)|18 años|maggiorenn[ei]|18 anni|maior(?:es)? de (?:18|idade)|18 anos|ouder dan 18|18 jaar|ukończone 18|18 lat)|мне (?:уже )?(?:есть )?18|18 лет|старше 18|18歳以上|18歳未満|満18|年满18|未滿18|18禁|만 ?18|19세`)
 
 // adultGuards are words of pages about such topics: health, help, law,
 // research, protection.
-var adultGuards = regexp.MustCompile(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)? education|sex ed|sexualkunde|sexualpädagog\w*|santé sexuelle|salud sexual|salute sessuale|saúde sexual|sexual wellbeing|reproductive|family planning|contracepti\w+|hiv|stds?|stis?|clinics?|hospitals?|nhs|therap(?:y|ies|ists?)|counsel\w+|addict\w+|recovery|rehab|sobriety|nofap|anti-?porn\w*|against (?:porn|pornography|sexual)|quit(?:ting)? porn\w*|stop watching|parental controls?|block(?:s|er|ers|ing)? (?:porn|adult|explicit)|(?:porn|adult|web|content) filter\w*|content moderation|safe ?search|trafficking|exploitation|sexual (?:abuse|assault|violence)|survivors?|victims?|charit(?:y|ies)|cancer|midwi\w+|museum|universit(?:y|ies)|researche?r?s?|attorneys?|lawyers?|law firm|legislation|newspaper|magazine|encyclopedia|dictionary|wikipedia|adult (?:education|learning|literacy|social care)|beratung|aufklärung|prévention|prevenci[oó]n|prevenzione)\b|профилактик|здоровь|性教育|健康|医院|성교육`)
+var adultGuards = lazyregexp.New(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)? education|sex ed|sexualkunde|sexualpädagog\w*|santé sexuelle|salud sexual|salute sessuale|saúde sexual|sexual wellbeing|reproductive|family planning|contracepti\w+|hiv|stds?|stis?|clinics?|hospitals?|nhs|therap(?:y|ies|ists?)|counsel\w+|addict\w+|recovery|rehab|sobriety|nofap|anti-?porn\w*|against (?:porn|pornography|sexual)|quit(?:ting)? porn\w*|stop watching|parental controls?|block(?:s|er|ers|ing)? (?:porn|adult|explicit)|(?:porn|adult|web|content) filter\w*|content moderation|safe ?search|trafficking|exploitation|sexual (?:abuse|assault|violence)|survivors?|victims?|charit(?:y|ies)|cancer|midwi\w+|museum|universit(?:y|ies)|researche?r?s?|attorneys?|lawyers?|law firm|legislation|newspaper|magazine|encyclopedia|dictionary|wikipedia|adult (?:education|learning|literacy|social care)|beratung|aufklärung|prévention|prevenci[oó]n|prevenzione)\b|профилактик|здоровь|性教育|健康|医院|성교육`)
 
 // hostWords are terms of domain labels that are not part of ordinary words.
 var hostWords = []string{"porn", "xxx", "hentai", "xvideo", "xnxx", "camgirl", "milf", "blowjob", "sexcam", "sexvideo", "sextube", "sexchat", "livesex", "freesex", "pussy", "gangbang", "bdsm", "fuck", "порно"}
@@ -172,7 +172,7 @@ func wordSign(in extract.Input) string {
 }
 
 // numeral30 matches XXX as a number: of games, a book's chapter, a regiment.
-var numeral30 = regexp.MustCompile(`(?i)\b(?:games|jeux|spiele|juegos|chapter|part|volume|vol|book|canto|bowl|wrestlemania|louis|pope|legio|legion|no)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:olymp\w+|summer|winter|games|corps|congress|century|edition|anniversary|lutz|gold|bitter|lager|world)`)
+var numeral30 = lazyregexp.New(`(?i)\b(?:games|jeux|spiele|juegos|chapter|part|volume|vol|book|canto|bowl|wrestlemania|louis|pope|legio|legion|no)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:olymp\w+|summer|winter|games|corps|congress|century|edition|anniversary|lutz|gold|bitter|lager|world)`)
 
 // maxHeadBytes limits each text of the head that is checked.
 const maxHeadBytes = 2000

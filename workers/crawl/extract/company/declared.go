@@ -1,13 +1,13 @@
 package company
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
@@ -35,9 +35,9 @@ const (
 )
 
 var (
-	year     = regexp.MustCompile(`\b(1\d{3}|20\d{2})\b`)
-	tickerID = regexp.MustCompile(`^[A-Z]{2,10}:[A-Z0-9.\-]{1,10}$`)
-	symbol   = regexp.MustCompile(`^[A-Z0-9.\-]{1,10}$`)
+	year     = lazyregexp.New(`\b(1\d{3}|20\d{2})\b`)
+	tickerID = lazyregexp.New(`^[A-Z]{2,10}:[A-Z0-9.\-]{1,10}$`)
+	symbol   = lazyregexp.New(`^[A-Z0-9.\-]{1,10}$`)
 )
 
 // declared adds the fields of the owner's object.
@@ -108,8 +108,8 @@ func headcount(owner *linkeddata.Object) (int, bool) {
 var (
 	// amount matches a number with thousands separators, a fraction, and a word
 	// that multiplies it.
-	amount = regexp.MustCompile(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
-	scaled = regexp.MustCompile(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
+	amount = lazyregexp.New(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
+	scaled = lazyregexp.New(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
 )
 
 const (
@@ -181,9 +181,9 @@ func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 }
 
 var (
-	zipCode      = regexp.MustCompile(`^\d{5}(-\d{4})?$`)
-	districtCode = regexp.MustCompile(`^(\p{L}{3,}) \d{1,2}$`)
-	canadianCode = regexp.MustCompile(`^[A-Z]\d[A-Z] ?\d[A-Z]\d$`)
+	zipCode      = lazyregexp.New(`^\d{5}(-\d{4})?$`)
+	districtCode = lazyregexp.New(`^(\p{L}{3,}) \d{1,2}$`)
+	canadianCode = lazyregexp.New(`^[A-Z]\d[A-Z] ?\d[A-Z]\d$`)
 )
 
 // countryOfState returns the country of an address that names none, if it has a

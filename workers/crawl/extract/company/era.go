@@ -1,9 +1,10 @@
 package company
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // eras maps each Japanese era, and the calendar of Taiwan, to the year before
@@ -11,8 +12,8 @@ import (
 var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "民國": 1911, "民国": 1911}
 
 var (
-	eraYear      = regexp.MustCompile(`(明治|大正|昭和|平成|令和|民國|民国)\s?(元|\d{1,3})\s?年`)
-	buddhistYear = regexp.MustCompile(`(พ\.?ศ\.?)\s?(2[45]\d{2})`)
+	eraYear      = lazyregexp.New(`(明治|大正|昭和|平成|令和|民國|民国)\s?(元|\d{1,3})\s?年`)
+	buddhistYear = lazyregexp.New(`(พ\.?ศ\.?)\s?(2[45]\d{2})`)
 )
 
 // buddhistBefore is the number of years by which the Thai calendar is ahead of

@@ -1,10 +1,10 @@
 package company
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/postal"
 )
@@ -39,14 +39,14 @@ var formMarks = []string{
 }
 
 // formPattern returns an expression for some forms after a name.
-func formPattern(forms string) *regexp.Regexp {
-	return regexp.MustCompile(`[\s,](?:` + forms + `)(?:[\s,.;:)|–-]|$)`)
+func formPattern(forms string) *lazyregexp.Regexp {
+	return lazyregexp.New(`[\s,](?:` + forms + `)(?:[\s,.;:)|–-]|$)`)
 }
 
 // formPatterns are those of the table's rows, anyForm is that of the whole
 // table, and commercial that of the forms not available to non-profits.
-var formPatterns, anyForm, commercial = func() ([]*regexp.Regexp, *regexp.Regexp, *regexp.Regexp) {
-	var rows []*regexp.Regexp
+var formPatterns, anyForm, commercial = func() ([]*lazyregexp.Regexp, *lazyregexp.Regexp, *lazyregexp.Regexp) {
+	var rows []*lazyregexp.Regexp
 	var all, trading []string
 	for _, f := range legalForms {
 		rows, all = append(rows, formPattern(f.pattern)), append(all, f.pattern)
@@ -95,17 +95,17 @@ func (d *dossier) kindOfForm(text string) string {
 // without spaces.
 var foreignForms = []struct {
 	kind    string
-	pattern *regexp.Regexp // its group is the name
-	country string         // the only one in which the letters mean a legal form; "" for any
+	pattern *lazyregexp.Regexp // its group is the name
+	country string             // the only one in which the letters mean a legal form; "" for any
 }{
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`), ""},
-	{"SELF_EMPLOYED", regexp.MustCompile(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`), ""},
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`), "ID"}, // PT is also Pacific Time
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?i:công ty) (?:TNHH|Tnhh|tnhh)\s([^,;|]{2,60})`), ""},
-	{"PRIVATELY_HELD", regexp.MustCompile(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`), ""},
-	{"PRIVATELY_HELD", regexp.MustCompile(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`), ""},
-	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`), ""},
-	{"PRIVATELY_HELD", regexp.MustCompile(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`(?:^|[\s(,:])(?:ООО|ТОВ|ТОО)\s?[«"“„]?([^»"”“]{2,60})`), ""},
+	{"SELF_EMPLOYED", lazyregexp.New(`(?:^|[\s(,:])(?:ИП|ФОП)\s([^,;]{2,60})`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`(?:^|[\s©,:])PT\.?\s(\p{Lu}[^,;|]{2,60})`), "ID"}, // PT is also Pacific Time
+	{"PRIVATELY_HELD", lazyregexp.New(`(?i:công ty) (?:TNHH|Tnhh|tnhh)\s([^,;|]{2,60})`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`บริษัท\s?([^,;|]{2,60}?)\s?จำกัด(?:$|[^ (])`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`(?:有限会社|合同会社)\s?([^\s　、，,。（(]{2,30})`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`([^\s　、，,。：:©）)]{2,30})(?:有限会社|合同会社|유한회사)`), ""},
+	{"PRIVATELY_HELD", lazyregexp.New(`([^\s　，,。:：©]{2,30}?[^份\s])有限(?:责任|責任)?公司`), ""},
 }
 
 // beginsWithBrand reports whether the first words of a text are the brand's name.
@@ -115,7 +115,7 @@ func (d *dossier) beginsWithBrand(text string) bool {
 }
 
 // eastForm matches legal forms around Chinese, Japanese and Korean names.
-var eastForm = regexp.MustCompile(`株式会社|有限会社|合同会社|股份有限公司|有限责任公司|有限公司|주식회사|유한회사|\(주\)|㈜`)
+var eastForm = lazyregexp.New(`株式会社|有限会社|合同会社|股份有限公司|有限责任公司|有限公司|주식회사|유한회사|\(주\)|㈜`)
 
 // isOwn reports whether the words that a text ends with are the brand's name.
 func (d *dossier) isOwn(before string) bool {
@@ -134,10 +134,10 @@ func (d *dossier) isOwn(before string) bool {
 }
 
 var (
-	charity    = regexp.MustCompile(`(?i)\b(501\s?\(c\)\s?\(?3\)?|registered charity (?:in|no|number|\()|charity (?:number|no\.?)\s?:?\s?\d|eingetragener verein|als gemeinnützig anerkannt|association loi (?:de )?1901|organizzazione non lucrativa|entidad sin ánimo de lucro|ANBI-status)`)
-	isCharity  = regexp.MustCompile(`(?i)\b(?:is|are) (?:an?|the) (?:[\p{L}-]+ ){0,3}(?:charity|non-?profit|not-for-profit)\b|\bist (?:ein|eine) (?:[\p{L}-]+ ){0,2}gemeinnützige[rs]? |\best une association (?:loi 1901|à but non lucratif)|\bes una (?:organización|asociación|entidad) sin (?:ánimo|fines) de lucro`)
-	soleTrader = regexp.MustCompile(`(?i)(^|[^\p{L}])(einzelunternehmen|einzelunternehmer(in)?|entreprise individuelle|auto-?entrepreneur|micro-?entreprise|ditta individuale|sole trader|trabajador autónomo|eenmanszaak)([^\p{L}]|$)`)
-	supported  = regexp.MustCompile(`(?i)(donat(e|ed|ion|ions) to|support(s|ed|ing)?|partner(s|ed|ing)? with|proceeds|benefit(s|ing)?|discount|spende(n)? an|unterstütz\p{L}*)`)
+	charity    = lazyregexp.New(`(?i)\b(501\s?\(c\)\s?\(?3\)?|registered charity (?:in|no|number|\()|charity (?:number|no\.?)\s?:?\s?\d|eingetragener verein|als gemeinnützig anerkannt|association loi (?:de )?1901|organizzazione non lucrativa|entidad sin ánimo de lucro|ANBI-status)`)
+	isCharity  = lazyregexp.New(`(?i)\b(?:is|are) (?:an?|the) (?:[\p{L}-]+ ){0,3}(?:charity|non-?profit|not-for-profit)\b|\bist (?:ein|eine) (?:[\p{L}-]+ ){0,2}gemeinnützige[rs]? |\best une association (?:loi 1901|à but non lucratif)|\bes una (?:organización|asociación|entidad) sin (?:ánimo|fines) de lucro`)
+	soleTrader = lazyregexp.New(`(?i)(^|[^\p{L}])(einzelunternehmen|einzelunternehmer(in)?|entreprise individuelle|auto-?entrepreneur|micro-?entreprise|ditta individuale|sole trader|trabajador autónomo|eenmanszaak)([^\p{L}]|$)`)
+	supported  = lazyregexp.New(`(?i)(donat(e|ed|ion|ions) to|support(s|ed|ing)?|partner(s|ed|ing)? with|proceeds|benefit(s|ing)?|discount|spende(n)? an|unterstütz\p{L}*)`)
 )
 
 // formIn reads the kind of organization in a line of an imprint or a footer.
@@ -180,13 +180,13 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 
 var (
 	// owner matches the line of an imprint that names its owners.
-	owner = regexp.MustCompile(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
+	owner = lazyregexp.New(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
 	// severalOwners matches a conjunction between the names of two owners, who
 	// are a partnership.
-	severalOwners = regexp.MustCompile(`(?i)\s(?:und|u\.|and)\s`)
+	severalOwners = lazyregexp.New(`(?i)\s(?:und|u\.|and)\s`)
 	// familyOwned matches the predicate of a sentence about a company that a
 	// family or few owners hold.
-	familyOwned = regexp.MustCompile(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
+	familyOwned = lazyregexp.New(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
 )
 
 // ownedByOne reports whether a line of an imprint names exactly one owner.
@@ -208,7 +208,7 @@ var charityWords = wordSet("is are was a an the as registered charity non profit
 // isOwnCharity reports whether a sentence states that the brand, we, or an
 // unnamed subject is a charity. A page may also list numbers of other
 // charities.
-func (d *dossier) isOwnCharity(sentence string, pattern *regexp.Regexp, x prose, brand []string) bool {
+func (d *dossier) isOwnCharity(sentence string, pattern *lazyregexp.Regexp, x prose, brand []string) bool {
 	at := pattern.FindStringIndex(sentence)
 	if at == nil {
 		return false

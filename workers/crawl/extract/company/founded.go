@@ -1,13 +1,13 @@
 package company
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/postal"
 )
@@ -43,48 +43,48 @@ const (
 
 var (
 	// The verb, a few words without digits, and the year.
-	foundedYear = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
-	beganYear   = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
+	foundedYear = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
+	beganYear   = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
 	// German and Dutch put the verb last.
-	yearFounded = regexp.MustCompile(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
-	sinceYear   = regexp.MustCompile(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
+	yearFounded = lazyregexp.New(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
+	sinceYear   = lazyregexp.New(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
 	// Chinese and Japanese write no spaces.
-	foundedHan = regexp.MustCompile(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern + `년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:成立于|成立於|创立于|创办于|始建于|创建于|創建於|創立於|創辦於|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
+	foundedHan = lazyregexp.New(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern + `년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:成立于|成立於|创立于|创办于|始建于|创建于|創建於|創立於|創辦於|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
 	// foundingLabel matches a table cell whose neighbor holds the year.
-	foundingLabel = regexp.MustCompile(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
-	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
+	foundingLabel = lazyregexp.New(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
+	leadingYear   = lazyregexp.New(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
 	// behindVerb matches the beginning of the words between "founded" and the
 	// year if the subject is passive: a place, a founder, a manner. Anything
 	// else is an object, as in "Jane Doe founded Acme in 1998".
-	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
+	behindVerb = lazyregexp.New(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
-	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
+	whoElse = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
 	// sheWas matches the auxiliary of the passive, before or after the year.
-	sheWas      = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
-	turkishYear = regexp.MustCompile(`(?i)^\s(?:yılında|senesinde)\s(?:[\p{L}'’]+\s){0,3}$`)
-	wasThen     = regexp.MustCompile(`(?i)^\s(?:wurde|ist|werd|is)\s(.*)$`)
-	yearHas     = regexp.MustCompile(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
-	yearIs      = regexp.MustCompile(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
+	sheWas      = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
+	turkishYear = lazyregexp.New(`(?i)^\s(?:yılında|senesinde)\s(?:[\p{L}'’]+\s){0,3}$`)
+	wasThen     = lazyregexp.New(`(?i)^\s(?:wurde|ist|werd|is)\s(.*)$`)
+	yearHas     = lazyregexp.New(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
+	yearIs      = lazyregexp.New(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
 	// aCompany matches the subject of a phrase without a verb: "a family
 	// business founded in 1976".
-	aCompany = regexp.MustCompile(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
+	aCompany = lazyregexp.New(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
 
 	// otherFoundings matches words of sentences about the founding of something
 	// else.
-	otherFoundings = regexp.MustCompile(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
+	otherFoundings = lazyregexp.New(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
 	// otherSince matches words of sentences about something else that began at
 	// a time.
-	otherSince = regexp.MustCompile(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
+	otherSince = lazyregexp.New(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
 	// existed matches "the service has existed", which refers to the site
 	// itself.
-	existed = regexp.MustCompile(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
+	existed = lazyregexp.New(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
 	// firstPerson matches a verb at the beginning in the first person plural,
 	// in languages that omit the pronoun.
-	firstPerson = regexp.MustCompile(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
+	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
 	// openingWe matches the beginning of a sentence in which a company
 	// describes itself.
-	openingWe  = regexp.MustCompile(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
-	hanCompany = regexp.MustCompile(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社|회사는|당사는|저희는|우리는|당사|회사)?\P{L}*$`)
+	openingWe  = lazyregexp.New(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
+	hanCompany = lazyregexp.New(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社|회사는|당사는|저희는|우리는|당사|회사)?\P{L}*$`)
 )
 
 // latestYear returns the newest plausible year.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
@@ -226,7 +227,7 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 }
 
 // pressName matches a name that contains newspaper, magazine or news.
-var pressName = regexp.MustCompile(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
+var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
 
 // isPress reports whether both the name and the domain contain newspaper or
 // magazine: many shops have a magazine.

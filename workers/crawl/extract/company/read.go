@@ -1,7 +1,6 @@
 package company
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
@@ -261,14 +261,14 @@ func hasYear(text string) bool {
 }
 
 var (
-	headcountWords = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[.,'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(` + employeeNouns + `)(?:[^\p{L}]|$)`)
+	headcountWords = lazyregexp.New(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[.,'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(` + employeeNouns + `)(?:[^\p{L}]|$)`)
 	// headcountLabel matches a table cell whose neighbor holds the number, and
 	// eastHeadcount a statement in Chinese, Japanese or Korean.
-	headcountLabel = regexp.MustCompile(`(?i)^(?:(?:number of |no\. of )?employees|staff|team size|headcount|mitarbeiter(?:zahl|innen)?|anzahl mitarbeiter|effectifs?|nombre de salariés|plantilla|(?:número de )?empleados|(?:numero )?dipendenti|(?:aantal )?medewerkers|antal anställda|ansatte|(?:número de )?funcionários|liczba pracowników|çalışan sayısı|(?:jumlah )?karyawan|(?:численность|количество) сотрудников|従業員数?|社員数|人員|员工(?:人数|总数)|職員人數|員工人數|임직원\s?수|직원\s?수|종업원\s?수|사원\s?수)\s?[:：]?$`)
-	leadingCount   = regexp.MustCompile(`^(?:ca\.?|約|约|over|more than|über|plus de|más de|oltre|약)?\s?(\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:\s?(?:名|人|명|[\p{L}]+))?(?:\s?[（(+].*)?$`)
-	eastHeadcount  = regexp.MustCompile(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
+	headcountLabel = lazyregexp.New(`(?i)^(?:(?:number of |no\. of )?employees|staff|team size|headcount|mitarbeiter(?:zahl|innen)?|anzahl mitarbeiter|effectifs?|nombre de salariés|plantilla|(?:número de )?empleados|(?:numero )?dipendenti|(?:aantal )?medewerkers|antal anställda|ansatte|(?:número de )?funcionários|liczba pracowników|çalışan sayısı|(?:jumlah )?karyawan|(?:численность|количество) сотрудников|従業員数?|社員数|人員|员工(?:人数|总数)|職員人數|員工人數|임직원\s?수|직원\s?수|종업원\s?수|사원\s?수)\s?[:：]?$`)
+	leadingCount   = lazyregexp.New(`^(?:ca\.?|約|约|over|more than|über|plus de|más de|oltre|약)?\s?(\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:\s?(?:名|人|명|[\p{L}]+))?(?:\s?[（(+].*)?$`)
+	eastHeadcount  = lazyregexp.New(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
 	// theirs matches the employees of customers.
-	theirs = regexp.MustCompile(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
+	theirs = lazyregexp.New(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
 )
 
 // employeeNouns are the words for employees.
@@ -276,9 +276,9 @@ const employeeNouns = `employees|team members|staff members|staff|technicians|co
 
 // peopleNouns are nouns that also mean visitors or customers. Their sentence
 // must also have a word for a team or for working.
-var peopleNouns = regexp.MustCompile(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
+var peopleNouns = lazyregexp.New(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
 
-var workingTeam = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)
+var workingTeam = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)
 
 // counts are the words allowed between a company and the number of its
 // employees.
@@ -314,7 +314,7 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 
 // strangersHan matches words for other companies in Chinese, Japanese and
 // Korean.
-var strangersHan = regexp.MustCompile(`子公司|分公司|客户|客戶|取引先|お客様|グループ全体|고객|협력사`)
+var strangersHan = lazyregexp.New(`子公司|分公司|客户|客戶|取引先|お客様|グループ全体|고객|협력사`)
 
 // countedIn reads the cell after one with the label "Employees".
 func (d *dossier) countedIn(label, value postal.Line, x prose) {
@@ -330,10 +330,10 @@ func (d *dossier) countedIn(label, value postal.Line, x prose) {
 
 var (
 	// ourNoun matches "our employees" in languages that write it as one word.
-	ourNoun = regexp.MustCompile(`(?i)(?:ımız|imiz|umuz|ümüz)\p{L}{0,3}$`)
+	ourNoun = lazyregexp.New(`(?i)(?:ımız|imiz|umuz|ümüz)\p{L}{0,3}$`)
 	// atWork matches verbs that need no other subject than the employees on a
 	// page about the company: "Today 7 people work in the shop".
-	atWork = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:arbeiten|work|travaillent|trabajan|trabalham|lavorano|werken|arbetar|arbejder|jobber|pracuje|работа[ею]т|çalış\p{L}+)(?:[^\p{L}]|$)`)
+	atWork = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:arbeiten|work|travaillent|trabajan|trabalham|lavorano|werken|arbetar|arbejder|jobber|pracuje|работа[ею]т|çalış\p{L}+)(?:[^\p{L}]|$)`)
 )
 
 // withoutCounts returns a text without the words that may precede a number of
@@ -378,7 +378,7 @@ var (
 	teams      = wordSet("team staff workforce équipe equipo squadra")
 )
 
-var tickerText = regexp.MustCompile(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
+var tickerText = lazyregexp.New(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
 
 // tickerIn reads "Acme Inc. (NASDAQ: ACME)", with the name directly before the
 // ticker.

@@ -1,12 +1,12 @@
 package company
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 )
 
@@ -140,7 +140,7 @@ var (
 )
 
 // parenthesis is an aside at the end of a text.
-var parenthesis = regexp.MustCompile(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
+var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
 
 // topic is the subject of a sentence.
 type topic int

@@ -2,12 +2,12 @@ package company
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
@@ -30,7 +30,7 @@ const Topics = int(noTopic)
 // largest economies. SEP between words is a space, a hyphen or an underscore.
 var topics = []struct {
 	topic Topic
-	words *regexp.Regexp
+	words *lazyregexp.Regexp
 }{
 	{Imprint, topicWords(`impressum|imprint|legal(SEPnotice|SEPinformation|SEPinfo|SEPdisclosure)?|companySEPinformation|anbieterkennzeichnung|rechtliches|mentions(SEPl[ée]gales)?|(informations|infos)SEPl[ée]gales|avisoSEPlegal|informaci[oó]nSEPlegal|informa[cç][oõ]esSEPlegais|datosSEPlegales|noteSEPlegali|informazioniSEPlegali|datiSEPsocietari|colofon|kolofon|bedrijfsgegevens|juridischeSEPinformatie|impresszum|daneSEPfirmy|informacjeSEPprawne|künye|kunye|редакция|реквизиты|rekvizity|реквізити|правоваяSEPинформация|특정상거래법|사업자정보|特定商取引法(に基づく(表記|表示))?|tokusho(ho|hou)?|informasiSEPlegal|بياناتSEPقانونية`)},
 	{Contact, topicWords(`contact(SEPus|SEPinfo|SEPdetails)?|contacts?|getSEPinSEPtouch|kontakt(y|iere?n?)?|kontaktaSEPoss|kontaktSEPoss|contatti|contattaci|contacto|cont[aá]ctanos|contato|faleSEPconosco|contactez(SEPnous)?|nous(SEPcontacter|SEPjoindre)|yhteystiedot|kapcsolat|ileti[sş]im|bizeSEPula[sş][iı]n|bizeSEPulasin|контакты|контакти|kontakti|お問い?合わせ|アクセス|联系(我们|方式)|聯[絡繫](我們|方式|資訊)|연락처|오시는SEP?길|hubungi(SEPkami)?|kontakSEPkami|liênSEPhệ|lienSEPhe|ติดต่อเรา|اتصلSEPبنا|تواصلSEPمعنا|צורSEPקשר|צרוSEPקשר|επικοινων[ίι]α|संपर्क(SEPकरें)?|visitSEPus|findSEPus|locations?|anfahrt|whereSEPweSEPare`)},
@@ -38,8 +38,8 @@ var topics = []struct {
 	{Press, topicWords(`brand(SEPassets|SEPguidelines|SEPresources|SEPkit)?|press(SEPkit|SEProom|SEPcenter|SEPcentre)?|mediaSEPkit|newsroom|presse|prensa|stampa|pers`)},
 }
 
-func topicWords(text string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(text, "SEP", `[-_ ]`) + `)$`)
+func topicWords(text string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)^(?:` + strings.ReplaceAll(text, "SEP", `[-_ ]`) + `)$`)
 }
 
 const (
@@ -142,7 +142,7 @@ func isImpersonal(segment string) bool {
 }
 
 var (
-	languageCode = regexp.MustCompile(`(?i)^[a-z]{2}(?:[-_][a-z]{2})?$`)
-	pageEnding   = regexp.MustCompile(`(?i)^(?:html?|php|aspx?|jsp)$`)
-	pathWords    = regexp.MustCompile(`(?i)^(?:home|index|main|start|default|pages?|site|web|info|service|footer|static|content)$`)
+	languageCode = lazyregexp.New(`(?i)^[a-z]{2}(?:[-_][a-z]{2})?$`)
+	pageEnding   = lazyregexp.New(`(?i)^(?:html?|php|aspx?|jsp)$`)
+	pathWords    = lazyregexp.New(`(?i)^(?:home|index|main|start|default|pages?|site|web|info|service|footer|static|content)$`)
 )

@@ -5,13 +5,13 @@ package fonts
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
@@ -182,7 +182,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 }
 
 // unseenName matches names of blocks for screen readers only.
-var unseenName = regexp.MustCompile(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
+var unseenName = lazyregexp.New(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
 
 func unseenBlock(n *html.Node) bool {
 	return slices.ContainsFunc(strings.Fields(page.Attr(n, "class")), unseenName.MatchString) ||

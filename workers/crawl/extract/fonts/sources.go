@@ -2,13 +2,13 @@ package fonts
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
@@ -121,7 +121,7 @@ func (s *fontSources) askFamily(f Family, source string) {
 
 // loaderFamilies matches the families in the configuration of a web font loader
 // for Google.
-var loaderFamilies = regexp.MustCompile(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
+var loaderFamilies = lazyregexp.New(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
 
 // askScript reads the configuration of a web font loader.
 func (s *fontSources) askScript(in extract.Input) {
@@ -283,7 +283,7 @@ func (s *fontSources) load(key, instead string) typeface {
 }
 
 // kitName matches names of families in a kit of Adobe Fonts.
-var kitName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // named returns a font that sheets name but that is not visibly loaded. A kit
 // loaded by scripts has a different spelling of names.
@@ -336,13 +336,13 @@ func familiesOf(stack string) []string {
 var (
 	// builtName matches the names that Next.js generates for a family:
 	// __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
-	builtName = regexp.MustCompile(`^__(.+?)_([0-9a-f]{6})$`)
+	builtName = lazyregexp.New(`^__(.+?)_([0-9a-f]{6})$`)
 	// variableName matches the suffixes of variable fonts by Fontsource and
 	// others.
-	variableName = regexp.MustCompile(`(?i)[ -]?(variable|var|vf)$`)
+	variableName = lazyregexp.New(`(?i)[ -]?(variable|var|vf)$`)
 	// fontStandIn matches a system font under another name, adjusted to the
 	// width of the font that replaces it.
-	fontStandIn = regexp.MustCompile(`(?i)[ _-](fallback|fallback[ :-].*|placeholder|adjusted|override)$`)
+	fontStandIn = lazyregexp.New(`(?i)[ _-](fallback|fallback[ :-].*|placeholder|adjusted|override)$`)
 )
 
 // plainFamily returns the name of a family without the additions of tools. ok
@@ -369,7 +369,7 @@ func plainFamily(name string) (string, bool) {
 }
 
 // iconWords matches names of icon fonts.
-var iconWords = regexp.MustCompile(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
+var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
 	`google symbols|etmodules|eleganticons|themify|linearicons|simple-line-icons|genericons|swiper-icons?|slick|flexslider-icon|revicons|wpforms|flaticon|feather|typicons|octicons|bootstrap-icons|` +
 	`remixicon|boxicons|phosphor.*|lineicons|elementskit|etline|cardo-icons|star|woocommerce|webfont-medical-icons|noto color emoji|apple color emoji|segoe ui (emoji|symbol)|twemoji.*|emoji)($|[^a-z])|icons?$|^fa[bsrl]?$`)
 
@@ -377,7 +377,7 @@ func isIconFont(name string) bool { return iconWords.MatchString(name) }
 
 // subsetName matches a family for one script, which pages load in addition to
 // the one for their own.
-var subsetName = regexp.MustCompile(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
+var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
 
 // special reports whether a family is for one script or for code, and so goes
 // last in a guess.

@@ -54,7 +54,7 @@ func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 // variables resolved, or "" if there is none. The property is in lower case. A
 // shorthand is expanded for font-family, font-weight, font-size,
 // background-image, background-color, background-position, background-size,
-// background-repeat and mask-image. URLs in url() are absolute and quoted,
+// background-repeat, border-color and mask-image. URLs in url() are absolute and quoted,
 // except those that refer to the document (url(#id)) or contain data. The
 // keyword inherit is resolved; currentColor is kept.
 func (c *Cascade) Value(n *html.Node, property string) string {

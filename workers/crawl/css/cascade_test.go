@@ -130,6 +130,9 @@ func TestValue_Cascade_LastDeclarationWins(t *testing.T) {
 		"fill attribute":                {``, `<svg><path id=x fill="#f00"/></svg>`, "fill", "#f00"},
 		"rule over fill attribute":      {`path { fill: red }`, `<svg><path id=x fill=blue /></svg>`, "fill", "red"},
 		"fill attribute with variable":  {`:root{--c:red}`, `<svg><path id=x fill="var(--c)"/></svg>`, "fill", "red"},
+		"color of a border":             {`p { border: 2px solid var(--a) } * { --a: #c00 }`, `<p id=x>`, "border-color", "#c00"},
+		"border without a color":        {`p { border-color: red; border: 0 }`, `<p id=x>`, "border-color", "currentcolor"},
+		"color after a border":          {`p { border: 1px solid red; border-color: #00f }`, `<p id=x>`, "border-color", "#00f"},
 		"old page":                      {``, `<table bgcolor="#ff0000" id=x>`, "background-color", "#ff0000"},
 		"tricks of style attributes":    {``, `<p id=x style="background:url(&quot;a;b.png&quot;);}color:blue;color:red">`, "background-image", `url("https://acme.com/en/a;b.png")`},
 	} {

@@ -9,12 +9,14 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// longhand extracts one property from a shorthand: font, background or mask. An
+// longhand extracts one property from a shorthand: font, background, border or mask. An
 // omitted property has its initial value.
 func longhand(property, value string) (string, bool) {
 	switch property {
 	case "font-family", "font-weight", "font-size":
 		return fontPart(property, value)
+	case "border-color":
+		return borderColor(value), true
 	}
 	return backgroundPart(property, value)
 }
@@ -71,6 +73,16 @@ func isFontSize(word string) bool {
 
 func isNumber(word string) bool {
 	return word != "" && strings.Trim(word, "0123456789.") == ""
+}
+
+// borderColor reads "2px solid #c00".
+func borderColor(value string) string {
+	for _, word := range words(value) {
+		if isColor(strings.ToLower(word)) {
+			return word
+		}
+	}
+	return "currentcolor"
 }
 
 // backgroundPart reads the layers of a background or a mask.

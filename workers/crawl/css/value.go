@@ -48,6 +48,7 @@ var shorthands = map[string][]string{
 	"background-position": {"background"},
 	"background-size":     {"background"},
 	"background-repeat":   {"background"},
+	"border-color":        {"border"},
 	"mask-image":          {"mask", "-webkit-mask", "-webkit-mask-image"},
 }
 

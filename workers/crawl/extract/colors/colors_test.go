@@ -163,6 +163,8 @@ func TestDecide_Stylesheets_GiveColors(t *testing.T) {
 		"a framework's":                  {`:root{--bs-primary:#0d6efd;--swiper-theme-color:#123456;--wp-admin-theme-color:#123456}`, ""},
 		"a button":                       {`.btn{background:#e50914 none} button{background-color:#e50914}`, "accent #e50914"},
 		"a button of a framework":        {`.btn-primary{background-color:#007bff}`, ""},
+		"a button with a gradient":       {`.btn{background:linear-gradient(90deg,rgb(229,9,20) 10%,#ff8000)} button{background-image:radial-gradient(#e50914,#ff8000)}`, "accent #e50914"},
+		"a button with a picture":        {`button{background-image:url(/e50914.png)}`, ""},
 		"links":                          {`a{color:#e50914}`, "accent #e50914"},
 		"grey buttons are the page's":    {`button{background:#222} a{color:#e50914}`, "accent #e50914, dark #222222"},
 		"not a hovered button":           {`button:hover{background:#e50914}`, ""},
@@ -185,6 +187,32 @@ func TestDecide_VariableThatThePageDoesNotShow_CountsForNothing(t *testing.T) {
 	hidden := `<style>.btn{background:#e50914}a{color:#0b5fff}</style><p><a href=/x>More</a></p><div style="display: none"><a class=btn href=/y>Buy</a></div><div hidden><a class=btn href=/z>Buy</a></div>`
 	if got := colorsOf(extracttest.Styled(hidden, "")); got != "accent #0b5fff" {
 		t.Errorf("hidden buttons: %q", got)
+	}
+}
+
+func TestDecide_VariableOfABorderOrGradient_IsShown(t *testing.T) {
+	for name, style := range map[string]string{
+		"border":   `.btn{border:2px solid var(--brand)}`,
+		"gradient": `.btn{background:linear-gradient(to right, #222 0%, var(--brand) 100%)}`,
+		"section":  `section{background-image:radial-gradient(circle, var(--brand), #222)}`,
+	} {
+		page := `<style>:root{--brand:#0b5fff;--primary:#e50914}` + style + `</style><section><a class=btn href=/y>Buy</a></section>`
+		if got := colorsOf(extracttest.Styled(page, "")); !strings.HasPrefix(got, "accent #0b5fff") || strings.Contains(got, "e50914") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
+// A menu with many links takes neither the place of the colors of the rest of the page nor that of its links.
+func TestDecide_LargeMenu_LeavesTheRestOfThePageToBeSeen(t *testing.T) {
+	menu := `<nav><ul>` + strings.Repeat(`<li><a href=/m>Menu</a></li>`, 300) + `</ul></nav>`
+	page := `<style>:root{--primary:#e50914;--brand:#0b5fff}nav a{color:#00aa55}h2{color:var(--brand)}</style>` + menu + `<h2>Our work</h2>`
+	if got := colorsOf(extracttest.Styled(page, "")); !strings.HasPrefix(got, "accent #0b5fff") || strings.Contains(got, "e50914") {
+		t.Errorf("a heading's color: got %q", got)
+	}
+	links := `<style>a{color:#0b5fff}nav a{color:#00aa55}</style>` + menu + strings.Repeat(`<p><a href=/x>More</a></p>`, 50)
+	if got := colorsOf(extracttest.Styled(links, "")); !strings.HasPrefix(got, "accent #0b5fff") {
+		t.Errorf("links: got %q", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package colors
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
@@ -18,6 +18,7 @@ const (
 	maxNamed        = 6      // colors taken from custom properties
 	maxButtons      = 40     // buttons looked at
 	maxLinks        = 60     // links looked at
+	maxMenuLinks    = 20     // links looked at in menus, if they come first
 	maxColorNodes   = 60_000 // nodes walked for them
 	maxVariableName = 60     // bytes of a name in the evidence
 	maxCSSColor     = 200    // bytes of a color
@@ -48,30 +49,30 @@ var (
 	// brandVariable lists names of variables for a brand's color, the most
 	// specific first.
 	brandVariable = []struct {
-		word   *regexp.Regexp
+		word   *lazyregexp.Regexp
 		weight float64
 	}{
-		{regexp.MustCompile(`(^|[-_])brand`), 1},
-		{regexp.MustCompile(`(^|[-_])primary`), 1},
-		{regexp.MustCompile(`(^|[-_])(accent|theme|main|corporate)([-_]|$)`), 0.75},
-		{regexp.MustCompile(`(^|[-_])cta([-_]|$)`), 0.75},
+		{lazyregexp.New(`(^|[-_])brand`), 1},
+		{lazyregexp.New(`(^|[-_])primary`), 1},
+		{lazyregexp.New(`(^|[-_])(accent|theme|main|corporate)([-_]|$)`), 0.75},
+		{lazyregexp.New(`(^|[-_])cta([-_]|$)`), 0.75},
 	}
 	// paletteVariable is the first color of the palettes that owners choose in
 	// their themes.
-	paletteVariable = regexp.MustCompile(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
+	paletteVariable = lazyregexp.New(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
 	// otherVariable matches names of other variables: a state, a shade, a text
 	// on the color, another meaning.
-	otherVariable = regexp.MustCompile(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
+	otherVariable = lazyregexp.New(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
 		`hover|active|focus|focused|visited|disabled|pressed|selected|inverse|inverted|` +
 		`fg|foreground|text|on|contrast|border|shadow|outline|ring|bg|background|surface|overlay|opacity|alpha|placeholder|` +
 		`secondary|tertiary|neutral|light|lighter|lightest|dark|darker|darkest|darken|lighten|faded|subtle|muted|soft|tint|shade|transparent|` +
 		`font|size|width|height|radius|family|weight|icon|gradient|facebook|twitter|instagram|linkedin|pinterest|youtube|whatsapp)([-_]|\d*$)`)
 	// camel matches the beginning of a word within a name.
-	camel = regexp.MustCompile(`([a-z])([A-Z])`)
+	camel = lazyregexp.New(`([a-z])([A-Z])`)
 	// shadeVariable matches a step of a scale; its middle is the color itself.
-	shadeVariable   = regexp.MustCompile(`[-_]?(\d{1,4})$`)
+	shadeVariable   = lazyregexp.New(`[-_]?(\d{1,4})$`)
 	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
-	foreignVariable = regexp.MustCompile(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
+	foreignVariable = lazyregexp.New(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
 		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
 )
 
@@ -82,23 +83,65 @@ func (p *colorPool) isShown(c imaging.RGB) bool {
 	return len(p.shown) == 0 || c.Chroma() < minChromatic || slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
 }
 
-// maxShown limits the colors of the page that are kept for isShown, and the
-// elements that are looked at for them.
+// maxShown limits the colors of the page that are kept for isShown. The others limit the elements that are looked at for
+// them: in the head, where a menu may have hundreds of links, and elsewhere.
 const (
-	maxShown     = 64
-	maxShownFrom = 160
+	maxShown         = 64
+	maxShownFromHead = 80
+	maxShownFrom     = 160
 )
 
 // sees keeps the colors of an element for isShown.
-func (p *colorPool) sees(n *html.Node, properties ...string) {
-	if p.seen++; p.seen > maxShownFrom {
+func (p *colorPool) sees(n *html.Node, head bool, properties ...string) {
+	seen, most := &p.seen, maxShownFrom
+	if head {
+		seen, most = &p.seenInHead, maxShownFromHead
+	}
+	if *seen++; *seen > most {
 		return
 	}
 	for _, property := range properties {
-		if c, ok := cssColor(p.in.Style.Value(n, property)); ok && c.Chroma() >= minChromatic && len(p.shown) < maxShown && !slices.Contains(p.shown, c) {
-			p.shown = append(p.shown, c)
+		value := p.in.Style.Value(n, property)
+		colors := gradient(value)
+		if c, ok := cssColor(value); ok {
+			colors = append(colors, c)
+		}
+		for _, c := range colors {
+			if c.Chroma() >= minChromatic && len(p.shown) < maxShown && !slices.Contains(p.shown, c) {
+				p.shown = append(p.shown, c)
+			}
 		}
 	}
+}
+
+// maxStops limits the colors that are read from a gradient.
+const maxStops = 8
+
+// gradient returns the colors of a gradient, in order: "linear-gradient(90deg, #c00 10%, #f60)". There are none in other
+// values.
+func gradient(value string) (all []imaging.RGB) {
+	name, inside, ok := strings.Cut(strings.ToLower(strings.TrimSpace(value)), "(")
+	if !ok || !strings.HasSuffix(name, "gradient") {
+		return nil
+	}
+	for inside = strings.TrimSuffix(inside, ")"); inside != "" && len(all) < maxStops; {
+		stop := inside
+		if cut := topComma(inside); cut >= 0 {
+			stop, inside = inside[:cut], inside[cut+1:]
+		} else {
+			inside = ""
+		}
+		stop = strings.TrimSpace(stop)
+		if end := strings.LastIndexByte(stop, ')'); end >= 0 {
+			stop = stop[:end+1] // of rgb(…) 10%
+		} else {
+			stop, _, _ = strings.Cut(stop, " ")
+		}
+		if c, alpha, ok := imaging.ParseColor(stop); ok && alpha >= minAlpha {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // variables adds the custom properties of the root that are named as the
@@ -166,7 +209,7 @@ func (p *colorPool) surfaces() {
 		}
 		if n.Type == html.ElementNode && n.Data == "svg" {
 			if head {
-				p.sees(n, "fill", "color")
+				p.sees(n, head, "fill", "color")
 			}
 			return
 		}
@@ -178,19 +221,19 @@ func (p *colorPool) surfaces() {
 			head = head || n.Data == "header" || n.Data == "nav"
 			switch {
 			case isButton(n):
-				p.sees(n, "background-color", "color", "border-color")
-				if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok && c != imaging.White && buttonCount < maxButtons {
+				p.sees(n, false, "background-color", "background-image", "color", "border-color")
+				if c, ok := p.fill(n); ok && c != imaging.White && buttonCount < maxButtons {
 					buttons[c]++
 					buttonCount++
 				}
-			case n.Data == "a" && text && linkCount < maxLinks:
+			case n.Data == "a" && text && linkCount < maxLinks && !(head && linkCount >= maxMenuLinks):
 				if c, ok := cssColor(p.in.Style.Value(n, "color")); ok && c.Chroma() >= minChromatic {
 					links[c]++
 					linkCount++
-					p.sees(n, "color")
+					p.sees(n, head, "color")
 				}
 			case head, n.Data == "a", n.Data == "h1", n.Data == "h2", n.Data == "footer", n.Data == "section":
-				p.sees(n, "color", "background-color")
+				p.sees(n, head, "color", "background-color", "background-image")
 			}
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -217,6 +260,17 @@ func (p *colorPool) surfaces() {
 	}
 }
 
+// fill returns the background of a button: its color, or the first color of a gradient.
+func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
+	if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok {
+		return c, true
+	}
+	if all := gradient(p.in.Style.Value(n, "background-image")); len(all) > 0 {
+		return all[0], true
+	}
+	return imaging.RGB{}, false
+}
+
 // isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is loaded.
 func isAbsent(n *html.Node) bool {
 	if n.Data == "body" || n.Data == "html" {
@@ -228,7 +282,7 @@ func isAbsent(n *html.Node) bool {
 }
 
 // buttonName matches the class of a button.
-var buttonName = regexp.MustCompile(`(^|[-_])(btn|button|cta)([-_]|$)`)
+var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`)
 
 func isButton(n *html.Node) bool {
 	switch n.Data {

@@ -1,10 +1,10 @@
 package colors
 
 import (
-	"regexp"
 	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/lazyregexp"
 )
 
 // minAlpha is the opacity below which a color does not count.
@@ -12,10 +12,10 @@ const minAlpha = 0.5
 
 var (
 	// bareHex matches a color without its number sign, as in meta elements.
-	bareHex = regexp.MustCompile(`^[0-9A-Fa-f]{6}$`)
+	bareHex = lazyregexp.New(`^[0-9A-Fa-f]{6}$`)
 	// newer matches additions of CSS Color 4. Declarations follow level 3: hex,
 	// rgb(), hsl() and its names.
-	newer = regexp.MustCompile(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color)\()`)
+	newer = lazyregexp.New(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color)\()`)
 )
 
 // Parse parses a color declared by a page: hex, with or without its number

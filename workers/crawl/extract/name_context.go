@@ -1,10 +1,11 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // placeGroups joins the places that repeat each other: generators copy a title
@@ -22,7 +23,14 @@ type nameContext struct {
 	in      Input
 	all     []nameCandidate
 	groups  map[string]map[string]bool // by sameKey
-	visible string                     // what a visitor reads, folded
+	names   []likelyName
+	visible string // what a visitor reads, folded
+}
+
+// likelyName is a candidate that the domain or several places support.
+type likelyName struct {
+	key   string // sameKey
+	words int
 }
 
 func newNameContext(all []nameCandidate, in Input) *nameContext {
@@ -40,6 +48,12 @@ func newNameContext(all []nameCandidate, in Input) *nameContext {
 			c.groups[key] = map[string]bool{}
 		}
 		c.groups[key][group] = true
+	}
+	for i := range all {
+		n := &all[i]
+		if n.method != FromDomain && n.method != "page text" && !sentenceLike(n.text) && (n.fit >= StrongFit && !isDomain(n.text, in) || len(c.groupsOf(n.text)) >= minVouchers) {
+			c.names = append(c.names, likelyName{sameKey(n.text), nameWords(n.text)})
+		}
 	}
 	return c
 }
@@ -74,10 +88,8 @@ func (c *nameContext) doubt(n *nameCandidate) string {
 	if n.method == FromDomain || n.fit >= StrongFit || isDomain(n.text, c.in) {
 		return ""
 	}
-	better := slices.ContainsFunc(c.all, func(o nameCandidate) bool {
-		return o.method != FromDomain && o.method != "page text" && sameKey(o.text) != sameKey(n.text) && nameWords(o.text) < nameWords(n.text)+1 && !sentenceLike(o.text) &&
-			(o.fit >= StrongFit && !isDomain(o.text, c.in) || len(c.groupsOf(o.text)) >= minVouchers)
-	})
+	key, words := sameKey(n.text), nameWords(n.text)
+	better := slices.ContainsFunc(c.names, func(o likelyName) bool { return o.key != key && o.words <= words })
 	switch {
 	case nameWords(n.text) > taglineWords && c.in.describes(n.text), sentenceLike(n.text) && better:
 		return "a tagline"
@@ -130,7 +142,7 @@ func (in Input) describes(text string) bool {
 
 // sentenceWords are words of a sentence, in lower case, that names rarely
 // contain.
-var sentenceWords = regexp.MustCompile(`(?:^|\s)(?:for|with|from|your|our|you|we|that|is|are|to|in|für|mit|aus|ihr|ihre[nm]?|wir|unser[e]?|sind|ist|von|bei|rund|pour|avec|votre|vos|notre|nos|dans|chez|en|para|con|tu|su|nuestr[oa]s?|per|con|il tuo|voor|met|uw|jouw|uit|com|sua|seu|dla|z|twój|twoje|för|med|til|for|для|из|ваш[аеи]?|с)(?:\s|$)`)
+var sentenceWords = lazyregexp.New(`(?:^|\s)(?:for|with|from|your|our|you|we|that|is|are|to|in|für|mit|aus|ihr|ihre[nm]?|wir|unser[e]?|sind|ist|von|bei|rund|pour|avec|votre|vos|notre|nos|dans|chez|en|para|con|tu|su|nuestr[oa]s?|per|con|il tuo|voor|met|uw|jouw|uit|com|sua|seu|dla|z|twój|twoje|för|med|til|for|для|из|ваш[аеи]?|с)(?:\s|$)`)
 
 // sentenceLike reports whether a text says something instead of naming
 // somebody: several words, most of them in lower case or with words of a

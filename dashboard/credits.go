@@ -17,6 +17,15 @@ type creditsView struct {
 	Plans   []planOffer
 	Closed  bool
 	Paid    bool // a payment was just made, of which the account may not know yet
+	// Subscribed reports whether the payment processor has a page for the account's subscription.
+	Subscribed bool
+}
+
+// leaving is the data of the page that leads to one of the payment processor.
+type leaving struct {
+	URL  string
+	Text string // of the link
+	Stay string // the text of the link back
 }
 
 // planOffer is a plan that is sold.
@@ -39,7 +48,11 @@ func (x *exchange) showCredits() error {
 	if err != nil {
 		return err
 	}
-	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed)}
+	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
 	for _, p := range catalog.Plans {
 		limits, err := x.Plans.Get(p.Plan)
 		if err != nil {
@@ -76,7 +89,7 @@ func (x *exchange) buy() error {
 	case standing.Status == string(account.Closed):
 		return &problem{http.StatusConflict, "The account is closed", "Nothing can be bought for it.", nil}
 	case offer.Plan != "" && standing.Plan != plan.Free:
-		return &problem{http.StatusConflict, "The account has a plan already", "A second subscription would be paid as well. To change or end the plan, ask the operator of this service.", nil}
+		return &problem{http.StatusConflict, "The account has a plan already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil}
 	}
 	page, err := x.Operations.Checkout(x.ctx, x.session.AccountID, offer)
 	if errors.Is(err, ErrNoPaymentPage) {
@@ -85,5 +98,25 @@ func (x *exchange) buy() error {
 	if err != nil {
 		return err
 	}
-	return x.show(http.StatusOK, "pay", view{Title: "To the payment page", Section: "Credits", Page: page})
+	return x.show(http.StatusOK, "leave", view{Title: "To the payment page", Section: "Credits", Page: leaving{page, "Open the payment page", "Do not pay"}})
+}
+
+// manageSubscription answers POST /dashboard/credits/subscription with a page that leads to the one on which the account's
+// subscriber changes or ends it.
+func (x *exchange) manageSubscription() error {
+	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	if subscriber == "" {
+		return &problem{http.StatusConflict, "The account has no subscription", "Its plan is not that of a subscription. To change or end it, ask the operator of this service.", nil}
+	}
+	page, err := x.Operations.Portal(x.ctx, subscriber)
+	if errors.Is(err, ErrNoPaymentPage) {
+		return &problem{http.StatusServiceUnavailable, "The page of the subscription could not be opened", "The payment processor did not answer as expected. The subscription is unchanged. Try again in a few minutes, or ask the operator of this service.", err}
+	}
+	if err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "leave", view{Title: "To the subscription", Section: "Credits", Page: leaving{page, "Open the page of the subscription", "Do not change it"}})
 }

@@ -7,18 +7,29 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"letterhead/dashboard/site/sitetest"
+	"letterhead/domain/billing"
 	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
-// processor is a stand-in for Stripe. It rejects the price price_gone.
-type processor struct{ sessions []url.Values }
+// processor is a stand-in for Stripe. It rejects the price price_gone and the customer cus_gone.
+type processor struct{ sessions, portals []url.Values }
 
 func (p *processor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil || r.PostForm.Get("line_items[0][price]") == "price_gone" {
+	if err := r.ParseForm(); err != nil || r.PostForm.Get("line_items[0][price]") == "price_gone" || r.PostForm.Get("customer") == "cus_gone" {
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","message":"No such price"}}`))
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","message":"No such price or customer"}}`))
+		return
+	}
+	if r.URL.Path == "/v1/billing_portal/sessions" {
+		p.portals = append(p.portals, r.PostForm)
+		_, _ = w.Write([]byte(`{"id":"bps_1","object":"billing_portal.session","url":"https://billing.stripe.com/p/session/1?a=1&b=2"}`))
 		return
 	}
 	p.sessions = append(p.sessions, r.PostForm)
@@ -94,6 +105,51 @@ func TestCredits_AccountWithPlan_CannotSubscribeTwice(t *testing.T) {
 	c.buys("price_small").shows(200)
 	if len(stripe.sessions) != 1 {
 		t.Errorf("there are %d sessions", len(stripe.sessions))
+	}
+}
+
+// subscribes appends that a customer of Stripe subscribed to a plan for the account.
+func (c *customer) subscribes(customer string) {
+	c.t.Helper()
+	var events []eventlog.Proposed
+	for _, body := range []eventschemas.Event{
+		eventschemas.BillingReported{Processor: billing.Stripe, EventID: "evt_" + customer, Type: "customer.subscription.updated", Kind: billing.KindSubscription, Subject: "sub_1", State: "active", Customer: customer, CreatedAt: c.now()},
+		eventschemas.BillingSettled{Outcome: billing.Applied, AccountID: c.id},
+	} {
+		e, err := eventschemas.Encode(body)
+		c.must(err)
+		events = append(events, eventlog.Proposed{ID: uuid.New(), Type: e.Type, SchemaVersion: e.SchemaVersion, OccurredAt: c.now(), Data: e.Data})
+	}
+	_, err := c.log.Append(c.t.Context(), billing.Stream(billing.Stripe, "evt_"+customer), eventlog.NoStream(), events)
+	c.must(err)
+	c.must(c.node.CatchUp(c.t.Context()))
+}
+
+func TestCredits_Subscription_IsManagedAtTheProcessor(t *testing.T) {
+	s, stripe := selling(t, "")
+	c := s.signedIn("Acme", plan.Growth)
+	manage := func() answer {
+		t.Helper()
+		return c.post("/dashboard/credits/subscription", c.get("/dashboard/credits").form("/dashboard/credits"))
+	}
+	manage().shows(409, "The account has no subscription", "ask the operator")
+	c.subscribes("cus_1")
+	page := c.get("/dashboard/credits").shows(200, "Manage the subscription").lacks("ask the operator")
+	page = c.post("/dashboard/credits/subscription", page.form("/dashboard/credits/subscription")).shows(200, "To the subscription")
+	const address = "https://billing.stripe.com/p/session/1?a=1&b=2"
+	if page.link("Open the page of the subscription") != address || sitetest.Attribute(page.elements("meta")[3], "content") != "0; url="+address {
+		t.Errorf("the page leads elsewhere:\n%s", page.body)
+	}
+	if portal := stripe.portals[0]; portal.Get("customer") != "cus_1" || portal.Get("return_url") != baseURL+"/dashboard/credits" {
+		t.Errorf("the session is %v", portal)
+	}
+	other := s.signedIn("Other", plan.Growth)
+	other.get("/dashboard/credits").shows(200, "ask the operator").lacks("Manage the subscription")
+	s.advance(time.Second)
+	c.subscribes("cus_gone")
+	manage().shows(503, "could not be opened", "The subscription is unchanged")
+	if len(stripe.portals) != 1 || len(stripe.sessions) != 0 {
+		t.Errorf("there are %d sessions of the portal and %d of payment pages", len(stripe.portals), len(stripe.sessions))
 	}
 }
 

@@ -67,6 +67,7 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/statements/{month}/proof", false, (*exchange).downloadProof},
 		{"GET", "/dashboard/credits", false, (*exchange).showCredits},
 		{"POST", "/dashboard/credits", false, (*exchange).buy},
+		{"POST", "/dashboard/credits/subscription", false, (*exchange).manageSubscription},
 		{"GET", "/dashboard/playground", false, (*exchange).showPlayground},
 		{"POST", "/dashboard/playground", false, (*exchange).lookUp},
 		{"GET", "/dashboard/notices", false, (*exchange).showNotices},

@@ -15,7 +15,7 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay", "statements", "usage", "credits", "pay", "notices", "playground", "problem"}
+var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay", "statements", "usage", "credits", "leave", "notices", "playground", "problem"}
 
 // pages are the templates and the files that they refer to.
 type pages struct {

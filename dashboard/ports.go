@@ -49,8 +49,8 @@ var (
 // ErrNoWebhooks means that the service has no key to sign webhooks with.
 var ErrNoWebhooks = errors.New("webhooks cannot be signed")
 
-// ErrNoPaymentPage means that the payment processor did not create a page to pay on.
-var ErrNoPaymentPage = errors.New("no payment page")
+// ErrNoPaymentPage means that the payment processor did not create a page.
+var ErrNoPaymentPage = errors.New("no page of the payment processor")
 
 // Session is a person's session in an account. Its token is known to the browser only.
 type Session struct {
@@ -130,6 +130,11 @@ type Operations interface {
 	Offers() (*billing.Catalog, error)
 	// Checkout creates a page on which an account pays for an offer, and returns its URL. Errors: ErrNoPaymentPage.
 	Checkout(ctx context.Context, accountID string, offer billing.Offer) (url string, err error)
+	// Subscriber returns the customer of the payment processor that subscribed to a plan for an account; empty if there is
+	// none.
+	Subscriber(ctx context.Context, accountID string) (customer string, err error)
+	// Portal creates a page on which a customer changes or ends subscriptions, and returns its URL. Errors: ErrNoPaymentPage.
+	Portal(ctx context.Context, customer string) (url string, err error)
 	// NoticesOf returns the settings of an account's notices and the last ones, the newest first.
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)
 	// SetNotices changes the settings. Errors: ErrNoWebhooks, and those of commands.Notices.Set.

@@ -104,6 +104,23 @@ func (c customers) Checkout(ctx context.Context, accountID string, offer billing
 	return session.URL, nil
 }
 
+// Subscriber implements dashboard.Operations. Without a key of the payment processor it has no page for a customer.
+func (c customers) Subscriber(ctx context.Context, accountID string) (string, error) {
+	if c.Config.StripeKey == "" {
+		return "", nil
+	}
+	return c.Inbox.SubscriberOf(ctx, billing.Stripe, accountID)
+}
+
+// Portal implements dashboard.Operations.
+func (c customers) Portal(ctx context.Context, customer string) (string, error) {
+	address, err := c.Stripe.Portal(ctx, customer, c.Config.BaseURL+"/dashboard/credits")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", dashboard.ErrNoPaymentPage, err)
+	}
+	return address, nil
+}
+
 // NoticesOf implements dashboard.Operations.
 func (c customers) NoticesOf(ctx context.Context, accountID string) (dashboard.Notices, error) {
 	n, err := c.Node.NoticesOf(ctx, accountID)

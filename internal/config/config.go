@@ -179,7 +179,7 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_STRIPE_KEY", "", "no checkout", "secret key of Stripe's API, for checkout sessions", func(c *Config, v string) error {
+		{"LETTERHEAD_STRIPE_KEY", "", "no checkout", "secret key of Stripe's API, for sessions of checkout and of the customer portal", func(c *Config, v string) error {
 			c.StripeKey = v
 			return nil
 		}},

@@ -1,4 +1,5 @@
-// Package stripeapi verifies webhooks of Stripe and creates checkout sessions, with Stripe's own library.
+// Package stripeapi verifies webhooks of Stripe and creates sessions of its payment page and customer portal, with Stripe's
+// own library.
 //
 // It connects only to the address that the operator set, which may be private.
 package stripeapi
@@ -159,4 +160,17 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 		return Session{}, fmt.Errorf("create a checkout session: %w", err)
 	}
 	return Session{ID: s.ID, URL: s.URL}, nil
+}
+
+// Portal creates a session of the customer portal, in which a customer changes or ends subscriptions, and returns the URL of
+// its page. The page has a link to returnURL. Errors: ErrNoKey, and those of Stripe's library.
+func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string, error) {
+	if c.api == nil {
+		return "", ErrNoKey
+	}
+	s, err := c.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{Customer: stripe.String(customer), ReturnURL: stripe.String(returnURL)})
+	if err != nil {
+		return "", fmt.Errorf("create a session of the customer portal: %w", err)
+	}
+	return s.URL, nil
 }

@@ -157,6 +157,34 @@ func TestCheckout_SendsForm(t *testing.T) {
 	}
 }
 
+func TestPortal_LeadsBack(t *testing.T) {
+	var got url.Values
+	status, answer := http.StatusOK, `{"id":"bps_1","object":"billing_portal.session","url":"https://billing.stripe.com/p/session/1"}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/billing_portal/sessions" || r.Header.Get("Authorization") != "Bearer sk_test_1" {
+			t.Errorf("%s %s, header %v, %v", r.Method, r.URL, r.Header, err)
+		}
+		got = r.PostForm
+		w.WriteHeader(status)
+		if _, err := w.Write([]byte(answer)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: server.URL})
+	address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back")
+	if err != nil || address != "https://billing.stripe.com/p/session/1" || got.Get("customer") != "cus_1" || got.Get("return_url") != "https://example.com/back" {
+		t.Errorf("%q, %v, the request is %v", address, err, got)
+	}
+	status, answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No configuration provided"}}`
+	if address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back"); err == nil || address != "" || !strings.Contains(err.Error(), "No configuration provided") {
+		t.Errorf("a portal that is not set up: %q, %v", address, err)
+	}
+	if _, err := stripeapi.New(stripeapi.Config{}).Portal(t.Context(), "cus_1", "https://example.com/back"); !errors.Is(err, stripeapi.ErrNoKey) {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
 // TestCheckout_StripeMock runs against a server of github.com/stripe/stripe-mock, which validates requests against Stripe's
 // own description:
 //
@@ -174,5 +202,8 @@ func TestCheckout_StripeMock(t *testing.T) {
 		if s, err := c.Checkout(t.Context(), in); err != nil || s.ID == "" {
 			t.Errorf("subscription %t: %+v, %v", subscription, s, err)
 		}
+	}
+	if address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back"); err != nil || address == "" {
+		t.Errorf("the customer portal: %q, %v", address, err)
 	}
 }

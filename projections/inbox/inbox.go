@@ -57,6 +57,7 @@ CREATE TABLE {reports} (
 )`
 	indexOpen    = `CREATE INDEX IF NOT EXISTS {reports}_by_open ON {reports} (open, position)`
 	indexPayment = `CREATE INDEX IF NOT EXISTS {reports}_by_payment ON {reports} (processor, payment)`
+	indexGranted = `CREATE INDEX IF NOT EXISTS {reports}_by_granted ON {reports} (granted, kind)`
 
 	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted itself or
 	// as the invoice that the latest link names. It follows billing.State.
@@ -82,6 +83,9 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
+	subscriberOf = `
+SELECT customer FROM {reports} WHERE granted = $1 AND kind = 'subscription' AND state = 'applied' AND processor = $2 AND customer <> ''
+ORDER BY created DESC, event DESC LIMIT 1`
 )
 
 // row is what is known about a report.
@@ -105,7 +109,7 @@ func number(b bool) int64 {
 }
 
 var table = projections.Keyed[string, row]{
-	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment}, Key: []string{"id"}},
+	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment, indexGranted}, Key: []string{"id"}},
 	Columns:   []string{"processor", "event", "position", "open", "at", "created", "type", "kind", "account", "customer", "payment", "invoice", "usable", "reopened", "state", "reason", "granted"},
 	Compare:   strings.Compare,
 	AppendKey: projections.AppendText,
@@ -242,6 +246,16 @@ func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID strin
 		err = fmt.Errorf("find the account of payment %s: %w", paymentID, err)
 	}
 	return accountID, err
+}
+
+// SubscriberOf returns the customer of a processor whose subscription changed last among those that were applied to an
+// account, and "" if there is none. Errors: as List.
+func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (customer string, err error) {
+	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&customer) }, subscriberOf, accountID, processor)
+	if err != nil {
+		err = fmt.Errorf("find the customer of account %s: %w", accountID, err)
+	}
+	return customer, err
 }
 
 // one scans the only row of a query, and reports whether it has one.

@@ -130,3 +130,42 @@ func TestGet_ReportInAnyState(t *testing.T) {
 		}
 	})
 }
+
+func TestSubscriberOf_LatestAppliedSubscription(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := inbox.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		report := func(event, kind, processor, customer string, created time.Duration, outcome string) {
+			said := eventschemas.BillingReported{Processor: processor, EventID: event, Type: "test", Kind: kind, State: "active", Subject: "sub_1", Customer: customer, CreatedAt: at.Add(created)}
+			stream := billing.Stream(processor, event)
+			e.Events(stream, at, said)
+			if outcome != "" {
+				e.Events(stream, at, eventschemas.BillingSettled{Outcome: outcome, AccountID: "a"})
+			}
+			e.CatchUp(r)
+		}
+		for _, s := range []struct {
+			event, kind, processor, customer string
+			created                          time.Duration
+			outcome                          string
+			want                             string
+		}{
+			{"evt_1", billing.KindCustomer, "stripe", "cus_link", 0, billing.Applied, ""},
+			{"evt_2", billing.KindSubscription, "stripe", "cus_2", 2 * time.Second, "", ""},
+			{"evt_3", billing.KindSubscription, "stripe", "cus_3", 3 * time.Second, billing.Applied, "cus_3"},
+			{"evt_4", billing.KindSubscription, "stripe", "cus_older", time.Second, billing.Applied, "cus_3"},
+			{"evt_5", billing.KindSubscription, "stripe", "cus_open", 5 * time.Second, billing.Inbox, "cus_3"},
+			{"evt_6", billing.KindSubscription, "other", "cus_other", 6 * time.Second, billing.Applied, "cus_3"},
+			{"evt_7", billing.KindSubscription, "stripe", "", 7 * time.Second, billing.Applied, "cus_3"},
+			{"evt_8", billing.KindSubscription, "stripe", "cus_8", 8 * time.Second, billing.Applied, "cus_8"},
+		} {
+			report(s.event, s.kind, s.processor, s.customer, s.created, s.outcome)
+			if got, err := m.SubscriberOf(t.Context(), "stripe", "a"); err != nil || got != s.want {
+				t.Errorf("after %s: customer %q, %v, want %q", s.event, got, err, s.want)
+			}
+		}
+		if got, err := m.SubscriberOf(t.Context(), "stripe", "b"); err != nil || got != "" {
+			t.Errorf("another account: customer %q, %v", got, err)
+		}
+	})
+}

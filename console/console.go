@@ -134,6 +134,7 @@ func (c *Console) route() {
 		{"GET /payments/{id}", false, (*exchange).showPayment},
 		{"POST /payments/{id}/refund", false, (*exchange).refund},
 		{"GET /inbox", false, (*exchange).showInbox},
+		{"POST /inbox", false, (*exchange).linkCustomer},
 		{"POST /inbox/{id}/{action}", false, (*exchange).settleReport},
 		{"GET /books", false, (*exchange).showBooks},
 		{"POST /books/{month}/close", false, (*exchange).closeMonth},

@@ -456,3 +456,14 @@ func TestActions_OfOperators_AreListedWithTheirNames(t *testing.T) {
 	p.get("/actions?stream=brand-acme.com").shows(200, "No action matches")
 	p.get("/actions?cursor=nonsense").shows(400, "cursor", "Show all actions")
 }
+
+func TestFilters_WrongText_HasASentenceBesideTheField(t *testing.T) {
+	p := start(t).signedIn(operator.Admin)
+	for field, f := range map[string]struct{ page, sentence string }{
+		"actor": {"/actions?actor=%ff", "This field is not UTF-8 text."}, "stream": {"/actions?stream=%ff", "This field is not UTF-8 text."},
+		"account": {"/payments?account=%ff", "This field is not UTF-8 text."}, "from": {"/books/revenue?from=soon", "soon"},
+	} {
+		a := p.get(f.page).shows(400).lacks("Show all")
+		a.beside(field, f.sentence)
+	}
+}

@@ -138,7 +138,7 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 var fieldsOf = map[string][]string{
 	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"}, "plan": {"plan"}, "reverse": {"request_id"},
 	"link": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"}, "refund": {"credits", "money", "currency", "refund_id"},
-	"override": {"field", "value", "reason"}, "remove": {"field"}, "token": {"name", "scope", "expires"}, "filter": {"from", "to"},
+	"override": {"field", "value", "reason"}, "remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"}, "filter": {"from", "to", "actor", "stream", "account"},
 }
 
 // wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in words

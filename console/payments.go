@@ -1,9 +1,13 @@
 package console
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
+
+	"letterhead/domain/billing"
 )
 
 // payment is a payment, as the API answers it.
@@ -105,16 +109,45 @@ type inboxView struct {
 		Customer  string    `json:"customer"`
 		PaymentID string    `json:"payment_id"`
 	} `json:"reports"`
-	Total int `json:"total"`
+	Total int64 `json:"total"`
+	State string
 }
 
-// showInbox answers GET /inbox.
+// allReports is the state that selects the events of every state.
+const allReports = "all"
+
+// showInbox answers GET /inbox. Those that need an operator are shown first, because many others may wait.
 func (x *exchange) showInbox() error {
-	var v inboxView
-	if err := x.get("/admin/billing/inbox", nil, &v); err != nil {
-		return err
+	query := x.filter("state")
+	v := inboxView{State: cmp.Or(query.Get("state"), billing.Inbox)}
+	query.Set("state", v.State)
+	if v.State == allReports {
+		query.Del("state")
 	}
-	return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
+	return x.list("/admin/billing/inbox", query, &v, func() error {
+		return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
+	})
+}
+
+// linkCustomer answers POST /inbox.
+func (x *exchange) linkCustomer() error {
+	return x.act("customer", func() error {
+		customer, accountID := x.form.Get("customer"), x.form.Get("account")
+		rejected := &problem{Status: http.StatusBadRequest, Title: "The form was rejected"}
+		switch {
+		case customer == "":
+			rejected.Text, rejected.Field = "Give the customer's id, such as cus_1.", "customer"
+			return rejected
+		case accountID == "":
+			rejected.Text, rejected.Field = "Give the account's id.", "account"
+			return rejected
+		}
+		err := x.call(http.MethodPost, "/admin/billing/links", map[string]any{"customer": customer, "account": accountID}, nil)
+		if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
+			p.Field = "account"
+		}
+		return err
+	}, "/inbox", "customer", x.showInbox)
 }
 
 // settleReport answers POST /inbox/{id}/{action}.

@@ -47,6 +47,8 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 	on.operator.press("Rebuild accounts")
 	on.operator.sees("Rebuild of accounts")
 	on.operator.finds(on.admin+"/projections/accounts", "The new tables agree")
+	sendStripe(t, on.n.url, "evt_1", "customer.subscription.updated", map[string]any{"id": "sub_1", "object": "subscription", "status": "active", "customer": "cus_1", "items": map[string]any{"data": []any{}}})
+	on.operator.finds(on.admin+"/inbox", "1 in all")
 	const rejected = `[aria-invalid="true"]`
 	for _, who := range []struct {
 		name  string
@@ -60,8 +62,8 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
 			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"},
 			[]form{{"/dashboard/keys", "/dashboard/keys", "name", "Tests", "Issue the key", "#key"}, {"/dashboard/keys", "/dashboard/keys", "name", "", "Issue the key", rejected}}},
-		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/payments/" + payment.ID, "/inbox", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"},
-			[]form{{"/operators", "/operators", "name", "Tests", "Issue the token", "#secret0"}, {"/operators", "/operators", "name", "", "Issue the token", rejected}, {account, "/grant", "credits", "-5", "Grant the credits", rejected}}},
+		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/payments/" + payment.ID, "/inbox", "/inbox?state=waiting", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"},
+			[]form{{"/operators", "/operators", "name", "Tests", "Issue the token", "#secret0"}, {"/operators", "/operators", "name", "", "Issue the token", rejected}, {account, "/grant", "credits", "-5", "Grant the credits", rejected}, {"/inbox", "/inbox", "customer", "", "Link the customer", rejected}}},
 	} {
 		for _, width := range []int64{375, 1280} {
 			for _, scheme := range []string{"light", "dark"} {

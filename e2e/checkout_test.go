@@ -106,39 +106,44 @@ func (p *processor) pay(w http.ResponseWriter, r *http.Request) {
 			metadata[strings.TrimSuffix(key, "]")] = values[0]
 		}
 	}
-	body, err := json.Marshal(map[string]any{
-		"id": "evt_1", "object": "event", "api_version": stripe.APIVersion, "created": time.Now().Unix(), "type": "checkout.session.completed", "livemode": false,
-		"data": map[string]any{"object": map[string]any{
-			"id": "cs_1", "object": "checkout.session", "mode": asked.Get("mode"), "payment_status": "paid", "payment_intent": "pi_1", "client_reference_id": asked.Get("client_reference_id"),
-			"amount_total": 4900, "currency": "eur", "total_details": map[string]any{"amount_tax": 782}, "metadata": metadata,
-		}},
+	sendStripe(p.t, p.service, "evt_1", "checkout.session.completed", map[string]any{
+		"id": "cs_1", "object": "checkout.session", "mode": asked.Get("mode"), "payment_status": "paid", "payment_intent": "pi_1", "client_reference_id": asked.Get("client_reference_id"),
+		"amount_total": 4900, "currency": "eur", "total_details": map[string]any{"amount_tax": 782}, "metadata": metadata,
 	})
-	if err != nil {
-		p.t.Error(err)
-	}
-	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: webhookSecret, Timestamp: time.Now()})
-	event, err := http.NewRequestWithContext(r.Context(), http.MethodPost, p.service+"/billing/stripe", bytes.NewReader(body))
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	event.Header.Set("Content-Type", "application/json")
-	event.Header.Set("Stripe-Signature", signed.Header)
-	resp, err := http.DefaultClient.Do(event)
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		p.t.Errorf("the event of the payment was answered with %d", resp.StatusCode)
-	}
 	back, err := url.Parse(asked.Get("success_url"))
 	if err != nil {
 		p.t.Error(err)
 		return
 	}
 	http.Redirect(w, r, p.service+back.RequestURI(), http.StatusSeeOther)
+}
+
+// sendStripe sends a signed event of Stripe to a service.
+func sendStripe(t *testing.T, service, id, eventType string, object map[string]any) {
+	body, err := json.Marshal(map[string]any{
+		"id": id, "object": "event", "api_version": stripe.APIVersion, "created": time.Now().Unix(), "type": eventType, "livemode": false, "data": map[string]any{"object": object},
+	})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: webhookSecret, Timestamp: time.Now()})
+	event, err := http.NewRequestWithContext(t.Context(), http.MethodPost, service+"/billing/stripe", bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	event.Header.Set("Content-Type", "application/json")
+	event.Header.Set("Stripe-Signature", signed.Header)
+	resp, err := http.DefaultClient.Do(event)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the event %s was answered with %d", id, resp.StatusCode)
+	}
 }
 
 func TestCheckout_InBrowser_CreditsAreGranted(t *testing.T) {

@@ -57,25 +57,10 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	}
 }
 
-// lookupsDuring measures look-ups while a command runs repeatedly. It returns their durations and the largest peak
-// memory of a run of the command in bytes.
+// lookupsDuring measures look-ups while a command, if it is not nil, runs repeatedly. It returns their durations and the
+// largest peak memory of a run of the command in bytes.
 func (n *node) lookupsDuring(b *testing.B, key string, command func(i int) []string) (took []time.Duration, peak int64) {
-	ctx, stop := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() {
-		defer close(ended)
-		for i := 0; command != nil && ctx.Err() == nil; i++ {
-			cmd := exec.CommandContext(ctx, binary, append(command(i), "--data", n.data)...)
-			cmd.Env = environ()
-			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-				ended <- fmt.Errorf("%s: %w: %s", strings.Join(command(i), " "), err, out)
-			}
-			if usage, known := cmd.ProcessState.SysUsage().(*syscall.Rusage); known {
-				peak = max(peak, usage.Maxrss<<10) // KiB on Linux
-			}
-		}
-	}()
+	stop := n.repeat(b, command)
 	for len(took) < benchLookups {
 		began := time.Now()
 		a, err := n.get("/v1/brands/github.com", key)
@@ -85,9 +70,85 @@ func (n *node) lookupsDuring(b *testing.B, key string, command func(i int) []str
 		took = append(took, time.Since(began))
 		time.Sleep(benchPause)
 	}
-	stop()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
+	return took, stop()
+}
+
+// repeat runs a command, if it is not nil, on the data of a node again and again until stop is called. stop returns the
+// largest peak memory of a run in bytes.
+func (n *node) repeat(b *testing.B, command func(i int) []string) (stop func() int64) {
+	ctx, end := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	peak := int64(0)
+	go func() {
+		defer close(ended)
+		for i := 0; command != nil && ctx.Err() == nil; i++ {
+			cmd := exec.CommandContext(ctx, binary, append(command(i), "--data", n.data)...)
+			cmd.Env = environ()
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+				ended <- fmt.Errorf("%s: %w: %s", strings.Join(command(i), " "), err, out)
+				return
+			}
+			if usage, known := cmd.ProcessState.SysUsage().(*syscall.Rusage); known {
+				peak = max(peak, usage.Maxrss<<10) // KiB on Linux
+			}
+		}
+	}()
+	return func() int64 {
+		end()
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+		return peak
 	}
-	return took, peak
+}
+
+// BenchmarkLookupsDuringExport measures how many charged look-ups a second a server answers alone and during `journal
+// export`, in turns, with clients that keep it busy. The log has LETTERHEAD_BENCH_EVENTS charges. The loss, in the median of
+// the rounds, should stay below 5 %.
+func BenchmarkLookupsDuringExport(b *testing.B) {
+	const clients, each, rounds = 8, 2500, 5 // an account may send only 3,000 requests a minute
+	data := b.TempDir()
+	_, first := timeToReady(b, data)
+	first.terminate(b)
+	writeCharges(b, filepath.Join(data, "events.db"), events(b))
+	_, n := timeToReady(b, data)
+	defer n.terminate(b)
+	exported := filepath.Join(b.TempDir(), "journal.csv")
+	t := &testing.T{}
+	rate := func(command func(int) []string) float64 { // look-ups a second
+		var keys []string
+		for range clients {
+			acc, key := account(t, data, "custom")
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(each), "--kind", "adjustment")
+			keys = append(keys, key)
+		}
+		stop := n.repeat(b, command)
+		began := time.Now()
+		lookups(b, n, keys, each)
+		took := time.Since(began)
+		stop()
+		return clients * each / took.Seconds()
+	}
+	export := func(int) []string { return []string{"journal", "export", "-o", exported} }
+	rate(nil) // warms up
+	for b.Loop() {
+		var alone, during, loss []float64
+		for round := range rounds {
+			var rates [2]float64
+			for phase := range rates {
+				if (round+phase)%2 == 0 {
+					rates[0] = rate(nil)
+				} else {
+					rates[1] = rate(export)
+				}
+			}
+			b.Logf("%.0f look-ups a second alone, %.0f during exports", rates[0], rates[1])
+			alone, during, loss = append(alone, rates[0]), append(during, rates[1]), append(loss, 100*(1-rates[1]/rates[0]))
+		}
+		for unit, all := range map[string][]float64{"lookups/s-alone": alone, "lookups/s-export": during, "loss-%": loss} {
+			slices.Sort(all)
+			b.ReportMetric(all[rounds/2], unit)
+		}
+	}
 }

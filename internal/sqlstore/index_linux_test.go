@@ -1,0 +1,58 @@
+package sqlstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/process"
+	"letterhead/internal/race"
+	"letterhead/internal/sqlstore"
+)
+
+// An index is created when a table has all of its rows, which may be many millions.
+func TestWrite_CreateIndex_TakesMemoryOfTheCacheOnly(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector takes memory of its own for all that is sorted")
+	}
+	folder := filepath.Join(t.TempDir(), "o'hara")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := openFile(t, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db"), CacheBytes: 1 << 20})
+	write := func(statement string) {
+		t.Helper()
+		if err := s.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(statement); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("CREATE TABLE many (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+	write("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) INSERT INTO many SELECT i, hex(randomblob(50)) FROM n")
+	self := process.ID(os.Getpid())
+	if err := self.ForgetPeak(); err != nil {
+		t.Skipf("the peak of this process's memory cannot be measured: %v", err)
+	}
+	before, err := self.Resident()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("CREATE INDEX many_by_body ON many (body)")
+	after, err := self.Peak()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grown := after - before; grown > 16<<20 { // the index has more than 40 MB
+		t.Errorf("creating the index took %d MiB", grown>>20)
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		switch f.Name() {
+		case "letterhead.db", "letterhead.db-wal", "letterhead.db-shm":
+		default:
+			t.Errorf("the folder has %s", f.Name())
+		}
+	}
+}

@@ -17,7 +17,7 @@ type Regexp struct {
 
 // inTest reports whether this process is a test, which compiles at once, so that an expression that cannot be compiled is
 // found whether or not a test uses it.
-var inTest = strings.HasSuffix(strings.TrimSuffix(os.Args[0], ".exe"), ".test")
+var inTest = len(os.Args) > 0 && strings.HasSuffix(strings.TrimSuffix(os.Args[0], ".exe"), ".test")
 
 // New returns the regular expression of a text, which regexp.MustCompile compiles at its first use.
 func New(text string) *Regexp {

@@ -164,7 +164,8 @@ func TestDecide_Stylesheets_GiveColors(t *testing.T) {
 		"a button":                       {`.btn{background:#e50914 none} button{background-color:#e50914}`, "accent #e50914"},
 		"a button of a framework":        {`.btn-primary{background-color:#007bff}`, ""},
 		"a button with a gradient":       {`.btn{background:linear-gradient(90deg,rgb(229,9,20) 10%,#ff8000)} button{background-image:radial-gradient(#e50914,#ff8000)}`, "accent #e50914"},
-		"a button with a picture":        {`button{background-image:url(/e50914.png)}`, ""},
+		"a gradient below a picture":     {`button{background:url(/a.png), LINEAR-gradient(color-mix(in srgb, #e50914 100%, #fff) calc(10% + 2px), #ff8000)}`, "accent #e50914"},
+		"a button with a picture":        {`button{background-image:cross-fade(#e50914,#e50914)}`, ""},
 		"links":                          {`a{color:#e50914}`, "accent #e50914"},
 		"grey buttons are the page's":    {`button{background:#222} a{color:#e50914}`, "accent #e50914, dark #222222"},
 		"not a hovered button":           {`button:hover{background:#e50914}`, ""},
@@ -194,7 +195,8 @@ func TestDecide_VariableOfABorderOrGradient_IsShown(t *testing.T) {
 	for name, style := range map[string]string{
 		"border":   `.btn{border:2px solid var(--brand)}`,
 		"gradient": `.btn{background:linear-gradient(to right, #222 0%, var(--brand) 100%)}`,
-		"section":  `section{background-image:radial-gradient(circle, var(--brand), #222)}`,
+		"section":  `section{background-image:radial-gradient(circle, #222, var(--brand)), url(/a.png)}`,
+		"second":   `section{background-image:linear-gradient(#222, #333), linear-gradient(#222, var(--brand))}`,
 	} {
 		page := `<style>:root{--brand:#0b5fff;--primary:#e50914}` + style + `</style><section><a class=btn href=/y>Buy</a></section>`
 		if got := colorsOf(extracttest.Styled(page, "")); !strings.HasPrefix(got, "accent #0b5fff") || strings.Contains(got, "e50914") {

@@ -84,7 +84,7 @@ func (p *colorPool) isShown(c imaging.RGB) bool {
 }
 
 // maxShown limits the colors of the page that are kept for isShown. The others limit the elements that are looked at for
-// them: in the head, where a menu may have hundreds of links, and elsewhere.
+// them: in headers and menus, which may have hundreds of links, and elsewhere.
 const (
 	maxShown         = 64
 	maxShownFromHead = 80
@@ -102,7 +102,7 @@ func (p *colorPool) sees(n *html.Node, head bool, properties ...string) {
 	}
 	for _, property := range properties {
 		value := p.in.Style.Value(n, property)
-		colors := gradient(value)
+		colors := gradients(value)
 		if c, ok := cssColor(value); ok {
 			colors = append(colors, c)
 		}
@@ -114,34 +114,43 @@ func (p *colorPool) sees(n *html.Node, head bool, properties ...string) {
 	}
 }
 
-// maxStops limits the colors that are read from a gradient.
-const maxStops = 8
+// Limits for reading gradients.
+const (
+	maxGradient = 1000 // bytes of a value with gradients
+	maxStops    = 8    // colors read from it
+)
 
-// gradient returns the colors of a gradient, in order: "linear-gradient(90deg, #c00 10%, #f60)". There are none in other
-// values.
-func gradient(value string) (all []imaging.RGB) {
-	name, inside, ok := strings.Cut(strings.ToLower(strings.TrimSpace(value)), "(")
-	if !ok || !strings.HasSuffix(name, "gradient") {
+// gradients returns the colors of the gradients among the layers of a value, in order: those of
+// "linear-gradient(90deg, #c00 10%, #f60), url(x.png)" are #c00 and #f60.
+func gradients(value string) (all []imaging.RGB) {
+	if len(value) > maxGradient || !strings.Contains(value, "radient(") {
 		return nil
 	}
-	for inside = strings.TrimSuffix(inside, ")"); inside != "" && len(all) < maxStops; {
-		stop := inside
-		if cut := topComma(inside); cut >= 0 {
-			stop, inside = inside[:cut], inside[cut+1:]
-		} else {
-			inside = ""
+	for value != "" {
+		var layer string
+		layer, value = cutTop(value, ',')
+		name, inside, _ := strings.Cut(layer, "(")
+		if !strings.HasSuffix(strings.ToLower(name), "gradient") {
+			continue
 		}
-		stop = strings.TrimSpace(stop)
-		if end := strings.LastIndexByte(stop, ')'); end >= 0 {
-			stop = stop[:end+1] // of rgb(…) 10%
-		} else {
-			stop, _, _ = strings.Cut(stop, " ")
-		}
-		if c, alpha, ok := imaging.ParseColor(stop); ok && alpha >= minAlpha {
-			all = append(all, c)
+		for inside = strings.TrimSuffix(strings.TrimSpace(inside), ")"); inside != "" && len(all) < maxStops; {
+			var stop string
+			stop, inside = cutTop(inside, ',')
+			color, _ := cutTop(strings.TrimSpace(stop), ' ') // without its position
+			if c, ok := cssColor(color); ok {
+				all = append(all, c)
+			}
 		}
 	}
 	return all
+}
+
+// cutTop cuts a text at the first separator outside of brackets.
+func cutTop(text string, separator byte) (before, after string) {
+	if at := topIndex(text, separator); at >= 0 {
+		return text[:at], text[at+1:]
+	}
+	return text, ""
 }
 
 // variables adds the custom properties of the root that are named as the
@@ -222,9 +231,11 @@ func (p *colorPool) surfaces() {
 			switch {
 			case isButton(n):
 				p.sees(n, false, "background-color", "background-image", "color", "border-color")
-				if c, ok := p.fill(n); ok && c != imaging.White && buttonCount < maxButtons {
-					buttons[c]++
-					buttonCount++
+				if buttonCount < maxButtons {
+					if c, ok := p.fill(n); ok && c != imaging.White {
+						buttons[c]++
+						buttonCount++
+					}
 				}
 			case n.Data == "a" && text && linkCount < maxLinks && !(head && linkCount >= maxMenuLinks):
 				if c, ok := cssColor(p.in.Style.Value(n, "color")); ok && c.Chroma() >= minChromatic {
@@ -265,7 +276,7 @@ func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
 	if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok {
 		return c, true
 	}
-	if all := gradient(p.in.Style.Value(n, "background-image")); len(all) > 0 {
+	if all := gradients(p.in.Style.Value(n, "background-image")); len(all) > 0 {
 		return all[0], true
 	}
 	return imaging.RGB{}, false
@@ -343,7 +354,7 @@ func mixed(inside string) (imaging.RGB, bool) {
 	if !ok {
 		return imaging.RGB{}, false
 	}
-	cut := topComma(rest)
+	cut := topIndex(rest, ',')
 	if cut < 0 {
 		return imaging.RGB{}, false
 	}
@@ -371,19 +382,17 @@ func mixed(inside string) (imaging.RGB, bool) {
 	return imaging.RGB{R: mix(ca.R, cb.R), G: mix(ca.G, cb.G), B: mix(ca.B, cb.B)}, true
 }
 
-// topComma returns the index of the first comma outside of brackets, or -1.
-func topComma(text string) int {
+// topIndex returns the index of the first separator outside of brackets, or -1.
+func topIndex(text string, separator byte) int {
 	nest := 0
 	for i := range len(text) {
-		switch text[i] {
-		case '(':
+		switch c := text[i]; {
+		case c == '(':
 			nest++
-		case ')':
+		case c == ')':
 			nest--
-		case ',':
-			if nest == 0 {
-				return i
-			}
+		case c == separator && nest == 0:
+			return i
 		}
 	}
 	return -1

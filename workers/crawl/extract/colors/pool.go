@@ -47,8 +47,8 @@ type colorPool struct {
 	list        []pooled
 	backgrounds []pooled      // dark ones that count only if nothing else is dark
 	shown       []imaging.RGB // chromatic colors of what a visitor sees
-	seen        int           // elements that were looked at for them, outside of the head
-	seenInHead  int
+	seen        int           // elements that were looked at for them, outside of headers and menus
+	seenInHead  int           // and in them
 }
 
 func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {

@@ -11,14 +11,13 @@ import (
 
 // creditsView is the data of the page on which credits are bought.
 type creditsView struct {
-	Balance int64
-	Plan    plan.ID
-	Packs   []billing.PackPrice
-	Plans   []planOffer
-	Closed  bool
-	Paid    bool // a payment was just made, of which the account may not know yet
-	// Subscribed reports whether the payment processor has a page for the account's subscription.
-	Subscribed bool
+	Balance    int64
+	Plan       plan.ID
+	Packs      []billing.PackPrice
+	Plans      []planOffer
+	Closed     bool
+	Paid       bool // a payment was just made, of which the account may not know yet
+	Subscribed bool // the account has a subscription that has not ended
 }
 
 // leaving is the data of the page that leads to one of the payment processor.
@@ -35,8 +34,10 @@ type planOffer struct {
 }
 
 // Subscribe reports whether the account may subscribe to a plan here. The payment page only adds subscriptions, so an
-// account that has a plan would pay for two.
-func (v creditsView) Subscribe() bool { return v.Plan == plan.Free && !v.Closed && !v.Paid }
+// account that has a plan or a subscription would pay for two.
+func (v creditsView) Subscribe() bool {
+	return v.Plan == plan.Free && !v.Subscribed && !v.Closed && !v.Paid
+}
 
 // showCredits answers GET /dashboard/credits.
 func (x *exchange) showCredits() error {
@@ -49,8 +50,8 @@ func (x *exchange) showCredits() error {
 		return err
 	}
 	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
-	if err != nil {
-		return err
+	if err != nil { // credits are bought without it
+		x.Logger.WarnContext(x.ctx, "the subscription cannot be read; the page does not offer to manage it", "request_id", x.requestID(), "account", x.session.AccountID, "error", err)
 	}
 	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
 	for _, p := range catalog.Plans {
@@ -88,10 +89,15 @@ func (x *exchange) buy() error {
 		return err
 	case standing.Status == string(account.Closed):
 		return &problem{http.StatusConflict, "The account is closed", "Nothing can be bought for it.", nil}
-	case offer.Plan != "" && standing.Plan != plan.Free:
-		return &problem{http.StatusConflict, "The account has a plan already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil}
 	}
-	page, err := x.Operations.Checkout(x.ctx, x.session.AccountID, offer)
+	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	if err != nil && offer.Plan != "" {
+		return err
+	}
+	if offer.Plan != "" && (standing.Plan != plan.Free || subscriber != "") {
+		return &problem{http.StatusConflict, "The account has a plan or a subscription already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil}
+	}
+	page, err := x.Operations.Checkout(x.ctx, x.session.AccountID, subscriber, offer)
 	if errors.Is(err, ErrNoPaymentPage) {
 		return &problem{http.StatusServiceUnavailable, "The payment page could not be opened", "The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err}
 	}

@@ -101,7 +101,7 @@ func TestCredits_AccountWithPlan_CannotSubscribeTwice(t *testing.T) {
 	s, stripe := selling(t, "")
 	c := s.signedIn("Acme", plan.Growth)
 	c.get("/dashboard/credits").shows(200, "The account's plan is growth", "ask the operator").lacks("price_growth")
-	c.buys("price_growth").shows(409, "The account has a plan already")
+	c.buys("price_growth").shows(409, "The account has a plan or a subscription already")
 	c.buys("price_small").shows(200)
 	if len(stripe.sessions) != 1 {
 		t.Errorf("there are %d sessions", len(stripe.sessions))
@@ -144,12 +144,29 @@ func TestCredits_Subscription_IsManagedAtTheProcessor(t *testing.T) {
 		t.Errorf("the session is %v", portal)
 	}
 	other := s.signedIn("Other", plan.Growth)
-	other.get("/dashboard/credits").shows(200, "ask the operator").lacks("Manage the subscription")
+	form := other.get("/dashboard/credits").shows(200, "ask the operator").lacks("Manage the subscription").form("/dashboard/credits")
+	other.post("/dashboard/credits/subscription", form).shows(409, "The account has no subscription")
+	c.buys("price_small").shows(200)
+	other.buys("price_small").shows(200)
+	if stripe.sessions[0].Get("customer") != "cus_1" || stripe.sessions[1].Has("customer") {
+		t.Errorf("the sessions of the payment page are %v", stripe.sessions)
+	}
 	s.advance(time.Second)
 	c.subscribes("cus_gone")
 	manage().shows(503, "could not be opened", "The subscription is unchanged")
-	if len(stripe.portals) != 1 || len(stripe.sessions) != 0 {
-		t.Errorf("there are %d sessions of the portal and %d of payment pages", len(stripe.portals), len(stripe.sessions))
+	if len(stripe.portals) != 1 {
+		t.Errorf("there are %d sessions of the portal", len(stripe.portals))
+	}
+}
+
+func TestCredits_UnpaidSubscription_IsManagedAndNoOtherIsSold(t *testing.T) {
+	s, stripe := selling(t, "")
+	c := s.signedIn("Acme", plan.Free) // an unpaid subscription gives no plan
+	c.subscribes("cus_1")
+	c.get("/dashboard/credits").shows(200, "Manage the subscription").lacks("price_growth")
+	c.buys("price_growth").shows(409, "The account has a plan or a subscription already")
+	if len(stripe.sessions) != 0 {
+		t.Errorf("there are %d sessions", len(stripe.sessions))
 	}
 }
 

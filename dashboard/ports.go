@@ -128,10 +128,11 @@ type Operations interface {
 	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (IssuedKey, error)
 	// Offers returns the packs and plans that are sold. There are none if nothing is sold.
 	Offers() (*billing.Catalog, error)
-	// Checkout creates a page on which an account pays for an offer, and returns its URL. Errors: ErrNoPaymentPage.
-	Checkout(ctx context.Context, accountID string, offer billing.Offer) (url string, err error)
-	// Subscriber returns the customer of the payment processor that subscribed to a plan for an account; empty if there is
-	// none.
+	// Checkout creates a page on which an account pays for an offer, and returns its URL. customer is that of Subscriber, or
+	// empty. Errors: ErrNoPaymentPage.
+	Checkout(ctx context.Context, accountID, customer string, offer billing.Offer) (url string, err error)
+	// Subscriber returns the customer of the payment processor with a subscription for an account that has not ended; empty
+	// if there is none. Errors: those of the read model.
 	Subscriber(ctx context.Context, accountID string) (customer string, err error)
 	// Portal creates a page on which a customer changes or ends subscriptions, and returns its URL. Errors: ErrNoPaymentPage.
 	Portal(ctx context.Context, customer string) (url string, err error)

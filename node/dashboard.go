@@ -89,7 +89,7 @@ func (c customers) Offers() (*billing.Catalog, error) {
 
 // Checkout implements dashboard.Operations. The payment page leads back to the dashboard unless the file of plans and
 // packs names other pages.
-func (c customers) Checkout(ctx context.Context, accountID string, offer billing.Offer) (string, error) {
+func (c customers) Checkout(ctx context.Context, accountID, customer string, offer billing.Offer) (string, error) {
 	catalog, err := c.Offers()
 	if err != nil {
 		return "", err
@@ -97,6 +97,7 @@ func (c customers) Checkout(ctx context.Context, accountID string, offer billing
 	back := c.Config.BaseURL + "/dashboard/credits?payment="
 	checkout := readapi.Checkout(offer, accountID, catalog, c.Config.BaseURL)
 	checkout.SuccessURL, checkout.CancelURL = cmp.Or(catalog.SuccessURL, back+"made"), cmp.Or(catalog.CancelURL, back+"cancelled")
+	checkout.Customer = customer
 	session, err := c.Stripe.Checkout(ctx, checkout)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", dashboard.ErrNoPaymentPage, err)

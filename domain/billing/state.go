@@ -325,9 +325,18 @@ func subscriptionStage(state string) (rank, stage int, active, known bool) {
 	case "unpaid", "paused":
 		return 0, 4, false, true
 	case "canceled", "incomplete_expired":
-		return 1, 0, false, true
+		return endedRank, 0, false, true
 	}
 	return 0, 0, false, false
+}
+
+// endedRank is the rank of the end of a subscription.
+const endedRank = 1
+
+// Ended reports whether a subscription in a state has ended. It never begins again.
+func Ended(state string) bool {
+	rank, _, _, _ := subscriptionStage(state)
+	return rank == endedRank
 }
 
 // Open returns the reports that have not been applied, in the order of the log.

@@ -125,6 +125,7 @@ type Checkout struct {
 	Price        string
 	Subscription bool
 	AccountID    string
+	Customer     string            // the one that pays; a new one if it is empty
 	Metadata     map[string]string // of the session, and of the subscription or the payment
 	SuccessURL   string
 	CancelURL    string
@@ -144,6 +145,9 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 	params := &stripe.CheckoutSessionCreateParams{
 		ClientReferenceID: stripe.String(in.AccountID), SuccessURL: stripe.String(in.SuccessURL), Metadata: in.Metadata,
 		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price), Quantity: stripe.Int64(1)}},
+	}
+	if in.Customer != "" {
+		params.Customer = stripe.String(in.Customer)
 	}
 	if in.CancelURL != "" {
 		params.CancelURL = stripe.String(in.CancelURL)

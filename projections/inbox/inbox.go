@@ -20,7 +20,7 @@ import (
 const (
 	// Name of the read model.
 	Name    = "inbox"
-	version = 1
+	version = 2
 	// firstFormat is the first data format with this read model.
 	firstFormat = 2
 
@@ -32,7 +32,8 @@ const (
 const Undecided = "new"
 
 // Times are microseconds since 1970. The state is empty until the report is decided. granted is the account to which the
-// report was applied. usable is that of billing.Usable, and reopened what it becomes when the report is reopened.
+// report was applied. usable is that of billing.Usable, and reopened what it becomes when the report is reopened. ended is 1
+// if the report says that its subject, a subscription, has ended.
 const (
 	create = `
 CREATE TABLE {reports} (
@@ -49,15 +50,18 @@ CREATE TABLE {reports} (
 	customer  TEXT   NOT NULL,
 	payment   TEXT   NOT NULL,
 	invoice   TEXT   NOT NULL,
+	subject   TEXT   NOT NULL,
+	ended     BIGINT NOT NULL,
 	usable    BIGINT NOT NULL,
 	reopened  BIGINT NOT NULL,
 	state     TEXT   NOT NULL,
 	reason    TEXT   NOT NULL,
 	granted   TEXT   NOT NULL
 )`
-	indexOpen    = `CREATE INDEX IF NOT EXISTS {reports}_by_open ON {reports} (open, position)`
-	indexPayment = `CREATE INDEX IF NOT EXISTS {reports}_by_payment ON {reports} (processor, payment)`
-	indexGranted = `CREATE INDEX IF NOT EXISTS {reports}_by_granted ON {reports} (granted, kind)`
+	indexOpen     = `CREATE INDEX IF NOT EXISTS {reports}_by_open ON {reports} (open, position)`
+	indexPayment  = `CREATE INDEX IF NOT EXISTS {reports}_by_payment ON {reports} (processor, payment)`
+	indexGranted  = `CREATE INDEX IF NOT EXISTS {reports}_by_granted ON {reports} (granted, kind)`
+	indexCustomer = `CREATE INDEX IF NOT EXISTS {reports}_by_customer ON {reports} (customer, processor)`
 
 	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted itself or
 	// as the invoice that the latest link names. It follows billing.State.
@@ -83,9 +87,15 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
+	// subscriberOf leaves out subscriptions that have ended, and customers that belong to another account since.
 	subscriberOf = `
-SELECT customer FROM {reports} WHERE granted = $1 AND kind = 'subscription' AND state = 'applied' AND processor = $2 AND customer <> ''
-ORDER BY created DESC, event DESC LIMIT 1`
+SELECT r.customer FROM {reports} AS r
+WHERE r.granted = $1 AND r.kind = 'subscription' AND r.state = 'applied' AND r.processor = $2 AND r.customer <> ''
+	AND NOT EXISTS (SELECT 1 FROM {reports} AS e
+		WHERE e.customer = r.customer AND e.processor = r.processor AND e.subject = r.subject AND e.state = 'applied' AND e.ended = 1)
+	AND NOT EXISTS (SELECT 1 FROM {reports} AS o
+		WHERE o.customer = r.customer AND o.processor = r.processor AND o.granted NOT IN ('', $1) AND o.state = 'applied' AND (o.created, o.event) > (r.created, r.event))
+ORDER BY r.created DESC, r.event DESC LIMIT 1`
 )
 
 // row is what is known about a report.
@@ -94,6 +104,7 @@ type row struct {
 	open     bool                         // neither applied nor dismissed
 	report   eventschemas.BillingReported // the fields that have columns
 	at       time.Time
+	ended    bool
 	usable   bool
 	reopened bool
 	state    string
@@ -109,20 +120,20 @@ func number(b bool) int64 {
 }
 
 var table = projections.Keyed[string, row]{
-	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment, indexGranted}, Key: []string{"id"}},
-	Columns:   []string{"processor", "event", "position", "open", "at", "created", "type", "kind", "account", "customer", "payment", "invoice", "usable", "reopened", "state", "reason", "granted"},
+	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment, indexGranted, indexCustomer}, Key: []string{"id"}},
+	Columns:   []string{"processor", "event", "position", "open", "at", "created", "type", "kind", "account", "customer", "payment", "invoice", "subject", "ended", "usable", "reopened", "state", "reason", "granted"},
 	Compare:   strings.Compare,
 	AppendKey: projections.AppendText,
 	AppendRow: func(values []any, r *row) []any {
 		e := &r.report
 		return append(values, e.Processor, e.EventID, int64(r.position), number(r.open), r.at.UnixMicro(), e.CreatedAt.UnixMicro(), e.Type, e.Kind,
-			e.AccountID, e.Customer, e.PaymentID, e.InvoiceID, number(r.usable), number(r.reopened), r.state, r.reason, r.granted)
+			e.AccountID, e.Customer, e.PaymentID, e.InvoiceID, e.Subject, number(r.ended), number(r.usable), number(r.reopened), r.state, r.reason, r.granted)
 	},
 	Scan: func(scanned projections.Scanner, id *string, r *row) error {
-		var open, at, created, usable, reopened int64
+		var open, at, created, ended, usable, reopened int64
 		e := &r.report
-		err := scanned.Scan(id, &e.Processor, &e.EventID, &r.position, &open, &at, &created, &e.Type, &e.Kind, &e.AccountID, &e.Customer, &e.PaymentID, &e.InvoiceID, &usable, &reopened, &r.state, &r.reason, &r.granted)
-		r.open, r.usable, r.reopened, r.at, e.CreatedAt = open != 0, usable != 0, reopened != 0, time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC()
+		err := scanned.Scan(id, &e.Processor, &e.EventID, &r.position, &open, &at, &created, &e.Type, &e.Kind, &e.AccountID, &e.Customer, &e.PaymentID, &e.InvoiceID, &e.Subject, &ended, &usable, &reopened, &r.state, &r.reason, &r.granted)
+		r.open, r.ended, r.usable, r.reopened, r.at, e.CreatedAt = open != 0, ended != 0, usable != 0, reopened != 0, time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC()
 		return err
 	},
 }
@@ -248,8 +259,8 @@ func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID strin
 	return accountID, err
 }
 
-// SubscriberOf returns the customer of a processor whose subscription changed last among those that were applied to an
-// account, and "" if there is none. Errors: as List.
+// SubscriberOf returns the customer of a processor whose subscription gives or gave an account its plan and has not ended; of
+// several, the one whose subscription changed last. It returns "" if there is none. Errors: as List.
 func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (customer string, err error) {
 	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&customer) }, subscriberOf, accountID, processor)
 	if err != nil {
@@ -292,7 +303,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 				r.position, r.open = uint64(e.Position), true
 			}
 			r.report, r.at, r.state, r.reason = ev, e.OccurredAt, "", ""
-			r.usable, r.reopened = billing.Usable(ev, false), billing.Usable(ev, true)
+			r.usable, r.reopened, r.ended = billing.Usable(ev, false), billing.Usable(ev, true), ev.Kind == billing.KindSubscription && billing.Ended(ev.State)
 		case eventschemas.BillingReopened:
 			if known != nil {
 				r := f.rows.Change(e.Subject)

@@ -131,41 +131,47 @@ func TestGet_ReportInAnyState(t *testing.T) {
 	})
 }
 
-func TestSubscriberOf_LatestAppliedSubscription(t *testing.T) {
+func TestSubscriberOf_LatestSubscriptionThatHasNotEnded(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := inbox.New(e.Store)
 		r, _ := e.Start(engine.Config{}, m)
-		report := func(event, kind, processor, customer string, created time.Duration, outcome string) {
-			said := eventschemas.BillingReported{Processor: processor, EventID: event, Type: "test", Kind: kind, State: "active", Subject: "sub_1", Customer: customer, CreatedAt: at.Add(created)}
-			stream := billing.Stream(processor, event)
-			e.Events(stream, at, said)
-			if outcome != "" {
-				e.Events(stream, at, eventschemas.BillingSettled{Outcome: outcome, AccountID: "a"})
+		for n, s := range []struct {
+			kind, processor, customer, subject, state string
+			created                                   time.Duration
+			outcome, account                          string
+			want                                      string // of the account a
+		}{
+			{billing.KindCustomer, "stripe", "cus_link", "", "", 0, billing.Applied, "a", ""},
+			{billing.KindSubscription, "stripe", "cus_new", "sub_1", "active", 2, "", "", ""},
+			{billing.KindSubscription, "stripe", "cus_3", "sub_3", "active", 3, billing.Applied, "a", "cus_3"},
+			{billing.KindSubscription, "stripe", "cus_older", "sub_4", "active", 1, billing.Applied, "a", "cus_3"},
+			{billing.KindSubscription, "stripe", "cus_open", "sub_5", "active", 5, billing.Inbox, "", "cus_3"},
+			{billing.KindSubscription, "other", "cus_other", "sub_6", "active", 6, billing.Applied, "a", "cus_3"},
+			{billing.KindSubscription, "stripe", "", "sub_7", "active", 7, billing.Applied, "a", "cus_3"},
+			{billing.KindSubscription, "stripe", "cus_8", "sub_8", "unpaid", 8, billing.Applied, "a", "cus_8"},
+			{billing.KindSubscription, "stripe", "cus_8", "sub_8", "canceled", 9, billing.Applied, "a", "cus_3"},
+			{billing.KindSubscription, "stripe", "cus_8", "sub_8", "active", 10, billing.Applied, "a", "cus_3"}, // the end is final
+			{billing.KindSubscription, "stripe", "cus_3", "sub_3", "past_due", 11, billing.Applied, "a", "cus_3"},
+			{billing.KindCustomer, "stripe", "cus_3", "", "", 12, billing.Inbox, "b", "cus_3"},
+			{billing.KindCustomer, "stripe", "cus_3", "", "", 13, billing.Applied, "b", "cus_older"}, // linked to another account
+			{billing.KindSubscription, "stripe", "cus_3", "sub_3", "active", 14, billing.Applied, "b", "cus_older"},
+			{billing.KindSubscription, "stripe", "cus_older", "sub_4", "incomplete_expired", 15, billing.Applied, "a", ""},
+			{billing.KindCustomer, "stripe", "cus_3", "", "", 16, billing.Applied, "a", ""}, // and back: its events are yet to come
+			{billing.KindSubscription, "stripe", "cus_3", "sub_3", "active", 17, billing.Applied, "a", "cus_3"},
+		} {
+			event := fmt.Sprintf("evt_%02d", n)
+			stream := billing.Stream(s.processor, event)
+			e.Events(stream, at, eventschemas.BillingReported{Processor: s.processor, EventID: event, Type: "test", Kind: s.kind, State: s.state, Subject: s.subject, Customer: s.customer, CreatedAt: at.Add(s.created * time.Second)})
+			if s.outcome != "" {
+				e.Events(stream, at, eventschemas.BillingSettled{Outcome: s.outcome, AccountID: s.account})
 			}
 			e.CatchUp(r)
-		}
-		for _, s := range []struct {
-			event, kind, processor, customer string
-			created                          time.Duration
-			outcome                          string
-			want                             string
-		}{
-			{"evt_1", billing.KindCustomer, "stripe", "cus_link", 0, billing.Applied, ""},
-			{"evt_2", billing.KindSubscription, "stripe", "cus_2", 2 * time.Second, "", ""},
-			{"evt_3", billing.KindSubscription, "stripe", "cus_3", 3 * time.Second, billing.Applied, "cus_3"},
-			{"evt_4", billing.KindSubscription, "stripe", "cus_older", time.Second, billing.Applied, "cus_3"},
-			{"evt_5", billing.KindSubscription, "stripe", "cus_open", 5 * time.Second, billing.Inbox, "cus_3"},
-			{"evt_6", billing.KindSubscription, "other", "cus_other", 6 * time.Second, billing.Applied, "cus_3"},
-			{"evt_7", billing.KindSubscription, "stripe", "", 7 * time.Second, billing.Applied, "cus_3"},
-			{"evt_8", billing.KindSubscription, "stripe", "cus_8", 8 * time.Second, billing.Applied, "cus_8"},
-		} {
-			report(s.event, s.kind, s.processor, s.customer, s.created, s.outcome)
 			if got, err := m.SubscriberOf(t.Context(), "stripe", "a"); err != nil || got != s.want {
-				t.Errorf("after %s: customer %q, %v, want %q", s.event, got, err, s.want)
+				t.Errorf("after %s: customer %q, %v, want %q", event, got, err, s.want)
 			}
 		}
 		if got, err := m.SubscriberOf(t.Context(), "stripe", "b"); err != nil || got != "" {
-			t.Errorf("another account: customer %q, %v", got, err)
+			t.Errorf("the account that had the customer: customer %q, %v", got, err)
 		}
 	})
 }

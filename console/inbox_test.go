@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func TestInbox_ManyWait_ThoseForAnOperatorAreShown(t *testing.T) {
 	s.reported("evt_inbox", eventschemas.BillingReported{Processor: billing.Stripe, EventID: "evt_inbox", Type: "customer.subscription.updated", Kind: billing.KindSubscription,
 		Subject: "sub_1", Customer: "cus_1", State: "active", CreatedAt: time.Now()}, eventschemas.BillingSettled{Outcome: billing.Inbox, Reason: "the customer cus_1 is not linked to an account"})
 	p := s.signedIn(operator.Finance)
-	p.get("/inbox").shows(200, "evt_inbox", "the customer cus_1 is not linked to an account", "Dismiss", "1 in all.").lacks("evt_waits")
-	p.get("/inbox?state=waiting").shows(200, "evt_waits_0", "its payment pi_1 was not granted yet", "101 in all; the 100 oldest are shown.").lacks("evt_inbox", "Dismiss")
+	p.get("/inbox").shows(200, "evt_inbox", "the customer cus_1 is not linked to an account", "Dismiss", "1 in all.", "101 more wait or are not decided yet").lacks("evt_waits")
+	p.get("/inbox?state=waiting").shows(200, "evt_waits_0", "its payment pi_1 was not granted yet", "Dismiss", "101 in all; the 100 oldest are shown.").lacks("evt_inbox", "Decide again", "more wait")
 	p.get("/inbox?state=new").shows(200, "No event is in this state")
 	p.get("/inbox?state=all").shows(200, "evt_waits_0", "102 in all; the 100 oldest are shown.")
 	p.get("/inbox?state=done").shows(400, "inbox, waiting, new", "Show the inbox")
@@ -46,7 +47,8 @@ func TestInbox_ManyWait_ThoseForAnOperatorAreShown(t *testing.T) {
 	p.submit("/inbox", "/inbox", map[string]string{"customer": "", "account": id}).shows(400).beside("customer", "Give the customer's id")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": "cus_1", "account": ""}).shows(400).beside("account", "Give the account's id")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": "cus_1", "account": "f5a1c6ce-6f0b-4f6e-9d51-0f5b3a8e2c11"}).shows(404).beside("account", "f5a1c6ce")
-	p.submit("/inbox", "/inbox", map[string]string{"customer": "cus_1", "account": id}).leadsTo("/inbox?done=customer")
+	p.submit("/inbox", "/inbox", map[string]string{"customer": strings.Repeat("c", 121), "account": id}).shows(400).beside("customer", "at most 120")
+	p.submit("/inbox", "/inbox", map[string]string{"customer": " cus_1", "account": id + " "}).leadsTo("/inbox?done=customer")
 	p.get("/inbox?done=customer").shows(200, "The customer is linked")
 	p.get("/inbox?state=new").shows(200, "customer cus_1", id)
 	s.signedIn(operator.Read).get("/inbox").shows(200, "evt_inbox").lacks("Dismiss", "Link a customer")

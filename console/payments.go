@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"letterhead/domain/billing"
@@ -109,14 +110,16 @@ type inboxView struct {
 		Customer  string    `json:"customer"`
 		PaymentID string    `json:"payment_id"`
 	} `json:"reports"`
-	Total int64 `json:"total"`
-	State string
+	Total  int64 `json:"total"`
+	State  string
+	Others int64 // in other states
 }
 
 // allReports is the state that selects the events of every state.
 const allReports = "all"
 
-// showInbox answers GET /inbox. Those that need an operator are shown first, because many others may wait.
+// showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many others may
+// wait.
 func (x *exchange) showInbox() error {
 	query := x.filter("state")
 	v := inboxView{State: cmp.Or(query.Get("state"), billing.Inbox)}
@@ -125,6 +128,13 @@ func (x *exchange) showInbox() error {
 		query.Del("state")
 	}
 	return x.list("/admin/billing/inbox", query, &v, func() error {
+		if v.State == billing.Inbox {
+			var all inboxView
+			if err := x.get("/admin/billing/inbox", url.Values{"limit": {"1"}}, &all); err != nil {
+				return err
+			}
+			v.Others = max(0, all.Total-v.Total)
+		}
 		return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
 	})
 }
@@ -132,7 +142,7 @@ func (x *exchange) showInbox() error {
 // linkCustomer answers POST /inbox.
 func (x *exchange) linkCustomer() error {
 	return x.act("customer", func() error {
-		customer, accountID := x.form.Get("customer"), x.form.Get("account")
+		customer, accountID := strings.TrimSpace(x.form.Get("customer")), strings.TrimSpace(x.form.Get("account"))
 		rejected := &problem{Status: http.StatusBadRequest, Title: "The form was rejected"}
 		switch {
 		case customer == "":
@@ -143,8 +153,13 @@ func (x *exchange) linkCustomer() error {
 			return rejected
 		}
 		err := x.call(http.MethodPost, "/admin/billing/links", map[string]any{"customer": customer, "account": accountID}, nil)
-		if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-			p.Field = "account"
+		if p := (*problem)(nil); errors.As(err, &p) {
+			switch p.Status {
+			case http.StatusNotFound:
+				p.Field = "account"
+			case http.StatusBadRequest:
+				p.Field = "customer"
+			}
 		}
 		return err
 	}, "/inbox", "customer", x.showInbox)

@@ -120,6 +120,7 @@ func (p *processor) pay(w http.ResponseWriter, r *http.Request) {
 
 // sendStripe sends a signed event of Stripe to a service.
 func sendStripe(t *testing.T, service, id, eventType string, object map[string]any) {
+	t.Helper()
 	body, err := json.Marshal(map[string]any{
 		"id": id, "object": "event", "api_version": stripe.APIVersion, "created": time.Now().Unix(), "type": eventType, "livemode": false, "data": map[string]any{"object": object},
 	})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,11 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := openTour(t)
+	sold := filepath.Join(t.TempDir(), "billing.yaml")
+	if err := os.WriteFile(sold, []byte("packs:\n  - {price: price_small, name: small, credits: 500}\nplans:\n  - {price: price_growth, plan: growth, credits: 10000}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	on := openTour(t, "LETTERHEAD_BILLING_FILE="+sold, "LETTERHEAD_STRIPE_KEY=sk_test_1", "LETTERHEAD_STRIPE_URL=http://127.0.0.1:9", "LETTERHEAD_STRIPE_WEBHOOK_SECRET="+webhookSecret)
 	var charge struct {
 		RequestID string `json:"request_id"`
 		At        time.Time
@@ -48,6 +53,9 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 	on.operator.sees("Rebuild of accounts")
 	on.operator.finds(on.admin+"/projections/accounts", "The new tables agree")
 	sendStripe(t, on.n.url, "evt_1", "customer.subscription.updated", map[string]any{"id": "sub_1", "object": "subscription", "status": "active", "customer": "cus_1", "items": map[string]any{"data": []any{}}})
+	sendStripe(t, on.n.url, "evt_2", "customer.subscription.updated", map[string]any{"id": "sub_2", "object": "subscription", "status": "active", "customer": "cus_2",
+		"metadata": map[string]any{"account_id": on.account}, "items": map[string]any{"data": []any{map[string]any{"price": "price_growth", "quantity": 1}}}})
+	on.customer.finds(on.n.url+"/dashboard/credits", "Manage the subscription")
 	on.operator.finds(on.admin+"/inbox", "1 in all")
 	const rejected = `[aria-invalid="true"]`
 	for _, who := range []struct {

@@ -61,12 +61,12 @@ type tour struct {
 	guest, customer, operator *visitor
 }
 
-func openTour(t *testing.T) tour {
+func openTour(t *testing.T, more ...string) tour {
 	t.Helper()
 	browser := openChromium(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ok(t, data, "dev", "generate", "--accounts", "12", "--events", "40000", "--months", "6", "--hot", "0.3", "--until", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly))
-	n := start(t, data, "LETTERHEAD_SMTP_URL=smtp://127.0.0.1:9", "LETTERHEAD_MAIL_FROM=brands@example.com", "LETTERHEAD_STRIPE_WEBHOOK_SECRET="+webhookSecret) // no message is sent
+	n := start(t, data, append(more, "LETTERHEAD_SMTP_URL=smtp://127.0.0.1:9", "LETTERHEAD_MAIL_FROM=brands@example.com")...) // no message is sent
 	n.t = t
 	var busiest struct{ Account struct{ ID string } }
 	accounts := ok(t, data, "account", "list", "--sort", "-balance", "--status", "active", "--json")

@@ -185,12 +185,12 @@ func TestPortal_LeadsBack(t *testing.T) {
 	}
 }
 
-// TestCheckout_StripeMock runs against a server of github.com/stripe/stripe-mock, which validates requests against Stripe's
+// TestSessions_StripeMock_AcceptsRequests runs against a server of github.com/stripe/stripe-mock, which validates requests against Stripe's
 // own description:
 //
 //	go run github.com/stripe/stripe-mock@v0.203.0 -http-addr 127.0.0.1:12111
 //	LETTERHEAD_TEST_STRIPE=http://127.0.0.1:12111 go test ./internal/stripeapi
-func TestCheckout_StripeMock(t *testing.T) {
+func TestSessions_StripeMock_AcceptsRequests(t *testing.T) {
 	address := os.Getenv("LETTERHEAD_TEST_STRIPE")
 	if address == "" {
 		t.Skip("LETTERHEAD_TEST_STRIPE names no stripe-mock")

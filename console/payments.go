@@ -156,7 +156,7 @@ func (x *exchange) linkCustomer() error {
 		if p := (*problem)(nil); errors.As(err, &p) {
 			switch p.Status {
 			case http.StatusNotFound:
-				p.Field = "account"
+				p.Text, p.Field = "There is no account "+accountID+".", "account"
 			case http.StatusBadRequest:
 				p.Field = "customer"
 			}

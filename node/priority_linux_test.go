@@ -1,0 +1,53 @@
+package node
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const yieldsVariable = "LETTERHEAD_TEST_YIELDS"
+
+// The test runs itself in a process of its own, whose threads keep the policy.
+func TestYieldProcessor_AllThreads_RunWhenOthersAreIdle(t *testing.T) {
+	if os.Getenv(yieldsVariable) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), yieldsVariable+"=1")
+		out, err := cmd.CombinedOutput()
+		switch {
+		case err == nil && strings.Contains(string(out), "--- SKIP"):
+			t.Skipf("%s", out)
+		case err != nil || !strings.Contains(string(out), "--- PASS"):
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+		t.Skipf("a process may not choose its policy here: %v", err)
+	}
+	yieldProcessor()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checked sync.WaitGroup
+	release := make(chan struct{})
+	for range 2 * len(threads) { // more than there are, so that some are new
+		checked.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			if attr, err := unix.SchedGetAttr(0, 0); err != nil || attr.Policy != unix.SCHED_IDLE {
+				t.Errorf("thread %d has the policy %v, %v, want SCHED_IDLE (%d)", unix.Gettid(), attr, err, unix.SCHED_IDLE)
+			}
+			checked.Done()
+			<-release // keeps its thread
+		}()
+	}
+	checked.Wait()
+	close(release)
+}

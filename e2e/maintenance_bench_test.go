@@ -25,13 +25,9 @@ const (
 // `projections verify`. The log has LETTERHEAD_BENCH_EVENTS charges. The commands run repeatedly until the phase has
 // enough look-ups. The times of the phases backup and verify should stay below twice those of alone.
 func BenchmarkLookupsDuringMaintenance(b *testing.B) {
-	data := b.TempDir()
-	_, first := timeToReady(b, data)
-	first.terminate(b)
-	writeCharges(b, filepath.Join(data, "events.db"), events(b))
-	_, n := timeToReady(b, data)
+	n := startWithCharges(b)
 	defer n.terminate(b)
-	t := &testing.T{}
+	data, t := n.data, &testing.T{}
 	phases := []struct {
 		name    string
 		command func(i int) []string
@@ -55,6 +51,17 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 			}
 		}
 	}
+}
+
+// startWithCharges starts a server whose log has LETTERHEAD_BENCH_EVENTS charges.
+func startWithCharges(b *testing.B) *node {
+	b.Helper()
+	data := b.TempDir()
+	_, first := timeToReady(b, data)
+	first.terminate(b)
+	writeCharges(b, filepath.Join(data, "events.db"), events(b))
+	_, n := timeToReady(b, data)
+	return n
 }
 
 // lookupsDuring measures look-ups while a command, if it is not nil, runs repeatedly. It returns their durations and the
@@ -111,14 +118,10 @@ func (n *node) repeat(b *testing.B, command func(i int) []string) (stop func() i
 // the rounds, should stay below 5 %.
 func BenchmarkLookupsDuringExport(b *testing.B) {
 	const clients, each = 8, 2500 // an account may send only 3,000 requests a minute
-	data := b.TempDir()
-	_, first := timeToReady(b, data)
-	first.terminate(b)
-	writeCharges(b, filepath.Join(data, "events.db"), events(b))
-	_, n := timeToReady(b, data)
+	n := startWithCharges(b)
 	defer n.terminate(b)
+	data, t := n.data, &testing.T{}
 	exported := filepath.Join(b.TempDir(), "journal.csv")
-	t := &testing.T{}
 	rate := func(command func(int) []string) float64 { // look-ups a second
 		var keys []string
 		for range clients {

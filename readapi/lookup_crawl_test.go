@@ -1,13 +1,20 @@
 package readapi_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
@@ -182,5 +189,66 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
 		t.Errorf("balance %d, %d holds, %d open; want 48, 3 and 0", b.balance(), b.holds, len(b.openHolds))
+	}
+}
+
+// lateReader lets other refreshes of the domain end before the outcome of a crawl is read.
+type lateReader struct {
+	lookup.Brands
+	brands *commands.Brands
+	armed  atomic.Bool
+	failed error
+}
+
+func (l *lateReader) State(ctx context.Context, domain string) (*brand.Brand, error) {
+	if l.armed.CompareAndSwap(true, false) {
+		for i := range 12 { // more than a brand remembers
+			by := commands.Request{ID: fmt.Sprint("other-", i), Actor: "system:test"}
+			crawl, err := l.brands.RequestCrawl(ctx, commands.RequestCrawl{Request: by, Domain: domain, Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: time.Minute, Force: true})
+			if err == nil {
+				err = l.brands.SucceedCrawl(ctx, commands.SucceedCrawl{Request: by, Domain: domain, CrawlID: crawl.ID, Record: record(fmt.Sprint("Other ", i))})
+			}
+			l.failed = errors.Join(l.failed, err)
+		}
+	}
+	return l.Brands.State(ctx, domain)
+}
+
+func TestRefresh_ManyOthersEndMeanwhile_IsAnsweredByItsOutcome(t *testing.T) {
+	late := &lateReader{}
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { late.Brands, d.Brands = d.Brands, late }
+	})
+	late.brands = s.brands
+	for name, c := range map[string]struct {
+		outcome string
+		status  int
+		left    int64
+	}{"success": {"", 200, 9}, "failure": {brand.Blocked, 422, 10}} {
+		t.Run(name, func(t *testing.T) {
+			domain := name + ".com"
+			s.known(domain, record("known"))
+			var first atomic.Bool
+			s.crawler.does(domain, func(context.Context, eventschemas.CrawlRequested) ending {
+				if first.CompareAndSwap(false, true) {
+					late.armed.Store(true)
+				}
+				if c.outcome != "" {
+					return ending{outcome: c.outcome}
+				}
+				r := record("crawled")
+				return ending{record: &r}
+			})
+			customer := s.account(plan.Custom, 10)
+			if a := customer.get("/v1/brands/" + domain + "?refresh=true"); a.status != c.status {
+				t.Errorf("status %d, want %d: %s", a.status, c.status, a.body)
+			}
+			if late.failed != nil || late.armed.Load() {
+				t.Fatalf("the other refreshes: %v", late.failed)
+			}
+			if b := customer.until("no hold is open", func(b books) bool { return len(b.openHolds) == 0 }); b.balance() != c.left {
+				t.Errorf("balance %d, want %d", b.balance(), c.left)
+			}
+		})
 	}
 }

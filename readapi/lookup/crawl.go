@@ -8,6 +8,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/projections/brandwatch"
 )
 
@@ -141,7 +142,7 @@ func (s *Service) request(ctx context.Context, request commands.Request, domain,
 // time, brand.ErrWithdrawn, and the errors of the log.
 func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain string, crawl commands.Crawl) (found, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, s.timeLeft(crawl)+OutcomeGrace)
-	_, _, err := watch.Wait(waitCtx, crawl.ID)
+	end, _, err := watch.Wait(waitCtx, crawl.ID)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
@@ -163,11 +164,11 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 		return found{}, brand.ErrWithdrawn
 	}
 	ended, ok := state.LastOutcome(crawl.ID)
-	switch {
-	case !ok:
-		return found{}, &CrawlError{Outcome: brand.Timeout}
-	case !ended.Succeeded():
-		if state.Known() {
+	if !ok {
+		ended.Outcome = outcomeIn(end) // others have ended since: a brand remembers the last ones only
+	}
+	if !ended.Succeeded() {
+		if ok && state.Known() {
 			s.recent.note(state.View()) // older data is kept, and shows that the refresh failed
 		}
 		return found{}, &CrawlError{Outcome: ended.Outcome}
@@ -189,4 +190,17 @@ func causeOf(refresh bool) string {
 		return brand.CauseRefresh
 	}
 	return brand.CauseLookup
+}
+
+// outcomeIn returns the outcome of the crawl that an event ends; brand.Timeout if it ends none.
+func outcomeIn(end eventschemas.Event) string {
+	switch ev := end.(type) {
+	case eventschemas.CrawlSucceeded:
+		return brand.Succeeded
+	case eventschemas.CrawlConfirmed:
+		return brand.Confirmed
+	case eventschemas.CrawlFailed:
+		return ev.Outcome
+	}
+	return brand.Timeout
 }

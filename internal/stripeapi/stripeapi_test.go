@@ -114,22 +114,33 @@ var order = stripeapi.Checkout{
 	Price: "price_1", AccountID: "acc", Metadata: map[string]string{"account_id": "acc", "price": "price_1"}, SuccessURL: "https://example.com/thanks", CancelURL: "https://example.com/",
 }
 
-// TestCheckout_SendsForm runs against a stand-in that answers as Stripe does.
-func TestCheckout_SendsForm(t *testing.T) {
-	var got url.Values
-	status, answer := http.StatusOK, `{"id":"cs_1","object":"checkout.session","url":"https://checkout.stripe.com/c/pay/cs_1"}`
+// standIn answers requests of one path as Stripe does.
+type standIn struct {
+	status int
+	answer string
+	got    url.Values // the last form
+}
+
+// startStandIn starts a stand-in that answers 200, and returns a client of it.
+func startStandIn(t *testing.T, path, answer string) (*standIn, *stripeapi.Client) {
+	t.Helper()
+	s := &standIn{status: http.StatusOK, answer: answer}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/checkout/sessions" || r.Header.Get("Authorization") != "Bearer sk_test_1" || r.Header.Get("Idempotency-Key") == "" {
+		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != path || r.Header.Get("Authorization") != "Bearer sk_test_1" || r.Header.Get("Idempotency-Key") == "" {
 			t.Errorf("%s %s, header %v, %v", r.Method, r.URL, r.Header, err)
 		}
-		got = r.PostForm
-		w.WriteHeader(status)
-		if _, err := w.Write([]byte(answer)); err != nil {
+		s.got = r.PostForm
+		w.WriteHeader(s.status)
+		if _, err := w.Write([]byte(s.answer)); err != nil {
 			t.Error(err)
 		}
 	}))
-	defer server.Close()
-	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: server.URL})
+	t.Cleanup(server.Close)
+	return s, stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: server.URL})
+}
+
+func TestCheckout_SendsForm(t *testing.T) {
+	stripe, c := startStandIn(t, "/v1/checkout/sessions", `{"id":"cs_1","object":"checkout.session","url":"https://checkout.stripe.com/c/pay/cs_1"}`)
 	s, err := c.Checkout(t.Context(), order)
 	if err != nil || s != (stripeapi.Session{ID: "cs_1", URL: "https://checkout.stripe.com/c/pay/cs_1"}) {
 		t.Fatalf("%+v, %v", s, err)
@@ -139,16 +150,16 @@ func TestCheckout_SendsForm(t *testing.T) {
 		"metadata[price]": "price_1", "payment_intent_data[metadata][account_id]": "acc", "success_url": "https://example.com/thanks", "cancel_url": "https://example.com/",
 	}
 	for name, value := range want {
-		if got.Get(name) != value {
-			t.Errorf("%s is %q, want %q", name, got.Get(name), value)
+		if stripe.got.Get(name) != value {
+			t.Errorf("%s is %q, want %q", name, stripe.got.Get(name), value)
 		}
 	}
 	plan := order
 	plan.Subscription = true
-	if _, err := c.Checkout(t.Context(), plan); err != nil || got.Get("mode") != "subscription" || got.Get("subscription_data[metadata][account_id]") != "acc" || got.Has("payment_intent_data[metadata][account_id]") {
-		t.Errorf("a subscription: %v, %v", got, err)
+	if _, err := c.Checkout(t.Context(), plan); err != nil || stripe.got.Get("mode") != "subscription" || stripe.got.Get("subscription_data[metadata][account_id]") != "acc" || stripe.got.Has("payment_intent_data[metadata][account_id]") {
+		t.Errorf("a subscription: %v, %v", stripe.got, err)
 	}
-	status, answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No such price: 'price_1'"}}`
+	stripe.status, stripe.answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No such price: 'price_1'"}}`
 	if _, err := c.Checkout(t.Context(), order); err == nil || !strings.Contains(err.Error(), "No such price") || strings.Contains(err.Error(), "sk_test_1") {
 		t.Errorf("a price that Stripe does not know: %v", err)
 	}
@@ -158,25 +169,12 @@ func TestCheckout_SendsForm(t *testing.T) {
 }
 
 func TestPortal_LeadsBack(t *testing.T) {
-	var got url.Values
-	status, answer := http.StatusOK, `{"id":"bps_1","object":"billing_portal.session","url":"https://billing.stripe.com/p/session/1"}`
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/billing_portal/sessions" || r.Header.Get("Authorization") != "Bearer sk_test_1" {
-			t.Errorf("%s %s, header %v, %v", r.Method, r.URL, r.Header, err)
-		}
-		got = r.PostForm
-		w.WriteHeader(status)
-		if _, err := w.Write([]byte(answer)); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer server.Close()
-	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: server.URL})
+	stripe, c := startStandIn(t, "/v1/billing_portal/sessions", `{"id":"bps_1","object":"billing_portal.session","url":"https://billing.stripe.com/p/session/1"}`)
 	address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back")
-	if err != nil || address != "https://billing.stripe.com/p/session/1" || got.Get("customer") != "cus_1" || got.Get("return_url") != "https://example.com/back" {
-		t.Errorf("%q, %v, the request is %v", address, err, got)
+	if err != nil || address != "https://billing.stripe.com/p/session/1" || stripe.got.Get("customer") != "cus_1" || stripe.got.Get("return_url") != "https://example.com/back" {
+		t.Errorf("%q, %v, the request is %v", address, err, stripe.got)
 	}
-	status, answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No configuration provided"}}`
+	stripe.status, stripe.answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No configuration provided"}}`
 	if address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back"); err == nil || address != "" || !strings.Contains(err.Error(), "No configuration provided") {
 		t.Errorf("a portal that is not set up: %q, %v", address, err)
 	}

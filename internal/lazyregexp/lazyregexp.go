@@ -1,5 +1,5 @@
-// Package lazyregexp has regular expressions that are compiled when they are first used. Those that recognize what a crawl
-// reads take 20 MiB and a twentieth of a second, which commands that crawl nothing save.
+// Package lazyregexp has regular expressions that are compiled when they are first used. To compile those that recognize what
+// a crawl reads takes 27 MB of allocations and 40 ms, which commands that crawl nothing save.
 package lazyregexp
 
 import (

@@ -211,6 +211,22 @@ func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
 	p.post(action, changed).shows(400, "This form was sent before, with other values")
 }
 
+func TestNote_UnknownOutcome_IsAddedOnce(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Support)
+	page, action := "/accounts/"+id, "/accounts/"+id+"/note"
+	form := p.get(page).form(action)
+	form.Set("text", "Pays by invoice.")
+	s.last.Store(true)
+	again := p.post(action, form).shows(503).form(action)
+	s.away.Store(false)
+	p.post(action, again).leadsTo(page + "?done=note")
+	if added := strings.Count(p.get(page).shows(200, "Pays by invoice.").text(), "AccountNoted"); added != 1 {
+		t.Errorf("the ledger has %d notes, want one", added)
+	}
+}
+
 func TestPages_LogAway_SayWhatIsAway(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")

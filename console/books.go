@@ -28,7 +28,8 @@ type booksView struct {
 			Credits  int64  `json:"credits"`
 		} `json:"rows"`
 	}
-	Top []accountRow // that spent the most, the most first
+	Top   []accountRow // that spent the most, the most first
+	NoTop string       // why Top cannot be shown; empty if it can
 }
 
 // topAccounts is the number of accounts on the page of the books.
@@ -54,9 +55,10 @@ func (x *exchange) showBooks() error {
 		return err
 	}
 	var top accountsView
-	var p *problem
 	err := x.get("/admin/accounts", url.Values{"sort": {"-spend"}, "limit": {strconv.Itoa(topAccounts)}}, &top)
-	if err != nil && (!errors.As(err, &p) || p.Status != http.StatusServiceUnavailable) { // the tables have no spend until an upgrade is finished
+	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusServiceUnavailable { // the tables have no spend until an upgrade is finished
+		v.NoTop = p.Text
+	} else if err != nil {
 		return err
 	}
 	for _, a := range top.Accounts {

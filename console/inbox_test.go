@@ -42,10 +42,12 @@ func TestInbox_ManyWait_ThoseForAnOperatorAreShown(t *testing.T) {
 	p.get("/inbox?state=all").shows(200, "evt_waits_0", "102 in all; the 100 oldest are shown.")
 	p.get("/inbox?state=done").shows(400, "inbox, waiting, new", "Show the inbox")
 	p.get("/inbox").form("/inbox/stripe:evt_inbox/dismiss")
+	p.submit("/inbox?state=waiting", "/inbox/stripe:evt_waits_0/dismiss?state=waiting", nil).leadsTo("/inbox?state=waiting&done=dismiss")
+	p.get("/inbox?state=waiting&done=dismiss").shows(200, "The report is dismissed.", "100 in all.").lacks("evt_waits_0\"")
 
 	id := s.account("Acme")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": "", "account": id}).shows(400).beside("customer", "Give the customer's id")
-	p.submit("/inbox", "/inbox", map[string]string{"customer": "cus_1", "account": ""}).shows(400).beside("account", "Give the account's id")
+	p.submit("/inbox?state=all", "/inbox?state=all", map[string]string{"customer": "cus_1", "account": ""}).shows(400, "101 in all").beside("account", "Give the account's id")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": "cus_1", "account": "f5a1c6ce-6f0b-4f6e-9d51-0f5b3a8e2c11"}).shows(404).lacks("GET /admin").beside("account", "There is no account f5a1c6ce")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": strings.Repeat("c", 121), "account": id}).shows(400).beside("customer", "at most 120")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": " cus_1", "account": id + " "}).leadsTo("/inbox?done=customer")

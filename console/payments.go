@@ -118,14 +118,26 @@ type inboxView struct {
 // allReports is the state that selects the events of every state.
 const allReports = "all"
 
+// Query returns the query of the page with the same filter, so that forms lead back to it.
+func (v inboxView) Query() string {
+	if v.State == billing.Inbox {
+		return ""
+	}
+	return "?" + url.Values{"state": {v.State}}.Encode()
+}
+
+// inboxPage returns the page of the inbox with the filter of the request.
+func (x *exchange) inboxPage() string {
+	return "/inbox" + inboxView{State: cmp.Or(x.r.URL.Query().Get("state"), billing.Inbox)}.Query()
+}
+
 // showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many others may
 // wait.
 func (x *exchange) showInbox() error {
-	query := x.filter("state")
-	v := inboxView{State: cmp.Or(query.Get("state"), billing.Inbox)}
-	query.Set("state", v.State)
-	if v.State == allReports {
-		query.Del("state")
+	v := inboxView{State: cmp.Or(x.r.URL.Query().Get("state"), billing.Inbox)}
+	query := url.Values{}
+	if v.State != allReports {
+		query.Set("state", v.State)
 	}
 	return x.list("/admin/billing/inbox", query, &v, func() error {
 		if v.State == billing.Inbox {
@@ -162,7 +174,7 @@ func (x *exchange) linkCustomer() error {
 			}
 		}
 		return err
-	}, "/inbox", "customer", x.showInbox)
+	}, x.inboxPage(), "customer", x.showInbox)
 }
 
 // settleReport answers POST /inbox/{id}/{action}.
@@ -178,5 +190,5 @@ func (x *exchange) settleReport() error {
 	}
 	return x.act("report", func() error {
 		return x.call(http.MethodPost, "/admin/billing/inbox/"+url.PathEscape(x.r.PathValue("id"))+"/"+action, in, nil)
-	}, "/inbox", action, x.showInbox)
+	}, x.inboxPage(), action, x.showInbox)
 }

@@ -59,7 +59,7 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	// The writer comes first: it creates the file and enables WAL, which readers cannot do.
-	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)", sortInFiles, "temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
+	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)", "temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
 		return err
 	}
 	if err := s.checkLength(ctx); err != nil {
@@ -105,10 +105,6 @@ func (s *sqliteFile) connectReaders(ctx context.Context) error {
 	}
 	return nil
 }
-
-// sortInFiles is the pragma of a connection that sorts more than its cache holds in files, as for an index of a large table.
-// They are in temp_store_directory, and have no names while they exist.
-const sortInFiles = "temp_store(FILE)"
 
 // quoted returns a text as a literal of SQL.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
@@ -158,9 +154,9 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 	common := []string{
 		"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
 		"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
-	}
-	if !slices.Contains(pragmas, sortInFiles) {
-		common = append(common, "temp_store(MEMORY)")
+		// What is sorted beyond the cache, as for an index of a large table, goes to files in temp_store_directory. They have no
+		// names while they exist.
+		"temp_store(FILE)",
 	}
 	if !s.cfg.ReadOnly {
 		common = append(common,

@@ -260,7 +260,7 @@ func TestRender_EndlessPage_Ends(t *testing.T) {
 // like the usual one, and returns it.
 func temporary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "browser-test")
+	dir, err := os.MkdirTemp("", "b")
 	if err != nil {
 		t.Fatal(err)
 	}

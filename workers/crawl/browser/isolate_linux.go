@@ -12,14 +12,24 @@ import (
 // root.
 const nobody = 65534
 
+// maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107 (unix(7)),
+// and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has ten digits.
+const maxTempDir = 36
+
+// ErrTempDir means that the path of the folder for temporary files is too long for Chromium.
+var ErrTempDir = fmt.Errorf("the path of the folder for temporary files is too long for a socket of Chromium: set TMPDIR to one of at most %d bytes", maxTempDir)
+
 // confinement returns a function that confines a browser before it starts. The
 // browser is killed with this process.
 //
 // If this process is root, the browser runs as nobody, in a network namespace
 // without a network where permitted; it talks to us through a pipe and needs
 // none. Chromium creates its own sandbox, for every user but root. Errors:
-// ErrRoot.
+// ErrRoot, ErrTempDir.
 func confinement() (func(*exec.Cmd), error) {
+	if len(os.TempDir()) > maxTempDir {
+		return nil, ErrTempDir
+	}
 	if os.Geteuid() != 0 {
 		return func(cmd *exec.Cmd) {
 			useProfile(cmd)

@@ -145,3 +145,31 @@ func TestNew_RootWithoutOtherUser_Fails(t *testing.T) {
 		t.Errorf("the test in a namespace failed: %v\n%s", err, out)
 	}
 }
+
+// The longest path of a folder for temporary files with which a browser starts is the longest that New accepts.
+func TestNew_TempDirTooLongForSocket_Fails(t *testing.T) {
+	const longest = 36
+	t.Setenv("TMPDIR", "/tmp")
+	dir := temporary(t)
+	dir += "/" + strings.Repeat("x", longest-1-len(dir))
+	for _, folder := range []string{dir, dir + "x"} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := newNet(t)
+	n.sites["acme.com"] = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `<!doctype html><title>Acme</title>`) }
+	t.Setenv("TMPDIR", dir)
+	if html, _, err := render(t, newBrowser(t, n), "http://acme.com/", waitLimit); err != nil || !strings.Contains(html, "Acme") {
+		t.Errorf("in a folder with %d bytes: %v, %q", longest, err, html)
+	}
+	t.Setenv("TMPDIR", dir+"x")
+	client, err := safehttp.New(safehttp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := browser.New(browser.Config{}, client); !errors.Is(err, browser.ErrTempDir) {
+		t.Errorf("in a folder with %d bytes: %v, want ErrTempDir", longest+1, err)
+	}
+}

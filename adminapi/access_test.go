@@ -90,15 +90,26 @@ func TestToken_RevokedOrExpired_NextRequestIsRejected(t *testing.T) {
 	s.post("/admin/tokens", `{"name":"ci","scope":"read","expires_at":"2020-01-01T00:00:00Z"}`).rejected(http.StatusBadRequest, "in the past")
 	s.post("/admin/tokens", `{"name":"ci","scope":"owner"}`).rejected(http.StatusBadRequest, "scope")
 	s.send(request{method: "DELETE", path: "/admin/tokens/missing"}).rejected(http.StatusNotFound, "such token")
-	var all struct {
+	type tokens struct {
 		Tokens []struct{ ID, Name, State, Token string }
+		Next   string `json:"next_cursor"`
 	}
+	var all, ended, first, second tokens
 	s.get("/admin/tokens").want(http.StatusOK, &all)
-	for _, listed := range all.Tokens {
-		if listed.Token != "" || listed.ID == token.ID && (listed.State != "revoked" || listed.Name != "ci") {
-			t.Errorf("listed: %+v", listed)
-		}
+	if newest := all.Tokens[0]; newest.ID != token.ID || newest.State != "revoked" || newest.Name != "ci" || newest.Token != "" || all.Next != "" {
+		t.Errorf("listed: %+v", all)
 	}
+	s.get("/admin/tokens?state=ended").want(http.StatusOK, &ended)
+	if len(ended.Tokens) != 1 || ended.Tokens[0].ID != token.ID {
+		t.Errorf("ended: %+v", ended)
+	}
+	s.get("/admin/tokens?state=active&limit=1").want(http.StatusOK, &first)
+	s.get("/admin/tokens?state=active&limit=1&cursor="+first.Next).want(http.StatusOK, &second)
+	if len(first.Tokens) != 1 || len(second.Tokens) != 1 || first.Tokens[0].ID != all.Tokens[1].ID || second.Tokens[0].ID != all.Tokens[2].ID {
+		t.Errorf("two pages of one: %+v, %+v", first, second)
+	}
+	s.get("/admin/tokens?state=lost").rejected(http.StatusBadRequest, "state")
+	s.get("/admin/tokens?limit=501").rejected(http.StatusBadRequest, "from 1 to 500")
 }
 
 func TestFailedAttempts_ManyFromOneAddress_AreLimitedButNotValidTokens(t *testing.T) {

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"letterhead/domain/brand"
 	"letterhead/projections/actions"
@@ -23,7 +24,28 @@ func (x *exchange) listActions() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, pageBefore("actions", rows, limit, func(a *actions.Action) uint64 { return a.Position }))
+	named := make([]namedAction, len(rows))
+	var ids []string
+	for i, a := range rows {
+		named[i].Action = a
+		if id, ok := strings.CutPrefix(a.Actor, "operator:"); ok && allows(x.token.Scope, everything) {
+			ids = append(ids, id)
+		}
+	}
+	names, err := x.api.Names.Names(x.ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for i := range named {
+		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
+	}
+	return x.answer(http.StatusOK, pageBefore("actions", named, limit, func(a *namedAction) uint64 { return a.Position }))
+}
+
+// namedAction is an action with the name of its operator, for those who may list tokens.
+type namedAction struct {
+	actions.Action
+	ActorName string `json:"actor_name,omitempty"`
 }
 
 // listFailures answers GET /admin/crawls/failures, the newest first.

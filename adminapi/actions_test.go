@@ -556,18 +556,23 @@ func TestActions_OfOperators_ArePaged(t *testing.T) {
 	type page struct {
 		Actions []struct {
 			Type, Actor, Stream string
+			Name                string `json:"actor_name"`
 			RequestID           string `json:"request_id"`
 		}
 		Next string `json:"next_cursor"`
 	}
-	var first, second, none page
+	var first, second, none, unnamed page
 	s.get("/admin/actions?stream=account-"+id+"&limit=1").want(http.StatusOK, &first)
-	if len(first.Actions) != 1 || first.Actions[0].Type != "AccountSuspended" || !strings.HasPrefix(first.Actions[0].Actor, "operator:") || first.Actions[0].RequestID == "" || first.Next == "" {
+	if len(first.Actions) != 1 || first.Actions[0].Type != "AccountSuspended" || !strings.HasPrefix(first.Actions[0].Actor, "operator:") || first.Actions[0].RequestID == "" || first.Actions[0].Name == "" || first.Next == "" {
 		t.Fatalf("the newest action is %+v", first)
 	}
 	s.get("/admin/actions?stream=account-"+id+"&limit=1&cursor="+first.Next).want(http.StatusOK, &second)
 	if len(second.Actions) != 1 || second.Actions[0].Type == "AccountSuspended" {
 		t.Errorf("the second page is %+v", second)
+	}
+	s.send(request{method: "GET", path: "/admin/actions?limit=1", token: s.tok[operator.Finance]}).want(http.StatusOK, &unnamed)
+	if unnamed.Actions[0].Name != "" {
+		t.Errorf("a token of the scope finance gets the name %q", unnamed.Actions[0].Name)
 	}
 	if s.get("/admin/actions?actor=operator:unknown").want(http.StatusOK, &none); len(none.Actions) != 0 {
 		t.Errorf("an unknown actor has done %+v", none)

@@ -101,17 +101,17 @@ type NewKey struct {
 
 // Token is a token of an operator as it is shown.
 type Token struct {
-	ID        string         `json:"id"`
-	Name      string         `json:"name"`
-	Scope     operator.Scope `json:"scope"`
-	Token     string         `json:"token,omitempty"` // only once, when it is issued
-	Last4     string         `json:"last4"`
-	State     string         `json:"state"` // active, expired, revoked
-	IssuedAt  time.Time      `json:"issued_at,omitzero"`
-	IssuedBy  string         `json:"issued_by,omitempty"`
-	ExpiresAt time.Time      `json:"expires_at,omitzero"`
-	RevokedAt time.Time      `json:"revoked_at,omitzero"`
-	RevokedBy string         `json:"revoked_by,omitempty"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Scope     operator.Scope  `json:"scope"`
+	Token     string          `json:"token,omitempty"` // only once, when it is issued
+	Last4     string          `json:"last4"`
+	State     operators.State `json:"state"` // active, expired, revoked
+	IssuedAt  time.Time       `json:"issued_at,omitzero"`
+	IssuedBy  string          `json:"issued_by,omitempty"`
+	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+	RevokedAt time.Time       `json:"revoked_at,omitzero"`
+	RevokedBy string          `json:"revoked_by,omitempty"`
 }
 
 // LoginLink is a link with which a person signs in to the dashboard of an account.
@@ -147,7 +147,8 @@ type Operations interface {
 	IssueKey(ctx context.Context, by commands.Request, accountID string, in NewKey) (Key, error)
 	IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (Token, error)
 	RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error)
-	Tokens(ctx context.Context) ([]Token, error)
+	// Tokens sets the time of the selection.
+	Tokens(ctx context.Context, s operators.Selection, limit int) ([]Token, error)
 	CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error)
 	// IssueLoginLink issues another link each time.
 	IssueLoginLink(ctx context.Context, by commands.Request, accountID, person string) (LoginLink, error)

@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
 	"letterhead/projections/keys"
+	"letterhead/projections/operators"
 )
 
 // shownKey is a key as the API lists it.
@@ -186,19 +187,25 @@ func (x *exchange) revokeKey() error {
 	return x.enforced(key.AccountID, done, err)
 }
 
-// listTokens answers GET /admin/tokens.
+// listTokens answers GET /admin/tokens, the newest first.
 func (x *exchange) listTokens() error {
-	if q := x.query(); q.err != nil {
+	q := x.query("state", "limit", "cursor")
+	s := operators.Selection{State: operators.State(q.oneOf("state", string(operators.Active), string(operators.Expired), string(operators.Revoked), string(operators.Ended))), Before: q.text("cursor")}
+	limit := q.limit()
+	if q.err != nil {
 		return q.err
 	}
-	all, err := x.api.Operations.Tokens(x.ctx)
+	tokens, err := x.api.Operations.Tokens(x.ctx, s, limit+1)
 	if err != nil {
 		return err
 	}
-	if all == nil {
-		all = []Token{}
+	out := map[string]any{}
+	if len(tokens) > limit {
+		tokens = tokens[:limit]
+		out["next_cursor"] = tokens[limit-1].ID
 	}
-	return x.answer(http.StatusOK, map[string]any{"tokens": all})
+	out["tokens"] = append([]Token{}, tokens...)
+	return x.answer(http.StatusOK, out)
 }
 
 // issueToken answers POST /admin/tokens.

@@ -1,6 +1,10 @@
 package adminapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"letterhead/projections/operators"
+)
 
 // getOwnToken answers GET /admin/me.
 func (x *exchange) getOwnToken() error {
@@ -11,7 +15,7 @@ func (x *exchange) getOwnToken() error {
 	if err != nil {
 		return err
 	}
-	own := Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: "active", IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
+	own := Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
 	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
 }
 

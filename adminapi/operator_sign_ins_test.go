@@ -109,7 +109,7 @@ func TestSignedInOperator_Actions_HaveTheirActor(t *testing.T) {
 		}
 	}
 	s.get("/admin/tokens").want(http.StatusOK, &all)
-	if listed := all.Tokens[len(all.Tokens)-1]; listed.ID != me.Token.ID || listed.Name != "Jane Doe" || listed.State != "revoked" || listed.IssuedBy != "operator:"+me.Token.ID {
+	if listed := all.Tokens[0]; listed.ID != me.Token.ID || listed.Name != "Jane Doe" || listed.State != "revoked" || listed.IssuedBy != "operator:"+me.Token.ID {
 		t.Errorf("listed: %+v", listed)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/console"
 	"letterhead/dashboard/site/sitetest"
@@ -18,6 +19,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
 	"letterhead/projections/engine"
+	"letterhead/projections/operators"
 )
 
 // pages are those that need a token.
@@ -105,15 +107,14 @@ func TestSignOut_EndsTheTokenEverywhere(t *testing.T) {
 
 	q, admin := s.signedIn(operator.Read), s.signedIn(operator.Admin)
 	q.get("/accounts").shows(200)
-	all, err := s.node.Tokens(t.Context())
+	valid, err := s.node.Tokens(t.Context(), operators.Selection{State: operators.Active}, 10)
 	s.must(err)
-	var reader string
-	for _, k := range all {
-		if k.Scope == operator.Read && k.State == "active" {
-			reader = k.ID
-		}
-	}
+	reader := valid[slices.IndexFunc(valid, func(k adminapi.Token) bool { return k.Scope == operator.Read })].ID
 	admin.submit("/operators", "/operators/"+reader+"/revoke", nil).leadsTo("/operators?done=token")
+	admin.get("/operators").shows(200, "this session").lacks(reader)
+	admin.get("/operators?state=ended").shows(200, "revoked", "operator:"+reader).lacks("this session")
+	admin.get("/operators?state=lost").shows(400, "state is one of", "Show the valid tokens")
+	admin.get("/operators?state=ended&cursor="+reader).shows(200, "Newest tokens")
 	q.get("/accounts").shows(401, "not signed in")
 }
 
@@ -453,10 +454,10 @@ func TestOperators_Token_IsShownOnce(t *testing.T) {
 	if !strings.Contains(a.text(), "shown only now") {
 		t.Errorf("the page does not say that the token is shown once:\n%s", a.text())
 	}
-	p.get("/operators").shows(200, "Nightly export", "this session").lacks("lh_op_", "<details>")
+	p.get("/operators").shows(200, "Nightly export", "this session").lacks("lh_op_")
 	s.ahead.Add(int64(operator.SessionLifetime))
 	p.get("/operators").shows(401, "not signed in")
-	s.signedIn(operator.Admin).get("/operators").shows(200, "Show 1 revoked and expired token", "Nightly export")
+	s.signedIn(operator.Admin).get("/operators?state=ended").shows(200, "expired").lacks("Nightly export", "No token")
 }
 
 func TestActions_OfOperators_AreListedWithTheirNames(t *testing.T) {
@@ -467,6 +468,9 @@ func TestActions_OfOperators_AreListedWithTheirNames(t *testing.T) {
 	rows := sitetest.Rows(p.get("/actions").shows(200, "AccountSuspended", "account-"+id).page)
 	if by := rows[0][3]; !strings.HasPrefix(by, "Ann operator:") {
 		t.Errorf("the newest action is by %q, want Ann", by)
+	}
+	if a := s.signedIn(operator.Read).get("/actions").shows(200, "operator:"); strings.Contains(a.text(), "Ann") {
+		t.Error("the page has a name without the permission to list tokens")
 	}
 	p.get("/actions?actor=operator:cli").shows(200, "AccountOpened", "command line").lacks("AccountSuspended")
 	p.get("/actions?stream=brand-acme.com").shows(200, "No action matches")

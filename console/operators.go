@@ -1,9 +1,9 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,15 +12,12 @@ import (
 
 // operatorsView is the data of the page of operators' tokens.
 type operatorsView struct {
-	Tokens    []token `json:"tokens"` // in the order of their issue
-	Valid     []token // the newest first
-	Ended     []token // the newest first
-	MoreEnded int     // that are not in Ended
-	Scopes    []domain.Scope
+	Tokens     []token `json:"tokens"` // the newest first
+	NextCursor string  `json:"next_cursor"`
+	State      string  // active or ended
+	Query      url.Values
+	Scopes     []domain.Scope
 }
-
-// maxEnded limits the revoked and expired tokens on the page. There is one for each sign-in.
-const maxEnded = 50
 
 // token is a token of an operator, as the API answers it.
 type token struct {
@@ -37,23 +34,18 @@ type token struct {
 	RevokedBy string    `json:"revoked_by"`
 }
 
-// showOperators answers GET /operators.
+// showOperators answers GET /operators. It shows the valid tokens unless the ended ones are chosen, of which there is one for
+// each sign-in.
 func (x *exchange) showOperators() error {
-	v := operatorsView{Scopes: domain.Scopes}
-	if err := x.get("/admin/tokens", nil, &v); err != nil {
-		return err
+	v := operatorsView{Query: x.filter("state", "cursor"), Scopes: domain.Scopes}
+	query := maps.Clone(v.Query)
+	if !query.Has("state") {
+		query.Set("state", "active")
 	}
-	for _, t := range slices.Backward(v.Tokens) {
-		switch {
-		case t.State == "active":
-			v.Valid = append(v.Valid, t)
-		case len(v.Ended) < maxEnded:
-			v.Ended = append(v.Ended, t)
-		default:
-			v.MoreEnded++
-		}
-	}
-	return x.show(http.StatusOK, "operators", view{Title: "Operators", Section: "Operators", Page: v})
+	v.State = query.Get("state")
+	return x.list("/admin/tokens", query, &v, func() error {
+		return x.show(http.StatusOK, "operators", view{Title: "Operators", Section: "Operators", Page: v})
+	})
 }
 
 // issueToken answers POST /operators.
@@ -86,13 +78,13 @@ type actionsView struct {
 		Position uint64    `json:"position"`
 		At       time.Time `json:"at"`
 		Actor    string    `json:"actor"`
+		Name     string    `json:"actor_name"` // empty without the permission to list tokens
 		Type     string    `json:"type"`
 		Stream   string    `json:"stream"`
 		Revision uint64    `json:"revision"`
 	} `json:"actions"`
 	NextCursor string `json:"next_cursor"`
 	Query      url.Values
-	Names      map[string]string // of actors; empty without the permission to read tokens
 }
 
 // Page returns the page of the subject of a stream; empty if it has none.
@@ -109,16 +101,7 @@ func (actionsView) Page(stream string) string {
 
 // showActions answers GET /actions.
 func (x *exchange) showActions() error {
-	v := actionsView{Query: x.filter("actor", "stream", "cursor"), Names: map[string]string{"operator:cli": "command line"}}
-	if x.me.May("admin") {
-		var all operatorsView
-		if err := x.get("/admin/tokens", nil, &all); err != nil {
-			x.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the page shows ids", "request_id", x.id, "error", err)
-		}
-		for _, t := range all.Tokens {
-			v.Names["operator:"+t.ID] = t.Name
-		}
-	}
+	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
 	return x.list("/admin/actions", v.Query, &v, func() error {
 		return x.show(http.StatusOK, "actions", view{Title: "Actions", Section: "Actions", Page: v})
 	})

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
+	"letterhead/projections/operators"
 )
 
 // operatorLink issues a link, and returns its URL and its token.
@@ -50,7 +51,7 @@ func TestEnterOperator_Link_IssuesTokenOfItsOperator(t *testing.T) {
 	if _, _, err := n.EnterOperator(t.Context(), token); !errors.Is(err, operator.ErrLinkUsed) {
 		t.Errorf("the link again: %v, want %v", err, operator.ErrLinkUsed)
 	}
-	all, err := n.Tokens(t.Context())
+	all, err := n.Tokens(t.Context(), operators.Selection{}, 10)
 	if err != nil || len(all) != 1 || all[0].Name != "Jane Doe" || all[0].ID != entered.ID {
 		t.Errorf("tokens %+v, %v", all, err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"letterhead/adminapi"
@@ -122,7 +122,7 @@ func (n *Node) IssueToken(ctx context.Context, by commands.Request, name string,
 		return adminapi.Token{}, err
 	}
 	named := n.Names.Put(ctx, id, name)
-	issued := adminapi.Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: "active", ExpiresAt: expires.UTC()}
+	issued := adminapi.Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: operators.Active, ExpiresAt: expires.UTC()}
 	if expires.IsZero() {
 		issued.ExpiresAt = time.Time{}
 	}
@@ -145,19 +145,22 @@ func newOperatorToken() (string, apikey.Key, error) {
 // tokenIssuedBefore returns a token without its text, and stores its name unless the token is revoked or the repeat is
 // late.
 func (n *Node) tokenIssuedBefore(ctx context.Context, id, name string) (adminapi.Token, error) {
-	all, err := n.Tokens(ctx)
+	if err := n.Folded(ctx, operators.Name); err != nil {
+		return adminapi.Token{}, err
+	}
+	row, found, err := n.Operators.Get(ctx, id)
+	if err != nil || !found {
+		return adminapi.Token{}, cmp.Or(err, operator.ErrUnknownToken)
+	}
+	names, err := n.Names.Names(ctx, id)
 	if err != nil {
 		return adminapi.Token{}, err
 	}
-	at := slices.IndexFunc(all, func(t adminapi.Token) bool { return t.ID == id })
-	if at < 0 {
-		return adminapi.Token{}, operator.ErrUnknownToken
-	}
-	token := all[at]
+	token := n.tokenOf(&row, names)
 	if token.Name != "" || n.isLate(token.IssuedAt) {
 		return token, nil
 	}
-	if token.State != "revoked" {
+	if token.State != operators.Revoked {
 		token.Name = name
 	}
 	return token, n.name(ctx, id, name, n.revoked(id))
@@ -166,8 +169,11 @@ func (n *Node) tokenIssuedBefore(ctx context.Context, id, name string) (adminapi
 // revoked returns a function that reports whether a token is revoked, whose name may be erased.
 func (n *Node) revoked(id string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		all, err := n.Tokens(ctx)
-		return slices.ContainsFunc(all, func(t adminapi.Token) bool { return t.ID == id && !t.RevokedAt.IsZero() }), err
+		if err := n.Folded(ctx, operators.Name); err != nil {
+			return false, err
+		}
+		row, found, err := n.Operators.Get(ctx, id)
+		return found && !row.RevokedAt.IsZero(), err
 	}
 }
 
@@ -191,12 +197,13 @@ func (n *Node) awaitTokens(ctx context.Context, position eventlog.Position) erro
 	return n.Runner.WaitFor(ctx, operators.Name, position)
 }
 
-// Tokens returns all tokens of operators, without their texts, in the order of their issue.
-func (n *Node) Tokens(ctx context.Context) ([]adminapi.Token, error) {
+// Tokens returns the selected tokens of operators, without their texts, at most limit, the newest first.
+func (n *Node) Tokens(ctx context.Context, s operators.Selection, limit int) ([]adminapi.Token, error) {
 	if err := n.Folded(ctx, operators.Name); err != nil {
 		return nil, err
 	}
-	rows, err := n.Operators.List(ctx)
+	s.At = n.clock.Now()
+	rows, err := n.Operators.List(ctx, s, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -209,18 +216,16 @@ func (n *Node) Tokens(ctx context.Context) ([]adminapi.Token, error) {
 		return nil, err
 	}
 	all := make([]adminapi.Token, len(rows))
-	for i, r := range rows {
-		state := "active"
-		switch {
-		case !r.RevokedAt.IsZero():
-			state = "revoked"
-		case !r.Valid(n.clock.Now()):
-			state = "expired"
-		}
-		all[i] = adminapi.Token{ID: r.ID, Name: names[r.ID], Scope: r.Scope, Last4: r.Last4, State: state,
-			IssuedAt: r.IssuedAt, IssuedBy: r.IssuedBy, ExpiresAt: r.ExpiresAt, RevokedAt: r.RevokedAt, RevokedBy: r.RevokedBy}
+	for i := range rows {
+		all[i] = n.tokenOf(&rows[i], names)
 	}
 	return all, nil
+}
+
+// tokenOf returns a token as the admin API answers it, with its name among those by id.
+func (n *Node) tokenOf(row *operators.Token, names map[string]string) adminapi.Token {
+	return adminapi.Token{ID: row.ID, Name: names[row.ID], Scope: row.Scope, Last4: row.Last4, State: row.State(n.clock.Now()),
+		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, RevokedBy: row.RevokedBy}
 }
 
 // ReadModels returns the state of every read model and of the search index.

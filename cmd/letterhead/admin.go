@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/node"
+	"letterhead/projections/operators"
 )
 
 func adminCommand(e *environment) *cobra.Command {
@@ -93,10 +95,14 @@ func expiry(text string, now time.Time) (time.Time, error) {
 }
 
 func tokenList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List tokens", Args: exactArgs()}
+	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
+	state := c.Flags().String("state", "", "only tokens that are active, expired, revoked, or ended, which is expired or revoked")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		all, err := n.Tokens(ctx)
+		if known := []operators.State{operators.Active, operators.Expired, operators.Revoked, operators.Ended}; *state != "" && !slices.Contains(known, operators.State(*state)) {
+			return usageError{fmt.Errorf("--state is active, expired, revoked or ended, not %q", *state)}
+		}
+		all, err := n.Tokens(ctx, operators.Selection{State: operators.State(*state)}, math.MaxInt)
 		if err != nil {
 			return err
 		}

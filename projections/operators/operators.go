@@ -96,10 +96,30 @@ type Token struct {
 	hash string
 }
 
-// Valid reports whether the token is accepted at a time.
-func (t *Token) Valid(at time.Time) bool {
-	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || at.Before(t.ExpiresAt))
+// State is the state of a token.
+type State string
+
+// States of tokens. Ended are the expired and the revoked ones.
+const (
+	Active  State = "active"
+	Expired State = "expired"
+	Revoked State = "revoked"
+	Ended   State = "ended"
+)
+
+// State returns the state at a time: Active, Expired or Revoked.
+func (t *Token) State(at time.Time) State {
+	switch {
+	case !t.RevokedAt.IsZero():
+		return Revoked
+	case !t.ExpiresAt.IsZero() && !at.Before(t.ExpiresAt):
+		return Expired
+	}
+	return Active
 }
+
+// Valid reports whether the token is accepted at a time.
+func (t *Token) Valid(at time.Time) bool { return t.State(at) == Active }
 
 // Model is the read model.
 type Model struct {
@@ -160,10 +180,41 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, err
 	return found, nil
 }
 
-// List returns all tokens in the order of their issue, also those that are revoked or expired.
-// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) List(ctx context.Context) ([]Token, error) {
-	all, err := table.List(ctx, m.handle, "ORDER BY issued_at, id")
+// Get returns the token with an id, revoked or not. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Get(ctx context.Context, id string) (t Token, found bool, err error) {
+	if t, found, err = table.Get(ctx, m.handle, id); err != nil {
+		err = fmt.Errorf("get token %s: %w", id, err)
+	}
+	return t, found, err
+}
+
+// Selection selects tokens. Empty fields select all.
+type Selection struct {
+	State State
+	At    time.Time // of State
+	// Before is the id of a token, which selects those that were issued before it.
+	Before string
+}
+
+// List returns the selected tokens, at most limit, the newest first. There are none before an unknown one. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, error) {
+	where, args := []string{"TRUE"}, []any{}
+	switch at := s.At.UnixMicro(); s.State {
+	case Active:
+		where = append(where, "revoked_at IS NULL", fmt.Sprintf("(expires_at IS NULL OR expires_at > %d)", at))
+	case Expired:
+		where = append(where, "revoked_at IS NULL", fmt.Sprintf("expires_at <= %d", at))
+	case Revoked:
+		where = append(where, "revoked_at IS NOT NULL")
+	case Ended:
+		where = append(where, fmt.Sprintf("(revoked_at IS NOT NULL OR expires_at <= %d)", at))
+	}
+	if s.Before != "" {
+		args = append(args, s.Before)
+		where = append(where, fmt.Sprintf("(issued_at, id) < (SELECT issued_at, id FROM {tokens} WHERE id = $%d)", len(args)))
+	}
+	all, err := table.List(ctx, m.handle, fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}

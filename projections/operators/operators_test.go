@@ -40,8 +40,72 @@ func TestByHash_Token_IsValidUntilRevokedOrExpired(t *testing.T) {
 		if token, err = m.ByHash(t.Context(), hash); err != nil || token.Valid(at) || !token.RevokedAt.Equal(at.Add(time.Minute)) {
 			t.Errorf("revoked: %+v, %v", token, err)
 		}
-		if all, err := m.List(t.Context()); err != nil || len(all) != 1 {
-			t.Errorf("%d tokens, %v, want 1", len(all), err)
+	})
+}
+
+func TestList_States_ArePagedNewestFirst(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := operators.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		ends := at.Add(time.Hour)
+		for i, id := range []string{"e", "d", "c", "b", "a"} { // b and a are issued at the same time
+			hash := sha256.Sum256([]byte(id))
+			body := eventschemas.OperatorTokenIssued{TokenID: id, Hash: hex.EncodeToString(hash[:]), Last4: "9c0Z", Scope: "read"}
+			if id == "c" || id == "d" {
+				body.ExpiresAt = &ends
+			}
+			e.Events(eventschemas.OperatorsStream, at.Add(time.Duration(min(i, 3))*time.Second), body)
+		}
+		for _, id := range []string{"b", "d"} {
+			e.Events(eventschemas.OperatorsStream, at.Add(time.Minute), eventschemas.OperatorTokenRevoked{TokenID: id})
+		}
+		e.CatchUp(r)
+		for _, c := range []struct {
+			state operators.State
+			at    time.Time
+			want  string
+		}{
+			{"", ends, "bacde"},
+			{operators.Active, at, "ace"},
+			{operators.Active, ends, "ae"},
+			{operators.Expired, at, ""},
+			{operators.Expired, ends, "c"},
+			{operators.Revoked, at, "bd"},
+			{operators.Ended, at, "bd"},
+			{operators.Ended, ends, "bcd"},
+		} {
+			for _, limit := range []int{1, 2, 10} {
+				got, before := "", ""
+				for {
+					page, err := m.List(t.Context(), operators.Selection{State: c.state, At: c.at, Before: before}, limit)
+					if err != nil || len(page) > limit {
+						t.Fatalf("%d tokens, %v", len(page), err)
+					}
+					for _, token := range page {
+						got += token.ID
+						before = token.ID
+						if state := token.State(c.at); c.state != "" && c.state != operators.Ended && state != c.state {
+							t.Errorf("the state of %s is %s, want %s", token.ID, state, c.state)
+						}
+					}
+					if len(page) < limit {
+						break
+					}
+				}
+				if got != c.want {
+					t.Errorf("tokens that are %q, %d at a time: %q, want %q", c.state, limit, got, c.want)
+				}
+			}
+		}
+		if page, err := m.List(t.Context(), operators.Selection{Before: "unknown"}, 10); err != nil || len(page) != 0 {
+			t.Errorf("before an unknown token: %d, %v", len(page), err)
+		}
+		if token, found, err := m.Get(t.Context(), "d"); err != nil || !found || token.RevokedAt.IsZero() {
+			t.Errorf("get: %+v, %t, %v", token, found, err)
+		}
+		if _, found, err := m.Get(t.Context(), "unknown"); err != nil || found {
+			t.Errorf("get an unknown token: %t, %v", found, err)
 		}
 	})
 }

@@ -276,8 +276,8 @@ func handleOf(value string) (string, bool) {
 }
 
 // written returns the page's spelling of the words in a folded text, with
-// capitals if it ever uses them: Business Today for businesstoday. It returns
-// "" if the page does not contain them.
+// capitals if it ever uses them: Business Today for businesstoday, and Büro
+// Lehm for buerolehm. It returns "" if the page does not contain them.
 func (in Input) written(label string) string {
 	if len(label) < minCommon || genericNames[label] {
 		return ""
@@ -285,16 +285,7 @@ func (in Input) written(label string) string {
 	count := map[string]int{}
 	words := 0
 	var pieces []string // of one text, folded
-	look := func(text string) {
-		fields := strings.Fields(text)
-		words += len(fields)
-		if words > maxWritten {
-			return
-		}
-		for _, f := range fields {
-			pieces = append(pieces, Folded(f))
-		}
-		defer func() { pieces = pieces[:0] }()
+	match := func(fields []string, accept func(spelling string) bool) {
 		for i := range fields {
 			if pieces[i] == "" || !strings.HasPrefix(label, pieces[i]) {
 				continue
@@ -302,9 +293,30 @@ func (in Input) written(label string) string {
 			whole := ""
 			for n := 1; n <= maxPieces/2 && i+n <= len(fields) && len(whole) < len(label); n++ {
 				if whole += pieces[i+n-1]; whole == label {
-					count[strings.Trim(strings.Join(fields[i:i+n], " "), wrapping)]++
+					if spelling := strings.Trim(strings.Join(fields[i:i+n], " "), wrapping); accept(spelling) {
+						count[spelling]++
+					}
 				}
 			}
+		}
+	}
+	fold := func(fields []string) {
+		pieces = pieces[:0]
+		for _, f := range fields {
+			pieces = append(pieces, Folded(f))
+		}
+	}
+	look := func(text string) {
+		fields := strings.Fields(text)
+		words += len(fields)
+		if words > maxWritten {
+			return
+		}
+		fold(fields)
+		match(fields, func(string) bool { return true })
+		if long := umlauts.Replace(text); long != text {
+			fold(strings.Fields(long))
+			match(fields, func(spelling string) bool { return umlauts.Replace(spelling) != spelling })
 		}
 	}
 	look(in.Page.Title)
@@ -319,7 +331,7 @@ func (in Input) written(label string) string {
 	best := ""
 	for spelling, n := range count {
 		first, _ := utf8.DecodeRuneInString(spelling)
-		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || Folded(spelling) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
+		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || Folded(spelling) != label && Folded(umlauts.Replace(spelling)) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
 			continue
 		}
 		if have := count[best]; best == "" || n > have || n == have && spelling < best {

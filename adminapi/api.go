@@ -20,6 +20,7 @@ import (
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
 	"letterhead/domain/plan"
+	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
 	"letterhead/internal/apikey"
@@ -152,9 +153,10 @@ type Operations interface {
 	CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error)
 	// IssueLoginLink issues another link each time.
 	IssueLoginLink(ctx context.Context, by commands.Request, accountID, person string) (LoginLink, error)
-	// SignInEmail returns the address to which links of the account's owner are sent, and SetSignInEmail sets it.
-	SignInEmail(ctx context.Context, accountID string) (string, error)
-	SetSignInEmail(ctx context.Context, by commands.Request, accountID, address string) (commands.Done, error)
+	// SignInEmails returns the addresses to which links of the account's people are sent, the owner's first, and
+	// SetSignInEmail sets one.
+	SignInEmails(ctx context.Context, accountID string) ([]commands.Email, error)
+	SetSignInEmail(ctx context.Context, by commands.Request, of signin.Person, address string) (commands.Done, error)
 	// SetNotices replaces what is not nil.
 	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)

@@ -55,7 +55,7 @@ var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml
 var conflicts = []error{
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended, account.ErrNotClosed, account.ErrOpenHolds,
-	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, payments.ErrAmbiguous, eventschemas.ErrNotYet,
+	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet,
 	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
 	ErrLinked, ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
 }

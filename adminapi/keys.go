@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"letterhead/commands"
@@ -123,13 +124,8 @@ func (x *exchange) issueLoginLink() error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// signInEmail is the address to which links of an account's owner are sent.
-type signInEmail struct {
-	Email *string `json:"email,omitempty"` // empty if there is none; nil in the repeat of an answer
-}
-
-// getSignInEmail answers GET /admin/accounts/{id}/sign-in-email.
-func (x *exchange) getSignInEmail() error {
+// listSignInEmails answers GET /admin/accounts/{id}/sign-in-emails.
+func (x *exchange) listSignInEmails() error {
 	if q := x.query(); q.err != nil {
 		return q.err
 	}
@@ -137,15 +133,15 @@ func (x *exchange) getSignInEmail() error {
 	if err != nil {
 		return err
 	}
-	address, err := x.api.Operations.SignInEmail(x.ctx, id)
+	all, err := x.api.Operations.SignInEmails(x.ctx, id)
 	if err != nil {
 		return x.explain(id, err)
 	}
-	return x.answer(http.StatusOK, signInEmail{&address})
+	return x.answer(http.StatusOK, map[string]any{"sign_in_emails": append([]commands.Email{}, all...)})
 }
 
-// setSignInEmail answers PUT /admin/accounts/{id}/sign-in-email. The address is personal data, so it is not kept with the
-// answer.
+// setSignInEmail answers PUT /admin/accounts/{id}/sign-in-emails/{person}. The address is personal data, so it is not kept
+// with the answer.
 func (x *exchange) setSignInEmail() error {
 	var in struct {
 		Email string `json:"email"`
@@ -153,18 +149,19 @@ func (x *exchange) setSignInEmail() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
+	person, err := x.pathValue("person")
+	if err != nil {
+		return err
+	}
 	id, err := x.account()
 	if err != nil {
 		return err
 	}
-	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), id, in.Email); err != nil {
+	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email); err != nil {
 		return x.explain(id, err)
 	}
-	stored, err := x.api.Operations.SignInEmail(x.ctx, id)
-	if err != nil {
-		return err
-	}
-	return x.answerOnce(http.StatusOK, signInEmail{&stored}, signInEmail{})
+	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
+	return x.answerOnce(http.StatusOK, set, map[string]string{"person": person})
 }
 
 // revokeKey answers DELETE /admin/keys/{id}.

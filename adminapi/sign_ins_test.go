@@ -73,26 +73,42 @@ func TestLoginLink_SignsInOnce_UntilSignedOut(t *testing.T) {
 	}
 }
 
-func TestSignInEmail_IsSetShownAndErased(t *testing.T) {
+func TestSignInEmails_AreSetListedAndErased(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID
-	path := "/admin/accounts/" + id + "/sign-in-email"
+	path := "/admin/accounts/" + id + "/sign-in-emails"
 	support := s.tok[operator.Support]
-	for i, step := range []struct{ sent, want string }{{"Ann@Example.com", "ann@example.com"}, {"", ""}} {
-		var set, shown, repeated struct{ Email *string }
-		change := request{method: "PUT", path: path, body: `{"email":"` + step.sent + `"}`, token: support, key: fmt.Sprint("change-", i)}
+	type email struct {
+		Person string
+		Email  *string
+	}
+	for i, step := range []struct{ person, sent, set, listed string }{
+		{"p2", "Bob@example.com", "bob@example.com", "p2 bob@example.com;"},
+		{"owner", "Ann@Example.com", "ann@example.com", "owner ann@example.com;p2 bob@example.com;"},
+		{"p2", "", "", "owner ann@example.com;"},
+	} {
+		var set, repeated email
+		var shown struct {
+			Emails []email `json:"sign_in_emails"`
+		}
+		change := request{method: "PUT", path: path + "/" + step.person, body: `{"email":"` + step.sent + `"}`, token: support, key: fmt.Sprint("change-", i)}
 		s.send(change).want(http.StatusOK, &set)
 		s.send(request{method: "GET", path: path, token: support}).want(http.StatusOK, &shown)
-		if set.Email == nil || shown.Email == nil || *set.Email != step.want || *shown.Email != step.want {
-			t.Errorf("the address is %v, then %v; want %q", set.Email, shown.Email, step.want)
+		listed := ""
+		for _, e := range shown.Emails {
+			listed += e.Person + " " + *e.Email + ";"
 		}
-		if s.send(change).want(http.StatusOK, &repeated); repeated.Email != nil {
-			t.Errorf("the repeat has the address %q", *repeated.Email)
+		if set.Person != step.person || set.Email == nil || *set.Email != step.set || listed != step.listed {
+			t.Errorf("set: %+v, then listed: %q; want %+v", set, listed, step)
+		}
+		if s.send(change).want(http.StatusOK, &repeated); repeated.Email != nil || repeated.Person != step.person {
+			t.Errorf("the repeat is %+v", repeated)
 		}
 	}
 	put := func(path, body string) answer { return s.send(request{method: "PUT", path: path, body: body}) }
-	put(path, `{"email":"ann"}`).rejected(http.StatusBadRequest, "ann@example.com")
-	put("/admin/accounts/none/sign-in-email", `{"email":""}`).rejected(http.StatusNotFound, "none")
+	put(path+"/owner", `{"email":"ann"}`).rejected(http.StatusBadRequest, "ann@example.com")
+	put(path+"/Ann", `{"email":"ann@example.com"}`).rejected(http.StatusBadRequest, "must not be a name")
+	put("/admin/accounts/none/sign-in-emails/owner", `{"email":""}`).rejected(http.StatusNotFound, "none")
 	s.send(request{method: "GET", path: path, token: s.tok[operator.Read]}).rejected(http.StatusForbidden, "support")
 }
 

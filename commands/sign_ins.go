@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -64,10 +65,9 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 	return s.issue(ctx, request, accountID, signin.IssueLink{Person: person})
 }
 
-// IssueMailedLink is IssueLink for a link that the account's owner gets by e-mail, of which signin.MaxMailedLinks limits the
-// number.
-func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, accountID string) (token string, expires time.Time, err error) {
-	return s.issue(ctx, request, accountID, signin.IssueLink{Person: signin.Owner, Mailed: true})
+// IssueMailedLink is IssueLink for a link that a person gets by e-mail. signin.MaxMailedLinks limits those of an account.
+func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, of signin.Person) (token string, expires time.Time, err error) {
+	return s.issue(ctx, request, of.AccountID, signin.IssueLink{Person: of.ID, Mailed: true})
 }
 
 func (s *SignIns) issue(ctx context.Context, request Request, accountID string, in signin.IssueLink) (token string, expires time.Time, err error) {
@@ -135,40 +135,53 @@ func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accoun
 	})
 }
 
-// SetEmail sets the e-mail address to which links of the account's owner are sent; an empty one is removed and erased. It is
-// kept with the names of account holders, in lower case, because it is personal data. It is stored after the event, so that
-// a rejected command stores none; repeating the command after an error completes it. The present address again is a repeat.
+// SetEmail sets the e-mail address to which links of a person are sent; an empty one is removed and erased. It is kept with
+// the names of account holders, in lower case, because it is personal data. It is stored after the event, so that a rejected
+// command stores none, and the events have everybody who may have one; repeating the command after an error completes it.
+// The present address again is a repeat.
 //
-// Errors: signin.ErrInvalid, account.ErrNotFound, account.ErrClosed, and those of update and of the table of names.
-func (s *SignIns) SetEmail(ctx context.Context, request Request, accountID, address string) (Done, error) {
-	if err := CheckEmail(address); err != nil {
+// Errors: signin.ErrInvalid, signin.ErrTooManyEmails, account.ErrNotFound, account.ErrClosed, and those of update and of the
+// table of names.
+func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Person, address string) (Done, error) {
+	if err := errors.Join(CheckEmail(address), signin.CheckPerson(of.ID), checkAccountID(of.AccountID)); err != nil {
 		return Done{}, err
 	}
 	address = strings.ToLower(address)
-	present, err := s.Email(ctx, accountID)
+	all, err := s.Emails(ctx, of.AccountID)
 	if err != nil {
 		return Done{}, err
 	}
-	done, err := s.update(ctx, request, accountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
-		if err := s.checkAccount(ctx, accountID); err != nil || address == present {
+	present := ""
+	if at := slices.IndexFunc(all, func(e Email) bool { return e.Person == of.ID }); at >= 0 {
+		present = all[at].Address
+	}
+	if present == "" && address != "" && len(all) >= signin.MaxEmails {
+		return Done{}, fmt.Errorf("%w: %d people of this account have one; remove one first", signin.ErrTooManyEmails, len(all))
+	}
+	set := eventschemas.SignInEmailSet{Person: of.ID, Email: address != ""}
+	if of.ID == signin.Owner {
+		set.Person = ""
+	}
+	done, err := s.update(ctx, request, of.AccountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
+		if err := s.checkAccount(ctx, of.AccountID); err != nil || address == present {
 			return nil, err
 		}
-		return []eventschemas.Event{eventschemas.SignInEmailSet{Email: address != ""}}, nil
+		return []eventschemas.Event{set}, nil
 	})
 	if err != nil {
 		return done, err
 	}
 	if address == "" { // also for a repeat, because an earlier call may have left the bytes in the file
-		return done, s.EraseEmail(ctx, accountID)
+		return done, s.names.Erase(ctx, emailID(of))
 	}
 	if done.Repeated {
 		return done, nil
 	}
-	if err := s.names.Put(ctx, emailID(accountID), address); err != nil {
+	if err := s.names.Put(ctx, emailID(of), address); err != nil {
 		return done, err
 	}
-	if err = s.checkAccount(ctx, accountID); errors.Is(err, account.ErrClosed) { // meanwhile
-		err = errors.Join(err, s.EraseEmail(ctx, accountID))
+	if err = s.checkAccount(ctx, of.AccountID); errors.Is(err, account.ErrClosed) { // meanwhile
+		err = errors.Join(err, s.names.Erase(ctx, emailID(of)))
 	}
 	return done, err
 }
@@ -183,28 +196,94 @@ func CheckEmail(address string) error {
 
 const emailIDPrefix = "sign-in-email:"
 
-// emailID returns the id of the address of an account in the table of names.
-func emailID(accountID string) string { return emailIDPrefix + accountID }
-
-// Email returns the address to which links of the account's owner are sent; it is empty if there is none. Errors: those of
-// the table of names.
-func (s *SignIns) Email(ctx context.Context, accountID string) (string, error) {
-	names, err := s.names.Names(ctx, emailID(accountID))
-	return names[emailID(accountID)], err
-}
-
-// EraseEmail erases the address of an account. Errors: those of the table of names.
-func (s *SignIns) EraseEmail(ctx context.Context, accountID string) error {
-	return s.names.Erase(ctx, emailID(accountID))
-}
-
-// WithEmail returns the accounts whose owner gets links at an address. Errors: those of the table of names.
-func (s *SignIns) WithEmail(ctx context.Context, address string) ([]string, error) {
-	ids, err := s.names.WithName(ctx, strings.ToLower(address), emailIDPrefix)
-	for i, id := range ids {
-		ids[i] = strings.TrimPrefix(id, emailIDPrefix)
+// emailID returns the id of the address of a person in the table of names.
+func emailID(of signin.Person) string {
+	if of.ID == signin.Owner {
+		return emailIDPrefix + of.AccountID
 	}
-	return ids, err
+	return emailIDPrefix + of.AccountID + "/" + of.ID
+}
+
+// Email is the e-mail address to which links of a person are sent.
+type Email struct {
+	Person  string `json:"person"`
+	Address string `json:"email"`
+}
+
+// Emails returns the addresses of an account's people, the owner's first. Errors: those of reading the stream and of the
+// table of names.
+func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error) {
+	people, err := s.emailed(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(people))
+	for i, person := range people {
+		ids[i] = emailID(signin.Person{AccountID: accountID, ID: person})
+	}
+	names, err := s.names.Names(ctx, ids...)
+	var all []Email
+	for i, person := range people {
+		if address := names[ids[i]]; address != "" {
+			all = append(all, Email{person, address})
+		}
+	}
+	return all, err
+}
+
+// emailed returns the people of an account for whom an address was ever set, the owner first.
+func (s *SignIns) emailed(ctx context.Context, accountID string) ([]string, error) {
+	var people []string
+	for from, more := uint64(0), true; more; {
+		page, err := s.log.ReadStream(ctx, signin.Stream(accountID), from, eventlog.Forward, signInPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			from = page[i].Revision + 1
+			if page[i].Type != (eventschemas.SignInEmailSet{}).EventType() {
+				continue
+			}
+			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
+			if err != nil {
+				return nil, err
+			}
+			if person := cmp.Or(ev.(eventschemas.SignInEmailSet).Person, signin.Owner); !slices.Contains(people, person) {
+				people = append(people, person)
+			}
+		}
+		more = len(page) == signInPage
+	}
+	slices.SortFunc(people, func(a, b string) int {
+		if (a == signin.Owner) != (b == signin.Owner) {
+			if a == signin.Owner {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	return people, nil
+}
+
+// EraseEmails erases the addresses of an account's people. Errors: those of reading the stream and of the table of names.
+func (s *SignIns) EraseEmails(ctx context.Context, accountID string) error {
+	people, err := s.emailed(ctx, accountID)
+	for _, person := range people {
+		err = errors.Join(err, s.names.Erase(ctx, emailID(signin.Person{AccountID: accountID, ID: person})))
+	}
+	return err
+}
+
+// WithEmail returns the people who get links at an address. Errors: those of the table of names.
+func (s *SignIns) WithEmail(ctx context.Context, address string) ([]signin.Person, error) {
+	ids, err := s.names.WithName(ctx, strings.ToLower(address), emailIDPrefix)
+	people := make([]signin.Person, len(ids))
+	for i, id := range ids {
+		accountID, person, _ := strings.Cut(strings.TrimPrefix(id, emailIDPrefix), "/")
+		people[i] = signin.Person{AccountID: accountID, ID: cmp.Or(person, signin.Owner)}
+	}
+	return people, err
 }
 
 // newToken returns a random text and its hash.

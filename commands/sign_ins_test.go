@@ -288,28 +288,79 @@ func TestIssueLink_UpgradeNotFinished_StoresNothing(t *testing.T) {
 	}
 }
 
+func owner(accountID string) signin.Person {
+	return signin.Person{AccountID: accountID, ID: signin.Owner}
+}
+
+func TestSetEmail_SeveralPeople_EachHasOne(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	p2, p3 := signin.Person{AccountID: id, ID: "p2"}, signin.Person{AccountID: id, ID: "p3"}
+	for _, set := range []struct {
+		of      signin.Person
+		address string
+	}{{p3, "ann@example.com"}, {p2, "bob@example.com"}, {owner(id), "ann@example.com"}, {p2, "bo@example.com"}} {
+		if _, err := s.SetEmail(t.Context(), w.request(), set.of, set.address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []Email{{signin.Owner, "ann@example.com"}, {"p2", "bo@example.com"}, {"p3", "ann@example.com"}}
+	if all, err := s.Emails(t.Context(), id); err != nil || !slices.Equal(all, want) {
+		t.Errorf("Emails = %v, %v; want %v", all, err, want)
+	}
+	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []signin.Person{owner(id), p3}) {
+		t.Errorf("WithEmail = %v, %v; want the owner and p3", found, err)
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: "Bob Smith"}, "b@example.com"); !errors.Is(err, signin.ErrInvalid) {
+		t.Errorf("a name for an id: %v, want %v", err, signin.ErrInvalid)
+	}
+	token, _, err := s.IssueMailedLink(t.Context(), w.request(), p3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, begun, err := s.Enter(t.Context(), w.request(), id, token); err != nil || begun.Person != "p3" {
+		t.Errorf("entered as %+v, %v; want p3", begun, err)
+	}
+	for n := 4; n <= signin.MaxEmails; n++ {
+		if _, err := s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: fmt.Sprint("p", n)}, "ann@example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: "more"}, "ann@example.com"); !errors.Is(err, signin.ErrTooManyEmails) {
+		t.Errorf("one more: %v, want %v", err, signin.ErrTooManyEmails)
+	}
+	if _, err := s.SetEmail(t.Context(), w.request(), p2, "new@example.com"); err != nil {
+		t.Errorf("another address of a person who has one: %v", err)
+	}
+	if err := s.EraseEmails(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Emails(t.Context(), id); err != nil || len(all) > 0 {
+		t.Errorf("after they were erased Emails = %v, %v", all, err)
+	}
+}
+
 func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
 	other := w.opened(s.accounts, 0)
 	for _, account := range []string{id, other, id} {
-		if _, err := s.SetEmail(t.Context(), w.request(), account, "Ann@Example.com"); err != nil {
+		if _, err := s.SetEmail(t.Context(), w.request(), owner(account), "Ann@Example.com"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []string{id, other}
-	slices.Sort(want)
+	want := []signin.Person{owner(id), owner(other)}
+	slices.SortFunc(want, func(a, b signin.Person) int { return strings.Compare(a.AccountID, b.AccountID) })
 	if found, err := s.WithEmail(t.Context(), "ann@example.COM"); err != nil || !slices.Equal(found, want) {
 		t.Errorf("WithEmail = %v, %v; want %v", found, err, want)
 	}
-	if address, err := s.Email(t.Context(), id); err != nil || address != "ann@example.com" {
-		t.Errorf("Email = %q, %v", address, err)
+	if all, err := s.Emails(t.Context(), id); err != nil || !slices.Equal(all, []Email{{signin.Owner, "ann@example.com"}}) {
+		t.Errorf("Emails = %v, %v", all, err)
 	}
 	for range 2 {
-		if _, err := s.SetEmail(t.Context(), w.request(), id, ""); err != nil {
+		if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []string{other}) {
+	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []signin.Person{owner(other)}) {
 		t.Errorf("after its removal WithEmail = %v, %v; want %s only", found, err, other)
 	}
 	wantEvents := []eventschemas.Event{eventschemas.SignInEmailSet{Email: true}, eventschemas.SignInEmailSet{}}
@@ -321,17 +372,17 @@ func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 func TestSetEmail_Rejected_StoresNothing(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
 	for _, address := range []string{"ann", "Ann <ann@example.com>", "ann@example.com, bob@example.com", "änn@example.com", "ann@example.com\nBcc: bob@example.com", strings.Repeat("a", 250) + "@example.com"} {
-		if _, err := s.SetEmail(t.Context(), w.request(), id, address); !errors.Is(err, signin.ErrInvalid) {
+		if _, err := s.SetEmail(t.Context(), w.request(), owner(id), address); !errors.Is(err, signin.ErrInvalid) {
 			t.Errorf("%.40q: %v, want %v", address, err, signin.ErrInvalid)
 		}
 	}
-	if _, err := s.SetEmail(t.Context(), w.request(), uuid.NewString(), "ann@example.com"); !errors.Is(err, account.ErrNotFound) {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(uuid.NewString()), "ann@example.com"); !errors.Is(err, account.ErrNotFound) {
 		t.Errorf("an unknown account: %v", err)
 	}
 	if _, err := s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetEmail(t.Context(), w.request(), id, "ann@example.com"); !errors.Is(err, account.ErrClosed) {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), "ann@example.com"); !errors.Is(err, account.ErrClosed) {
 		t.Errorf("a closed account: %v", err)
 	}
 	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || len(found) > 0 {
@@ -347,17 +398,17 @@ func TestIssueMailedLink_TooManyInADay_IsRejected(t *testing.T) {
 	w, s, id := signInsOf(t, func() time.Time { return now })
 	for range signin.MaxMailedLinks {
 		now = now.Add(time.Minute)
-		if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); err != nil {
+		if _, _, err := s.IssueMailedLink(t.Context(), w.request(), owner(id)); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(signin.LinkLifetime)
 	}
-	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); !errors.Is(err, signin.ErrTooManyLinks) {
+	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), owner(id)); !errors.Is(err, signin.ErrTooManyLinks) {
 		t.Errorf("one more: %v, want %v", err, signin.ErrTooManyLinks)
 	}
 	link(w, s, id) // an operator's
 	now = now.Add(signin.MailedWithin)
-	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), id); err != nil {
+	if _, _, err := s.IssueMailedLink(t.Context(), w.request(), owner(id)); err != nil {
 		t.Errorf("a day later: %v", err)
 	}
 }
@@ -370,7 +421,7 @@ func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
 	s := NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}), names)
 	id := w.opened(s.accounts, 0)
 	const address = "unmistakable@example.com"
-	if _, err := s.SetEmail(t.Context(), w.request(), id, address); err != nil {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), address); err != nil {
 		t.Fatal(err)
 	}
 	reading, err := store.Read().BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}) // SQLite cannot truncate its log
@@ -381,13 +432,13 @@ func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
 	if err := reading.QueryRow("SELECT count(*) FROM holders").Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v", rows, err)
 	}
-	if _, err := s.SetEmail(t.Context(), w.request(), id, ""); !errors.Is(err, sqlstore.ErrUnavailable) {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); !errors.Is(err, sqlstore.ErrUnavailable) {
 		t.Fatalf("SetEmail while the table is read: %v, want %v", err, sqlstore.ErrUnavailable)
 	}
 	if err := reading.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetEmail(t.Context(), w.request(), id, ""); err != nil {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.Path), "*"))
@@ -412,7 +463,7 @@ func TestSetEmail_AppendOfUnknownOutcome_IsOneEvent(t *testing.T) {
 			return err
 		}
 	})
-	if _, err := s.SetEmail(t.Context(), w.request(), id, "ann@example.com"); err != nil {
+	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), "ann@example.com"); err != nil {
 		t.Fatal(err)
 	}
 	if events := signInEvents(w, id); lost < 2 || len(events) != 1 {

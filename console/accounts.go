@@ -1,9 +1,11 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"letterhead/domain/plan"
@@ -160,7 +162,14 @@ type accountView struct {
 	Entries   []entry
 	Older     string // cursor
 	Payments  []payment
+	Emails    []personEmail // for sign-in links; empty without the permission to list them
 	Query     url.Values
+}
+
+// personEmail is the address for sign-in links of a person, as the API answers it.
+type personEmail struct {
+	Person string `json:"person"`
+	Email  string `json:"email"`
 }
 
 // showAccount answers GET /accounts/{id}.
@@ -201,6 +210,15 @@ func (x *exchange) showAccount() error {
 	if err := x.get("/admin/payments", url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, &paid); err != nil {
 		return err
 	}
+	var emails struct {
+		Emails []personEmail `json:"sign_in_emails"`
+	}
+	if x.me.May("support") {
+		if err := x.get(path+"/sign-in-emails", nil, &emails); err != nil {
+			return err
+		}
+	}
+	v.Emails = emails.Emails
 	v.Notes, v.MoreNotes = notes.Entries, notes.NextCursor != ""
 	v.Keys, v.Entries, v.Older, v.Payments = keys.Keys, entries.Entries, entries.NextCursor, paid.Payments
 	title := v.Account.Name
@@ -230,6 +248,8 @@ func (x *exchange) changeAccount() error {
 		send = func() error {
 			return x.call(http.MethodPost, path+"/notes", map[string]any{"text": x.form.Get("text")}, nil)
 		}
+	case "email":
+		send = func() error { return x.setEmail(path) }
 	case "reinstate", "close":
 		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
 	case "reverse":
@@ -248,6 +268,20 @@ func (x *exchange) changeAccount() error {
 		return errNoPage
 	}
 	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
+}
+
+func (x *exchange) setEmail(path string) error {
+	if x.form.Get("person") == "" {
+		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give the person's id, such as owner.", Field: "person"}
+	}
+	err := x.call(http.MethodPut, path+"/sign-in-emails/"+url.PathEscape(x.form.Get("person")), map[string]any{"email": x.form.Get("email")}, nil)
+	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusBadRequest {
+		p.Field = "person"
+		if strings.Contains(p.Text, "e-mail address") {
+			p.Field = "email"
+		}
+	}
+	return err
 }
 
 func (x *exchange) grant(path string) error {

@@ -160,6 +160,12 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
 	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
 
+	p.submit(page, page+"/email", map[string]string{"email": "ann"}).shows(400).beside("email", "looks like ann@example.com")
+	p.submit(page, page+"/email", map[string]string{"person": "Ann", "email": "ann@example.com"}).shows(400).beside("email-person", "must not be a name")
+	p.submit(page, page+"/email", map[string]string{"person": "", "email": "ann@example.com"}).shows(400).beside("email-person", "such as owner")
+	p.submit(page, page+"/email", map[string]string{"person": "p2", "email": "Ann@example.com"}).leadsTo(page + "?done=email")
+	p.get(page+"?done=email").shows(200, "The address is set.", "p2: ann@example.com")
+	s.signedIn(operator.Read).get(page).shows(200).lacks("ann@example.com")
 	p.submit(page, page+"/note", map[string]string{"text": " "}).shows(400).beside("text", "takes 1 to 500 bytes")
 	long := strings.Repeat("é", 251)
 	if a := p.submit(page, page+"/note", map[string]string{"text": long}).shows(400); a.form(page+"/note").Get("text") != long {

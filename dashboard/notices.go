@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ type noticesView struct {
 	PublicKey string // which verifies webhooks; empty without a webhook
 	NoMail    bool   // the service sends no e-mail
 	Done      string // a sentence about the action that led to the page
-	SignIn    string // address to which links to sign in are sent
+	SignIn    string // address to which links of the person are sent; empty if there is none
 }
 
 // noticesForm is the form of the settings as it was filled in. The problems are sentences for its fields.
@@ -44,8 +45,12 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 	if rejected != nil {
 		v.Form = *rejected
 	}
-	if v.SignIn, err = x.Operations.SignInEmail(x.ctx, x.session.AccountID); err != nil {
+	emails, err := x.Operations.SignInEmails(x.ctx, x.session.AccountID)
+	if err != nil {
 		return err
+	}
+	if at := slices.IndexFunc(emails, func(e commands.Email) bool { return e.Person == x.session.Person }); at >= 0 {
+		v.SignIn = emails[at].Address
 	}
 	if current.Webhook != "" {
 		v.PublicKey = x.Operations.WebhookKey()

@@ -140,8 +140,8 @@ type Operations interface {
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)
 	// SetNotices changes the settings. Errors: ErrNoWebhooks, and those of commands.Notices.Set.
 	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
-	// SignInEmail returns the address to which links of the account's owner are sent; empty if there is none.
-	SignInEmail(ctx context.Context, accountID string) (string, error)
+	// SignInEmails returns the addresses to which links of the account's people are sent, the owner's first.
+	SignInEmails(ctx context.Context, accountID string) ([]commands.Email, error)
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)

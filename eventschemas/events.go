@@ -357,10 +357,11 @@ type (
 	SignedOutEverywhere struct {
 		Person string `json:"person,omitempty"`
 	}
-	// SignInEmailSet sets, or removes, the e-mail address to which links of the account's owner are sent. The address is
-	// personal data and is not in the event.
+	// SignInEmailSet sets, or removes, the e-mail address to which links of a person are sent; of the account's owner if none
+	// is named. The address is personal data and is not in the event.
 	SignInEmailSet struct {
-		Email bool `json:"email"` // there is an address
+		Person string `json:"person,omitempty"`
+		Email  bool   `json:"email"` // there is an address
 	}
 )
 

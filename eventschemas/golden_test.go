@@ -156,6 +156,7 @@ var golden = map[string]eventschemas.Event{
 	"SignedOutEverywhere.v1":       eventschemas.SignedOutEverywhere{Person: "owner"},
 	"SignedOutEverywhere.v1.least": eventschemas.SignedOutEverywhere{},
 	"SignInEmailSet.v1":            eventschemas.SignInEmailSet{Email: true},
+	"SignInEmailSet.v1.full":       eventschemas.SignInEmailSet{Person: "p2", Email: true},
 	"LossAccepted.v1": eventschemas.LossAccepted{
 		Head: 40, LastEventID: accountID, Reason: "the disk was replaced", Witnesses: []eventschemas.LossWitness{
 			{Name: "head marker", Remembered: 45, Detail: "its events from position 41 on are missing"},

@@ -205,7 +205,7 @@ func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string)
 			return done, err
 		}
 	}
-	if err := errors.Join(n.Notices.Erase(ctx, id), n.SignIns.EraseEmail(ctx, id)); err != nil {
+	if err := errors.Join(n.Notices.Erase(ctx, id), n.SignIns.EraseEmails(ctx, id)); err != nil {
 		return done, err
 	}
 	return done, ended

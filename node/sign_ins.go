@@ -22,8 +22,7 @@ import (
 const (
 	// maxClientMails limits those that one client asks for.
 	maxClientMails = 10
-	// maxAddressMails limits those to one address. In the lifetime of a link it must be less than signin.MaxOpenLinks, so
-	// that strangers cannot use up the links of an account. In a day, signin.MaxMailedLinks limits them.
+	// maxAddressMails limits those to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit those of an account.
 	maxAddressMails = 1
 )
 
@@ -44,35 +43,35 @@ func (n *Node) loginURL(accountID, token string) string {
 	return n.Config.BaseURL + "/dashboard/sign-in?" + url.Values{"account": {accountID}, "token": {token}}.Encode()
 }
 
-// SignInEmail returns the address to which links of the account's owner are sent; empty if there is none. Errors:
-// account.ErrNotFound, and those of commands.SignIns.Email.
-func (n *Node) SignInEmail(ctx context.Context, accountID string) (string, error) {
+// SignInEmails returns the addresses to which links of an account's people are sent, the owner's first. Errors:
+// account.ErrNotFound, and those of commands.SignIns.Emails.
+func (n *Node) SignInEmails(ctx context.Context, accountID string) ([]commands.Email, error) {
 	if err := n.AccountExists(ctx, accountID); err != nil {
-		return "", err
+		return nil, err
 	}
-	return n.SignIns.Email(ctx, accountID)
+	return n.SignIns.Emails(ctx, accountID)
 }
 
-// SetSignInEmail sets that address; an empty one is removed. Errors: those of commands.SignIns.SetEmail.
-func (n *Node) SetSignInEmail(ctx context.Context, by commands.Request, accountID, address string) (commands.Done, error) {
-	return n.SignIns.SetEmail(ctx, by, accountID, address)
+// SetSignInEmail sets the address of a person; an empty one is removed. Errors: those of commands.SignIns.SetEmail.
+func (n *Node) SetSignInEmail(ctx context.Context, by commands.Request, of signin.Person, address string) (commands.Done, error) {
+	return n.SignIns.SetEmail(ctx, by, of, address)
 }
 
 // mailedLinks are the links that are sent by e-mail.
 type mailedLinks struct{ node *Node }
 
 // WithEmail implements signinmail.Links.
-func (l mailedLinks) WithEmail(ctx context.Context, address string) ([]string, error) {
+func (l mailedLinks) WithEmail(ctx context.Context, address string) ([]signin.Person, error) {
 	return l.node.SignIns.WithEmail(ctx, address)
 }
 
-// Issue implements signinmail.Links. The actor is the account, because its owner asked for the link.
-func (l mailedLinks) Issue(ctx context.Context, accountID string) (signinmail.Link, error) {
-	token, expires, err := l.node.SignIns.IssueMailedLink(ctx, people(l).by(accountID), accountID)
-	return signinmail.Link{AccountID: accountID, URL: l.node.loginURL(accountID, token), Expires: expires}, err
+// Issue implements signinmail.Links. The actor is the account, because one of its people asked for the link.
+func (l mailedLinks) Issue(ctx context.Context, of signin.Person) (signinmail.Link, error) {
+	token, expires, err := l.node.SignIns.IssueMailedLink(ctx, people(l).by(of.AccountID), of)
+	return signinmail.Link{Person: of, URL: l.node.loginURL(of.AccountID, token), Expires: expires}, err
 }
 
-// mailLink queues a message with links to the accounts that have an e-mail address. The address is personal data, so it is
+// mailLink queues a message with links for the people who have an e-mail address. The address is personal data, so it is
 // counted by its hash; the client is counted by its network address, as other visitors are.
 //
 // Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.

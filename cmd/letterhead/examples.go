@@ -21,6 +21,7 @@ var examples = map[string][]string{
 	},
 	"account sign-in-email": {
 		"account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --email ann@example.com",
+		"account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2 --email bob@example.com",
 	},
 	"account note":          {"account note 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 pays-by-invoice"},
 	"account suspend":       {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},

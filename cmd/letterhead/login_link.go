@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,37 +43,48 @@ func accountLoginLink(e *environment) *cobra.Command {
 }
 
 func accountSignInEmail(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "sign-in-email ID", Short: "Show or set the e-mail address for sign-in links of an account", Args: exactArgs("ID"),
-		Long: "Show the e-mail address to which links of the account's owner are sent when they are asked for on the sign-in page. With --email, set it first; an empty address removes it. Whoever reads messages to it can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
-	address := c.Flags().String("email", "", "e-mail address of the account's owner")
+	c := &cobra.Command{Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account", Args: exactArgs("ID"),
+		Long: "Show the e-mail addresses to which links of an account's people are sent when they are asked for on the sign-in page. With --email, set that of a person first; an empty address removes it. Whoever reads messages to an address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
+	address := c.Flags().String("email", "", "e-mail address of the person")
+	person := c.Flags().String("person", signin.Owner, "id of the person whose address is set; not a name or an address, because events keep it forever")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		set := cmd.Flags().Changed("email")
 		run := e.looksAt
 		if set {
-			if err := commands.CheckEmail(*address); err != nil {
+			if err := cmp.Or(commands.CheckEmail(*address), signin.CheckPerson(*person)); err != nil {
 				return usageError{err}
 			}
 			run = e.onFolder
+		} else if cmd.Flags().Changed("person") {
+			return usageError{errors.New("--person needs --email, the address to set for the person")}
 		}
 		return run(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 			id := args[0]
 			if set {
-				if _, err := n.SetSignInEmail(ctx, n.Operator(), id, *address); err != nil {
+				if _, err := n.SetSignInEmail(ctx, n.Operator(), signin.Person{AccountID: id, ID: *person}, *address); err != nil {
 					return explainAccount(id, err)
 				}
 			}
-			email, err := n.SignInEmail(ctx, id)
+			emails, err := n.SignInEmails(ctx, id)
 			if err != nil {
 				return explainAccount(id, err)
 			}
-			if *asJSON {
-				return printJSON(e.stdout, struct {
-					Email string `json:"email"`
-				}{email})
+			table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+			if !*asJSON {
+				fmt.Fprintln(table, "PERSON\tEMAIL")
 			}
-			_, err = fmt.Fprintln(e.stdout, cmp.Or(email, "none"))
-			return err
+			for _, email := range emails {
+				if *asJSON {
+					err = printJSON(e.stdout, email)
+				} else {
+					_, err = fmt.Fprintf(table, "%s\t%s\n", email.Person, email.Address)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return table.Flush()
 		})(cmd, args)
 	}
 	return c

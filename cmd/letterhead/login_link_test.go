@@ -106,7 +106,8 @@ func TestSignInEmail_IsSetShownAndRemoved(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "none\n"}, {[]string{"--email", "ann@example.com"}, "ann@example.com\n"}, {[]string{"--json"}, `{"email":"ann@example.com"}`}, {[]string{"--email", ""}, "none\n"},
+		{nil, "PERSON  EMAIL\n"}, {[]string{"--email", "ann@example.com"}, "owner   ann@example.com\n"}, {[]string{"--person", "p2", "--email", "bob@example.com"}, "owner   ann@example.com\np2      bob@example.com\n"},
+		{[]string{"--json"}, `{"person":"owner","email":"ann@example.com"}`}, {[]string{"--email", ""}, "PERSON  EMAIL\np2      bob@example.com\n"},
 	} {
 		if text := output(t, folder, append([]string{"account", "sign-in-email", id}, step.args...)...); !strings.Contains(text, step.want) {
 			t.Errorf("%v prints %q, want %q", step.args, text, step.want)
@@ -114,5 +115,8 @@ func TestSignInEmail_IsSetShownAndRemoved(t *testing.T) {
 	}
 	if code, _, stderr := commandLine(t.Context(), "account", "sign-in-email", id, "--email", "ann", "--data", folder); code != exitUsage || !strings.Contains(stderr, "ann@example.com") {
 		t.Errorf("a wrong address ends with %d: %s", code, stderr)
+	}
+	if code, _, stderr := commandLine(t.Context(), "account", "sign-in-email", id, "--person", "p2", "--data", folder); code != exitUsage || !strings.Contains(stderr, "--email") {
+		t.Errorf("a person without an address ends with %d: %s", code, stderr)
 	}
 }

@@ -23,10 +23,15 @@ const (
 	// MaxMailedLinks is the number of links of an account in MailedWithin from which on no more are sent by e-mail, because
 	// strangers can request those.
 	MaxMailedLinks = 20
+	// MaxOpenMailed is the number of links of an account that can be used from which on no more are sent by e-mail, so that
+	// operators can still issue some.
+	MaxOpenMailed = 15
 	// MailedWithin is how long a link counts for MaxMailedLinks.
 	MailedWithin = 24 * time.Hour
 	// MaxSessions limits the open sessions of an account.
 	MaxSessions = 100
+	// MaxEmails limits the people of an account with an e-mail address.
+	MaxEmails = 20
 	// MaxPersonBytes limits the id of a person.
 	MaxPersonBytes = 64
 )
@@ -50,6 +55,8 @@ var (
 	ErrLinkUsed = errors.New("the sign-in link was used before")
 	// ErrTooManyLinks means that MaxOpenLinks can be used.
 	ErrTooManyLinks = errors.New("too many sign-in links")
+	// ErrTooManyEmails means that MaxEmails people of the account have an e-mail address.
+	ErrTooManyEmails = errors.New("too many e-mail addresses")
 	// ErrTooManySessions means that MaxSessions are open.
 	ErrTooManySessions = errors.New("too many sessions")
 )
@@ -66,6 +73,9 @@ func CheckPerson(person string) error {
 	}
 	return nil
 }
+
+// Person is a person of an account.
+type Person struct{ AccountID, ID string }
 
 // Session is a session of a person. Its token is not known.
 type Session struct {
@@ -134,8 +144,8 @@ type IssueLink struct {
 	LinkID string
 	Hash   string // hex SHA-256
 	Person string
-	// Mailed reports whether the link is sent by e-mail. Then at most MaxMailedLinks are issued in MailedWithin; links
-	// that an operator issues count, too.
+	// Mailed reports whether the link is sent by e-mail. Then MaxOpenMailed and MaxMailedLinks limit the links; those that an
+	// operator issues count, too.
 	Mailed bool
 	Now    time.Time
 }
@@ -164,7 +174,7 @@ func (s *State) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	if in.Mailed && recent >= MaxMailedLinks {
 		return nil, fmt.Errorf("%w: %d of this account were issued within %d hours, and no more are sent by e-mail", ErrTooManyLinks, recent, MailedWithin/time.Hour)
 	}
-	if open >= MaxOpenLinks {
+	if open >= MaxOpenLinks || in.Mailed && open >= MaxOpenMailed {
 		return nil, fmt.Errorf("%w: %d of this account were not used yet; use one of them, or wait %d minutes until they have expired", ErrTooManyLinks, open, LinkLifetime/time.Minute)
 	}
 	return []eventschemas.Event{eventschemas.SignInLinkIssued{LinkID: in.LinkID, Hash: in.Hash, Person: in.Person, ExpiresAt: until(in.Now, LinkLifetime)}}, nil

@@ -159,6 +159,10 @@ func TestLimits_CountWhatIsOpen(t *testing.T) {
 	for i := range signin.MaxOpenLinks {
 		s.issue(fmt.Sprint("l", i), "owner")
 	}
+	mailed := func(link string) *scenario {
+		return s.decided(s.state.IssueLink(signin.IssueLink{LinkID: link, Hash: hash(link), Person: "owner", Mailed: true, Now: s.now}))
+	}
+	mailed("m0").rejected(signin.ErrTooManyLinks)
 	s.issue("more", "p2").rejected(signin.ErrTooManyLinks).
 		enter("l0", "s1").issue("more", "p2").enter("more", "s2").open("s1", "s2").
 		after(signin.LinkLifetime)

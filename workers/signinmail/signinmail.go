@@ -1,4 +1,4 @@
-// Package signinmail sends people links to sign in to the dashboard, at the e-mail address of their account.
+// Package signinmail sends people links to sign in to the dashboard, at an e-mail address that operators have set.
 package signinmail
 
 import (
@@ -25,8 +25,8 @@ const (
 	maxWaiting = 64
 	// maxSending limits the messages that are made and sent at a time.
 	maxSending = 4
-	// maxAccounts limits the accounts of an address whose links are in a message.
-	maxAccounts = 10
+	// maxLinks limits the links in a message.
+	maxLinks = 10
 	// attempts limits the attempts to make and send a message.
 	attempts = 3
 	// attemptTime limits an attempt.
@@ -38,20 +38,20 @@ const (
 // ErrFull means that too many messages wait.
 var ErrFull = errors.New("too many messages with sign-in links wait")
 
-// Link signs the owner of an account in.
+// Link signs a person in.
 type Link struct {
-	AccountID string
-	URL       string
-	Expires   time.Time
+	Person  signin.Person
+	URL     string
+	Expires time.Time
 }
 
-// Links finds accounts and issues their links.
+// Links finds people and issues their links.
 type Links interface {
-	// WithEmail returns the accounts whose owner gets links at an address.
-	WithEmail(ctx context.Context, address string) ([]string, error)
-	// Issue issues a link for the owner of an account. Errors: account.ErrNotFound, account.ErrClosed,
-	// signin.ErrTooManyLinks, and others, after which a later call may succeed.
-	Issue(ctx context.Context, accountID string) (Link, error)
+	// WithEmail returns the people of accounts who get links at an address.
+	WithEmail(ctx context.Context, address string) ([]signin.Person, error)
+	// Issue issues a link for a person. Errors: account.ErrNotFound, account.ErrClosed, signin.ErrTooManyLinks, and others,
+	// after which a later call may succeed.
+	Issue(ctx context.Context, of signin.Person) (Link, error)
 }
 
 // Config configures a Mailer. All fields but Pause are required.
@@ -109,7 +109,7 @@ func (m *Mailer) Run(ctx context.Context) error {
 
 // deliver makes a message and sends it.
 func (m *Mailer) deliver(ctx context.Context, address string) (err error) {
-	d := delivery{Mailer: m, address: address, done: map[string]bool{}}
+	d := delivery{Mailer: m, address: address, done: map[signin.Person]bool{}}
 	for attempt := 1; attempt <= attempts; attempt++ {
 		if attempt > 1 {
 			if err := delay.For(ctx, delay.Jittered(m.Pause)); err != nil {
@@ -127,7 +127,7 @@ func (m *Mailer) deliver(ctx context.Context, address string) (err error) {
 type delivery struct {
 	*Mailer
 	address string
-	done    map[string]bool // accounts that have a link, or get none
+	done    map[signin.Person]bool // that have a link, or get none
 	links   []Link
 }
 
@@ -136,26 +136,26 @@ type delivery struct {
 func (d *delivery) attempt(ctx context.Context, last bool) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	accounts, err := d.Links.WithEmail(ctx, d.address)
+	people, err := d.Links.WithEmail(ctx, d.address)
 	if err != nil {
 		return err
 	}
 	var failed error
-	for _, accountID := range accounts[:min(len(accounts), maxAccounts)] {
-		if d.done[accountID] {
+	for _, person := range people[:min(len(people), maxLinks)] {
+		if d.done[person] {
 			continue
 		}
-		link, err := d.Links.Issue(ctx, accountID)
+		link, err := d.Links.Issue(ctx, person)
 		switch {
 		case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
-			d.done[accountID] = true
+			d.done[person] = true
 		case errors.Is(err, signin.ErrTooManyLinks):
-			d.done[accountID] = true
-			d.Logger.WarnContext(ctx, "an account has had all of its sign-in links by e-mail for this day", "account", accountID, "error", err)
+			d.done[person] = true
+			d.Logger.WarnContext(ctx, "an account has had all of its sign-in links by e-mail for this day", "account", person.AccountID, "error", err)
 		case err != nil:
-			failed = fmt.Errorf("link of account %s: %w", accountID, err)
+			failed = fmt.Errorf("link of account %s: %w", person.AccountID, err)
 		default:
-			d.done[accountID] = true
+			d.done[person] = true
 			d.links = append(d.links, link)
 		}
 	}
@@ -171,8 +171,11 @@ func (m *Mailer) text(links []Link) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You asked to sign in to the dashboard of %s.\n\n", m.Service)
 	for _, l := range links {
-		if len(links) > 1 {
-			fmt.Fprintf(&b, "Account %s:\n", l.AccountID)
+		switch {
+		case len(links) > 1 && l.Person.ID != signin.Owner:
+			fmt.Fprintf(&b, "Account %s, as %s:\n", l.Person.AccountID, l.Person.ID)
+		case len(links) > 1:
+			fmt.Fprintf(&b, "Account %s:\n", l.Person.AccountID)
 		}
 		fmt.Fprintf(&b, "%s\n\n", l.URL)
 	}

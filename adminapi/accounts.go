@@ -10,7 +10,6 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
-	"letterhead/eventschemas"
 	"letterhead/projections/accounts"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -327,17 +326,6 @@ func (x *exchange) noteAccount() error {
 	id, err := x.account()
 	if err != nil {
 		return err
-	}
-	// An earlier attempt, whose outcome was not known, may have added it.
-	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
-		return err
-	}
-	added, _, err := x.api.Ledger.Latest(x.ctx, id, ledger.Filter{Type: eventschemas.AccountNoted{}.EventType(), RequestID: x.id}, 1)
-	if err != nil {
-		return err
-	}
-	if len(added) > 0 {
-		return x.answer(http.StatusOK, decision{id, added[0].Balance, true})
 	}
 	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
 	if err != nil {

@@ -37,8 +37,10 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 		return ev.KeyID, "", nil
 	case eventschemas.KeyRevoked:
 		return ev.KeyID, "", nil
+	case eventschemas.AccountNoted:
+		return ev.NoteID, "", nil
 	case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
-		eventschemas.AccountReinstated, eventschemas.AccountClosed, eventschemas.AccountNoted, eventschemas.BreakageRecognized:
+		eventschemas.AccountReinstated, eventschemas.AccountClosed, eventschemas.BreakageRecognized:
 		return request.ID, "", nil
 	}
 	return "", "", noDecision(ev, "account")

@@ -14,10 +14,10 @@ type NoteAccount struct {
 	Text      string // at most account.MaxNoteBytes; kept forever
 }
 
-// Note adds a note to an account. Each call adds one. Errors: account.ErrInvalid, account.ErrNotFound, ErrInvalidRequest,
+// Note adds a note to an account. A note that the same request has added is a repeat. Errors: account.ErrInvalid, account.ErrNotFound, ErrInvalidRequest,
 // eventschemas.ErrNotYet, and those of AccountWriter.
 func (d *AccountWriter) Note(ctx context.Context, in NoteAccount) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		return s.Note(in.Text)
+		return s.Note(in.Request.ID, in.Text)
 	})
 }

@@ -50,7 +50,8 @@ type (
 	// AccountNoted is a note of an operator about the account. It changes nothing. Customers do not see it, except in a
 	// proof of the account.
 	AccountNoted struct {
-		Text string `json:"text"`
+		NoteID string `json:"note_id,omitempty"`
+		Text   string `json:"text"`
 	}
 	// CreditsHeld holds credits for work whose outcome is not known yet. Only an event ends the hold:
 	// CreditsCharged captures it, or HoldReleased releases it. After Deadline any node may release it.

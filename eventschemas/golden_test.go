@@ -38,6 +38,7 @@ var golden = map[string]eventschemas.Event{
 	"PlanChanged.v1":       eventschemas.PlanChanged{From: "free", To: "growth"},
 	"AccountSuspended.v1":  eventschemas.AccountSuspended{Reason: "chargeback"},
 	"AccountNoted.v1":      eventschemas.AccountNoted{Text: "Pays by invoice from 2027 on."},
+	"AccountNoted.v1.full": eventschemas.AccountNoted{NoteID: "n-1", Text: "Pays by invoice from 2027 on."},
 	"AccountReinstated.v1": eventschemas.AccountReinstated{},
 	"AccountClosed.v1":     eventschemas.AccountClosed{Reason: "asked by its holder"},
 	"CreditsGranted.v1": eventschemas.CreditsGranted{

@@ -155,7 +155,7 @@ func objects(node any, do func(map[string]any)) {
 // optional lists the fields that may be absent.
 var optional = []string{
 	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
-	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person",
+	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person", "note_id",
 }
 
 // optionalInBilling lists the fields that may be absent in billing events.

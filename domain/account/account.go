@@ -84,6 +84,7 @@ type Account struct {
 	refunds    map[string]refund   // by refund id, forever
 	fees       map[string]fee      // by fee id, forever
 	keys       map[string]key      // by key id, forever
+	notes      map[string]struct{} // ids, forever
 	charged    map[string]keyed    // unreversed charges with an idempotency key, by key hash
 	chargeKey  map[string]string   // key hash by charge id, for the entries of charged
 	keyGroups  map[string][]string // the key hashes in charged of one idempotency key, in stream order
@@ -219,6 +220,7 @@ func New(id string) *Account {
 		refunds:   map[string]refund{},
 		fees:      map[string]fee{},
 		keys:      map[string]key{},
+		notes:     map[string]struct{}{},
 		charged:   map[string]keyed{},
 		chargeKey: map[string]string{},
 		keyGroups: map[string][]string{},
@@ -280,7 +282,7 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 
 // Remembered returns the number of entries in the state, a measure of the snapshot's size.
 func (a *Account) Remembered() int {
-	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) + len(a.keys) +
+	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) + len(a.keys) + len(a.notes) +
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 

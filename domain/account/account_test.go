@@ -273,8 +273,8 @@ func feeOf(id, payment string, money eventschemas.Money) command {
 	}
 }
 
-func note(text string) command {
-	return func(s *scene) { s.out, s.err = s.account.Note(text) }
+func note(id, text string) command {
+	return func(s *scene) { s.out, s.err = s.account.Note(id, text) }
 }
 
 func breakage(policy string) command {

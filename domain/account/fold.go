@@ -35,6 +35,10 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 		put(a, a.fees, ev.FeeID, fee{paymentID: ev.PaymentID, money: ev.Money})
 	case eventschemas.RefundReversed:
 		a.applyRefundReversed(ev)
+	case eventschemas.AccountNoted:
+		if ev.NoteID != "" { // of an earlier build
+			put(a, a.notes, ev.NoteID, struct{}{})
+		}
 	case eventschemas.KeyIssued:
 		a.applyKeyIssued(ev)
 	case eventschemas.KeyRevoked:

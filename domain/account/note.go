@@ -10,9 +10,12 @@ import (
 // MaxNoteBytes limits the text of a note.
 const MaxNoteBytes = 500
 
-// Note records a note of an operator, even about a closed account. Errors: ErrInvalid, ErrNotFound.
-func (a *Account) Note(text string) (Outcome, error) {
+// Note records a note of an operator, even about a closed account. A note that was recorded under the id is a repeat.
+// Errors: ErrInvalid, ErrNotFound.
+func (a *Account) Note(id, text string) (Outcome, error) {
 	switch {
+	case id == "":
+		return Outcome{}, &InvalidError{Field: "note_id", Reason: "is missing"}
 	case strings.TrimSpace(text) == "":
 		return Outcome{}, &InvalidError{Field: "text", Reason: "is missing"}
 	case len(text) > MaxNoteBytes:
@@ -23,5 +26,8 @@ func (a *Account) Note(text string) (Outcome, error) {
 	if err := a.exists(); err != nil {
 		return Outcome{}, err
 	}
-	return decided(eventschemas.AccountNoted{Text: text}), nil
+	if _, ok := a.notes[id]; ok {
+		return repeated(), nil
+	}
+	return decided(eventschemas.AccountNoted{NoteID: id, Text: text}), nil
 }

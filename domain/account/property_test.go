@@ -420,6 +420,10 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			in := Fee{FeeID: w.id(t, "e", 9), PaymentID: w.id(t, "p", 3), Money: *euros(rapid.Int64Range(-3, 3).Draw(t, "minor"))}
 			w.run(t, "fee", func() (Outcome, error) { return w.account.RecordFee(in) })
 		},
+		"note": func(t *rapid.T) {
+			id := w.id(t, "n", 9)
+			w.run(t, "note", func() (Outcome, error) { return w.account.Note(id, "Pays by invoice.") })
+		},
 		"a group that is undone": func(t *rapid.T) { w.undone(t) },
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 8
+const FoldVersion = 9
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one
 // until an upgrade is finished. Snapshots of earlier versions are no longer needed.
@@ -46,6 +46,7 @@ type snapshot struct {
 	Refunds     []snapshotRefund  `json:"refunds"`
 	Fees        []snapshotFee     `json:"fees,omitempty"`
 	Keys        []snapshotKey     `json:"keys"`
+	Notes       []string          `json:"notes,omitempty"`
 	Charged     []snapshotCharge  `json:"charged"`
 	KeysPast    uint64            `json:"keys_past,omitempty"`
 	KeysAt      time.Time         `json:"keys_at,omitzero"`
@@ -180,6 +181,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Tax: p.tax, Currency: p.paid.Currency, Returned: p.returned,
 		})
 	}
+	s.Notes = slices.Sorted(maps.Keys(a.notes))
 	for _, id := range slices.Sorted(maps.Keys(a.grants)) {
 		s.Grants = append(s.Grants, snapshotGrant{ID: id, Credits: a.grants[id]})
 	}
@@ -357,6 +359,9 @@ func (a *Account) restoreMoney(s snapshot) {
 			granted: p.Granted, refunded: p.Refunded, returned: p.Returned, tax: p.Tax,
 			paid: eventschemas.Money{Minor: p.Paid, Currency: p.Currency},
 		}
+	}
+	for _, id := range s.Notes {
+		a.notes[id] = struct{}{}
 	}
 	for _, g := range s.Grants {
 		a.grants[g.ID] = g.Credits

@@ -154,12 +154,14 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 	common := []string{
 		"busy_timeout(" + strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10) + ")",
 		"cache_size(-" + strconv.FormatInt(cacheBytes>>10, 10) + ")", // KiB
-		// What is sorted beyond the cache, as for an index of a large table, goes to files in temp_store_directory. They have no
-		// names while they exist.
-		"temp_store(FILE)",
 	}
-	if !s.cfg.ReadOnly {
+	if s.cfg.ReadOnly { // there may be no writable folder
+		common = append(common, "temp_store(MEMORY)")
+	} else {
 		common = append(common,
+			// What is sorted beyond the cache, as for an index of a large table, goes to files in temp_store_directory. They
+			// have no names while they exist.
+			"temp_store(FILE)",
 			"auto_vacuum(INCREMENTAL)", // of a new file, before its first page; see Reclaim
 			"journal_mode(WAL)",
 			"wal_autocheckpoint(0)", // see checkpointer

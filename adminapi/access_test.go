@@ -108,6 +108,7 @@ func TestToken_RevokedOrExpired_NextRequestIsRejected(t *testing.T) {
 	if len(first.Tokens) != 1 || len(second.Tokens) != 1 || first.Tokens[0].ID != all.Tokens[1].ID || second.Tokens[0].ID != all.Tokens[2].ID {
 		t.Errorf("two pages of one: %+v, %+v", first, second)
 	}
+	s.get("/admin/tokens?cursor=lost").rejected(http.StatusBadRequest, "next_cursor")
 	s.get("/admin/tokens?state=lost").rejected(http.StatusBadRequest, "state")
 	s.get("/admin/tokens?limit=501").rejected(http.StatusBadRequest, "from 1 to 500")
 }

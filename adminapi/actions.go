@@ -34,7 +34,7 @@ func (x *exchange) listActions() error {
 	}
 	names, err := x.api.Names.Names(x.ctx, ids...)
 	if err != nil {
-		return err
+		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids", "request_id", x.id, "error", err)
 	}
 	for i := range named {
 		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]

@@ -193,6 +193,9 @@ func (x *exchange) listTokens() error {
 		return q.err
 	}
 	tokens, err := x.api.Operations.Tokens(x.ctx, s, limit+1)
+	if errors.Is(err, operators.ErrNotFound) {
+		return invalid("The parameter cursor is not a next_cursor of an answer.")
+	}
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 type operatorsView struct {
 	Tokens     []token `json:"tokens"` // the newest first
 	NextCursor string  `json:"next_cursor"`
-	State      string  // active or ended
+	State      string  // active, ended, revoked or expired
 	Query      url.Values
 	Scopes     []domain.Scope
 }
@@ -34,8 +34,8 @@ type token struct {
 	RevokedBy string    `json:"revoked_by"`
 }
 
-// showOperators answers GET /operators. It shows the valid tokens unless the ended ones are chosen, of which there is one for
-// each sign-in.
+// showOperators answers GET /operators. It shows the valid tokens unless another state is chosen: each sign-in leaves a token
+// that has ended.
 func (x *exchange) showOperators() error {
 	v := operatorsView{Query: x.filter("state", "cursor"), Scopes: domain.Scopes}
 	query := maps.Clone(v.Query)

@@ -156,7 +156,7 @@ func (n *Node) tokenIssuedBefore(ctx context.Context, id, name string) (adminapi
 	if err != nil {
 		return adminapi.Token{}, err
 	}
-	token := n.tokenOf(&row, names)
+	token := tokenOf(&row, names, n.clock.Now())
 	if token.Name != "" || n.isLate(token.IssuedAt) {
 		return token, nil
 	}
@@ -217,14 +217,14 @@ func (n *Node) Tokens(ctx context.Context, s operators.Selection, limit int) ([]
 	}
 	all := make([]adminapi.Token, len(rows))
 	for i := range rows {
-		all[i] = n.tokenOf(&rows[i], names)
+		all[i] = tokenOf(&rows[i], names, s.At)
 	}
 	return all, nil
 }
 
-// tokenOf returns a token as the admin API answers it, with its name among those by id.
-func (n *Node) tokenOf(row *operators.Token, names map[string]string) adminapi.Token {
-	return adminapi.Token{ID: row.ID, Name: names[row.ID], Scope: row.Scope, Last4: row.Last4, State: row.State(n.clock.Now()),
+// tokenOf returns a token as the admin API answers it at a time, with its name among those by id.
+func tokenOf(row *operators.Token, names map[string]string, at time.Time) adminapi.Token {
+	return adminapi.Token{ID: row.ID, Name: names[row.ID], Scope: row.Scope, Last4: row.Last4, State: row.State(at),
 		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, RevokedBy: row.RevokedBy}
 }
 

@@ -2,6 +2,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -196,10 +197,10 @@ type Selection struct {
 	Before string
 }
 
-// List returns the selected tokens, at most limit, the newest first. There are none before an unknown one. Errors:
+// List returns the selected tokens, at most limit, the newest first. Errors: ErrNotFound if there is no token Before,
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, error) {
-	where, args := []string{"TRUE"}, []any{}
+	where, args := []string{"TRUE"}, []any(nil)
 	switch at := s.At.UnixMicro(); s.State {
 	case Active:
 		where = append(where, "revoked_at IS NULL", fmt.Sprintf("(expires_at IS NULL OR expires_at > %d)", at))
@@ -211,8 +212,11 @@ func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, erro
 		where = append(where, fmt.Sprintf("(revoked_at IS NOT NULL OR expires_at <= %d)", at))
 	}
 	if s.Before != "" {
-		args = append(args, s.Before)
-		where = append(where, fmt.Sprintf("(issued_at, id) < (SELECT issued_at, id FROM {tokens} WHERE id = $%d)", len(args)))
+		before, found, err := m.Get(ctx, s.Before)
+		if err != nil || !found {
+			return nil, cmp.Or(err, ErrNotFound)
+		}
+		where, args = append(where, "(issued_at, id) < ($1, $2)"), []any{before.IssuedAt.UnixMicro(), before.ID}
 	}
 	all, err := table.List(ctx, m.handle, fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)), args...)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -27,7 +28,7 @@ var ErrTempDir = fmt.Errorf("the path of the folder for temporary files is too l
 // none. Chromium creates its own sandbox, for every user but root. Errors:
 // ErrRoot, ErrTempDir.
 func confinement() (func(*exec.Cmd), error) {
-	if len(os.TempDir()) > maxTempDir {
+	if len(filepath.Clean(os.TempDir())) > maxTempDir {
 		return nil, ErrTempDir
 	}
 	if os.Geteuid() != 0 {

@@ -148,11 +148,14 @@ type Operations interface {
 	IssueKey(ctx context.Context, by commands.Request, accountID string, in NewKey) (Key, error)
 	IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (Token, error)
 	RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error)
-	// Tokens sets the time of the selection.
+	// Tokens uses the present time instead of s.At. It returns operators.ErrNotFound if there is no token s.Before.
 	Tokens(ctx context.Context, s operators.Selection, limit int) ([]Token, error)
 	CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error)
 	// IssueLoginLink issues another link each time.
 	IssueLoginLink(ctx context.Context, by commands.Request, accountID, person string) (LoginLink, error)
+	// SignOutEverywhere ends the sessions and withdraws the links of a person, or of all people of the account if person is
+	// empty; repeated reports whether there were none.
+	SignOutEverywhere(ctx context.Context, by commands.Request, accountID, person string) (repeated bool, err error)
 	// SignInEmails returns the addresses to which links of the account's people are sent, the owner's first, and
 	// SetSignInEmail sets one.
 	SignInEmails(ctx context.Context, accountID string) ([]commands.Email, error)

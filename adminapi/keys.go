@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -109,7 +110,7 @@ func (x *exchange) issueLoginLink() error {
 		}
 	}
 	if err := signin.CheckPerson(in.Person); err != nil {
-		return err
+		return invalid("The field person: %s.", err)
 	}
 	id, err := x.account()
 	if err != nil {
@@ -122,6 +123,31 @@ func (x *exchange) issueLoginLink() error {
 	remembered := issued
 	remembered.URL = ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
+}
+
+// signOut answers POST /admin/accounts/{id}/sign-out.
+func (x *exchange) signOut() error {
+	var in struct {
+		Person string `json:"person"`
+	}
+	if len(x.body) > 0 {
+		if err := x.decode(&in); err != nil {
+			return err
+		}
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if err := signin.CheckPerson(cmp.Or(in.Person, signin.Owner)); err != nil {
+		return invalid("The field person: %s.", err)
+	}
+	repeated, err := x.api.Operations.SignOutEverywhere(x.ctx, x.by(), id, in.Person)
+	if err != nil && !errors.Is(err, ErrNotSeen) {
+		return x.explain(id, err)
+	}
+	x.unconfirmed(err)
+	return x.answer(http.StatusOK, map[string]any{"account": id, "repeated": repeated})
 }
 
 // listSignInEmails answers GET /admin/accounts/{id}/sign-in-emails.
@@ -156,6 +182,9 @@ func (x *exchange) setSignInEmail() error {
 	id, err := x.account()
 	if err != nil {
 		return err
+	}
+	if err := commands.CheckEmail(in.Email); err != nil {
+		return invalid("The field email: %s.", err)
 	}
 	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email); err != nil {
 		return x.explain(id, err)

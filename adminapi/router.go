@@ -36,6 +36,7 @@ func operations() []operation {
 		{"GET", "/admin/accounts/{id}/keys", "listKeys", reading, (*exchange).listKeys},
 		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
 		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
+		{"POST", "/admin/accounts/{id}/sign-out", "signOut", supporting, (*exchange).signOut},
 		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting, (*exchange).listSignInEmails},
 		{"PUT", "/admin/accounts/{id}/sign-in-emails/{person}", "setSignInEmail", supporting, (*exchange).setSignInEmail},
 		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, (*exchange).getNotices},

@@ -73,6 +73,51 @@ func TestLoginLink_SignsInOnce_UntilSignedOut(t *testing.T) {
 	}
 }
 
+func TestSignOut_OfPersonAndOfAll_EndsSessionsAndLinks(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id
+	link := func(person string) string {
+		var l loginLink
+		s.post(path+"/login-link", `{"person":"`+person+`"}`).want(http.StatusCreated, &l)
+		return l.URL
+	}
+	session := func(person string) [sha256.Size]byte {
+		hash, _, err := s.enter(link(person), id)
+		s.must(err)
+		return hash
+	}
+	isOpen := func(hash [sha256.Size]byte) bool {
+		_, err := s.node.Sessions.ByHash(t.Context(), hash, time.Now())
+		if err != nil && !errors.Is(err, sessions.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	first, second, unused := session("owner"), session("p2"), link("p2")
+	var done struct {
+		Account  string
+		Repeated bool
+	}
+	s.send(request{method: "POST", path: path + "/sign-out", body: `{"person":"p2"}`, token: s.tok[operator.Support]}).want(http.StatusOK, &done)
+	if done.Account != id || done.Repeated || !isOpen(first) || isOpen(second) {
+		t.Errorf("after p2 was signed out: %+v, open: %t and %t, want the owner's only", done, isOpen(first), isOpen(second))
+	}
+	if _, _, err := s.enter(unused, id); !errors.Is(err, signin.ErrLinkExpired) {
+		t.Errorf("an unused link of p2: %v, want %v", err, signin.ErrLinkExpired)
+	}
+	s.post(path+"/sign-out", `{"person":"p2"}`).want(http.StatusOK, &done)
+	if !done.Repeated {
+		t.Error("a second time something was left to end")
+	}
+	s.post(path+"/sign-out", "").want(http.StatusOK, nil)
+	if isOpen(first) {
+		t.Error("after all were signed out the owner's session is open")
+	}
+	s.post(path+"/sign-out", `{"person":"Bob Smith"}`).rejected(http.StatusBadRequest, "must not be a name")
+	s.post("/admin/accounts/none/sign-out", "").rejected(http.StatusNotFound, "none")
+}
+
 func TestSignInEmails_AreSetListedAndErased(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID
@@ -169,7 +214,8 @@ func TestNodes_SignOutOnOne_OtherRejectsSession(t *testing.T) {
 		if i%2 == 0 {
 			one.must(one.node.SignOut(t.Context(), byCustomer(id), id, begun.ID))
 		} else {
-			one.must(one.node.SignOutEverywhere(t.Context(), byCustomer(id), id, signin.Owner))
+			_, err := one.node.SignOutEverywhere(t.Context(), byCustomer(id), id, signin.Owner)
+			one.must(err)
 		}
 		for _, n := range []*service{other, one} {
 			if found, err := n.node.Sessions.ByHash(t.Context(), hash, n.node.Now()); !errors.Is(err, sessions.ErrNotFound) {

@@ -65,7 +65,7 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 	return s.issue(ctx, request, accountID, signin.IssueLink{Person: person})
 }
 
-// IssueMailedLink is IssueLink for a link that a person gets by e-mail. signin.MaxMailedLinks limits those of an account.
+// IssueMailedLink is IssueLink for a link that a person gets by e-mail, for which signin has further limits.
 func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, of signin.Person) (token string, expires time.Time, err error) {
 	return s.issue(ctx, request, of.AccountID, signin.IssueLink{Person: of.ID, Mailed: true})
 }
@@ -137,34 +137,33 @@ func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accoun
 
 // SetEmail sets the e-mail address to which links of a person are sent; an empty one is removed and erased. It is kept with
 // the names of account holders, in lower case, because it is personal data. It is stored after the event, so that a rejected
-// command stores none, and the events have everybody who may have one; repeating the command after an error completes it.
-// The present address again is a repeat.
+// command stores none; repeating the command after an error completes it. The present address again is a repeat.
 //
 // Errors: signin.ErrInvalid, signin.ErrTooManyEmails, account.ErrNotFound, account.ErrClosed, and those of update and of the
 // table of names.
 func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Person, address string) (Done, error) {
-	if err := errors.Join(CheckEmail(address), signin.CheckPerson(of.ID), checkAccountID(of.AccountID)); err != nil {
+	if err := cmp.Or(checkAccountID(of.AccountID), signin.CheckPerson(of.ID), CheckEmail(address)); err != nil {
 		return Done{}, err
 	}
 	address = strings.ToLower(address)
-	all, err := s.Emails(ctx, of.AccountID)
-	if err != nil {
-		return Done{}, err
-	}
-	present := ""
-	if at := slices.IndexFunc(all, func(e Email) bool { return e.Person == of.ID }); at >= 0 {
-		present = all[at].Address
-	}
-	if present == "" && address != "" && len(all) >= signin.MaxEmails {
-		return Done{}, fmt.Errorf("%w: %d people of this account have one; remove one first", signin.ErrTooManyEmails, len(all))
-	}
 	set := eventschemas.SignInEmailSet{Person: of.ID, Email: address != ""}
 	if of.ID == signin.Owner {
 		set.Person = ""
 	}
 	done, err := s.update(ctx, request, of.AccountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
-		if err := s.checkAccount(ctx, of.AccountID); err != nil || address == present {
+		if err := s.checkAccount(ctx, of.AccountID); err != nil {
 			return nil, err
+		}
+		all, err := s.Emails(ctx, of.AccountID)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(all, func(e Email) bool { return e.Person == of.ID })
+		switch {
+		case at < 0 && address == "", at >= 0 && all[at].Address == address:
+			return nil, nil
+		case at < 0 && len(all) >= signin.MaxEmails:
+			return nil, fmt.Errorf("%w: %d people of this account have one; remove one first", signin.ErrTooManyEmails, len(all))
 		}
 		return []eventschemas.Event{set}, nil
 	})
@@ -194,14 +193,18 @@ func CheckEmail(address string) error {
 	return nil
 }
 
-const emailIDPrefix = "sign-in-email:"
-
 // emailID returns the id of the address of a person in the table of names.
 func emailID(of signin.Person) string {
 	if of.ID == signin.Owner {
-		return emailIDPrefix + of.AccountID
+		return accountnames.EmailPrefix + of.AccountID
 	}
-	return emailIDPrefix + of.AccountID + "/" + of.ID
+	return accountnames.EmailPrefix + of.AccountID + "/" + of.ID
+}
+
+// personOf returns the person whose address has an id in the table of names.
+func personOf(emailID string) signin.Person {
+	accountID, person, _ := strings.Cut(strings.TrimPrefix(emailID, accountnames.EmailPrefix), "/")
+	return signin.Person{AccountID: accountID, ID: cmp.Or(person, signin.Owner)}
 }
 
 // Email is the e-mail address to which links of a person are sent.
@@ -210,78 +213,42 @@ type Email struct {
 	Address string `json:"email"`
 }
 
-// Emails returns the addresses of an account's people, the owner's first. Errors: those of reading the stream and of the
-// table of names.
+// Emails returns the addresses of an account's people, the owner's first. Errors: those of the table of names.
 func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error) {
-	people, err := s.emailed(ctx, accountID)
-	if err != nil {
-		return nil, err
+	found, err := s.names.Emails(ctx, accountID)
+	all := make([]Email, len(found))
+	for i, e := range found {
+		all[i] = Email{personOf(e.ID).ID, e.Name}
 	}
-	ids := make([]string, len(people))
-	for i, person := range people {
-		ids[i] = emailID(signin.Person{AccountID: accountID, ID: person})
-	}
-	names, err := s.names.Names(ctx, ids...)
-	var all []Email
-	for i, person := range people {
-		if address := names[ids[i]]; address != "" {
-			all = append(all, Email{person, address})
+	slices.SortFunc(all, func(a, b Email) int {
+		switch {
+		case a.Person == b.Person:
+			return 0
+		case a.Person == signin.Owner:
+			return -1
+		case b.Person == signin.Owner:
+			return 1
 		}
-	}
+		return strings.Compare(a.Person, b.Person)
+	})
 	return all, err
 }
 
-// emailed returns the people of an account for whom an address was ever set, the owner first.
-func (s *SignIns) emailed(ctx context.Context, accountID string) ([]string, error) {
-	var people []string
-	for from, more := uint64(0), true; more; {
-		page, err := s.log.ReadStream(ctx, signin.Stream(accountID), from, eventlog.Forward, signInPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page {
-			from = page[i].Revision + 1
-			if page[i].Type != (eventschemas.SignInEmailSet{}).EventType() {
-				continue
-			}
-			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
-			if err != nil {
-				return nil, err
-			}
-			if person := cmp.Or(ev.(eventschemas.SignInEmailSet).Person, signin.Owner); !slices.Contains(people, person) {
-				people = append(people, person)
-			}
-		}
-		more = len(page) == signInPage
-	}
-	slices.SortFunc(people, func(a, b string) int {
-		if (a == signin.Owner) != (b == signin.Owner) {
-			if a == signin.Owner {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	return people, nil
-}
-
-// EraseEmails erases the addresses of an account's people. Errors: those of reading the stream and of the table of names.
+// EraseEmails erases the addresses of an account's people. Errors: those of the table of names.
 func (s *SignIns) EraseEmails(ctx context.Context, accountID string) error {
-	people, err := s.emailed(ctx, accountID)
-	for _, person := range people {
-		err = errors.Join(err, s.names.Erase(ctx, emailID(signin.Person{AccountID: accountID, ID: person})))
+	found, err := s.names.Emails(ctx, accountID)
+	for _, e := range found {
+		err = errors.Join(err, s.names.Erase(ctx, e.ID))
 	}
 	return err
 }
 
 // WithEmail returns the people who get links at an address. Errors: those of the table of names.
 func (s *SignIns) WithEmail(ctx context.Context, address string) ([]signin.Person, error) {
-	ids, err := s.names.WithName(ctx, strings.ToLower(address), emailIDPrefix)
+	ids, err := s.names.WithName(ctx, strings.ToLower(address), accountnames.EmailPrefix)
 	people := make([]signin.Person, len(ids))
 	for i, id := range ids {
-		accountID, person, _ := strings.Cut(strings.TrimPrefix(id, emailIDPrefix), "/")
-		people[i] = signin.Person{AccountID: accountID, ID: cmp.Or(person, signin.Owner)}
+		people[i] = personOf(id)
 	}
 	return people, err
 }

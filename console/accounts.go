@@ -1,14 +1,13 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/domain/signin"
 )
 
 // ledgerEntries is the number of entries of the ledger on the page of an account.
@@ -213,7 +212,7 @@ func (x *exchange) showAccount() error {
 	var emails struct {
 		Emails []personEmail `json:"sign_in_emails"`
 	}
-	if x.me.May("support") {
+	if x.me.May("support") && v.Account.Status != "closed" {
 		if err := x.get(path+"/sign-in-emails", nil, &emails); err != nil {
 			return err
 		}
@@ -248,8 +247,14 @@ func (x *exchange) changeAccount() error {
 		send = func() error {
 			return x.call(http.MethodPost, path+"/notes", map[string]any{"text": x.form.Get("text")}, nil)
 		}
+	case "signout":
+		send = func() error {
+			return x.call(http.MethodPost, path+"/sign-out", map[string]any{"person": x.form.Get("person")}, nil)
+		}
 	case "email":
 		send = func() error { return x.setEmail(path) }
+	case "unemail":
+		send = func() error { return x.removeEmail(path) }
 	case "reinstate", "close":
 		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
 	case "reverse":
@@ -270,18 +275,22 @@ func (x *exchange) changeAccount() error {
 	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
 }
 
+// setEmail sets the address of a person; removeEmail removes it.
 func (x *exchange) setEmail(path string) error {
-	if x.form.Get("person") == "" {
-		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give the person's id, such as owner.", Field: "person"}
+	if x.form.Get("email") == "" {
+		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give an e-mail address.", Field: "email"}
 	}
-	err := x.call(http.MethodPut, path+"/sign-in-emails/"+url.PathEscape(x.form.Get("person")), map[string]any{"email": x.form.Get("email")}, nil)
-	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusBadRequest {
-		p.Field = "person"
-		if strings.Contains(p.Text, "e-mail address") {
-			p.Field = "email"
-		}
+	return x.putEmail(path, x.form.Get("email"))
+}
+
+func (x *exchange) removeEmail(path string) error { return x.putEmail(path, "") }
+
+func (x *exchange) putEmail(path, address string) error {
+	person := x.form.Get("person")
+	if err := signin.CheckPerson(person); err != nil {
+		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give an id such as owner or p2: lower-case letters, digits and hyphens. It must not be a name or an address, because it is stored forever.", Field: "person"}
 	}
-	return err
+	return x.call(http.MethodPut, path+"/sign-in-emails/"+person, map[string]any{"email": address}, nil)
 }
 
 func (x *exchange) grant(path string) error {

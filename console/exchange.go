@@ -137,7 +137,7 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 // fieldsOf are the fields of each form beside which a sentence is shown.
 var fieldsOf = map[string][]string{
 	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"}, "plan": {"plan"}, "reverse": {"request_id"},
-	"link": {"person"}, "email": {"person", "email"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"}, "refund": {"credits", "money", "currency", "refund_id"},
+	"link": {"person"}, "email": {"person", "email"}, "signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"}, "refund": {"credits", "money", "currency", "refund_id"},
 	"override": {"field", "value", "reason"}, "remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"}, "filter": {"from", "to", "actor", "stream", "account"},
 }
 

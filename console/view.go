@@ -48,7 +48,7 @@ type view struct {
 
 // done are sentences about what forms did, by the parameter with which they lead to a page.
 var done = map[string]string{
-	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "note": "The note is added.", "email": "The address is set.", "suspend": "The account is suspended.",
+	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "note": "The note is added.", "email": "The address is set.", "unemail": "The address is removed.", "signout": "The sessions are ended, and the links that were not used are withdrawn.", "suspend": "The account is suspended.",
 	"reinstate": "The account is reinstated.", "close": "The account is closed.", "revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
 	"refund": "The refund is recorded.", "replay": "The report is decided again.", "dismiss": "The report is dismissed.", "customer": "The customer is linked. Reports that were in the inbox because the customer was not are decided again.", "month": "The month is closed.",
 	"override": "The field is set.", "remove": "Crawls decide the field again.", "crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.", "token": "The token is revoked.",

@@ -196,7 +196,7 @@ func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string)
 	if err != nil {
 		return done, err
 	}
-	ended := n.SignOutEverywhere(ctx, by, id, "") // first, because what follows may fail
+	_, ended := n.SignOutEverywhere(ctx, by, id, "") // first, because what follows may fail
 	if err := n.Names.Erase(ctx, row.Holder); err != nil {
 		return done, err
 	}

@@ -200,7 +200,8 @@ func (p people) SignOut(ctx context.Context, s dashboard.Session) error {
 
 // SignOutEverywhere implements dashboard.Sessions.
 func (p people) SignOutEverywhere(ctx context.Context, s dashboard.Session) error {
-	return p.node.SignOutEverywhere(ctx, p.by(s.AccountID), s.AccountID, s.Person)
+	_, err := p.node.SignOutEverywhere(ctx, p.by(s.AccountID), s.AccountID, s.Person)
+	return err
 }
 
 // by returns the metadata of the events that a person causes.

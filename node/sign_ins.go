@@ -117,13 +117,14 @@ func (n *Node) SignOut(ctx context.Context, by commands.Request, accountID, sess
 }
 
 // SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
-// empty. It returns as SignOut does. Other errors: those of commands.SignIns.SignOutEverywhere.
-func (n *Node) SignOutEverywhere(ctx context.Context, by commands.Request, accountID, person string) error {
+// empty; repeated reports whether there were none. It returns as SignOut does. Other errors: those of
+// commands.SignIns.SignOutEverywhere.
+func (n *Node) SignOutEverywhere(ctx context.Context, by commands.Request, accountID, person string) (repeated bool, err error) {
 	done, err := n.SignIns.SignOutEverywhere(ctx, by, accountID, person)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return n.awaitSessions(ctx, "the sessions have ended", done.Position)
+	return done.Repeated, n.awaitSessions(ctx, "the sessions have ended", done.Position)
 }
 
 // awaitSessions waits until the read model of sessions, which every request reads, is at a position. It returns ErrNotSeen,

@@ -25,7 +25,7 @@ const maxNameBytes = 200
 
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignInEmail(e), accountNote(e),
+		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignOut(e), accountSignInEmail(e), accountNote(e),
 		accountChange(e, "suspend", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
 		}),

@@ -19,6 +19,9 @@ var examples = map[string][]string{
 	"account login-link": {
 		"account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2 --json",
 	},
+	"account sign-out": {
+		"account sign-out 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account sign-out 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2",
+	},
 	"account sign-in-email": {
 		"account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --email ann@example.com",
 		"account sign-in-email 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2 --email bob@example.com",

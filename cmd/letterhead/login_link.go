@@ -42,9 +42,34 @@ func accountLoginLink(e *environment) *cobra.Command {
 	return c
 }
 
+func accountSignOut(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard", Args: exactArgs("ID"),
+		Long: "End all sessions of an account's people in its dashboard, and withdraw the sign-in links that were not used; with --person, only those of one person."}
+	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		if err := n.AccountExists(ctx, args[0]); err != nil {
+			return explainAccount(args[0], err)
+		}
+		repeated, err := n.SignOutEverywhere(ctx, n.Operator(), args[0], *person)
+		if errors.Is(err, signin.ErrInvalid) {
+			return usageError{err}
+		}
+		if err != nil && !errors.Is(err, node.ErrNotSeen) {
+			return explainAccount(args[0], err)
+		}
+		note := ""
+		if repeated {
+			note = ": there was no open session and no link that could be used"
+		}
+		_, printed := fmt.Fprintf(e.stdout, "account %s: %s signed out%s\n", args[0], cmp.Or(*person, "all people"), note)
+		return errors.Join(err, printed)
+	})
+	return c
+}
+
 func accountSignInEmail(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account", Args: exactArgs("ID"),
-		Long: "Show the e-mail addresses to which links of an account's people are sent when they are asked for on the sign-in page. With --email, set that of a person first; an empty address removes it. Whoever reads messages to an address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
+		Long: "Show the e-mail addresses to which links of an account's people are sent when they are asked for on the sign-in page. With --email, set a person's address first; an empty one removes it. Whoever reads messages to an address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
 	address := c.Flags().String("email", "", "e-mail address of the person")
 	person := c.Flags().String("person", signin.Owner, "id of the person whose address is set; not a name or an address, because events keep it forever")
 	asJSON := jsonFlag(c)

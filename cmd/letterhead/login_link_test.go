@@ -100,6 +100,31 @@ func TestLoginLink_BadArguments_AreRejected(t *testing.T) {
 	}
 }
 
+func TestSignOut_SaysWhoIsSignedOut(t *testing.T) {
+	folder, id := openAccount(t)
+	output(t, folder, "account", "login-link", "--account", id, "--person", "p2")
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--person", "p2"}, "account " + id + ": p2 signed out\n"}, {nil, "account " + id + ": all people signed out: there was no open session and no link that could be used\n"},
+	} {
+		if text := output(t, folder, append([]string{"account", "sign-out", id}, step.args...)...); text != step.want {
+			t.Errorf("%v prints %q, want %q", step.args, text, step.want)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{{[]string{id, "--person", "Bob Smith"}, exitUsage, "must not be a name"}, {[]string{"5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"}, 1, "no account"}} {
+		args := append([]string{"account", "sign-out", "--data", folder}, c.args...)
+		if code, stdout, stderr := commandLine(t.Context(), args...); code != c.exit || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v ended with %d: %s%s, want %d and %q", c.args, code, stdout, stderr, c.exit, c.want)
+		}
+	}
+}
+
 func TestSignInEmail_IsSetShownAndRemoved(t *testing.T) {
 	folder, id := openAccount(t)
 	for _, step := range []struct {

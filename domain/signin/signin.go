@@ -20,12 +20,13 @@ const (
 	SessionLifetime = 7 * 24 * time.Hour
 	// MaxOpenLinks limits the links of an account that can be used.
 	MaxOpenLinks = 20
-	// MaxMailedLinks is the number of links of an account in MailedWithin from which on no more are sent by e-mail, because
-	// strangers can request those.
+	// Limits of links that can be requested by e-mail, which strangers can do, too. Those that an operator issues count.
+	//
+	// MaxMailedLinks is the number of links of a person in MailedWithin from which on no more are sent.
 	MaxMailedLinks = 20
-	// MaxOpenMailed is the number of links of an account that can be used from which on no more are sent by e-mail, so that
-	// operators can still issue some.
-	MaxOpenMailed = 15
+	// MaxOpenOfPerson and MaxOpenMailed are the numbers of links of a person, and of an account, that can be used from which
+	// on no more are sent, so that people do not use up each other's links, and operators can still issue some.
+	MaxOpenOfPerson, MaxOpenMailed = 5, 15
 	// MailedWithin is how long a link counts for MaxMailedLinks.
 	MailedWithin = 24 * time.Hour
 	// MaxSessions limits the open sessions of an account.
@@ -53,7 +54,7 @@ var (
 	ErrLinkExpired = errors.New("the sign-in link has expired")
 	// ErrLinkUsed means that the link has begun a session before.
 	ErrLinkUsed = errors.New("the sign-in link was used before")
-	// ErrTooManyLinks means that MaxOpenLinks can be used.
+	// ErrTooManyLinks means that a limit of links is reached.
 	ErrTooManyLinks = errors.New("too many sign-in links")
 	// ErrTooManyEmails means that MaxEmails people of the account have an e-mail address.
 	ErrTooManyEmails = errors.New("too many e-mail addresses")
@@ -144,8 +145,7 @@ type IssueLink struct {
 	LinkID string
 	Hash   string // hex SHA-256
 	Person string
-	// Mailed reports whether the link is sent by e-mail. Then MaxOpenMailed and MaxMailedLinks limit the links; those that an
-	// operator issues count, too.
+	// Mailed reports whether the link is sent by e-mail.
 	Mailed bool
 	Now    time.Time
 }
@@ -162,19 +162,25 @@ func (s *State) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	if known := s.links[in.LinkID]; known != nil && known.hash == in.Hash {
 		return nil, nil
 	}
-	open, recent := 0, 0
+	open, openOfPerson, recent := 0, 0, 0
 	for _, l := range s.links {
+		same := l.person == in.Person
 		if l.open(in.Now) {
 			open++
+			if same {
+				openOfPerson++
+			}
 		}
-		if in.Now.Sub(l.expires.Add(-LinkLifetime)) < MailedWithin {
+		if same && in.Now.Sub(l.expires.Add(-LinkLifetime)) < MailedWithin {
 			recent++
 		}
 	}
-	if in.Mailed && recent >= MaxMailedLinks {
-		return nil, fmt.Errorf("%w: %d of this account were issued within %d hours, and no more are sent by e-mail", ErrTooManyLinks, recent, MailedWithin/time.Hour)
-	}
-	if open >= MaxOpenLinks || in.Mailed && open >= MaxOpenMailed {
+	switch {
+	case in.Mailed && recent >= MaxMailedLinks:
+		return nil, fmt.Errorf("%w: %d of this person were issued within %d hours, and no more are sent by e-mail", ErrTooManyLinks, recent, MailedWithin/time.Hour)
+	case in.Mailed && (openOfPerson >= MaxOpenOfPerson || open >= MaxOpenMailed):
+		return nil, fmt.Errorf("%w: %d of this person, and %d of this account, were not used yet, and no more are sent by e-mail", ErrTooManyLinks, openOfPerson, open)
+	case open >= MaxOpenLinks:
 		return nil, fmt.Errorf("%w: %d of this account were not used yet; use one of them, or wait %d minutes until they have expired", ErrTooManyLinks, open, LinkLifetime/time.Minute)
 	}
 	return []eventschemas.Event{eventschemas.SignInLinkIssued{LinkID: in.LinkID, Hash: in.Hash, Person: in.Person, ExpiresAt: until(in.Now, LinkLifetime)}}, nil

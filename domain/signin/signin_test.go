@@ -159,10 +159,6 @@ func TestLimits_CountWhatIsOpen(t *testing.T) {
 	for i := range signin.MaxOpenLinks {
 		s.issue(fmt.Sprint("l", i), "owner")
 	}
-	mailed := func(link string) *scenario {
-		return s.decided(s.state.IssueLink(signin.IssueLink{LinkID: link, Hash: hash(link), Person: "owner", Mailed: true, Now: s.now}))
-	}
-	mailed("m0").rejected(signin.ErrTooManyLinks)
 	s.issue("more", "p2").rejected(signin.ErrTooManyLinks).
 		enter("l0", "s1").issue("more", "p2").enter("more", "s2").open("s1", "s2").
 		after(signin.LinkLifetime)
@@ -174,6 +170,44 @@ func TestLimits_CountWhatIsOpen(t *testing.T) {
 	}
 	s.issue("last", "owner").enter("last", "s3").rejected(signin.ErrTooManySessions).
 		signOut("s1").enter("last", "s3").open("s2", "s3")
+}
+
+func TestLimits_OfLinksByEmail_LeaveSomeForOthers(t *testing.T) {
+	s := given(t)
+	links := 0
+	mailed := func(person string) *scenario {
+		t.Helper()
+		links++
+		link := fmt.Sprint("l", links)
+		return s.decided(s.state.IssueLink(signin.IssueLink{LinkID: link, Hash: hash(link), Person: person, Mailed: true, Now: s.now}))
+	}
+	accepted := func(s *scenario) {
+		t.Helper()
+		if s.err != nil {
+			t.Fatal(s.err)
+		}
+	}
+	for range signin.MaxOpenOfPerson {
+		accepted(mailed("owner"))
+	}
+	mailed("owner").rejected(signin.ErrTooManyLinks)
+	for i := range signin.MaxOpenMailed - signin.MaxOpenOfPerson {
+		accepted(mailed(fmt.Sprint("p", i)))
+	}
+	mailed("other").rejected(signin.ErrTooManyLinks)
+	accepted(s.issue("by an operator", "other"))
+
+	// Each link is used up or expires, and the day has as many as it may have.
+	s = given(t)
+	for range signin.MaxMailedLinks {
+		accepted(mailed("owner"))
+		s.after(signin.LinkLifetime)
+	}
+	mailed("owner").rejected(signin.ErrTooManyLinks)
+	accepted(mailed("p2"))
+	accepted(s.issue("by an operator", "owner"))
+	s.after(signin.MailedWithin)
+	accepted(mailed("owner"))
 }
 
 // TestSignIns_AnyCommands_KeepPromises compares the state with the promises of sign-ins, and with a state that is folded

@@ -24,6 +24,8 @@ const (
 	MaxNameBytes = 1000
 	// namesPerQuery limits the ids in one statement.
 	namesPerQuery = 500
+	// EmailPrefix precedes the account's id in the ids of its people's e-mail addresses.
+	EmailPrefix = "sign-in-email:"
 	// MaxPage limits the holders of one Page, and of one PutAll.
 	MaxPage = 1000
 )
@@ -35,6 +37,9 @@ var ErrInvalid = errors.New("invalid holder")
 const (
 	create      = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
 	createNames = `CREATE INDEX IF NOT EXISTS holders_name ON holders (name)`
+	// An expression finds ids by their beginning in every collation of PostgreSQL. The numbers are the lengths of
+	// EmailPrefix, and of it and an account's id.
+	createEmails = `CREATE INDEX IF NOT EXISTS holders_emails ON holders (substr(id, 1, 50)) WHERE substr(id, 1, 14) = '` + EmailPrefix + `'`
 )
 
 const (
@@ -42,6 +47,7 @@ const (
 	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name`
 	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2) ` + replace
 	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
+	emails  = `SELECT id, name FROM holders WHERE substr(id, 1, 50) = $1 AND substr(id, 1, 14) = '` + EmailPrefix + `' ORDER BY id LIMIT $2`
 	named   = `SELECT id, name FROM holders WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
 )
 
@@ -58,7 +64,7 @@ type Table struct{ store *sqlstore.Store }
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		for _, statement := range []string{create, createNames} {
+		for _, statement := range []string{create, createNames, createEmails} {
 			if _, err := tx.ExecContext(ctx, store.DDL(statement)); err != nil {
 				return err
 			}
@@ -140,6 +146,16 @@ func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, er
 		ids[i] = found[i].ID
 	}
 	return ids, nil
+}
+
+// Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at most
+// MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+func (t *Table) Emails(ctx context.Context, accountID string) ([]Entry, error) {
+	found, err := t.entries(ctx, emails, EmailPrefix+accountID, MaxPage)
+	if err != nil {
+		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
+	}
+	return found, nil
 }
 
 func (t *Table) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {

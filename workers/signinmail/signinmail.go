@@ -151,7 +151,7 @@ func (d *delivery) attempt(ctx context.Context, last bool) error {
 			d.done[person] = true
 		case errors.Is(err, signin.ErrTooManyLinks):
 			d.done[person] = true
-			d.Logger.WarnContext(ctx, "an account has had all of its sign-in links by e-mail for this day", "account", person.AccountID, "error", err)
+			d.Logger.WarnContext(ctx, "a sign-in link is not sent by e-mail, because there are too many", "account", person.AccountID, "person", person.ID, "error", err)
 		case err != nil:
 			failed = fmt.Errorf("link of account %s: %w", person.AccountID, err)
 		default:

@@ -236,3 +236,23 @@ func TestWithName_ReturnsIDsOfExactlyThatNameAndPrefix(t *testing.T) {
 		}
 	})
 }
+
+func TestEmails_OfAnAccount_AreThoseOfItsPeople(t *testing.T) {
+	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
+		h, _ := open(t, cfg)
+		const id, other = "5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c12"
+		for id, name := range map[string]string{
+			id: "Acme", accountnames.EmailPrefix + id + "/p2": "bob@example.com", accountnames.EmailPrefix + id: "ann@example.com",
+			accountnames.EmailPrefix + other: "ann@example.com", "sign-in-emails" + id: "x",
+		} {
+			put(t, h, id, name)
+		}
+		want := []accountnames.Entry{{ID: accountnames.EmailPrefix + id, Name: "ann@example.com"}, {ID: accountnames.EmailPrefix + id + "/p2", Name: "bob@example.com"}}
+		if found, err := h.Emails(t.Context(), id); err != nil || !slices.Equal(found, want) {
+			t.Errorf("Emails = %v, %v; want %v", found, err, want)
+		}
+		if found, err := h.Emails(t.Context(), "5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c13"); err != nil || len(found) > 0 {
+			t.Errorf("Emails of another account = %v, %v", found, err)
+		}
+	})
+}

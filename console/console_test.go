@@ -202,40 +202,32 @@ func TestForm_RejectedAndNotOnThePage_ShowsTheReason(t *testing.T) {
 
 // The outcome of a form may be unknown. Sending it again does nothing twice.
 func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
-	s := start(t)
-	id := s.account("Acme")
-	p := s.signedIn(operator.Admin)
-	page, action := "/accounts/"+id, "/accounts/"+id+"/grant"
-	form := p.get(page).form(action)
-	form.Set("credits", "1000")
-	s.last.Store(true)
-	a := p.post(action, form).shows(503, "The log has the reason under the request id")
-	again := a.form(action)
-	if again.Get("credits") != "1000" || again.Get("once") != form.Get("once") {
-		t.Errorf("the form to send again has %v", again)
-	}
-	p.post(action, again).shows(503)
-	s.away.Store(false)
-	p.post(action, again).leadsTo(page + "?done=grant")
-	p.get(page).shows(200, "1,050 credits")
-	changed := again
-	changed.Set("credits", "2000")
-	p.post(action, changed).shows(400, "This form was sent before, with other values")
-}
-
-func TestNote_UnknownOutcome_IsAddedOnce(t *testing.T) {
-	s := start(t)
-	id := s.account("Acme")
-	p := s.signedIn(operator.Support)
-	page, action := "/accounts/"+id, "/accounts/"+id+"/note"
-	form := p.get(page).form(action)
-	form.Set("text", "Pays by invoice.")
-	s.last.Store(true)
-	again := p.post(action, form).shows(503).form(action)
-	s.away.Store(false)
-	p.post(action, again).leadsTo(page + "?done=note")
-	if added := strings.Count(p.get(page).shows(200, "Pays by invoice.").text(), "AccountNoted"); added != 1 {
-		t.Errorf("the ledger has %d notes, want one", added)
+	for _, c := range []struct{ form, field, value, other, shows string }{
+		{"grant", "credits", "1000", "2000", "1,050 credits"},
+		{"note", "text", "Pays by invoice.", "Pays by card.", "Pays by invoice."},
+	} {
+		s := start(t)
+		id := s.account("Acme")
+		p := s.signedIn(operator.Admin)
+		page, action := "/accounts/"+id, "/accounts/"+id+"/"+c.form
+		events := strings.Count(p.get(page).shows(200).text(), "by operator:")
+		form := p.get(page).form(action)
+		form.Set(c.field, c.value)
+		s.last.Store(true)
+		a := p.post(action, form).shows(503, "The log has the reason under the request id")
+		again := a.form(action)
+		if again.Get(c.field) != c.value || again.Get("once") != form.Get("once") {
+			t.Errorf("the form to send again has %v", again)
+		}
+		p.post(action, again).shows(503)
+		s.away.Store(false)
+		p.post(action, again).leadsTo(page + "?done=" + c.form)
+		if added := strings.Count(p.get(page).shows(200, c.shows).text(), "by operator:") - events; added != 1 {
+			t.Errorf("%s: %d events were added to the ledger, want one", c.form, added)
+		}
+		changed := again
+		changed.Set(c.field, c.other)
+		p.post(action, changed).shows(400, "This form was sent before, with other values")
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 )
 
 var november = time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
@@ -28,6 +29,7 @@ func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapsho
 	if len(snapshots) > 0 {
 		s = snapshots[0]
 	}
+	cfg.AppendWithin = testwait.Timeout // the disk may be busy
 	d, err := NewQuotaWriter(cfg, w.log, s)
 	if err != nil {
 		w.Fatal(err)

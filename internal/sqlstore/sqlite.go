@@ -159,8 +159,8 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 		common = append(common, "temp_store(MEMORY)")
 	} else {
 		common = append(common,
-			// What is sorted beyond the cache, as for an index of a large table, goes to files in temp_store_directory. They
-			// have no names while they exist.
+			// SQLite sorts more than fits into the cache, such as the rows for an index of a large table, in files in
+			// temp_store_directory, which it deletes as soon as it has opened them.
 			"temp_store(FILE)",
 			"auto_vacuum(INCREMENTAL)", // of a new file, before its first page; see Reclaim
 			"journal_mode(WAL)",

@@ -101,13 +101,15 @@ func (c Command) DoReadOnly(ctx context.Context, apart func(config.Config) bool)
 // false if the folder is neither.
 func (c Command) doReading(ctx context.Context) (done bool, err error) {
 	readOnly := datafolder.CheckWritable(c.Settings.Data)
+	var pace func(context.Context) error
 	if readOnly == nil {
 		if !admin.Answers(ctx, c.Settings.Data) {
 			return false, nil
 		}
 		yieldProcessor()
+		pace = newPacer(cpuDelay).rest
 	}
-	n, err := OpenReading(ctx, c.Settings, c.Options)
+	n, err := OpenReading(ctx, c.Settings, c.Options, pace)
 	switch {
 	case err == nil && (readOnly != nil || !n.alone()):
 		n.served = readOnly == nil

@@ -7,24 +7,34 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const yieldsVariable = "LETTERHEAD_TEST_YIELDS"
+const ownProcessVariable = "LETTERHEAD_TEST_OWN_PROCESS"
 
-// The test runs itself in a process of its own, whose threads keep the policy.
+// inOwnProcess runs the test in a process of its own, in which it reports true.
+func inOwnProcess(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ownProcessVariable) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), ownProcessVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil && strings.Contains(string(out), "--- SKIP"):
+		t.Skipf("%s", out)
+	case err != nil || !strings.Contains(string(out), "--- PASS"):
+		t.Fatalf("%v: %s", err, out)
+	}
+	return false
+}
+
+// The process keeps the policy.
 func TestYieldProcessor_AllThreads_RunWhenOthersAreIdle(t *testing.T) {
-	if os.Getenv(yieldsVariable) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), yieldsVariable+"=1")
-		out, err := cmd.CombinedOutput()
-		switch {
-		case err == nil && strings.Contains(string(out), "--- SKIP"):
-			t.Skipf("%s", out)
-		case err != nil || !strings.Contains(string(out), "--- PASS"):
-			t.Fatalf("%v: %s", err, out)
-		}
+	if !inOwnProcess(t) {
 		return
 	}
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
@@ -49,5 +59,52 @@ func TestYieldProcessor_AllThreads_RunWhenOthersAreIdle(t *testing.T) {
 		}()
 	}
 	checked.Wait()
+	close(release)
+}
+
+// In a process of its own, no other thread ends meanwhile.
+func TestCPUDelay_ThreadsThatShareACPU_Counted(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skipf("the kernel does not count delays: %v", err)
+	}
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	threadTime := func() time.Duration {
+		var used unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
+			t.Error(err)
+		}
+		return time.Duration(used.Nano())
+	}
+	before := cpuDelay()
+	var working sync.WaitGroup
+	release := make(chan struct{})
+	for range 2 {
+		working.Add(1)
+		go func() {
+			runtime.LockOSThread() // the thread ends with the goroutine, and so does its affinity
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Error(err)
+			}
+			for began := threadTime(); !t.Failed() && threadTime() < began+100*time.Millisecond; {
+			}
+			working.Done()
+			<-release
+		}()
+	}
+	working.Wait()
+	if after := cpuDelay(); after <= before {
+		t.Errorf("the delay is %v after two threads shared a CPU, and was %v before", after, before)
+	}
 	close(release)
 }

@@ -24,8 +24,8 @@ import (
 // same way.
 
 // OpenReading opens the log, the database, the assets and the read models of a data folder without writing anything
-// to it. On an error everything is closed again.
-func OpenReading(ctx context.Context, cfg config.Config, o Options) (_ *Node, err error) {
+// to it. pace, if it is not nil, is called before each read of the log. On an error everything is closed again.
+func OpenReading(ctx context.Context, cfg config.Config, o Options, pace func(context.Context) error) (_ *Node, err error) {
 	n := &Node{Config: cfg, release: o.Release, reading: true, stopAPI: func() {}}
 	n.alive, n.kill = context.WithCancelCause(context.Background())
 	defer func() {
@@ -45,7 +45,7 @@ func OpenReading(ctx context.Context, cfg config.Config, o Options) (_ *Node, er
 		return nil, err
 	}
 	n.metrics = telemetry.NewMetrics(o.Release)
-	log, err := sqlite.OpenReadOnly(ctx, sqlite.Config{Path: cfg.EventsPath(), Logger: n.logger})
+	log, err := sqlite.OpenReadOnly(ctx, sqlite.Config{Path: cfg.EventsPath(), Pace: pace, Logger: n.logger})
 	if err != nil {
 		return nil, err
 	}

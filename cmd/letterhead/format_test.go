@@ -134,7 +134,7 @@ func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	backUp(datafolder.Format - 1)
 
 	// Read without a lock, as a command does while a server runs.
-	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}})
+	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,6 +52,9 @@ type Config struct {
 	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events; see Log.Loss.
 	// The previous files are kept next to it.
 	AcceptLoss bool
+	// Pace, if it is not nil, is called before each read of a log that OpenReadOnly opened. It may wait; its errors are
+	// those of the read.
+	Pace func(context.Context) error
 	// Logger receives faults of the store; nil discards them.
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil means none.

@@ -174,11 +174,29 @@ func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter e
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
 	}
+	if err := r.pace(ctx); err != nil {
+		return eventlog.Page{}, err
+	}
 	err = r.borrow(ctx, attempt, func(rd *reader) (err error) {
 		page, err = rd.all(ctx, after, filter, limit, after+eventlog.Position(limit))
 		return err
 	})
 	return page, err
+}
+
+// ReadStream implements eventlog.Log.
+func (r ReadOnly) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	if err := r.pace(ctx); err != nil {
+		return nil, err
+	}
+	return r.Log.ReadStream(ctx, stream, from, direction, limit)
+}
+
+func (r ReadOnly) pace(ctx context.Context) error {
+	if r.cfg.Pace == nil {
+		return nil
+	}
+	return r.cfg.Pace(ctx)
 }
 
 // Append implements eventlog.Log.

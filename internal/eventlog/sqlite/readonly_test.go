@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -76,6 +77,31 @@ func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
 }
 
 // A read-only folder that has lost events is detected as well.
+func TestOpenReadOnly_Pace_IsCalledBeforeEachRead(t *testing.T) {
+	path := logPath(t)
+	fill(t, open(t, sqlite.Config{Path: path}), 3)
+	calls, failure := 0, error(nil)
+	r, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: path, Pace: func(context.Context) error {
+		calls++
+		return failure
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	stream := allOf(t, r)[0].Stream
+	if _, err := r.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err != nil || calls != 2 {
+		t.Errorf("after two reads, Pace was called %d times (%v)", calls, err)
+	}
+	failure = errors.New("paced")
+	if _, err := r.ReadAll(t.Context(), 0, eventlog.Filter{}, 1); !errors.Is(err, failure) {
+		t.Errorf("ReadAll returned %v, want the error of Pace", err)
+	}
+	if _, err := r.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); !errors.Is(err, failure) {
+		t.Errorf("ReadStream returned %v, want the error of Pace", err)
+	}
+}
+
 func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})

@@ -192,21 +192,25 @@ func (r *Reader) Next() (Row, error) {
 	}
 	line, _ := r.records.FieldPos(0)
 	row := Row{Line: line, Category: strings.ToLower(r.field(categoryColumn))}
+	var sources []string
 	for _, c := range []column{sourceColumn, chargeColumn, intentColumn, invoiceColumn, paymentColumn, transactionColumn} {
 		id := r.field(c)
 		switch {
 		case strings.ContainsFunc(id, unicode.IsControl):
 			return row, r.errorIn(c, fmt.Errorf("%q has a control character", id))
-		case c == sourceColumn:
-			row.ID = id
 		case c == transactionColumn:
 			row.FeeID = id
+			continue
+		case c == sourceColumn:
+			row.ID = id
+		case c == intentColumn && id != "":
+			row.Payments = slices.Insert(row.Payments, 0, id)
 		case id != "":
 			row.Payments = append(row.Payments, id)
 		}
+		sources = append(sources, id)
 	}
 	row.Kind = kindOf(row.Category, row.ID)
-	sources := append([]string{row.ID}, row.Payments...)
 	if row.Category == "" {
 		return row, r.errorIn(categoryColumn, errors.New("it is empty"))
 	}

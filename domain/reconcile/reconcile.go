@@ -67,7 +67,8 @@ type Row struct {
 	// MadeFeeIDs are those that the row may have without a balance transaction: the category and the id of the source or of
 	// the payment, with the amount in minor units, and without, as earlier releases recorded it.
 	MadeFeeIDs []string
-	// Payments are the ids by which the payment may be known.
+	// Payments are the ids by which the payment may be known. Reports name the first, which is the payment intent, as in
+	// webhooks, if the row has one.
 	Payments []string
 	// Paid is what the customer paid or got back: Gross, unless the processor converted it.
 	Paid eventschemas.Money

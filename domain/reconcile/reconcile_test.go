@@ -77,7 +77,7 @@ func TestCompare_EachDifference_IsListed(t *testing.T) {
 		"missing and extra": {
 			[]eventschemas.Event{paid("pi_1", 4900, "EUR")},
 			"2026-11-01,charge,eur,49.00,0,49.00,ch_2,ch_2,pi_2,,,\n",
-			[]string{`missing payment ch_2/ in "", line 2: 4900EUR, ledger none`, `extra payment pi_1/ in "a", line 0: none, ledger 4900EUR`},
+			[]string{`missing payment pi_2/ in "", line 2: 4900EUR, ledger none`, `extra payment pi_1/ in "a", line 0: none, ledger 4900EUR`},
 		},
 		"different amount, currency, or no money in the ledger": {
 			[]eventschemas.Event{paid("pi_1", 4900, "EUR"), paid("pi_2", 4900, "EUR"), eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 1, PaymentID: "pi_3"}},
@@ -171,7 +171,7 @@ func TestCompare_EachDifference_IsListed(t *testing.T) {
 			[]eventschemas.Event{paid("pi_1", 4900, "EUR"), refunded("r", "pi_1", 4900, "EUR"), paid("pi_2", 100, "EUR")},
 			"2026-11-01,charge,eur,49.00,0,49.00,py_1,py_1,pi_1,,,\n2026-11-05,charge_failure,eur,-49.00,0,-49.00,py_1,py_1,pi_1,,,\n" +
 				"2026-11-01,charge,eur,1.00,0,1.00,py_2,py_2,pi_2,,,\n2026-11-05,charge_failure,eur,-1.00,0,-1.00,py_2,py_2,pi_2,,,\n",
-			[]string{`missing refund py_2/ in "", line 5: -100EUR, ledger none`},
+			[]string{`missing refund pi_2/ in "", line 5: -100EUR, ledger none`},
 		},
 		"a payment that failed in a later file": {
 			[]eventschemas.Event{paid("pi_3", 700, "EUR")},
@@ -664,7 +664,7 @@ func TestCompare_SumTooLarge_NamesTheLine(t *testing.T) {
 		want string
 	}{
 		{"in the clearing account", reconcile.Options{}, "line 258: the sums of EUR are too large"},
-		{"outside the range", reconcile.Options{From: day(20), Until: day(21)}, "line 258: the sum of the payment ch_1 is too large"},
+		{"outside the range", reconcile.Options{From: day(20), Until: day(21)}, "line 258: the sum of the payment pi_1 is too large"},
 		{"opening balance", reconcile.Options{Opening: map[string]int64{"EUR": math.MaxInt64}}, "the opening balance in EUR is too large"},
 	} {
 		in, err := reconcile.NewReader(strings.NewReader(export))

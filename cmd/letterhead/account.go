@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -140,32 +138,31 @@ With --as-of, list the accounts that existed then, with the balance, plan and st
 		if !at.IsZero() && accounts.PresentOnly(s.Sort) {
 			return usageError{fmt.Errorf("--sort %s is of the present; leave out --as-of", s.Sort)}
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			at.printMark(e.stdout)
-			columns := "ID\tNAME\tPLAN\tSTATUS\tBALANCE"
-			if at.IsZero() {
-				columns += "\tSPENT\tUSED"
-			}
-			fmt.Fprintln(table, columns)
 		}
+		titles := "ID\tNAME\tPLAN\tSTATUS\tBALANCE"
+		if at.IsZero() {
+			titles += "\tSPENT\tUSED"
+		}
+		shown := newList(e.stdout, *asJSON, titles)
 		if !at.IsZero() {
 			all, err := pastAccounts(ctx, n, s, at.Time)
 			if err == nil {
-				err = printAccounts(ctx, n, all, at, e.stdout, table, *asJSON)
+				err = printAccounts(ctx, n, all, at, shown)
 			}
-			return errors.Join(err, table.Flush())
+			return errors.Join(err, shown.end())
 		}
 		for last := (*accounts.Account)(nil); ; {
 			page, err := n.Accounts.Select(ctx, s, last, accounts.MaxPage)
 			if err != nil {
 				return err
 			}
-			if err := printAccounts(ctx, n, page, past{}, e.stdout, table, *asJSON); err != nil {
+			if err := printAccounts(ctx, n, page, past{}, shown); err != nil {
 				return err
 			}
 			if len(page) < accounts.MaxPage {
-				return table.Flush()
+				return shown.end()
 			}
 			last = &page[len(page)-1]
 		}
@@ -173,8 +170,7 @@ With --as-of, list the accounts that existed then, with the balance, plan and st
 	return c
 }
 
-// printAccounts prints accounts as JSON to w, or as rows of a table.
-func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at past, w, table io.Writer, asJSON bool) error {
+func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at past, shown list) error {
 	for i := range all {
 		r := &all[i]
 		names, err := n.Names.Names(ctx, r.Holder)
@@ -182,17 +178,12 @@ func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at
 			return err
 		}
 		a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
-		switch object := map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}; {
-		case asJSON && at.IsZero():
-			err = printJSON(w, adminapi.MarkUse(object, r))
-		case asJSON:
-			err = printJSON(w, at.Mark(object))
-		case at.IsZero():
-			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", a.ID, a.Name, a.Plan, a.Status, r.Balance, spent(r), used(r))
-		default:
-			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", a.ID, a.Name, a.Plan, a.Status, r.Balance)
+		object := at.Mark(map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}})
+		cells := []any{a.ID, a.Name, a.Plan, a.Status, r.Balance}
+		if at.IsZero() {
+			object, cells = adminapi.MarkUse(object, r), append(cells, spent(r), used(r))
 		}
-		if err != nil {
+		if err := shown.add(object, cells...); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,25 +105,17 @@ func tokenList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES")
-		}
+		shown := newList(e.stdout, *asJSON, "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES")
 		for _, t := range all {
 			expires := "never"
 			if !t.ExpiresAt.IsZero() {
 				expires = t.ExpiresAt.Format(time.RFC3339)
 			}
-			if *asJSON {
-				err = printJSON(e.stdout, t)
-			} else {
-				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", t.ID, t.Name, t.Scope, t.Last4, t.State, t.IssuedAt.Format(time.RFC3339), expires)
-			}
-			if err != nil {
+			if err := shown.add(t, t.ID, t.Name, t.Scope, "…"+t.Last4, t.State, t.IssuedAt.Format(time.RFC3339), expires); err != nil {
 				return err
 			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +78,7 @@ func readPast(ctx context.Context, n *node.Node, id string, at past) (*adminapi.
 
 // printOpenLots prints the lots that have unspent credits.
 func printOpenLots(w io.Writer, lots *books.Account) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table := newTable(w)
 	fmt.Fprintln(table, "\nLOT\tAT\tKIND\tPAYMENT\tCREDITS\tUNSPENT\tMONEY\tDEFERRED")
 	for i := range lots.Lots() {
 		if l := &lots.Lots()[i]; l.Unspent() > 0 {

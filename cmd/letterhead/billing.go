@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,25 +51,17 @@ func billingInbox(e *environment) *cobra.Command {
 	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		shown, err := openReports(ctx, n, "")
+		open, err := openReports(ctx, n, "")
 		if err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
-		}
-		for _, shown := range shown {
-			if *asJSON {
-				err = printJSON(e.stdout, shown)
-			} else {
-				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", shown.EventID, shown.At.Format(time.RFC3339), shown.Type, shown.State, shown.Customer, shown.PaymentID, shown.Reason)
-			}
-			if err != nil {
+		shown := newList(e.stdout, *asJSON, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
+		for _, r := range open {
+			if err := shown.add(r, r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.Customer, r.PaymentID, r.Reason); err != nil {
 				return err
 			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

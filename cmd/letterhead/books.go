@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +68,7 @@ func (r *reportWriter) write(w io.Writer, rows []reportRow) error {
 		out.Flush()
 		return out.Error()
 	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table := newTable(w)
 	fmt.Fprintln(table, strings.ToUpper(strings.Join(r.columns, "\t")))
 	for _, row := range rows {
 		fmt.Fprintln(table, strings.Join(row.texts(func(text string) string { return text }), "\t"))

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,10 +116,7 @@ func brandList(e *environment) *cobra.Command {
 		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "DOMAIN\tSTATUS\tLOGO\tQUALITY\tID")
-		}
+		shown := newList(e.stdout, *asJSON, "DOMAIN\tSTATUS\tLOGO\tQUALITY\tID")
 		limit := brands.MaxPage
 		if s.Sort != "" && s.Sort != "domain" {
 			limit = math.MaxInt // each page would sort all brands again
@@ -132,17 +128,12 @@ func brandList(e *environment) *cobra.Command {
 			}
 			for i := range page {
 				last = &page[i]
-				if *asJSON {
-					err = printJSON(e.stdout, last)
-				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%t\t%.2f\t%s\n", last.Domain, last.Status, last.HasLogo, last.Quality, last.ID)
-				}
-				if err != nil {
+				if err := shown.add(last, last.Domain, last.Status, last.HasLogo, fmt.Sprintf("%.2f", last.Quality), last.ID); err != nil {
 					return err
 				}
 			}
 			if len(page) < limit {
-				return table.Flush()
+				return shown.end()
 			}
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,24 +135,19 @@ func keyList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			at.printMark(e.stdout)
-			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS")
 		}
+		shown := newList(e.stdout, *asJSON, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS")
 		for _, r := range rows {
 			state, used := r.State(stateAt), lastUsed(r, at.Time)
-			if *asJSON {
-				err = printJSON(e.stdout, at.Mark(keyObject(r, names[r.ID], state, used)))
-			} else {
-				expires, scopes, origins := termColumns(r)
-				_, err = fmt.Fprintf(table, "%s\t%s\t…%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Last4, names[r.ID], state, used, expires, scopes, origins)
-			}
-			if err != nil {
+			expires, scopes, origins := termColumns(r)
+			object := at.Mark(keyObject(r, names[r.ID], state, used))
+			if err := shown.add(object, r.ID, r.Kind, "…"+r.Last4, names[r.ID], state, used, expires, scopes, origins); err != nil {
 				return err
 			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,25 +72,17 @@ func ledgerShow(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "REV\tAT\tTYPE\tKIND\tAMOUNT\tMONEY\tBALANCE\tDOMAIN\tREQUEST")
-		}
+		shown := newList(e.stdout, *asJSON, "REV\tAT\tTYPE\tKIND\tAMOUNT\tMONEY\tBALANCE\tDOMAIN\tREQUEST")
 		for entry, err := range n.Ledger.Entries(ctx, *accountID, f) {
 			if err != nil {
 				return err
 			}
-			if *asJSON {
-				err = printJSON(e.stdout, entry)
-			} else {
-				_, err = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%+d\t%s\t%d\t%s\t%s\n", entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type,
-					entry.Kind, entry.Amount, formatMoney(entry.Money, entry.Currency), entry.Balance, entry.Domain, entry.RequestID)
-			}
-			if err != nil {
+			if err := shown.add(entry, entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type, entry.Kind, fmt.Sprintf("%+d", entry.Amount),
+				formatMoney(entry.Money, entry.Currency), entry.Balance, entry.Domain, entry.RequestID); err != nil {
 				return err
 			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

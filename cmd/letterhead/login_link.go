@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,21 +94,13 @@ func accountSignInEmail(e *environment) *cobra.Command {
 			if err != nil {
 				return explainAccount(id, err)
 			}
-			table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-			if !*asJSON {
-				fmt.Fprintln(table, "PERSON\tEMAIL")
-			}
+			shown := newList(e.stdout, *asJSON, "PERSON\tEMAIL")
 			for _, email := range emails {
-				if *asJSON {
-					err = printJSON(e.stdout, email)
-				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\n", email.Person, email.Address)
-				}
-				if err != nil {
+				if err := shown.add(email, email.Person, email.Address); err != nil {
 					return err
 				}
 			}
-			return table.Flush()
+			return shown.end()
 		})(cmd, args)
 	}
 	return c

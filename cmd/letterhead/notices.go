@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +107,7 @@ func (e *environment) showNotices(ctx context.Context, n *node.Node, accountID s
 	if len(shown.Notices) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+	table := newTable(e.stdout)
 	fmt.Fprintln(table, "NOTICE\tKIND\tRAISED\tBALANCE\tDESTINATION\tSTATE\tATTEMPTS\tNEXT\tREASON")
 	for _, d := range shown.Notices {
 		next := "-"

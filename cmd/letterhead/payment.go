@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,10 +57,7 @@ func paymentList(e *environment) *cobra.Command {
 		if err := n.CatchUp(ctx, payments.Name); err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "PAYMENT\tACCOUNT\tPAID\tKIND\tCREDITS\tMONEY\tREFUNDED\tRETURNED\tSTATE")
-		}
+		shown := newList(e.stdout, *asJSON, "PAYMENT\tACCOUNT\tPAID\tKIND\tCREDITS\tMONEY\tREFUNDED\tRETURNED\tSTATE")
 		for last := (*payments.Payment)(nil); ; {
 			page, err := n.Payments.List(ctx, s, last, payments.MaxPage)
 			if err != nil {
@@ -69,19 +65,14 @@ func paymentList(e *environment) *cobra.Command {
 			}
 			for i := range page {
 				p := &page[i]
-				if *asJSON {
-					err = printJSON(e.stdout, p)
-				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\n", p.ID, p.AccountID, p.PaidAt.Format(time.RFC3339), p.Kind, p.Credits,
-						formatMoney(p.Money, p.Currency), p.RefundedCredits, formatMoney(p.RefundedMoney, p.Currency), p.State)
-				}
-				if err != nil {
+				if err := shown.add(p, p.ID, p.AccountID, p.PaidAt.Format(time.RFC3339), p.Kind, p.Credits,
+					formatMoney(p.Money, p.Currency), p.RefundedCredits, formatMoney(p.RefundedMoney, p.Currency), p.State); err != nil {
 					return err
 				}
 				last = p
 			}
 			if len(page) < payments.MaxPage {
-				return table.Flush()
+				return shown.end()
 			}
 		}
 	})
@@ -181,7 +172,7 @@ func printPayment(w io.Writer, p *payments.Payment) error {
 		fmt.Fprintf(w, "fees      %s\n", formatMoney(sums[currency], currency))
 	}
 	fmt.Fprintf(w, "state     %s\n", p.State)
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table := newTable(w)
 	section(table, "REFUND\tAT\tCREDITS\tMONEY\tREVERSED", p.Refunds, func(r payments.Refund) []any {
 		reversed := ""
 		if r.ReversedAt != nil {

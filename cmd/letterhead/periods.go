@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,28 +52,18 @@ func booksStatus(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			for _, m := range months {
-				object := map[string]any{"month": m.Month.Format(books.MonthLayout), "state": m.State(now)}
-				if m.Closing != nil {
-					object = periodJSON(m.Closing)
-				}
-				if err := printJSON(e.stdout, object); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST")
+		shown := newList(e.stdout, *asJSON, "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST")
 		for _, m := range months {
-			at, transactions, digest := "", "", ""
+			month := m.Month.Format(books.MonthLayout)
+			object, cells := map[string]any{"month": month, "state": m.State(now)}, []any{month, m.State(now), "", "", ""}
 			if p := m.Closing; p != nil {
-				at, transactions, digest = p.ClosedAt.Format(time.RFC3339), fmt.Sprint(p.Closing.Transactions), p.Closing.Digest
+				object, cells = periodJSON(p), []any{month, m.State(now), p.ClosedAt.Format(time.RFC3339), p.Closing.Transactions, p.Closing.Digest}
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Month.Format(books.MonthLayout), m.State(now), at, transactions, digest)
+			if err := shown.add(object, cells...); err != nil {
+				return err
+			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -46,27 +45,19 @@ func projectionsList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(table, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR")
-		}
+		shown := newList(e.stdout, *asJSON, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR")
 		models = slices.DeleteFunc(append(models, index), func(m engine.Status) bool { return *state != "" && m.State != *state })
 		sortModels(models, by, descending)
 		for _, m := range models {
-			if *asJSON {
-				err = printJSON(e.stdout, m)
-			} else {
-				kept := ""
-				if m.Kept != nil {
-					kept = fmt.Sprintf("generation %d at %d", m.Kept.Generation, m.Kept.Position)
-				}
-				_, err = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error)
+			kept := ""
+			if m.Kept != nil {
+				kept = fmt.Sprintf("generation %d at %d", m.Kept.Generation, m.Kept.Position)
 			}
-			if err != nil {
+			if err := shown.add(m, m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error); err != nil {
 				return err
 			}
 		}
-		return table.Flush()
+		return shown.end()
 	})
 	return c
 }

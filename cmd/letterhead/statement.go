@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +64,7 @@ func statementShow(e *environment) *cobra.Command {
 
 // printStatement prints a statement as tables. Those without lines are left out.
 func printStatement(w io.Writer, s *statement.Statement) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table := newTable(w)
 	fmt.Fprintf(table, "Account\t%s\nMonth\t%s (%s)\nOpening balance\t%d\nGranted\t%d\nUsed\t%d\nReversed\t%d\nRefunded\t%d\nBreakage\t%d\nClosing balance\t%d\nChain\trevision %d, %s\n",
 		s.AccountID, s.Month, s.State(), s.OpeningBalance, s.Granted, s.Used, s.Reversed, s.Refunded, s.Breakage, s.ClosingBalance, s.Chain.Revision, s.Chain.Hash)
 	section(table, "CURRENCY\tPAID\tTAX\tREFUNDED\tTAX", s.Money, func(m statement.Money) []any {
@@ -82,22 +81,4 @@ func printStatement(w io.Writer, s *statement.Statement) error {
 		return []any{d.Date, d.Charges, d.Used, d.Reversals, d.Reversed}
 	})
 	return table.Flush()
-}
-
-// section prints a table with a title line, unless it has no lines.
-func section[T any](table *tabwriter.Writer, titles string, lines []T, cells func(T) []any) {
-	if len(lines) == 0 {
-		return
-	}
-	table.Flush()
-	fmt.Fprintf(table, "\n%s\n", titles)
-	for _, line := range lines {
-		for i, cell := range cells(line) {
-			if i > 0 {
-				fmt.Fprint(table, "\t")
-			}
-			fmt.Fprint(table, cell)
-		}
-		fmt.Fprintln(table)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,21 +107,14 @@ func undelivered(ctx context.Context, n *node.Node, e *environment, o undelivere
 }
 
 func printUndelivered(w io.Writer, charges []adminapi.UndeliveredCharge, asJSON bool) error {
-	if asJSON {
-		for _, c := range charges {
-			if err := printJSON(w, c); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "AT\tACCOUNT\tCREDITS\tDOMAIN\tREQUEST\tNODE\tLAST ALIVE\tGONE BY")
+	shown := newList(w, asJSON, "AT\tACCOUNT\tCREDITS\tDOMAIN\tREQUEST\tNODE\tLAST ALIVE\tGONE BY")
 	for _, c := range charges {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.At.UTC().Format(time.RFC3339), c.AccountID, c.Credits, c.Domain, c.RequestID,
-			c.Node, c.LastAlive.UTC().Format(time.RFC3339), c.GoneBy.UTC().Format(time.RFC3339))
+		if err := shown.add(c, c.At.UTC().Format(time.RFC3339), c.AccountID, c.Credits, c.Domain, c.RequestID,
+			c.Node, c.LastAlive.UTC().Format(time.RFC3339), c.GoneBy.UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
 	}
-	return table.Flush()
+	return shown.end()
 }
 
 func reverseUndelivered(ctx context.Context, n *node.Node, e *environment, charges []adminapi.UndeliveredCharge, asJSON bool) error {

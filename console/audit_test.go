@@ -101,7 +101,7 @@ func TestProof_AtTheLastCheckpoint_IsDownloaded(t *testing.T) {
 	s.must(err)
 	known, err := proof.ParseKeys(keys)
 	s.must(err)
-	report, err := proof.Check(strings.NewReader(a.body), known, made.Note)
+	report, err := proof.Check(strings.NewReader(a.body), known, &proof.Earlier{Note: made.Note})
 	if err != nil || report.AccountID != id || report.Events != 5 {
 		t.Errorf("the proof shows %+v, %v; want 5 events of %s", report, err, id)
 	}

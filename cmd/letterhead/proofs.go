@@ -132,20 +132,17 @@ func ledgerCheck(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE"),
 		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the events are those of the checkpoint, and that the statement follows from them. The command names the first line that is wrong, and exits with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses the public keys of the data folder, and never one from the file."}
 	given := c.Flags().StringArray("key", nil, "public key, or a file with public keys, one in each line; may be given several times")
-	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof, of which the log of checkpoints must be a continuation")
+	since := c.Flags().String("since", "", "file with an earlier proof, whose events the account must still have, or with an earlier checkpoint; the log of checkpoints must be a continuation of it")
 	asJSON := jsonFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		keys, err := e.publicKeys(*given)
 		if err != nil {
 			return err
 		}
-		var old *proof.Note
+		var old *proof.Earlier
 		if *since != "" {
-			if old, err = readNote(*since); err != nil {
+			if old, err = readEarlier(*since, keys); err != nil {
 				return err
-			}
-			if old, err = proof.Open(old.Text, keys); err != nil {
-				return fmt.Errorf("%s: %w", *since, err)
 			}
 		}
 		file, err := os.Open(args[0])
@@ -162,11 +159,14 @@ func ledgerCheck(e *environment) *cobra.Command {
 	return c
 }
 
-func (e *environment) printReport(name string, r *proof.Report, old *proof.Note, asJSON bool) error {
+func (e *environment) printReport(name string, r *proof.Report, old *proof.Earlier, asJSON bool) error {
 	if asJSON {
 		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": adminapi.CheckpointObject(r.Note, r.Checkpoint)}
 		if old != nil {
-			object["since"] = old.Size
+			object["since"] = old.Note.Size
+			if kept := keptEvents(r, old); kept > 0 {
+				object["since_events"] = kept
+			}
 		}
 		return printJSON(e.stdout, object)
 	}
@@ -181,9 +181,34 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Note,
 	_, err := fmt.Fprintf(e.stdout, "%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
 		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
 	if err == nil && old != nil {
-		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d\n", old.Size)
+		history := "whether the account's events are those of that time takes an earlier proof of the account"
+		if kept := keptEvents(r, old); kept > 0 {
+			history = fmt.Sprintf("the account has the %d events of the earlier proof unchanged", kept)
+		}
+		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d; %s\n", old.Note.Size, history)
 	}
 	return err
+}
+
+// keptEvents returns how many events a proof was compared with, 0 without an earlier proof of the account.
+func keptEvents(r *proof.Report, old *proof.Earlier) uint64 {
+	if old.Proof == nil || old.Proof.AccountID != r.AccountID {
+		return 0
+	}
+	return old.Proof.Events
+}
+
+func readEarlier(name string, keys note.Verifiers) (*proof.Earlier, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	old, err := proof.ReadEarlier(file, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return old, nil
 }
 
 // publicKeys parses public keys, and files of them; without any it returns those of the data folder.

@@ -42,15 +42,49 @@ type Report struct {
 	Note        *Note
 	Since       *Note // the earlier checkpoint in the file, or nil
 	Events      uint64
+	Head        Hash // of the last event
 }
 
-// Check verifies a proof. If since is not nil, the log of the proof must also be one that continues since.
+// Earlier is what somebody has kept since an earlier check.
+type Earlier struct {
+	Note *Note
+	// Proof is what the earlier proof showed, nil if only its checkpoint was kept.
+	Proof *Report
+}
+
+// covers reports whether the earlier proof is of an account.
+func (e *Earlier) covers(accountID string) bool {
+	return e != nil && e.Proof != nil && e.Proof.AccountID == accountID
+}
+
+// ReadEarlier verifies a kept file, which is a proof or a checkpoint.
+//
+// Errors: those of Check, and of Open if it is a checkpoint; those of r.
+func ReadEarlier(r io.Reader, keys note.Verifiers) (*Earlier, error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	if begin, err := in.Peek(len(firstLine) + 1); err == nil && string(begin) == firstLine+"\n" {
+		report, err := Check(in, keys, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &Earlier{report.Note, report}, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxLine))
+	if err != nil {
+		return nil, err
+	}
+	n, err := Open(string(text), keys)
+	return &Earlier{Note: n}, err
+}
+
+// Check verifies a proof. If since is not nil, the log of the proof must also be one that continues that of since, and if
+// since has a proof of the same account, the account's events must begin with those of that proof: a log that only grows
+// may still have another history of an account in its later trees.
 //
 // Errors: *LineError; those of r.
-func Check(r io.Reader, keys note.Verifiers, since *Note) (*Report, error) {
-	c := &checker{in: bufio.NewReaderSize(r, maxLine), keys: keys}
-	err := c.check(since)
-	if err != nil {
+func Check(r io.Reader, keys note.Verifiers, since *Earlier) (*Report, error) {
+	c := &checker{in: bufio.NewReaderSize(r, maxLine), keys: keys, earlier: since}
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	return &c.report, nil
@@ -58,10 +92,11 @@ func Check(r io.Reader, keys note.Verifiers, since *Note) (*Report, error) {
 
 // checker reads a proof line by line.
 type checker struct {
-	in     *bufio.Reader
-	number int // of the last line read
-	keys   note.Verifiers
-	report Report
+	in      *bufio.Reader
+	number  int // of the last line read
+	keys    note.Verifiers
+	earlier *Earlier
+	report  Report
 }
 
 // fails returns an error about the last line read.
@@ -115,7 +150,7 @@ func (c *checker) expect(lines ...string) error {
 	return nil
 }
 
-func (c *checker) check(since *Note) error {
+func (c *checker) check() error {
 	r := &c.report
 	if err := c.expect(firstLine); err != nil {
 		return err
@@ -156,7 +191,7 @@ func (c *checker) check(since *Note) error {
 	if string(line) != logLine {
 		return c.fails("it should be %q", logLine)
 	}
-	if err := c.continues(since); err != nil {
+	if err := c.continues(); err != nil {
 		return err
 	}
 	leaf, err := c.path()
@@ -235,11 +270,11 @@ func continuesNote(from, to *Note) error {
 }
 
 // continues checks that the log of the proof continues a checkpoint that the caller has.
-func (c *checker) continues(since *Note) error {
-	if since == nil {
+func (c *checker) continues() error {
+	if c.earlier == nil {
 		return nil
 	}
-	r := &c.report
+	r, since := &c.report, c.earlier.Note
 	fails := func(format string, args ...any) error {
 		return &LineError{headerLines + 2, fmt.Sprintf(format, args...)}
 	}
@@ -292,6 +327,9 @@ func (c *checker) path() (a Account, err error) {
 	}
 	if a.ID != r.AccountID {
 		return a, &LineError{2, "the proof is of the account " + a.ID}
+	}
+	if c.earlier.covers(a.ID) && a.Revision+1 < c.earlier.Proof.Events {
+		return a, c.fails("the account has %d events, and had %d in the earlier proof: events were removed", a.Revision+1, c.earlier.Proof.Events)
 	}
 	return a, c.expect("", eventsLine)
 }
@@ -349,10 +387,14 @@ func (c *checker) events(leaf Account) error {
 		if head = e.Next(head); head != e.Hash {
 			return c.fails("the event, or one before it, was changed: its hash is not that of its content after the hash above")
 		}
+		if c.earlier.covers(leaf.ID) && revision+1 == c.earlier.Proof.Events && head != c.earlier.Proof.Head {
+			return c.fails("the event, or one before it, is another than in the earlier proof: the account's history was rewritten")
+		}
 		if err := statement.add(&e); err != nil {
 			return c.fails("%s", err)
 		}
 		if r.Events++; revision == leaf.Revision {
+			r.Head = head
 			break
 		}
 	}

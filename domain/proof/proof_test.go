@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,67 @@ func TestCheck_RotatedKey_OldKeysCheckOldProofs(t *testing.T) {
 	w.public = w.public[:1]
 	if _, err := w.check(after, nil); err == nil || !strings.Contains(err.Error(), ErrUnknownKey.Error()) {
 		t.Errorf("check without the old key: %v, want that it is unknown", err)
+	}
+}
+
+func TestCheck_SinceProof_AccountStillHasItsEvents(t *testing.T) {
+	opened := eventschemas.AccountOpened{AccountID: account, Holder: "h", Plan: "free"}
+	free := eventschemas.CreditsGranted{GrantID: "g1", Kind: "free", Credits: 50}
+	charge := func(id string, credits int64) eventschemas.Event {
+		return eventschemas.CreditsCharged{ChargeID: id, Credits: credits, RequestID: id, BrandID: "b", Domain: "acme.com", RecordRevision: 1, KeyID: "k1"}
+	}
+	before := []eventschemas.Event{opened, free, charge("c1", 1), charge("c2", 1)}
+	for name, c := range map[string]struct {
+		after []eventschemas.Event
+		want  string // a part of the error, empty if there is none
+	}{
+		"the same":                {before, ""},
+		"more":                    {append(slices.Clone(before), charge("c3", 1)), ""},
+		"fewer":                   {before[:3], "events were removed"},
+		"another event":           {[]eventschemas.Event{opened, free, charge("c1", 40), charge("c2", 1)}, "history was rewritten"},
+		"another event, and more": {[]eventschemas.Event{opened, free, charge("c1", 40), charge("c2", 1), charge("c3", 1)}, "history was rewritten"},
+		"another, and one fewer":  {[]eventschemas.Event{opened, free, charge("c1", 40)}, "events were removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.append(november, before...)
+			old := w.checkpoint(november.AddDate(0, 1, 0))
+			kept := w.proof(november, nil)
+			w.events = nil
+			w.append(november, c.after...)
+			w.checkpoint(november.AddDate(0, 1, 1))
+			earlier, err := ReadEarlier(strings.NewReader(kept), w.keys())
+			w.ok(err)
+			report, err := Check(strings.NewReader(w.proof(november, old)), w.keys(), earlier)
+			switch bad := (*LineError)(nil); {
+			case c.want == "" && (err != nil || report.Events != uint64(len(c.after))):
+				t.Errorf("%+v, %v, want that the proof continues the earlier one", report, err)
+			case c.want != "" && (!errors.As(err, &bad) || !strings.Contains(bad.Problem, c.want)):
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			// A checkpoint alone cannot show what the account had.
+			if earlier, err = ReadEarlier(strings.NewReader(old.Text), w.keys()); err != nil || earlier.Proof != nil {
+				t.Errorf("the kept checkpoint: %+v, %v", earlier, err)
+			} else if _, err := Check(strings.NewReader(w.proof(november, old)), w.keys(), earlier); err != nil {
+				t.Errorf("since the checkpoint alone: %v", err)
+			}
+		})
+	}
+}
+
+func TestReadEarlier_ChangedFile_Fails(t *testing.T) {
+	w := story(t)
+	file := w.proof(november, nil)
+	for name, text := range map[string]string{
+		"a proof with another event": strings.Replace(file, `"credits":1000`, `"credits":1001`, 1),
+		"a shortened proof":          file[:len(file)/2],
+		"another signature":          strings.Replace(w.current.Text, "\n\n", "x\n\n", 1),
+		"another text":               "hello\n",
+		"nothing":                    "",
+	} {
+		if earlier, err := ReadEarlier(strings.NewReader(text), w.keys()); err == nil {
+			t.Errorf("%s was read as %+v", name, earlier)
+		}
 	}
 }
 

@@ -174,7 +174,11 @@ func (w *world) quoted(text string) []byte {
 }
 
 func (w *world) check(file string, since *proof.Note) (*proof.Report, error) {
-	return proof.Check(strings.NewReader(file), w.keys(), since)
+	var earlier *proof.Earlier
+	if since != nil {
+		earlier = &proof.Earlier{Note: since}
+	}
+	return proof.Check(strings.NewReader(file), w.keys(), earlier)
 }
 
 // story returns a world with events in October and November, and a checkpoint of December.

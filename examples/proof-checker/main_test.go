@@ -129,6 +129,11 @@ func TestCheck_Changed_IsFound(t *testing.T) {
 			t.Errorf("%s was written as %s: no error", c[0], c[1])
 		}
 	}
+	for _, changed := range []string{file + "x", file + "\n", file + file, strings.TrimSuffix(file, "\n")} {
+		if check(changed, key) == nil {
+			t.Errorf("the file ends with %q: no error", changed[len(changed)-10:])
+		}
+	}
 	for _, bad := range []string{"", "+", "brands.example.com/ledger", "brands.example.com/ledger+", "brands.example.com/ledger+0", key[:len(key)-1]} {
 		if err := check(file, bad); err == nil || !strings.Contains(err.Error(), "another key") {
 			t.Errorf("the key %q: %v, want an error", bad, err)

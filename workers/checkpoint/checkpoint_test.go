@@ -123,7 +123,11 @@ func (w *world) check(o checkpoint.Options) *proof.Report {
 	if err != nil {
 		w.Fatal(err)
 	}
-	report, err := proof.Check(strings.NewReader(file), keys, o.Since)
+	var earlier *proof.Earlier
+	if o.Since != nil {
+		earlier = &proof.Earlier{Note: o.Since}
+	}
+	report, err := proof.Check(strings.NewReader(file), keys, earlier)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func markRunning(object map[string]any, running bool) map[string]any {
 }
 
 // UnspentObject returns a row of the report of unspent credits for JSON. Money is in minor units.
-func UnspentObject(u *books.UnspentRow) map[string]any {
-	return map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}
+func UnspentObject(u *books.UnspentRow, provisional bool) map[string]any {
+	return markRunning(map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}, provisional)
 }
 
 // reportRow is a row of a report. Its exported fields are its place, which is that of a cursor.
@@ -83,14 +83,14 @@ func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows,
 // getDeferred answers GET /admin/books/deferred.
 func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
-	_, until := q.span("at")
+	until, provisional := q.reportEnd(x.api.Now())
 	return x.report(q, "deferred", func() (rows []reportRow, err error) {
 		ledger, err := x.api.Operations.FoldBooks(x.ctx, until, func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range ledger.Unspent() {
-			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: UnspentObject(&u)})
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: UnspentObject(&u, provisional)})
 		}
 		return rows, nil
 	})

@@ -147,7 +147,7 @@ var errReportRuns = &problem{http.StatusServiceUnavailable, "unavailable", "Anot
 // getTrialBalance answers GET /admin/books/trial-balance. It folds the whole log, so few run at a time.
 func (x *exchange) getTrialBalance() error {
 	q := x.query("at")
-	_, until := q.span("at")
+	until, provisional := q.reportEnd(x.api.Now())
 	if q.err != nil {
 		return q.err
 	}
@@ -166,5 +166,5 @@ func (x *exchange) getTrialBalance() error {
 	for _, b := range balances {
 		lines = append(lines, map[string]any{"currency": b.Commodity, "account": books.Chart[b.Account].Name, "debit": max(b.Amount, 0), "credit": max(-b.Amount, 0)})
 	}
-	return x.answer(http.StatusOK, map[string]any{"balances": lines})
+	return x.answer(http.StatusOK, markRunning(map[string]any{"balances": lines}, provisional))
 }

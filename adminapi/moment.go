@@ -40,6 +40,18 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	return Moment{end.Add(-time.Microsecond), false}, nil
 }
 
+// ParseReportEnd returns the first moment after the month, the day or the moment at which a report of balances ends, zero
+// for an empty text, which is the present. The report is provisional if that is not past. Errors: those of
+// books.ParseSpan, ErrFuture.
+func ParseReportEnd(text string, now time.Time) (until time.Time, provisional bool, err error) {
+	at, err := ParseMoment(text, now)
+	if err != nil || at.IsZero() {
+		return until, true, err
+	}
+	_, until, err = books.ParseSpan(text)
+	return until, at.Provisional, err
+}
+
 // Mark adds to an object for JSON that the moment is provisional.
 func (m Moment) Mark(object map[string]any) map[string]any {
 	if m.Provisional {

@@ -160,7 +160,7 @@ func (x *exchange) reverseRequest() error {
 	if err != nil {
 		return err
 	}
-	charges, err := x.api.Operations.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
+	charges, repeated, err := x.api.Operations.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (x *exchange) reverseRequest() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, map[string]any{"account": id, "balance": standing.Balance, "charges": charges})
+	return x.answer(http.StatusOK, map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated})
 }
 
 // listPayments answers GET /admin/payments.

@@ -132,6 +132,15 @@ func (q *parameters) moment(now time.Time) Moment {
 	return at
 }
 
+// reportEnd returns the end of a report of balances.
+func (q *parameters) reportEnd(now time.Time) (until time.Time, provisional bool) {
+	until, provisional, err := ParseReportEnd(q.values.Get("at"), now)
+	if err != nil && q.err == nil {
+		q.err = invalid("The parameter at: %s.", err)
+	}
+	return until, provisional
+}
+
 // cursor is the place where a page of a listing begins: the last row of the page before, with the order of the listing.
 type cursor[T any] struct {
 	Sort string `json:"s"`

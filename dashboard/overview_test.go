@@ -24,10 +24,15 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 		c.charge("acme.com", "")
 	}
 	kept := c.charge("bolt.com", "")
-	_, err := s.node.ReverseRequest(t.Context(), operator(), c.id, c.charge("returned.com", ""))
-	s.must(err)
+	returned := c.charge("returned.com", "")
+	for _, again := range []bool{false, true} {
+		charges, repeated, err := s.node.ReverseRequest(t.Context(), operator(), c.id, returned)
+		if err != nil || charges != 1 || repeated != again {
+			t.Fatalf("%d charges, repeated = %t, %v; want 1 and %t", charges, repeated, err, again)
+		}
+	}
 	by := commands.Request{ID: uuid.NewString(), Actor: "account:" + c.id}
-	_, err = s.node.AccountWriter.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
+	_, err := s.node.AccountWriter.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
 	s.must(err)
 
 	a := c.get("/dashboard").shows(200, "1,200,045 credits", "1 credit is held by running look-ups; 1,200,044 can be spent",

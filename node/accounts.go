@@ -238,28 +238,36 @@ func (n *Node) Usage(ctx context.Context, id string, month time.Time) (usage.Cou
 	return n.usage.Get(ctx, id, month.Format(books.MonthLayout))
 }
 
-// ReverseRequest reverses the charges of one request, and returns how many it had.
-func (n *Node) ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, err error) {
+// ReverseRequest reverses the charges of one request. It returns how many the request had, and whether all of them were
+// reversed before.
+func (n *Node) ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, repeated bool, err error) {
 	if err := n.CatchUp(ctx, ledger.Name); err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	var charged []ledger.Entry
+	reversed := map[string]bool{}
 	for entry, err := range n.Ledger.Entries(ctx, accountID, ledger.Filter{RequestID: requestID}) {
-		if err != nil {
-			return charges, err
+		switch {
+		case err != nil:
+			return 0, false, err
+		case entry.ChargeID != "" && entry.Amount > 0:
+			reversed[entry.ChargeID] = true
+		case entry.ChargeID != "" && entry.Amount < 0:
+			charged = append(charged, entry)
 		}
-		if entry.ChargeID == "" || entry.Amount >= 0 {
-			continue
-		}
-		charges++
+	}
+	if len(charged) == 0 {
+		return 0, false, fmt.Errorf("request %s: %w to account %s", requestID, adminapi.ErrNotCharged, accountID)
+	}
+	repeated = true
+	for _, entry := range charged {
+		repeated = repeated && reversed[entry.ChargeID]
 		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
 		})
 		if err != nil {
-			return charges, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
+			return len(charged), false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
 		}
 	}
-	if charges == 0 {
-		return 0, fmt.Errorf("request %s: %w to account %s", requestID, adminapi.ErrNotCharged, accountID)
-	}
-	return charges, nil
+	return len(charged), repeated, nil
 }

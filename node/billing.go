@@ -59,10 +59,14 @@ func (n *Node) openBilling(context.Context) ([]part, error) {
 }
 
 // Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
-// adminapi.ErrNotSold, stripeapi.ErrNoKey, adminapi.ErrNoPage, and those of Catalog and the log.
+// account.ErrClosed, adminapi.ErrNotSold, stripeapi.ErrNoKey, adminapi.ErrNoPage, and those of Catalog and the log.
 func (n *Node) Checkout(ctx context.Context, accountID, pack, price string) (adminapi.CheckoutSession, error) {
-	if err := n.AccountExists(ctx, accountID); err != nil {
+	standing, err := n.AccountWriter.Standing(ctx, accountID)
+	if err != nil {
 		return adminapi.CheckoutSession{}, err
+	}
+	if standing.Status == string(account.Closed) { // the payment could not be granted
+		return adminapi.CheckoutSession{}, account.ErrClosed
 	}
 	catalog, err := n.Catalog()
 	if err != nil {

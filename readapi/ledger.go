@@ -39,6 +39,8 @@ type ledgerBody struct {
 	Entries    []ledger.Entry `json:"entries"`
 	NextCursor string         `json:"next_cursor,omitempty"` // if there are more entries
 	Balance    *int64         `json:"balance,omitempty"`     // with as_of
+	// Provisional is set if as_of has not ended.
+	Provisional bool `json:"provisional,omitempty"`
 }
 
 // requestBody is the LedgerOfRequest of the OpenAPI description.
@@ -80,13 +82,15 @@ func (x *exchange) readLedger(read func(ctx context.Context) error) error {
 
 // serveLedger answers GET /v1/ledger.
 func (x *exchange) serveLedger() error {
-	q, problem := parseLedger(x.request.URL.RawQuery)
+	now := x.api.now()
+	q, problem := parseLedger(x.request.URL.RawQuery, now)
 	if problem != nil {
 		return problem
 	}
 	var body ledgerBody
 	err := x.readLedger(func(ctx context.Context) (err error) {
 		body, err = q.read(ctx, x.api.ledger, x.caller.AccountID)
+		body.Provisional = q.asOf.After(now)
 		return err
 	})
 	if err != nil {
@@ -127,7 +131,7 @@ func (q *ledgerQuery) read(ctx context.Context, from Ledger, accountID string) (
 const maxCursorDigits = 18
 
 // parseLedger reads the parameters of GET /v1/ledger.
-func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
+func parseLedger(rawQuery string, now time.Time) (q ledgerQuery, problem *Problem) {
 	var to time.Time
 	for _, p := range []struct {
 		name string
@@ -135,7 +139,6 @@ func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
 	}{
 		{"from", func(v string) (problem *Problem) { q.filter.From, _, problem = parseSpan("from", v); return problem }},
 		{"to", func(v string) (problem *Problem) { _, to, problem = parseSpan("to", v); return problem }},
-		{"as_of", func(v string) (problem *Problem) { _, q.asOf, problem = parseSpan("as_of", v); return problem }},
 		{"type", func(v string) *Problem {
 			if q.filter.Type = v; !slices.Contains(ledger.CustomerTypes(), v) {
 				return invalidRequest("There are no events of the type %q. Types are like CreditsCharged.", v)
@@ -153,20 +156,16 @@ func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
 		{"request_id", func(v string) *Problem { q.filter.RequestID = v; return nil }},
 		{"key", func(v string) *Problem { q.filter.KeyID = v; return nil }},
 	} {
-		value, present, problem := queryValue(rawQuery, p.name)
-		switch {
-		case problem != nil:
-		case !isText(value):
-			problem = invalidRequest("The parameter %s is not UTF-8 text.", p.name)
-		case present && value == "":
-			problem = invalidRequest("The parameter %s is empty. Leave it out, or send a value.", p.name)
-		}
+		value, present, problem := queryText(rawQuery, p.name)
 		if problem == nil && present {
 			problem = p.read(value)
 		}
 		if problem != nil {
 			return q, problem
 		}
+	}
+	if q.asOf, problem = parseAsOf(rawQuery, now); problem != nil {
+		return q, problem
 	}
 	if !to.IsZero() && !q.asOf.IsZero() {
 		return q, invalidRequest("The parameters to and as_of both end the entries. Send one of them.")
@@ -180,6 +179,32 @@ func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
 	q.filter.ForCustomer = true
 	q.limit, problem = parseLimit(rawQuery, defaultLedgerLimit, maxLedgerLimit)
 	return q, problem
+}
+
+// queryText returns the value of a parameter that may not be empty.
+func queryText(rawQuery, name string) (value string, present bool, problem *Problem) {
+	value, present, problem = queryValue(rawQuery, name)
+	switch {
+	case problem != nil:
+	case !isText(value):
+		problem = invalidRequest("The parameter %s is not UTF-8 text.", name)
+	case present && value == "":
+		problem = invalidRequest("The parameter %s is empty. Leave it out, or send a value.", name)
+	}
+	return value, present, problem
+}
+
+// parseAsOf returns the first moment after as_of, zero without it.
+func parseAsOf(rawQuery string, now time.Time) (after time.Time, problem *Problem) {
+	value, present, problem := queryText(rawQuery, "as_of")
+	if problem != nil || !present {
+		return after, problem
+	}
+	start, after, problem := parseSpan("as_of", value)
+	if problem == nil && start.After(now) {
+		problem = invalidRequest("The parameter as_of: %s is in the future.", value)
+	}
+	return after, problem
 }
 
 // isText reports whether a value can be part of an event: PostgreSQL rejects other texts.
@@ -200,12 +225,17 @@ func (x *exchange) serveLedgerRequest() error {
 	if err != nil {
 		return invalidRequest("The request id is not percent-encoded correctly.")
 	}
+	filter := ledger.Filter{RequestID: id, ForCustomer: true, Limit: maxRequestEntries}
+	var problem *Problem
+	if filter.Until, problem = parseAsOf(x.request.URL.RawQuery, x.api.now()); problem != nil {
+		return problem
+	}
 	body := requestBody{RequestID: id}
 	err = x.readLedger(func(ctx context.Context) error {
 		if !isText(id) {
 			return nil // no request has such an id
 		}
-		for e, err := range x.api.ledger.Entries(ctx, x.caller.AccountID, ledger.Filter{RequestID: id, ForCustomer: true, Limit: maxRequestEntries}) {
+		for e, err := range x.api.ledger.Entries(ctx, x.caller.AccountID, filter) {
 			if err != nil {
 				return err
 			}

@@ -27,6 +27,8 @@ type ledgerPage struct {
 	Entries    []ledger.Entry `json:"entries"`
 	NextCursor string         `json:"next_cursor"`
 	Balance    *int64         `json:"balance"`
+
+	Provisional bool `json:"provisional"`
 }
 
 func (c *customer) ledger(query url.Values) ledgerPage {
@@ -132,6 +134,8 @@ func TestLedger_Entries_PagesAndFilters(t *testing.T) {
 	for asOf, want := range map[string]int64{"2026-10": 0, testDay.Format(time.RFC3339): 1049, "2026-11-21": 1048, "2026-11": 1048} {
 		if page := c.ledger(url.Values{"as_of": {asOf}, "limit": {"1"}}); page.Balance == nil || *page.Balance != want {
 			t.Errorf("as of %s: %+v, want a balance of %d", asOf, page, want)
+		} else if running := asOf == "2026-11" || asOf == "2026-11-21"; page.Provisional != running {
+			t.Errorf("as of %s: provisional = %t, want %t", asOf, page.Provisional, running)
 		}
 	}
 	if got := c.books().balance(); got != 1048 {
@@ -146,7 +150,7 @@ func TestLedger_BadParameter_Is400(t *testing.T) {
 	for _, bad := range []string{
 		"limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=-1", "type=Charge", "from=yesterday", "to=2026-13", "as_of=2026-02-30",
 		"to=2026-11&as_of=2026-11", "from=", "type=", "cursor=", "key=", "request_id=", "payment_id=", "from=2026-11&from=2026-10", "key=%FF%", "key=%FF", "key=a%00b",
-		"type=PeriodClosed", "type=PaymentFeeRecorded", "type=AccountNoted", "from=2026-12&to=2026-11", "as_of=1969", "to=0000-12",
+		"type=PeriodClosed", "type=PaymentFeeRecorded", "type=AccountNoted", "from=2026-12&to=2026-11", "as_of=1969", "as_of=2026-12", "to=0000-12",
 	} {
 		c.get("/v1/ledger?"+bad).rejected(t, 400, "invalid_request")
 	}

@@ -38,9 +38,18 @@ func (x *exchange) serveStatement() error {
 	if err != nil || invalid != nil {
 		return invalidRequest("The path ends with a month like 2026-11.")
 	}
+	now := x.api.now()
+	after, problem := parseAsOf(x.request.URL.RawQuery, now)
+	if problem != nil {
+		return problem
+	}
 	var s *statement.Statement
 	err = x.readLedger(func(ctx context.Context) (err error) {
-		s, err = x.api.ledger.Statement(ctx, x.caller.AccountID, month, x.api.now())
+		if after.IsZero() || after.After(now) {
+			s, err = x.api.ledger.Statement(ctx, x.caller.AccountID, month, now)
+		} else {
+			s, err = x.api.ledger.StatementAsOf(ctx, x.caller.AccountID, month, after.Add(-time.Microsecond))
+		}
 		return err
 	})
 	if err != nil {

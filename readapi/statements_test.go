@@ -3,7 +3,9 @@ package readapi_test
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +110,33 @@ func TestStatement_EachForm_IsThatOfTheEvents(t *testing.T) {
 	}
 	if b := c.books(); b.balance() != 1047 { // this sum does not know refunds
 		t.Errorf("the balance is %d, want 1047: statements must be free", b.balance())
+	}
+}
+
+func TestStatement_AsOf_HasWhatHadOccurred(t *testing.T) {
+	s := start(t)
+	s.shows("GET /v1/ledger/{request_id}", 400, "invalid_request")
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	before := url.QueryEscape(s.clock.now().Format(time.RFC3339Nano))
+	s.clock.add(time.Hour)
+	c.paid("pi_1")
+	charged := c.get("/v1/brands/acme.com")
+	charged.ok(t)
+	for asOf, want := range map[string]int64{before: 50, "2026-11": 1049, "2026-11-21": 1049} {
+		var got statement.Statement
+		s.must(json.Unmarshal(c.get("/v1/statements/2026-11?as_of="+asOf).body, &got))
+		if got.ClosingBalance != want || !got.Provisional {
+			t.Errorf("as of %s: %+v, want a provisional balance of %d", asOf, got, want)
+		}
+	}
+	request := "/v1/ledger/" + charged.header.Get("X-Request-Id")
+	c.get(request + "?as_of=2026-11-21").ok(t)
+	c.get(request+"?as_of="+before).rejected(t, 404, "not_found")
+	for _, path := range []string{request, "/v1/statements/2026-11"} {
+		for _, bad := range []string{"", "yesterday", "2026-12", "2030-01-01T00:00:00Z"} {
+			c.get(path+"?as_of="+bad).rejected(t, 400, "invalid_request")
+		}
 	}
 }
 

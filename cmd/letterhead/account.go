@@ -24,13 +24,13 @@ const maxNameBytes = 200
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
 		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignOut(e), accountSignInEmail(e), accountNote(e),
-		accountChange(e, "suspend", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
+		accountChange(e, "suspend", "suspended", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
 		}),
-		accountChange(e, "reinstate", "End a suspension", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
+		accountChange(e, "reinstate", "reinstated", "End a suspension", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Reinstate(ctx, commands.ReinstateAccount{Request: n.Operator(), AccountID: id})
 		}),
-		accountChange(e, "close", "Close an account permanently and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
+		accountChange(e, "close", "closed", "Close an account permanently and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.CloseAccount(ctx, n.Operator(), id)
 		}),
 	)
@@ -217,11 +217,11 @@ func accountPlan(e *environment) *cobra.Command {
 		})}
 }
 
-func accountChange(e *environment, verb, short string, do func(context.Context, *node.Node, string) (commands.Done, error)) *cobra.Command {
+func accountChange(e *environment, verb, outcome, short string, do func(context.Context, *node.Node, string) (commands.Done, error)) *cobra.Command {
 	return &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			done, err := do(ctx, n, args[0])
-			return enforced(ctx, n, args[0], done, err, e, verb)
+			return enforced(ctx, n, args[0], done, err, e, outcome)
 		})}
 }
 
@@ -251,7 +251,7 @@ func enforced(ctx context.Context, n *node.Node, accountID string, done commands
 		return explainAccount(accountID, err)
 	}
 	if err := n.AwaitKeys(ctx, done.Position); err != nil {
-		return fmt.Errorf("%s of account %s is recorded: %w: %w", what, accountID, node.ErrNotSeen, err)
+		return fmt.Errorf("account %s: %s is recorded: %w: %w", accountID, what, node.ErrNotSeen, err)
 	}
 	if done.Repeated {
 		_, err = fmt.Fprintf(e.stdout, "account %s: %s (nothing to change)\n", accountID, what)

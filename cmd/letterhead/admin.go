@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/domain/operator"
 	"letterhead/node"
 	"letterhead/projections/operators"
@@ -96,8 +98,19 @@ func expiry(text string, now time.Time) (time.Time, error) {
 func tokenList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
 	state := c.Flags().String("state", "", "only tokens that are active, expired, revoked, or ended, which is expired or revoked")
+	scope := c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
+	order := addSortFlag(c, []string{"name", "scope", "state", "issued", "expires"})
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		by, descending, err := order()
+		if err != nil {
+			return err
+		}
+		if *scope != "" {
+			if err := checkScope(*scope); err != nil {
+				return err
+			}
+		}
 		if known := []operators.State{operators.Active, operators.Expired, operators.Revoked, operators.Ended}; *state != "" && !slices.Contains(known, operators.State(*state)) {
 			return usageError{fmt.Errorf("--state is active, expired, revoked or ended, not %q", *state)}
 		}
@@ -105,6 +118,8 @@ func tokenList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		all = slices.DeleteFunc(all, func(t adminapi.Token) bool { return *scope != "" && string(t.Scope) != *scope })
+		sortTokens(all, by, descending)
 		shown := newList(e.stdout, *asJSON, "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES")
 		for _, t := range all {
 			expires := "never"
@@ -118,6 +133,28 @@ func tokenList(e *environment) *cobra.Command {
 		return shown.end()
 	})
 	return c
+}
+
+// sortTokens sorts tokens; without an order the newest come first. Those that never expire come last.
+func sortTokens(all []adminapi.Token, by string, descending bool) {
+	sortLines(all, func(a, b adminapi.Token) int {
+		switch by {
+		case "name":
+			return strings.Compare(a.Name, b.Name)
+		case "scope":
+			return cmp.Compare(a.Scope, b.Scope)
+		case "state":
+			return cmp.Compare(a.State, b.State)
+		case "issued":
+			return a.IssuedAt.Compare(b.IssuedAt)
+		case "expires":
+			if a.ExpiresAt.IsZero() || b.ExpiresAt.IsZero() {
+				return b.ExpiresAt.Compare(a.ExpiresAt)
+			}
+			return a.ExpiresAt.Compare(b.ExpiresAt)
+		}
+		return 0
+	}, descending)
 }
 
 func tokenRevoke(e *environment) *cobra.Command {

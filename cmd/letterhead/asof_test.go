@@ -183,6 +183,10 @@ func TestAsOf_Mistakes_AreExplained(t *testing.T) {
 		{"key list --account " + id + " --as-of 9999-12-31T00:00:00Z", exitUsage, "in the future"},
 		{"brand get acme.com --as-of 9999-12", exitUsage, "in the future"},
 		{"key list --account " + id + " --as-of 2020-13", exitUsage, "--as-of"},
+		{"ledger show --account " + id + " --as-of 9999-12", exitUsage, "in the future"},
+		{"books trial-balance --at 9999-12", exitUsage, "in the future"},
+		{"books deferred --at 9999-12-31", exitUsage, "in the future"},
+		{"journal export --from 9999-12 -o -", exitUsage, "in the future"},
 		{"brand get acme.com --as-of 2020-01", exitFailure, "there was no brand acme.com"},
 		{"brand get b9c8bc0a-0b38-5c5c-9f6d-3c1f4f3e0a01 --as-of 2020-01", exitFailure, "there was no brand"},
 	} {

@@ -126,6 +126,14 @@ func (e *environment) flowReport(c *cobra.Command, columns []string, rows func(b
 	return c
 }
 
+// reportEnd is adminapi.ParseReportEnd for --at.
+func reportEnd(at string, now time.Time) (until time.Time, running bool, err error) {
+	if until, running, err = adminapi.ParseReportEnd(at, now); err != nil {
+		err = usageError{fmt.Errorf("--at %w", err)}
+	}
+	return until, running, err
+}
+
 // provisional is the cell of a row whose figures change.
 func provisional(running bool) string {
 	if running {
@@ -169,9 +177,9 @@ func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account", Args: exactArgs(),
 		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits never expire; those of a closed account remain, and are marked, until \"books breakage\" removes them."}
 	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
-	r := reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit")
+	r := reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		until, err := endOf("--at", *at)
+		until, running, err := reportEnd(*at, n.Now())
 		if err != nil {
 			return err
 		}
@@ -185,7 +193,7 @@ func booksDeferred(e *environment) *cobra.Command {
 			if u.Holder.Closed {
 				closed = "closed"
 			}
-			rows = append(rows, reportRow{[]any{u.Holder.ID, u.Holder.Plan, closed, u.Currency, u.Credits, money{u.Deferred, u.Currency}, u.Deficit}, adminapi.UnspentObject(&u)})
+			rows = append(rows, reportRow{[]any{u.Holder.ID, u.Holder.Plan, closed, u.Currency, u.Credits, money{u.Deferred, u.Currency}, u.Deficit, provisional(running)}, adminapi.UnspentObject(&u, running)})
 		}
 		return r.write(e.stdout, rows)
 	})
@@ -197,9 +205,9 @@ func booksTrialBalance(e *environment) *cobra.Command {
 		Long: "Report the balances of the ledger accounts (docs/books.md) in each currency, and in CREDIT, the commodity of credits. In each of them, debits equal credits."}
 	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	chart := chartFlag(c)
-	r := reportFlags(c, "currency", "account", "code", "debit", "credit")
+	r := reportFlags(c, "currency", "account", "code", "debit", "credit", "state")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		until, err := endOf("--at", *at)
+		until, running, err := reportEnd(*at, n.Now())
 		if err != nil {
 			return err
 		}
@@ -217,8 +225,8 @@ func booksTrialBalance(e *environment) *cobra.Command {
 		var rows []reportRow
 		for _, b := range balances {
 			name, code, debit, credit := books.Chart[b.Account].Name, codes[b.Account], max(b.Amount, 0), max(-b.Amount, 0)
-			rows = append(rows, reportRow{[]any{b.Commodity, name, code, money{debit, b.Commodity}, money{credit, b.Commodity}},
-				map[string]any{"currency": b.Commodity, "account": name, "code": code, "debit": debit, "credit": credit}})
+			object := adminapi.Moment{Provisional: running}.Mark(map[string]any{"currency": b.Commodity, "account": name, "code": code, "debit": debit, "credit": credit})
+			rows = append(rows, reportRow{[]any{b.Commodity, name, code, money{debit, b.Commodity}, money{credit, b.Commodity}, provisional(running)}, object})
 		}
 		return r.write(e.stdout, rows)
 	})

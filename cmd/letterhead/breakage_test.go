@@ -48,15 +48,15 @@ func TestBooksBreakage_ClosedAccounts_RecognizeTheirMoneyOnce(t *testing.T) {
 	if got := output(t, folder, append(breakage, "--account", id)...); got != header {
 		t.Errorf("again: %s", got)
 	}
-	want := `currency,account,code,debit,credit
-CREDIT,credits,credits,0,0
-CREDIT,credits-paid,credits-paid,0,1000
-CREDIT,credits-promotional,credits-promotional,0,50
-CREDIT,credits-broken,credits-broken,1050,0
-EUR,payments,payments,49.00,0.00
-EUR,tax,tax,0.00,7.82
-EUR,deferred-revenue,deferred-revenue,0.00,0.00
-EUR,breakage,breakage,0.00,41.18
+	want := `currency,account,code,debit,credit,state
+CREDIT,credits,credits,0,0,provisional
+CREDIT,credits-paid,credits-paid,0,1000,provisional
+CREDIT,credits-promotional,credits-promotional,0,50,provisional
+CREDIT,credits-broken,credits-broken,1050,0,provisional
+EUR,payments,payments,49.00,0.00,provisional
+EUR,tax,tax,0.00,7.82,provisional
+EUR,deferred-revenue,deferred-revenue,0.00,0.00,provisional
+EUR,breakage,breakage,0.00,41.18,provisional
 `
 	if got := output(t, folder, "books", "trial-balance", "--csv"); got != want {
 		t.Errorf("output\n%s\nwant\n%s", got, want)

@@ -66,8 +66,11 @@ func creditsRefund(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *accountID == "" || *paymentID == "" || *amount < 0 {
-			return usageError{errors.New("--account and --payment-id are needed, and --amount may not be negative")}
+		if *accountID == "" || *paymentID == "" {
+			return usageError{errors.New("--account and --payment-id are needed")}
+		}
+		if *amount < 1 && c.Flags().Changed("amount") {
+			return usageError{errors.New("--amount must be a positive number; without it, all credits that are left are taken back")}
 		}
 		request := n.Operator()
 		done, err := n.AccountWriter.RefundPayment(ctx, commands.RefundPayment{
@@ -125,12 +128,12 @@ func creditsReverse(e *environment) *cobra.Command {
 		if *accountID == "" || *requestID == "" {
 			return usageError{errors.New("--account and --request-id are needed")}
 		}
-		charges, err := n.ReverseRequest(ctx, n.Operator(), *accountID, *requestID)
+		charges, repeated, err := n.ReverseRequest(ctx, n.Operator(), *accountID, *requestID)
 		if err != nil {
 			return err
 		}
 		standing, err := n.AccountWriter.Standing(ctx, *accountID)
-		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", charges, *requestID))
+		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance, Repeated: repeated}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", charges, *requestID))
 	})
 	return c
 }

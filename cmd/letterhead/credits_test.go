@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,54 @@ func TestCreditsRefund_MoneyButNoCreditsLeft_IsRecorded(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(output(t, folder, "payment", "show", "p1", "--json")), &p); err != nil || p.Credits != 10 || p.Money != 1000 {
 		t.Errorf("payment show printed %+v, %v, want 10 credits and 1000 minor units", p, err)
+	}
+}
+
+func TestCommands_WrongOptions_AreExplained(t *testing.T) {
+	folder, id := openAccount(t)
+	output(t, folder, "credits", "grant", "--account", id, "--amount", "10", "--payment-id", "p1", "--money", "1000", "--currency", "EUR")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "0"}, exitUsage, "--amount must be a positive number"},
+		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "-1"}, exitUsage, "--amount must be a positive number"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitFailure, "XYZ is no code of ISO 4217"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p\n2"}, exitFailure, "cannot be printed"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment", "--money", "1", "--currency", "EUR"}, exitFailure, "is needed for a grant with money"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "9", "--payment-id", "p1", "--money", "1000", "--currency", "EUR"}, exitFailure, "p1 was recorded with 10 credits"},
+		{[]string{"payment", "list", "--kind", "gift"}, exitUsage, "--kind is"},
+		{[]string{"payment", "list", "--account", "none"}, exitFailure, "there is no account none"},
+		{[]string{"ledger", "show", "--account", id, "--last", "0"}, exitUsage, "--last must be"},
+		{[]string{"admin", "token", "list", "--scope", "all"}, exitUsage, "--scope is"},
+		{[]string{"admin", "token", "list", "--sort", "age"}, exitUsage, "--sort is"},
+		{[]string{"billing", "inbox", "--state", "applied"}, exitUsage, "--state is"},
+		{[]string{"billing", "inbox", "--sort", "age"}, exitUsage, "--sort is"},
+	} {
+		code, stdout, stderr := commandLine(t.Context(), append(c.args, "--data", folder)...)
+		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q ended with %d: %s%s; want %d and %q", c.args, code, stdout, stderr, c.code, c.want)
+		}
+	}
+}
+
+func TestAdminTokenList_Sort_Orders(t *testing.T) {
+	folder, _ := openAccount(t)
+	for _, name := range []string{"bea", "cid", "ann"} {
+		output(t, folder, "admin", "token", "issue", "--name", name, "--scope", "read")
+	}
+	for sort, want := range map[string]string{"": "ann cid bea", "name": "ann bea cid", "-name": "cid bea ann", "issued": "bea cid ann"} {
+		var names []string
+		for line := range strings.Lines(output(t, folder, "admin", "token", "list", "--json", "--sort", sort)) {
+			var token struct{ Name string }
+			if err := json.Unmarshal([]byte(line), &token); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, token.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("--sort %q lists %s, want %s", sort, got, want)
+		}
 	}
 }

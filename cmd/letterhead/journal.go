@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/domain/books"
 	"letterhead/internal/eventlog"
 	"letterhead/node"
 	"letterhead/workers/backup"
@@ -22,7 +23,7 @@ func journalCommand(e *environment) *cobra.Command {
 
 func journalExport(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "export", Short: "Write the journal to a file", Args: exactArgs(),
-		Long: "Write the double entry that follows from the events of all accounts, in money and in credits. docs/books.md describes the ledger accounts and the formats. If an export in a text format is interrupted, the same command continues it. Two exports without an event between them are equal byte by byte.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it. An export that begins later than the first event opens with the balances of each account."}
+		Long: "Write the double entry that follows from the events of all accounts, in money and in credits. docs/books.md describes the ledger accounts and the formats. If an export in a text format is interrupted, the same command continues it. Two exports without an event between them are equal byte by byte, so the transactions of the running month, which are provisional, are not marked in the file; a note says so.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it. An export that begins later than the first event opens with the balances of each account."}
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
 	format := c.Flags().String("format", string(journal.CSV), "format: "+joinFormats())
 	from := c.Flags().String("from", "", "only transactions from this time on")
@@ -42,6 +43,10 @@ func journalExport(e *environment) *cobra.Command {
 		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
 			return err
 		}
+		now := n.Now()
+		if o.From.After(now) {
+			return usageError{fmt.Errorf("--from %s is in the future", *from)}
+		}
 		if o.Chart, err = readChart(*chart); err != nil {
 			return err
 		}
@@ -55,9 +60,14 @@ func journalExport(e *environment) *cobra.Command {
 		}
 		o.Progress = e.reading("journal")
 		if *output == "-" {
-			return journal.Write(ctx, n.Log, o, e.stdout)
+			err = journal.Write(ctx, n.Log, o, e.stdout)
+		} else {
+			err = journal.WriteFile(ctx, n.Log, o, *output)
 		}
-		return journal.WriteFile(ctx, n.Log, o, *output)
+		if err == nil && (o.Until.IsZero() || o.Until.After(now)) {
+			_, err = fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n", now.UTC().Format(books.MonthLayout))
+		}
+		return err
 	})
 	return c
 }

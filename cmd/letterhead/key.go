@@ -212,7 +212,7 @@ func termColumns(k keys.Listed) (expires, scopes, origins string) {
 // sortKeys sorts keys, which are in the order of their issue. Keys whose last use is unknown as of a time, unless that is
 // zero, are last when they are sorted by it. Sorting by state uses the states at stateAt.
 func sortKeys(rows []keys.Listed, by string, descending bool, at, stateAt time.Time) {
-	slices.SortStableFunc(rows, func(a, b keys.Listed) int {
+	sortLines(rows, func(a, b keys.Listed) int {
 		switch by {
 		case "used":
 			return a.LastUsedAt.Compare(b.LastUsedAt)
@@ -222,10 +222,7 @@ func sortKeys(rows []keys.Listed, by string, descending bool, at, stateAt time.T
 			return strings.Compare(a.State(stateAt), b.State(stateAt))
 		}
 		return 0
-	})
-	if descending {
-		slices.Reverse(rows)
-	}
+	}, descending)
 	if by == "used" {
 		slices.SortStableFunc(rows, func(a, b keys.Listed) int {
 			switch later := usedLater(a, at); {

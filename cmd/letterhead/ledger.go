@@ -41,11 +41,14 @@ func ledgerShow(e *environment) *cobra.Command {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
-		if *last < 0 {
+		if *last < 1 && c.Flags().Changed("last") {
 			return usageError{errors.New("--last must be a positive number")}
 		}
 		if f.Type != "" && !slices.Contains(eventschemas.Types(), f.Type) {
 			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types", f.Type)}
+		}
+		if _, err := parsePast(*asOf, n.Now()); err != nil {
+			return err
 		}
 		if *to != "" && *asOf != "" {
 			return usageError{errors.New("--to and --as-of mean the same; give one of them")}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -36,6 +37,14 @@ func (l list) end() error {
 		return nil
 	}
 	return l.table.Flush()
+}
+
+// sortLines sorts lines. Those that are equal keep their order, or reverse it.
+func sortLines[T any](lines []T, compare func(a, b T) int, descending bool) {
+	slices.SortStableFunc(lines, compare)
+	if descending {
+		slices.Reverse(lines)
+	}
 }
 
 // newTable returns a writer that aligns cells that end with tabs.

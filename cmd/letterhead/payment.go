@@ -51,8 +51,16 @@ func paymentList(e *environment) *cobra.Command {
 		if s.Sort, s.Descending, err = order(); err != nil {
 			return err
 		}
+		if s.Kind != "" && !slices.Contains(commands.OperatorGrants, s.Kind) {
+			return usageError{fmt.Errorf("--kind is topup, subscription or adjustment, not %q", s.Kind)}
+		}
 		if s.State = payments.State(*state); s.State != "" && !slices.Contains(payments.States, s.State) {
 			return usageError{fmt.Errorf("--state is paid, partly_refunded or refunded, not %q", *state)}
+		}
+		if s.AccountID != "" {
+			if err := n.AccountExists(ctx, s.AccountID); err != nil {
+				return explainAccount(s.AccountID, err)
+			}
 		}
 		if err := n.CatchUp(ctx, payments.Name); err != nil {
 			return err

@@ -64,7 +64,7 @@ func projectionsList(e *environment) *cobra.Command {
 
 // sortModels sorts read models; without an order they keep theirs.
 func sortModels(models []engine.Status, by string, descending bool) {
-	slices.SortStableFunc(models, func(a, b engine.Status) int {
+	sortLines(models, func(a, b engine.Status) int {
 		switch by {
 		case "name":
 			return strings.Compare(a.Name, b.Name)
@@ -76,10 +76,7 @@ func sortModels(models []engine.Status, by string, descending bool) {
 			return cmp.Compare(a.Lag, b.Lag)
 		}
 		return 0
-	})
-	if descending {
-		slices.Reverse(models)
-	}
+	}, descending)
 }
 
 func projectionsVerify(e *environment) *cobra.Command {

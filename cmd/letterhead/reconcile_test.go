@@ -149,7 +149,7 @@ func TestBillingReconcile_RecordFees_RecordsThoseThatAreMissing(t *testing.T) {
 	if got := output(t, folder, "books", "revenue", "--by", "account", "--csv"); !strings.HasSuffix(got, id+",EUR,0.00,98.00,0.00,0.00,0.00,0.00,2.95,98.00,provisional\n") {
 		t.Errorf("books revenue printed %s", got)
 	}
-	if got := output(t, folder, "books", "trial-balance", "--csv"); !strings.Contains(got, "\nEUR,payments,payments,95.05,0.00\n") || !strings.Contains(got, "\nEUR,processor-fees,processor-fees,2.95,0.00\n") {
+	if got := output(t, folder, "books", "trial-balance", "--csv"); !strings.Contains(got, "\nEUR,payments,payments,95.05,0.00,provisional\n") || !strings.Contains(got, "\nEUR,processor-fees,processor-fees,2.95,0.00,provisional\n") {
 		t.Errorf("books trial-balance printed %s", got)
 	}
 }
@@ -161,18 +161,18 @@ func TestBooksTrialBalance_Chart_CodesMoneyAndCredits(t *testing.T) {
 	if err := os.WriteFile(chart, []byte("payments: \"1200\"\ncredits: C1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := `currency,account,code,debit,credit
-CREDIT,credits,C1,1050,0
-CREDIT,credits-paid,credits-paid,0,1000
-CREDIT,credits-promotional,credits-promotional,0,50
-EUR,payments,1200,49.00,0.00
-EUR,tax,tax,0.00,7.82
-EUR,deferred-revenue,deferred-revenue,0.00,41.18
+	want := `currency,account,code,debit,credit,state
+CREDIT,credits,C1,1050,0,provisional
+CREDIT,credits-paid,credits-paid,0,1000,provisional
+CREDIT,credits-promotional,credits-promotional,0,50,provisional
+EUR,payments,1200,49.00,0.00,provisional
+EUR,tax,tax,0.00,7.82,provisional
+EUR,deferred-revenue,deferred-revenue,0.00,41.18,provisional
 `
 	if got := output(t, folder, "books", "trial-balance", "--chart", chart, "--csv"); got != want {
 		t.Errorf("output\n%s\nwant\n%s", got, want)
 	}
-	if got := output(t, folder, "books", "trial-balance", "--at", "2020-01", "--csv"); got != "currency,account,code,debit,credit\n" {
+	if got := output(t, folder, "books", "trial-balance", "--at", "2020-01", "--csv"); got != "currency,account,code,debit,credit,state\n" {
 		t.Errorf("before all events: %s", got)
 	}
 }

@@ -1,8 +1,11 @@
 package account
 
 import (
+	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -357,10 +360,21 @@ func text(field, value string, required bool) error {
 	}
 }
 
+// newID validates an id that is not recorded yet. Lists print ids in columns.
+func newID(field, value string) error {
+	switch {
+	case strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value):
+		return &InvalidError{Field: field, Reason: "contains a character that cannot be printed"}
+	case strings.TrimSpace(value) != value:
+		return &InvalidError{Field: field, Reason: "begins or ends with a space"}
+	}
+	return nil
+}
+
 // amount validates a number of credits.
 func amount(credits int64) error {
 	if credits < 1 || credits > MaxCredits {
-		return &InvalidError{Field: "credits", Reason: "must be from 1 to the largest amount"}
+		return &InvalidError{Field: "credits", Reason: fmt.Sprintf("must be from 1 to %d", MaxCredits)}
 	}
 	return nil
 }

@@ -31,5 +31,8 @@ func (a *Account) RecordFee(in Fee) (Outcome, error) {
 	if _, ok := a.payments[in.PaymentID]; !ok {
 		return Outcome{}, ErrUnknownPayment
 	}
+	if err := firstError(newID("fee id", in.FeeID), newMoney(&in.Money)); err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.PaymentFeeRecorded(in)), nil
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -41,8 +42,11 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 	if recorded, ok := a.granted(in); ok {
 		return repeated(), a.sameGrant(in, recorded)
 	}
-	if err := a.notClosed(); err != nil {
+	if err := firstError(newID("payment id", in.PaymentID), newMoney(in.Money), a.notClosed()); err != nil {
 		return Outcome{}, err
+	}
+	if in.Money != nil && in.PaymentID == "" { // payments are listed, refunded and reconciled by their ids
+		return Outcome{}, &InvalidError{Field: "payment id", Reason: "is needed for a grant with money"}
 	}
 	if in.Credits > MaxCredits-a.core.balance {
 		return Outcome{}, ErrCreditLimit
@@ -64,18 +68,19 @@ func (a *Account) granted(in Grant) (int64, bool) {
 
 // sameGrant returns an error if the grant differs from the one recorded under its id.
 func (a *Account) sameGrant(in Grant, recorded int64) error {
+	id := cmp.Or(in.PaymentID, in.GrantID)
 	if recorded != in.Credits {
-		return &PaymentMismatchError{ID: in.GrantID, Recorded: credits(recorded), Asked: credits(in.Credits)}
+		return &PaymentMismatchError{ID: id, Recorded: credits(recorded), Asked: credits(in.Credits)}
 	}
 	if in.PaymentID == "" {
 		return nil
 	}
 	p := a.payments[in.PaymentID]
-	if err := sameMoney(in.GrantID, p.paid, in.Money); err != nil {
+	if err := sameMoney(id, p.paid, in.Money); err != nil {
 		return err
 	}
 	if p.tax != in.Tax {
-		return &PaymentMismatchError{ID: in.GrantID, Recorded: taxed(p.tax), Asked: taxed(in.Tax)}
+		return &PaymentMismatchError{ID: id, Recorded: taxed(p.tax), Asked: taxed(in.Tax)}
 	}
 	return nil
 }
@@ -118,7 +123,7 @@ type Refund struct {
 // decision that may take the balance below zero. All refunds of a payment remove at most the credits
 // that it granted, and return at most the money that was paid, in the same currency. A payment can be
 // refunded in parts, each under an id of its own; the same id is a repeat, and so is a refund of the
-// remainder when nothing is left. If no credits are left, money that is left can be returned without
+// remainder when neither credits nor money are left. If no credits are left, money that is left can be returned without
 // naming credits: the largest refund gives a credit back, as in SettlePayment. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
 // ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
 func (a *Account) RefundPayment(in Refund) (Outcome, error) {
@@ -138,6 +143,9 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	if !ok {
 		return Outcome{}, ErrUnknownPayment
 	}
+	if err := newID("refund id", in.RefundID); err != nil {
+		return Outcome{}, err
+	}
 	left := p.granted - p.refunded
 	if left <= 0 && p.owes(in) {
 		return a.refundMoney(p, in)
@@ -153,7 +161,10 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 			return Outcome{}, err
 		}
 	} else if in.Credits == 0 {
-		if left == 0 && in.Money == nil {
+		if rest := p.paid.Minor - p.returned; left == 0 && in.Money == nil && rest > 0 {
+			return Outcome{}, fmt.Errorf("%w: none of its credits are left, but %s; name the money to return it",
+				ErrRefundTooLarge, minorUnits(eventschemas.Money{Minor: rest, Currency: p.paid.Currency}))
+		} else if left == 0 && in.Money == nil {
 			return repeated(), nil
 		}
 		in.Credits = left
@@ -308,7 +319,7 @@ func money(m *eventschemas.Money) error {
 		return nil
 	}
 	if m.Minor < 0 || m.Minor > MaxMoney {
-		return &InvalidError{Field: "money", Reason: "must be from 0 to the largest amount"}
+		return &InvalidError{Field: "money", Reason: fmt.Sprintf("must be from 0 to %d minor units", MaxMoney)}
 	}
 	if len(m.Currency) != 3 || !isUpper(m.Currency) {
 		return &InvalidError{Field: "currency", Reason: "must be an ISO 4217 code such as EUR"}

@@ -56,6 +56,17 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 // Statement returns the statement of an account for a month, given by its beginning. Errors: ErrNotFound,
 // ErrUnfinished, those of statement.Sheet, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Statement(ctx context.Context, accountID string, month, now time.Time) (st *statement.Statement, err error) {
+	return m.statement(ctx, accountID, month, now, time.Time{})
+}
+
+// StatementAsOf returns the statement as it was at a past moment, from the events that had occurred then. Errors: those of
+// Statement.
+func (m *Model) StatementAsOf(ctx context.Context, accountID string, month, at time.Time) (st *statement.Statement, err error) {
+	return m.statement(ctx, accountID, month, at, at)
+}
+
+// statement leaves out the events after until, unless it is zero.
+func (m *Model) statement(ctx context.Context, accountID string, month, now, until time.Time) (st *statement.Statement, err error) {
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if t.Version < withDetails {
 			return ErrUnfinished
@@ -68,12 +79,19 @@ func (m *Model) Statement(ctx context.Context, accountID string, month, now time
 		if err != nil {
 			return err
 		}
+		if !until.IsZero() {
+			next, err := s.search(ctx, func(at time.Time, _ uint64) bool { return at.After(until) })
+			if err != nil {
+				return err
+			}
+			s.head = next - 1
+		}
 		sheet := statement.New(accountID, month)
 		if err := s.fill(ctx, sheet, periods, month); err != nil {
 			return err
 		}
 		ended := periods.Find(month)
-		st, err = sheet.Statement(now, ended != nil && ended.Closed())
+		st, err = sheet.Statement(now, ended != nil && ended.Closed() && (until.IsZero() || !ended.ClosedAt.After(until)))
 		return err
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -109,8 +110,8 @@ func decoded(t *rapid.T, rec eventlog.Recorded) eventschemas.Event {
 	return ev
 }
 
-// ofEvents derives a statement from the events alone.
-func (p *months) ofEvents(t *rapid.T, id string, month, now time.Time) (*statement.Statement, error) {
+// ofEvents derives a statement from the events alone, from those up to a moment unless it is zero.
+func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*statement.Statement, error) {
 	var periods books.Periods
 	for _, rec := range p.read(t, eventschemas.BooksStream) {
 		if err := periods.Apply(decoded(t, rec), uint64(rec.Position), rec.OccurredAt); err != nil {
@@ -119,9 +120,13 @@ func (p *months) ofEvents(t *rapid.T, id string, month, now time.Time) (*stateme
 	}
 	sheet := statement.New(id, month)
 	for _, rec := range p.read(t, "account-"+id) {
+		if !until.IsZero() && rec.OccurredAt.After(until) {
+			continue
+		}
 		sheet.Apply(decoded(t, rec), rec.Revision, rec.OccurredAt, periods.Booked(rec.OccurredAt, uint64(rec.Position)), rec.Metadata.Hash)
 	}
-	return sheet.Statement(now, periods.Find(month) != nil)
+	ended := periods.Find(month)
+	return sheet.Statement(now, ended != nil && (until.IsZero() || !ended.ClosedAt.After(until)))
 }
 
 func TestStatement_RandomHistory_EqualsThatOfTheEvents(t *testing.T) {
@@ -145,7 +150,7 @@ func testStatement_RandomHistory(tb *testing.T, openEnv func(testing.TB) *projec
 			for month := first; !month.After(last.AddDate(0, 1, 0)); month = month.AddDate(0, 1, 0) {
 				now := month.AddDate(0, 0, rapid.IntRange(0, 40).Draw(t, "day"))
 				got, err := m.Statement(e.Context(), id, month, now)
-				want, wantErr := p.ofEvents(t, id, month, now)
+				want, wantErr := p.ofEvents(t, id, month, now, time.Time{})
 				if wantErr != nil {
 					// All events so far were appended after the end of the month.
 					if !errors.Is(err, statement.ErrNoEvents) || !errors.Is(wantErr, statement.ErrNoEvents) || before != nil {
@@ -155,6 +160,12 @@ func testStatement_RandomHistory(tb *testing.T, openEnv func(testing.TB) *projec
 				}
 				if err != nil {
 					t.Fatal(err)
+				}
+				at := first.AddDate(0, 0, rapid.IntRange(0, 100).Draw(t, "past day"))
+				past, err := m.StatementAsOf(e.Context(), id, month, at)
+				wantPast, wantErr := p.ofEvents(t, id, month, at, at)
+				if !reflect.DeepEqual(past, wantPast) || (err == nil) != (wantErr == nil) || err != nil && !errors.Is(err, wantErr) {
+					t.Fatalf("%s of %s as of %s: %+v, %v, want %+v, %v", month, id, at, past, err, wantPast, wantErr)
 				}
 				gotJSON, _ := got.JSON()
 				wantJSON, _ := want.JSON()

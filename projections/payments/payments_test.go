@@ -179,6 +179,12 @@ func TestGet_RandomHistory_AgreesWithAccount(t *testing.T) {
 				t.Errorf("payment %+v", got)
 			}
 			out, err := a.RefundPayment(account.Refund{RefundID: "rest", PaymentID: got.ID})
+			if onlyMoney := got.State == payments.Refunded && got.RefundedMoney < got.Money; onlyMoney {
+				if !errors.Is(err, account.ErrRefundTooLarge) {
+					t.Errorf("refund of the rest of %+v, of which only money is left: %+v, %v", got, out, err)
+				}
+				continue
+			}
 			if err != nil || out.Repeated != (got.State == payments.Refunded) {
 				t.Errorf("refund of the rest of %+v: %+v, %v", got, out, err)
 			}

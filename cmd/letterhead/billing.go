@@ -183,7 +183,7 @@ func billingInboxReplay(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		_, err := fmt.Fprintf(e.stdout, "%d events are applied again; %q shows what could not be\n", len(streams), "letterhead billing inbox")
+		_, err := fmt.Fprintf(e.stdout, "%d event(s) will be applied again; %q shows those that cannot be\n", len(streams), "letterhead billing inbox")
 		return err
 	})
 	return c

@@ -76,7 +76,7 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	if shown := output(t, folder, "billing", "inbox", "show", "stripe:evt_unknown"); !strings.Contains(shown, "BillingReported") || !strings.Contains(shown, "why not") {
 		t.Errorf("the event is printed as\n%s", shown)
 	}
-	if said := output(t, folder, "billing", "inbox", "replay", "--all"); !strings.HasPrefix(said, "1 events") {
+	if said := output(t, folder, "billing", "inbox", "replay", "--all"); !strings.HasPrefix(said, "1 event(s)") {
 		t.Errorf("replay prints %q", said)
 	}
 	if got := states()["evt_unknown"]; got != "new " {

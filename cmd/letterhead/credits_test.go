@@ -69,6 +69,15 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 	}
 }
 
+func TestBillingCheckout_ClosedAccount_Fails(t *testing.T) {
+	folder, id := openAccount(t)
+	output(t, folder, "account", "close", id)
+	code, stdout, stderr := commandLine(t.Context(), "billing", "checkout", "--account", id, "--pack", "small", "--data", folder)
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "account is closed") {
+		t.Errorf("ended with %d: %s%s; want %d and that the account is closed", code, stdout, stderr, exitFailure)
+	}
+}
+
 func TestAdminTokenList_Sort_Orders(t *testing.T) {
 	folder, _ := openAccount(t)
 	for _, name := range []string{"bea", "cid", "ann"} {

@@ -542,12 +542,7 @@ func (s *State) decidePlan(e *Entry, c *Catalog) Decision {
 		if !sub.active {
 			continue
 		}
-		gives := plan.ID("")
-		for _, p := range sub.prices {
-			if offer, ok := c.Offer(p.Price); ok && offer.Plan != "" {
-				gives = better(table, gives, offer.Plan)
-			}
-		}
+		gives := planOf(sub.prices, table, c)
 		if gives == "" && id == (key{e.Report.Processor, e.Report.Subject}) {
 			return inbox("no price of the subscription (%s) is that of a plan in LETTERHEAD_BILLING_FILE", pricesOf(sub.prices))
 		}
@@ -555,11 +550,46 @@ func (s *State) decidePlan(e *Entry, c *Catalog) Decision {
 	}
 	before, known := s.plans[accountID]
 	// Subscriptions that never gave a plan leave an operator's plan as it is.
-	change := before != best
+	change := before != best || s.mayHaveChanged(accountID, before, table, c)
 	if !known {
 		change = wasActive
 	}
 	return Decision{Outcome: Applied, AccountID: accountID, Plan: best, Change: change}
+}
+
+// planOf returns the best plan of prices, empty if they have none.
+func planOf(prices []eventschemas.BillingPrice, table plan.Table, c *Catalog) (best plan.ID) {
+	for _, p := range prices {
+		if offer, ok := c.Offer(p.Price); ok && offer.Plan != "" {
+			best = better(table, best, offer.Plan)
+		}
+	}
+	return best
+}
+
+// mayHaveChanged reports whether an account may be on another plan than the one that its subscriptions gave last, because
+// an open report was carried out and the process ended before that was recorded.
+func (s *State) mayHaveChanged(accountID string, before plan.ID, table plan.Table, c *Catalog) bool {
+	for _, e := range s.open {
+		r := e.Report
+		if r.Kind != KindSubscription {
+			continue
+		}
+		sub := mergedSubscription(s.subs[key{r.Processor, r.Subject}])
+		if s.accountOfSubscription(sub) != accountID {
+			continue
+		}
+		gave := plan.Free
+		if _, _, active, _ := subscriptionStage(r.State); active {
+			gave = planOf(r.Prices, table, c)
+		} else if !sub.wasActive {
+			continue
+		}
+		if gave != "" && gave != before {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *State) accountOfSubscription(sub subscription) string {

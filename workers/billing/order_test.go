@@ -72,6 +72,48 @@ func TestAnyOrder_EndsInSameAccount(t *testing.T) {
 	})
 }
 
+// A process that ends after it has changed the plan, and before it has recorded that, leaves a report that a later one
+// makes obsolete.
+func TestSubscription_CrashAfterAChangeOfPlan_EndsInTheLatestState(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, crash stripeEvent
+		after         stripeEvent
+		want          plan.ID
+	}{
+		{"given and taken", subscribed("evt_2", 10, "customer.subscription.created", "incomplete", "price_starter"),
+			subscribed("evt_3", 20, "customer.subscription.updated", "active", "price_starter"),
+			subscribed("evt_4", 30, "customer.subscription.deleted", "canceled", "price_starter"), plan.Free},
+		{"taken and given", subscribed("evt_2", 10, "customer.subscription.created", "active", "price_growth"),
+			subscribed("evt_3", 20, "customer.subscription.updated", "unpaid", "price_growth"),
+			subscribed("evt_4", 30, "customer.subscription.updated", "active", "price_growth"), plan.Growth},
+		{"raised and lowered", subscribed("evt_2", 10, "customer.subscription.created", "active", "price_starter"),
+			subscribed("evt_3", 20, "customer.subscription.updated", "active", "price_growth"),
+			subscribed("evt_4", 30, "customer.subscription.updated", "active", "price_starter"), plan.Starter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(t)
+			s.receive(subscriptionSession("evt_1", 10))
+			s.receive(c.before)
+			s.settle()
+			changed := s.ledger.accounts[acme].Plan()
+			s.receive(c.crash)
+			s.log.failures = 1
+			s.work()
+			s.log.failures = 0
+			if now := s.ledger.accounts[acme].Plan(); now == changed {
+				t.Fatalf("the plan %s was not changed before the crash", now)
+			}
+			s.receive(c.after)
+			s.restart()
+			s.settle()
+			if got := s.ledger.accounts[acme].Plan(); got != c.want {
+				t.Errorf("the account is on the plan %s, want %s; open: %v", got, c.want, s.open())
+			}
+		})
+	}
+}
+
 // A refund and a dispute of the whole payment: one of them takes it, and each report of the other one is applied once, with
 // the reason that it took nothing.
 func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {

@@ -165,7 +165,8 @@ type Operations interface {
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)
 	// RetryNotice has the dead-lettered deliveries of a notice attempted again, and returns how many there were.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
-	// ReverseRequest returns ErrNotCharged if there is nothing to reverse. It is repeated if all charges were reversed before.
+	// ReverseRequest returns ErrNotCharged if there is nothing to reverse. repeated reports whether all charges had been reversed
+	// before.
 	ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, repeated bool, err error)
 	// UndeliveredCharges returns the charges since a time whose answers may not have been delivered, of an account, or of all
 	// if the id is empty, in the order of the log. It returns ErrTooMany if there are more than most.

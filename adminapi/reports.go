@@ -123,6 +123,9 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	if err := in.check(); err != nil {
 		return err
 	}
+	if r.Money != nil && !account.IsCurrency(r.Money.Currency) {
+		return invalid("The field currency is no code of ISO 4217.")
+	}
 	if in.Tax < 0 || in.Tax > 0 && (r.Money == nil || in.Tax > r.Money.Minor) {
 		return invalid("The field tax is a part of money.")
 	}

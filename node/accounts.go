@@ -266,7 +266,7 @@ func (n *Node) ReverseRequest(ctx context.Context, by commands.Request, accountI
 			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
 		})
 		if err != nil {
-			return len(charged), false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
+			return 0, false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
 		}
 	}
 	return len(charged), repeated, nil

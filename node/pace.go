@@ -21,7 +21,9 @@ const (
 
 // pacer makes a process that reads beside a server use less CPU time while the server is busy.
 type pacer struct {
-	delay func() time.Duration // how long the process has been ready to run without a CPU since its start
+	// delay returns how long the threads of the process have been ready to run without a CPU. It falls when a thread ends;
+	// a turn in which one does may seem less busy.
+	delay func() time.Duration
 
 	held  chan struct{} // the lock of what follows, which a goroutine also holds while it rests
 	began time.Time     // of the turn; zero before the first

@@ -194,6 +194,9 @@ func queryText(rawQuery, name string) (value string, present bool, problem *Prob
 	return value, present, problem
 }
 
+// maxClockSkew is how far the clock of a client that asks for the present may be ahead.
+const maxClockSkew = time.Minute
+
 // parseAsOf returns the first moment after as_of, zero without it.
 func parseAsOf(rawQuery string, now time.Time) (after time.Time, problem *Problem) {
 	value, present, problem := queryText(rawQuery, "as_of")
@@ -201,7 +204,7 @@ func parseAsOf(rawQuery string, now time.Time) (after time.Time, problem *Proble
 		return after, problem
 	}
 	start, after, problem := parseSpan("as_of", value)
-	if problem == nil && start.After(now) {
+	if problem == nil && start.After(now.Add(maxClockSkew)) {
 		problem = invalidRequest("The parameter as_of: %s is in the future.", value)
 	}
 	return after, problem

@@ -49,7 +49,7 @@ type (
 		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
 		AsOf(ctx context.Context, accountID string, at time.Time) (ledger.Entry, error)
 		Statement(ctx context.Context, accountID string, month, now time.Time) (*statement.Statement, error)
-		StatementAsOf(ctx context.Context, accountID string, month, at time.Time) (*statement.Statement, error)
+		StatementBefore(ctx context.Context, accountID string, month, end time.Time) (*statement.Statement, error)
 	}
 
 	// Searcher finds brands by name or domain, best first; projections/search.

@@ -48,7 +48,7 @@ func (x *exchange) serveStatement() error {
 		if after.IsZero() || after.After(now) {
 			s, err = x.api.ledger.Statement(ctx, x.caller.AccountID, month, now)
 		} else {
-			s, err = x.api.ledger.StatementAsOf(ctx, x.caller.AccountID, month, after.Add(-time.Microsecond))
+			s, err = x.api.ledger.StatementBefore(ctx, x.caller.AccountID, month, after)
 		}
 		return err
 	})

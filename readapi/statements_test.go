@@ -130,11 +130,19 @@ func TestStatement_AsOf_HasWhatHadOccurred(t *testing.T) {
 			t.Errorf("as of %s: %+v, want a provisional balance of %d", asOf, got, want)
 		}
 	}
+	s.clock.add(30 * 24 * time.Hour) // 21 December
+	for asOf, provisional := range map[string]bool{"2026-11-30T23:59:59Z": true, "2026-11": false, "2026-12-01": false} {
+		var got statement.Statement
+		s.must(json.Unmarshal(c.get("/v1/statements/2026-11?as_of="+asOf).body, &got))
+		if got.ClosingBalance != 1049 || got.Provisional != provisional || got.Closed {
+			t.Errorf("in December, as of %s: %+v, want provisional = %t", asOf, got, provisional)
+		}
+	}
 	request := "/v1/ledger/" + charged.header.Get("X-Request-Id")
 	c.get(request + "?as_of=2026-11-21").ok(t)
 	c.get(request+"?as_of="+before).rejected(t, 404, "not_found")
 	for _, path := range []string{request, "/v1/statements/2026-11"} {
-		for _, bad := range []string{"", "yesterday", "2026-12", "2030-01-01T00:00:00Z"} {
+		for _, bad := range []string{"", "yesterday", "2027-01", "2030-01-01T00:00:00Z"} {
 			c.get(path+"?as_of="+bad).rejected(t, 400, "invalid_request")
 		}
 	}

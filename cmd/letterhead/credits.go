@@ -23,7 +23,7 @@ func creditsGrant(e *environment) *cobra.Command {
 	accountID := c.Flags().String("account", "", "account id")
 	amount := c.Flags().Int64("amount", 0, "credits to add")
 	kind := c.Flags().String("kind", "topup", "topup, subscription or adjustment")
-	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription")
+	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription, and with --money")
 	reason := c.Flags().String("reason", "", "reason for an adjustment")
 	money := addMoneyFlags(c, 1)
 	tax := c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
@@ -42,6 +42,8 @@ func creditsGrant(e *environment) *cobra.Command {
 			return usageError{fmt.Errorf("--kind is topup, subscription or adjustment, not %q", *kind)}
 		case commands.NeedsPayment(*kind) && *paymentID == "":
 			return usageError{fmt.Errorf("--payment-id is needed for a %s, so that repeating the command grants once", *kind)}
+		case paid != nil && *paymentID == "":
+			return usageError{errors.New("--payment-id is needed with --money: payments are listed, refunded and reconciled by their ids")}
 		}
 		done, err := n.AccountWriter.GrantCredits(ctx, commands.GrantCredits{
 			Request: n.Operator(), AccountID: *accountID, GrantID: uuid.NewString(), Kind: *kind, Credits: *amount,

@@ -52,7 +52,7 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "-1"}, exitUsage, "--amount must be a positive number"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitFailure, "XYZ is no code of ISO 4217"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p\n2"}, exitFailure, "cannot be printed"},
-		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment", "--money", "1", "--currency", "EUR"}, exitFailure, "is needed for a grant with money"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment", "--money", "1", "--currency", "EUR"}, exitUsage, "--payment-id is needed with --money"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "9", "--payment-id", "p1", "--money", "1000", "--currency", "EUR"}, exitFailure, "p1 was recorded with 10 credits"},
 		{[]string{"payment", "list", "--kind", "gift"}, exitUsage, "--kind is"},
 		{[]string{"payment", "list", "--account", "none"}, exitFailure, "there is no account none"},

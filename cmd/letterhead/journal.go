@@ -65,7 +65,7 @@ func journalExport(e *environment) *cobra.Command {
 			err = journal.WriteFile(ctx, n.Log, o, *output)
 		}
 		if err == nil && (o.Until.IsZero() || o.Until.After(now)) {
-			_, err = fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n", now.UTC().Format(books.MonthLayout))
+			fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n", now.UTC().Format(books.MonthLayout))
 		}
 		return err
 	})

@@ -51,7 +51,7 @@ func ledgerShow(e *environment) *cobra.Command {
 			return err
 		}
 		if *to != "" && *asOf != "" {
-			return usageError{errors.New("--to and --as-of mean the same; give one of them")}
+			return usageError{errors.New("--to and --as-of both end the list; give one of them")}
 		}
 		until := "--to"
 		if *to == "" {

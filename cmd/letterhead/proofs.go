@@ -164,8 +164,8 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": adminapi.CheckpointObject(r.Note, r.Checkpoint)}
 		if old != nil {
 			object["since"] = old.Note.Size
-			if kept := keptEvents(r, old); kept > 0 {
-				object["since_events"] = kept
+			if r.Unchanged > 0 {
+				object["since_events"] = r.Unchanged
 			}
 		}
 		return printJSON(e.stdout, object)
@@ -181,21 +181,13 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 	_, err := fmt.Fprintf(e.stdout, "%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
 		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
 	if err == nil && old != nil {
-		history := "whether the account's events are those of that time takes an earlier proof of the account"
-		if kept := keptEvents(r, old); kept > 0 {
-			history = fmt.Sprintf("the account has the %d events of the earlier proof unchanged", kept)
+		history := "to see whether the account's events have changed since then, give an earlier proof of this account"
+		if r.Unchanged > 0 {
+			history = fmt.Sprintf("the account still has all %d events of the earlier proof, unchanged", r.Unchanged)
 		}
 		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d; %s\n", old.Note.Size, history)
 	}
 	return err
-}
-
-// keptEvents returns how many events a proof was compared with, 0 without an earlier proof of the account.
-func keptEvents(r *proof.Report, old *proof.Earlier) uint64 {
-	if old.Proof == nil || old.Proof.AccountID != r.AccountID {
-		return 0
-	}
-	return old.Proof.Events
 }
 
 func readEarlier(name string, keys note.Verifiers) (*proof.Earlier, error) {

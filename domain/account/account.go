@@ -363,7 +363,7 @@ func text(field, value string, required bool) error {
 // newID validates an id that is not recorded yet. Lists print ids in columns.
 func newID(field, value string) error {
 	switch {
-	case strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value):
+	case strings.ContainsFunc(value, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(value):
 		return &InvalidError{Field: field, Reason: "contains a character that cannot be printed"}
 	case strings.TrimSpace(value) != value:
 		return &InvalidError{Field: field, Reason: "begins or ends with a space"}

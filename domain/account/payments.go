@@ -161,10 +161,11 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 			return Outcome{}, err
 		}
 	} else if in.Credits == 0 {
-		if rest := p.paid.Minor - p.returned; left == 0 && in.Money == nil && rest > 0 {
-			return Outcome{}, fmt.Errorf("%w: none of its credits are left, but %s; name the money to return it",
-				ErrRefundTooLarge, minorUnits(eventschemas.Money{Minor: rest, Currency: p.paid.Currency}))
-		} else if left == 0 && in.Money == nil {
+		if left == 0 && in.Money == nil {
+			if rest := p.paid.Minor - p.returned; rest > 0 {
+				return Outcome{}, fmt.Errorf("%w: none of its credits are left, but %s; name the money to return it",
+					ErrRefundTooLarge, minorUnits(eventschemas.Money{Minor: rest, Currency: p.paid.Currency}))
+			}
 			return repeated(), nil
 		}
 		in.Credits = left

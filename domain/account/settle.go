@@ -127,7 +127,13 @@ func (s *settlement) check(c Claim) error {
 	case currency != "" && c.Money.Currency != currency:
 		return &InvalidError{Field: "currency", Reason: "must be that of the payment, " + currency}
 	}
-	for _, r := range s.account.refundsOf(c.ID) {
+	known := s.account.refundsOf(c.ID)
+	if len(known) == 0 {
+		if err := newID("refund id", c.ID); err != nil {
+			return err
+		}
+	}
+	for _, r := range known {
 		if r.paymentID != s.paymentID {
 			return &PaymentMismatchError{ID: c.ID, Recorded: "payment " + r.paymentID, Asked: "payment " + s.paymentID}
 		}

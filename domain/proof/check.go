@@ -43,6 +43,8 @@ type Report struct {
 	Since       *Note // the earlier checkpoint in the file, or nil
 	Events      uint64
 	Head        Hash // of the last event
+	// Unchanged is the number of events of an earlier proof of the account that the account still has, 0 without one.
+	Unchanged uint64
 }
 
 // Earlier is what somebody has kept since an earlier check.
@@ -395,6 +397,9 @@ func (c *checker) events(leaf Account) error {
 		}
 		if r.Events++; revision == leaf.Revision {
 			r.Head = head
+			if c.earlier.covers(leaf.ID) {
+				r.Unchanged = c.earlier.Proof.Events
+			}
 			break
 		}
 	}

@@ -257,12 +257,19 @@ func TestCheck_SinceProof_AccountStillHasItsEvents(t *testing.T) {
 			w.ok(err)
 			report, err := Check(strings.NewReader(w.proof(november, old)), w.keys(), earlier)
 			switch bad := (*LineError)(nil); {
-			case c.want == "" && (err != nil || report.Events != uint64(len(c.after))):
+			case c.want == "" && (err != nil || report.Events != uint64(len(c.after)) || report.Unchanged != uint64(len(before))):
 				t.Errorf("%+v, %v, want that the proof continues the earlier one", report, err)
 			case c.want != "" && (!errors.As(err, &bad) || !strings.Contains(bad.Problem, c.want)):
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			// A checkpoint alone cannot show what the account had.
+			// Neither the proof of another account nor a checkpoint alone shows what the account had.
+			if c.want != "" {
+				ofAnother := *earlier.Proof
+				ofAnother.AccountID = "7c5d0b3e-0000-4000-8000-000000000000"
+				if report, err := Check(strings.NewReader(w.proof(november, old)), w.keys(), &Earlier{Note: old, Proof: &ofAnother}); err != nil || report.Unchanged != 0 {
+					t.Errorf("since the proof of another account: %+v, %v", report, err)
+				}
+			}
 			if earlier, err = ReadEarlier(strings.NewReader(old.Text), w.keys()); err != nil || earlier.Proof != nil {
 				t.Errorf("the kept checkpoint: %+v, %v", earlier, err)
 			} else if _, err := Check(strings.NewReader(w.proof(november, old)), w.keys(), earlier); err != nil {

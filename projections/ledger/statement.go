@@ -59,13 +59,12 @@ func (m *Model) Statement(ctx context.Context, accountID string, month, now time
 	return m.statement(ctx, accountID, month, now, time.Time{})
 }
 
-// StatementAsOf returns the statement as it was at a past moment, from the events that had occurred then. Errors: those of
-// Statement.
-func (m *Model) StatementAsOf(ctx context.Context, accountID string, month, at time.Time) (st *statement.Statement, err error) {
-	return m.statement(ctx, accountID, month, at, at)
+// StatementBefore returns the statement as it was just before a past moment. Errors: those of Statement.
+func (m *Model) StatementBefore(ctx context.Context, accountID string, month, end time.Time) (st *statement.Statement, err error) {
+	return m.statement(ctx, accountID, month, end, end)
 }
 
-// statement leaves out the events after until, unless it is zero.
+// statement leaves out what occurred from the moment until on, unless it is zero.
 func (m *Model) statement(ctx context.Context, accountID string, month, now, until time.Time) (st *statement.Statement, err error) {
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if t.Version < withDetails {
@@ -80,7 +79,7 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 			return err
 		}
 		if !until.IsZero() {
-			next, err := s.search(ctx, func(at time.Time, _ uint64) bool { return at.After(until) })
+			next, err := s.search(ctx, func(at time.Time, _ uint64) bool { return !at.Before(until) })
 			if err != nil {
 				return err
 			}
@@ -91,7 +90,7 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 			return err
 		}
 		ended := periods.Find(month)
-		st, err = sheet.Statement(now, ended != nil && ended.Closed() && (until.IsZero() || !ended.ClosedAt.After(until)))
+		st, err = sheet.Statement(now, ended != nil && ended.Closed() && (until.IsZero() || ended.ClosedAt.Before(until)))
 		return err
 	})
 	if err != nil {

@@ -110,7 +110,7 @@ func decoded(t *rapid.T, rec eventlog.Recorded) eventschemas.Event {
 	return ev
 }
 
-// ofEvents derives a statement from the events alone, from those up to a moment unless it is zero.
+// ofEvents derives a statement from the events alone, from those before a moment unless it is zero.
 func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*statement.Statement, error) {
 	var periods books.Periods
 	for _, rec := range p.read(t, eventschemas.BooksStream) {
@@ -120,13 +120,13 @@ func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*
 	}
 	sheet := statement.New(id, month)
 	for _, rec := range p.read(t, "account-"+id) {
-		if !until.IsZero() && rec.OccurredAt.After(until) {
+		if !until.IsZero() && !rec.OccurredAt.Before(until) {
 			continue
 		}
 		sheet.Apply(decoded(t, rec), rec.Revision, rec.OccurredAt, periods.Booked(rec.OccurredAt, uint64(rec.Position)), rec.Metadata.Hash)
 	}
 	ended := periods.Find(month)
-	return sheet.Statement(now, ended != nil && (until.IsZero() || !ended.ClosedAt.After(until)))
+	return sheet.Statement(now, ended != nil && (until.IsZero() || ended.ClosedAt.Before(until)))
 }
 
 func TestStatement_RandomHistory_EqualsThatOfTheEvents(t *testing.T) {
@@ -162,7 +162,7 @@ func testStatement_RandomHistory(tb *testing.T, openEnv func(testing.TB) *projec
 					t.Fatal(err)
 				}
 				at := first.AddDate(0, 0, rapid.IntRange(0, 100).Draw(t, "past day"))
-				past, err := m.StatementAsOf(e.Context(), id, month, at)
+				past, err := m.StatementBefore(e.Context(), id, month, at)
 				wantPast, wantErr := p.ofEvents(t, id, month, at, at)
 				if !reflect.DeepEqual(past, wantPast) || (err == nil) != (wantErr == nil) || err != nil && !errors.Is(err, wantErr) {
 					t.Fatalf("%s of %s as of %s: %+v, %v, want %+v, %v", month, id, at, past, err, wantPast, wantErr)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,10 +98,17 @@ func tokenList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
 	state := c.Flags().String("state", "", "only tokens that are active, expired, revoked, or ended, which is expired or revoked")
 	scope := c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
-	order := addSortFlag(c, []string{"name", "scope", "state", "issued", "expires"})
+	order := addOrders(c, by("name", func(t adminapi.Token) string { return t.Name }), by("scope", func(t adminapi.Token) string { return string(t.Scope) }),
+		by("state", func(t adminapi.Token) string { return string(t.State) }), by("issued", func(t adminapi.Token) int64 { return t.IssuedAt.UnixMicro() }),
+		by("expires", func(t adminapi.Token) int64 {
+			if t.ExpiresAt.IsZero() {
+				return math.MaxInt64
+			}
+			return t.ExpiresAt.UnixMicro()
+		}))
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		by, descending, err := order()
+		sort, err := order()
 		if err != nil {
 			return err
 		}
@@ -119,7 +125,7 @@ func tokenList(e *environment) *cobra.Command {
 			return err
 		}
 		all = slices.DeleteFunc(all, func(t adminapi.Token) bool { return *scope != "" && string(t.Scope) != *scope })
-		sortTokens(all, by, descending)
+		sort(all)
 		shown := newList(e.stdout, *asJSON, "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES")
 		for _, t := range all {
 			expires := "never"
@@ -133,28 +139,6 @@ func tokenList(e *environment) *cobra.Command {
 		return shown.end()
 	})
 	return c
-}
-
-// sortTokens sorts tokens; without an order the newest come first. Those that never expire come last.
-func sortTokens(all []adminapi.Token, by string, descending bool) {
-	sortLines(all, func(a, b adminapi.Token) int {
-		switch by {
-		case "name":
-			return strings.Compare(a.Name, b.Name)
-		case "scope":
-			return cmp.Compare(a.Scope, b.Scope)
-		case "state":
-			return cmp.Compare(a.State, b.State)
-		case "issued":
-			return a.IssuedAt.Compare(b.IssuedAt)
-		case "expires":
-			if a.ExpiresAt.IsZero() || b.ExpiresAt.IsZero() {
-				return b.ExpiresAt.Compare(a.ExpiresAt)
-			}
-			return a.ExpiresAt.Compare(b.ExpiresAt)
-		}
-		return 0
-	}, descending)
 }
 
 func tokenRevoke(e *environment) *cobra.Command {

@@ -51,10 +51,12 @@ func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e), billingInboxReplay(e), billingInboxDismiss(e))
 	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
 	state := c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
-	order := addSortFlag(c, []string{"at", "type", "state", "customer", "payment"})
+	order := addOrders(c, by("at", func(r inbox.Report) int64 { return r.At.UnixMicro() }), by("type", func(r inbox.Report) string { return r.Type }),
+		by("state", func(r inbox.Report) string { return r.State }), by("customer", func(r inbox.Report) string { return r.Customer }),
+		by("payment", func(r inbox.Report) string { return r.PaymentID }))
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		by, descending, err := order()
+		sort, err := order()
 		if err != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func billingInbox(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		sortReports(open, by, descending)
+		sort(open)
 		shown := newList(e.stdout, *asJSON, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
 		for _, r := range open {
 			if err := shown.add(r, r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.Customer, r.PaymentID, r.Reason); err != nil {
@@ -75,25 +77,6 @@ func billingInbox(e *environment) *cobra.Command {
 		return shown.end()
 	})
 	return c
-}
-
-// sortReports sorts reports; without an order they keep theirs.
-func sortReports(all []inbox.Report, by string, descending bool) {
-	sortLines(all, func(a, b inbox.Report) int {
-		switch by {
-		case "at":
-			return a.At.Compare(b.At)
-		case "type":
-			return strings.Compare(a.Type, b.Type)
-		case "state":
-			return strings.Compare(a.State, b.State)
-		case "customer":
-			return strings.Compare(a.Customer, b.Customer)
-		case "payment":
-			return strings.Compare(a.PaymentID, b.PaymentID)
-		}
-		return 0
-	}, descending)
 }
 
 // openReports returns the reports in a state that were not applied; all of them if it is empty.

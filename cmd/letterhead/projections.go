@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +26,11 @@ func projectionsCommand(e *environment) *cobra.Command {
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
 	state := c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
-	order := addSortFlag(c, []string{"name", "state", "position", "lag"})
+	order := addOrders(c, by("name", func(m engine.Status) string { return m.Name }), by("state", func(m engine.Status) string { return m.State }),
+		by("position", func(m engine.Status) uint64 { return uint64(m.Position) }), by("lag", func(m engine.Status) uint64 { return uint64(m.Lag) }))
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		by, descending, err := order()
+		sort, err := order()
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func projectionsList(e *environment) *cobra.Command {
 		}
 		shown := newList(e.stdout, *asJSON, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR")
 		models = slices.DeleteFunc(append(models, index), func(m engine.Status) bool { return *state != "" && m.State != *state })
-		sortModels(models, by, descending)
+		sort(models)
 		for _, m := range models {
 			kept := ""
 			if m.Kept != nil {
@@ -60,23 +60,6 @@ func projectionsList(e *environment) *cobra.Command {
 		return shown.end()
 	})
 	return c
-}
-
-// sortModels sorts read models; without an order they keep theirs.
-func sortModels(models []engine.Status, by string, descending bool) {
-	sortLines(models, func(a, b engine.Status) int {
-		switch by {
-		case "name":
-			return strings.Compare(a.Name, b.Name)
-		case "state":
-			return strings.Compare(a.State, b.State)
-		case "position":
-			return cmp.Compare(a.Position, b.Position)
-		case "lag":
-			return cmp.Compare(a.Lag, b.Lag)
-		}
-		return 0
-	}, descending)
 }
 
 func projectionsVerify(e *environment) *cobra.Command {

@@ -589,7 +589,19 @@ func TestReads_OfBooksAndModels(t *testing.T) {
 			Currency      string
 			Debit, Credit int64
 		}
+		Provisional bool
 	}
+	var deferred struct{ Rows []struct{ Provisional bool } }
+	for at, provisional := range map[string]bool{"?at=2020-01": false, "?at=" + s.node.Now().Format("2006-01"): true, "": true} {
+		balances.Provisional = false // it is left out of an answer that is final
+		s.get("/admin/books/trial-balance"+at).want(http.StatusOK, &balances)
+		s.get("/admin/books/deferred"+at).want(http.StatusOK, &deferred)
+		if balances.Provisional != provisional || len(deferred.Rows) == 0 == provisional || provisional && !deferred.Rows[0].Provisional {
+			t.Errorf("%q: provisional = %t and %+v, want %t", at, balances.Provisional, deferred, provisional)
+		}
+	}
+	s.get("/admin/books/trial-balance?at=2030-01").rejected(http.StatusBadRequest, "future")
+	s.get("/admin/books/deferred?at=2030-01").rejected(http.StatusBadRequest, "future")
 	s.get("/admin/books/trial-balance").want(http.StatusOK, &balances)
 	sums := map[string]int64{}
 	for _, b := range balances.Balances {
@@ -645,6 +657,8 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 		{"POST", grants, `{"credits":1,"kind":"free"}`, "kind", 400},
 		{"POST", grants, `{"credits":1,"payment_id":"p","money":5}`, "currency", 400},
 		{"POST", grants, `{"credits":1,"payment_id":"p","money":5,"currency":"eur"}`, "ISO 4217", 400},
+		{"POST", grants, `{"credits":1,"payment_id":"p","money":5,"currency":"XYZ"}`, "ISO 4217", 400},
+		{"POST", "/admin/payments", `{"type":"payment","account":"` + id + `","payment_id":"p","credits":1,"money":5,"currency":"XYZ"}`, "ISO 4217", 400},
 		{"POST", grants, `{"credits":1,"payment_id":"p","tax":5}`, "ax", 400},
 		{"POST", grants, `{"credits":9223372036854775807,"payment_id":"p"}`, "", 400},
 		{"POST", grants, `{"reason":"` + strings.Repeat("x", 70_000) + `"}`, "bytes", 413},

@@ -98,6 +98,25 @@ func TestUndelivered_ProcessEndedWithoutShutdown_ChargesAreListedAndReversed(t *
 	s.get("/admin/ledger/undelivered?since="+at+"&cursor=x").rejected(http.StatusBadRequest, "next_cursor")
 }
 
+func TestReversals_SameRequestAgain_IsRepeated(t *testing.T) {
+	s := start(t)
+	id, request := s.open("Acme").Account.ID, uuid.NewString()
+	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+		Request: commands.Request{ID: request, Actor: "account:" + id}, AccountID: id, BrandID: acmeID, Domain: "acme.com",
+	})
+	s.must(err)
+	for _, again := range []bool{false, true} {
+		var got struct {
+			Balance, Charges int64
+			Repeated         bool
+		}
+		s.post("/admin/accounts/"+id+"/reversals", fmt.Sprintf(`{"request_id":%q}`, request)).want(http.StatusOK, &got)
+		if got.Charges != 1 || got.Balance != 50 || got.Repeated != again {
+			t.Errorf("reversed: %+v, want one charge, a balance of 50 and repeated = %t", got, again)
+		}
+	}
+}
+
 func TestUndelivered_AfterADay_ChargesStay(t *testing.T) {
 	s := start(t)
 	a := s.open("Acme").Account.ID

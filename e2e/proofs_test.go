@@ -44,8 +44,8 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	ok(t, data, "ledger", "prove", "--account", id, "--month", month, "--since", file("first.txt"), "-o", file("running.txt"))
 	key := strings.TrimSpace(ok(t, data, "ledger", "key"))
 	alone := filepath.Join(folder, "no data")
-	if text := ok(t, alone, "ledger", "check", file("running.txt"), "--key", key, "--since", file("first.txt")); !strings.Contains(text, " is valid: ") || !strings.Contains(text, id) {
-		t.Errorf("check printed %q, want a valid proof of %s", text, id)
+	if text := ok(t, alone, "ledger", "check", file("running.txt"), "--key", key, "--since", file("first.txt")); !strings.Contains(text, " is valid: ") || !strings.Contains(text, id) || !strings.Contains(text, "give an earlier proof") {
+		t.Errorf("check printed %q, want a valid proof of %s since a checkpoint alone", text, id)
 	}
 	ok(t, data, "ledger", "key", "--rotate")
 	checkpoint := ok(t, data, "ledger", "checkpoint")
@@ -54,7 +54,9 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	}
 	n.stop()
 	ok(t, data, "ledger", "prove", "--account", id, "--month", month, "--since", file("running.txt"), "-o", file("rotated.txt"))
-	ok(t, data, "ledger", "check", file("rotated.txt"), "--since", file("running.txt")) // with both keys of the folder
+	if text := ok(t, data, "ledger", "check", file("rotated.txt"), "--since", file("running.txt")); !strings.Contains(text, "still has all") { // with both keys of the folder
+		t.Errorf("check printed %q, want that the account still has the events of the earlier proof", text)
+	}
 
 	proof, err := os.ReadFile(file("rotated.txt"))
 	if err != nil {

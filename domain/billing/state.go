@@ -24,6 +24,7 @@ type Entry struct {
 
 	reopened bool
 	learned  bool
+	stale    bool // a later state of its subscription was known when it came
 	number   uint64
 }
 
@@ -270,6 +271,8 @@ func (s *State) learn(e *Entry) {
 		sub := subscription{processor: r.Processor, accountID: r.AccountID, customer: r.Customer, prices: r.Prices}
 		v.rank, v.stage, sub.active, _ = subscriptionStage(r.State)
 		sub.wasActive = sub.active
+		h := s.subs[of(r.Subject)]
+		e.stale = len(h) > 0 && h[len(h)-1].compare(v) > 0
 		add(s.subs, of(r.Subject), statement[subscription]{v, e.Stream, sub})
 	}
 }
@@ -525,79 +528,94 @@ func (s *State) decideClaims(of key, r eventschemas.BillingReported) Decision {
 
 // decidePlan gives an account the best plan of its subscriptions.
 func (s *State) decidePlan(e *Entry, c *Catalog) Decision {
-	accountID := s.accountOf(e.Report)
-	if accountID == "" {
-		accountID = s.accountOfSubscription(mergedSubscription(s.subs[key{e.Report.Processor, e.Report.Subject}]))
-	}
+	accountID := s.accountOfPlan(e.Report)
 	if accountID == "" {
 		return s.noAccount(e)
 	}
-	best, table, wasActive := plan.Free, plan.Default(), false
-	for id, h := range s.subs {
-		sub := mergedSubscription(h)
-		if s.accountOfSubscription(sub) != accountID {
-			continue
-		}
-		wasActive = wasActive || sub.wasActive
-		if !sub.active {
-			continue
-		}
-		gives := planOf(sub.prices, table, c)
-		if gives == "" && id == (key{e.Report.Processor, e.Report.Subject}) {
-			return inbox("no price of the subscription (%s) is that of a plan in LETTERHEAD_BILLING_FILE", pricesOf(sub.prices))
-		}
-		best = better(table, best, gives)
+	own := mergedSubscription(s.subs[key{e.Report.Processor, e.Report.Subject}])
+	if own.active && s.accountOfSubscription(own) == accountID && planOf(own.prices, c) == "" {
+		return inbox("no price of the subscription (%s) is that of a plan in LETTERHEAD_BILLING_FILE", pricesOf(own.prices))
 	}
+	best, wasActive := s.bestPlan(accountID, key{}, c)
 	before, known := s.plans[accountID]
 	// Subscriptions that never gave a plan leave an operator's plan as it is.
-	change := before != best || s.mayHaveChanged(accountID, before, table, c)
+	change := before != best || s.mayHaveChanged(accountID, before, c)
 	if !known {
 		change = wasActive
 	}
 	return Decision{Outcome: Applied, AccountID: accountID, Plan: best, Change: change}
 }
 
-// planOf returns the best plan of prices, empty if they have none.
-func planOf(prices []eventschemas.BillingPrice, table plan.Table, c *Catalog) (best plan.ID) {
-	for _, p := range prices {
-		if offer, ok := c.Offer(p.Price); ok && offer.Plan != "" {
-			best = better(table, best, offer.Plan)
+// bestPlan returns the best plan that the subscriptions of an account give, but for one of them, and whether any of them
+// was ever active.
+func (s *State) bestPlan(accountID string, except key, c *Catalog) (best plan.ID, wasActive bool) {
+	best = plan.Free
+	for id, h := range s.subs {
+		sub := mergedSubscription(h)
+		if id == except || s.accountOfSubscription(sub) != accountID {
+			continue
+		}
+		wasActive = wasActive || sub.wasActive
+		if sub.active {
+			best = better(best, planOf(sub.prices, c))
 		}
 	}
-	return best
+	return best, wasActive
 }
 
-// mayHaveChanged reports whether an account may be on another plan than the one that its subscriptions gave last, because
-// an open report was carried out and the process ended before that was recorded.
-func (s *State) mayHaveChanged(accountID string, before plan.ID, table plan.Table, c *Catalog) bool {
+// mayHaveChanged reports whether an account may be on another plan than the one that its subscriptions gave last: an open
+// report that was the latest of its subscription, and no longer is, may have been carried out by a process that ended
+// before it recorded that.
+func (s *State) mayHaveChanged(accountID string, before plan.ID, c *Catalog) bool {
 	for _, e := range s.open {
 		r := e.Report
-		if r.Kind != KindSubscription {
+		if r.Kind != KindSubscription || !e.learned || e.stale || !s.Due(e) || s.accountOfPlan(r) != accountID {
 			continue
 		}
-		sub := mergedSubscription(s.subs[key{r.Processor, r.Subject}])
-		if s.accountOfSubscription(sub) != accountID {
+		id := key{r.Processor, r.Subject}
+		if h := s.subs[id]; h[len(h)-1].stream == e.Stream {
 			continue
 		}
-		gave := plan.Free
+		gave, _ := s.bestPlan(accountID, id, c)
 		if _, _, active, _ := subscriptionStage(r.State); active {
-			gave = planOf(r.Prices, table, c)
-		} else if !sub.wasActive {
-			continue
+			of := planOf(r.Prices, c)
+			if of == "" { // it goes to the inbox
+				continue
+			}
+			gave = better(gave, of)
 		}
-		if gave != "" && gave != before {
+		if gave != before {
 			return true
 		}
 	}
 	return false
 }
 
+// planOf returns the best plan of prices, empty if they have none.
+func planOf(prices []eventschemas.BillingPrice, c *Catalog) (best plan.ID) {
+	for _, p := range prices {
+		if offer, ok := c.Offer(p.Price); ok && offer.Plan != "" {
+			best = better(best, offer.Plan)
+		}
+	}
+	return best
+}
+
+// accountOfPlan returns the account whose plan a report about a subscription may change.
+func (s *State) accountOfPlan(r eventschemas.BillingReported) string {
+	if accountID := s.accountOf(r); accountID != "" {
+		return accountID
+	}
+	return s.accountOfSubscription(mergedSubscription(s.subs[key{r.Processor, r.Subject}]))
+}
+
 func (s *State) accountOfSubscription(sub subscription) string {
 	return s.accountOf(eventschemas.BillingReported{Processor: sub.processor, AccountID: sub.accountID, Customer: sub.customer})
 }
 
-// better returns the plan that allows more requests.
-func better(t plan.Table, a, b plan.ID) plan.ID {
+// better returns the plan that allows more requests; an empty one allows none.
+func better(a, b plan.ID) plan.ID {
+	t := plan.Default()
 	pa, errA := t.Get(a)
 	pb, errB := t.Get(b)
 	if errA != nil || errB == nil && pb.PerMinute > pa.PerMinute {

@@ -1,11 +1,13 @@
 package billing_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"letterhead/commands"
 	domain "letterhead/domain/billing"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -111,6 +113,44 @@ func TestSubscription_CrashAfterAChangeOfPlan_EndsInTheLatestState(t *testing.T)
 				t.Errorf("the account is on the plan %s, want %s; open: %v", got, c.want, s.open())
 			}
 		})
+	}
+}
+
+// An operator's plan stays until the plan that the subscriptions give changes.
+func TestSubscription_SamePlanAgain_LeavesOperatorsPlan(t *testing.T) {
+	second := func(id string, at int64, eventType, status string) stripeEvent {
+		return stripeEvent{id, eventType, fmt.Sprintf(`{"id":"sub_2","status":%q,"customer":"cus_2","items":{"data":[{"price":{"id":"price_starter"},"quantity":1}]}}`, status), at}
+	}
+	growth := subscribed("evt_2", 20, "customer.subscription.updated", "active", "price_growth")
+	for name, after := range map[string][]stripeEvent{
+		"the same twice":              {subscribed("evt_3", 30, "customer.subscription.updated", "active", "price_growth"), subscribed("evt_4", 31, "customer.subscription.updated", "past_due", "price_growth")},
+		"an earlier state, late":      {subscribed("evt_3", 10, "customer.subscription.created", "incomplete", "price_growth")},
+		"a smaller plan, late":        {subscribed("evt_3", 10, "customer.subscription.created", "active", "price_starter")},
+		"a smaller subscription":      {second("evt_3", 30, "customer.subscription.updated", "active"), second("evt_4", 31, "customer.subscription.updated", "active")},
+		"a smaller subscription ends": {second("evt_3", 30, "customer.subscription.updated", "active"), second("evt_4", 31, "customer.subscription.deleted", "canceled")},
+		"a price without a plan":      {subscribed("evt_3", 30, "customer.subscription.updated", "active", "price_unknown"), subscribed("evt_4", 31, "customer.subscription.updated", "active", "price_growth")},
+	} {
+		for _, each := range []bool{false, true} {
+			s := newService(t)
+			s.receive(subscriptionSession("evt_1", 10))
+			s.receive(growth)
+			s.receive(second("evt_0", 12, "customer.subscription.created", "active"))
+			s.settle()
+			if _, err := s.ledger.ChangePlan(t.Context(), commands.ChangePlan{AccountID: acme, Plan: plan.Custom}); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range after {
+				s.receive(e)
+				if each {
+					s.settle()
+				}
+			}
+			s.restart()
+			s.settle()
+			if got := s.ledger.accounts[acme].Plan(); got != plan.Custom {
+				t.Errorf("%s, decided one by one: %t: the account is on the plan %s, want the operator's", name, each, got)
+			}
+		}
 	}
 }
 

@@ -46,8 +46,7 @@ func (p *pacer) rest(ctx context.Context) error {
 	if worked < turn {
 		return nil
 	}
-	total := p.delay()
-	if delay := total - p.seen; !p.began.IsZero() && delay*busyShare > worked {
+	if delay := p.delay() - p.seen; !p.began.IsZero() && delay*busyShare > worked {
 		timer := time.NewTimer(min(restPerDelay*delay, maxRest))
 		defer timer.Stop()
 		select {
@@ -56,6 +55,6 @@ func (p *pacer) rest(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	p.began, p.seen = time.Now(), total
+	p.began, p.seen = time.Now(), p.delay()
 	return nil
 }

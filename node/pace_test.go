@@ -32,13 +32,29 @@ func TestPacer_Turns_RestInProportionToTheDelayOnABusyMachine(t *testing.T) {
 				if got := rested(t, p); got != c.want {
 					t.Errorf("after %v of work with a delay of %v, the process rested for %v, want %v", c.worked, c.delay, got, c.want)
 				}
-				time.Sleep(turn)
-				if got := rested(t, p); got != 0 && c.want != 0 {
+				time.Sleep(c.worked + turn)
+				if got := rested(t, p); got != 0 && c.worked >= turn {
 					t.Errorf("after a turn without a delay, the process rested for %v", got)
 				}
 			})
 		})
 	}
+}
+
+func TestPacer_DelayDuringARest_IsNotThatOfTheNextTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := newPacer(func() time.Duration { return min(time.Since(began), 2*time.Second) }) // the machine is busy for two seconds
+		rested(t, p)
+		time.Sleep(1500 * time.Millisecond)
+		if got := rested(t, p); got != maxRest {
+			t.Errorf("on a busy machine, the process rested for %v, want %v", got, maxRest)
+		}
+		time.Sleep(turn)
+		if got := rested(t, p); got != 0 {
+			t.Errorf("after a turn on an idle machine, the process rested for %v", got)
+		}
+	})
 }
 
 func TestPacer_ContextEndsDuringARest_ReturnsItsError(t *testing.T) {

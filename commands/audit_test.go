@@ -211,7 +211,7 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 			}
 			receipt, err := d.ChargeLookup(t.Context(), in)
 			if err == nil && i%11 == 0 {
-				err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
+				_, err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 			}
 			if err != nil && !errors.Is(err, account.ErrIdempotencyMismatch) {
 				t.Error(err)

@@ -131,7 +131,7 @@ func TestUnknownAccount_EveryCommand_IsNotFound(t *testing.T) {
 		if _, err := d.Standing(t.Context(), id); !errors.Is(err, account.ErrNotFound) {
 			t.Errorf("standing of %q: %v", id, err)
 		}
-		if err := d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: "c", Reason: "operator"}); err == nil {
+		if _, err := d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: "c", Reason: "operator"}); err == nil {
 			t.Errorf("reversed on %q", id)
 		}
 	}
@@ -316,7 +316,7 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 		}
 	}
 	// Reversed by one writer, it is charged again by the other, whose memory has the charge.
-	if err := writers[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
+	if _, err := writers[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
 		t.Fatal(err)
 	}
 	second, err := writers[1].ChargeLookup(t.Context(), keyed(1))
@@ -365,7 +365,7 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 	receipt := w.charge(d, id)
 	in := ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonClientGone}
 	for range 2 {
-		if err := d.ReverseCharge(t.Context(), in); err != nil {
+		if _, err := d.ReverseCharge(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -383,12 +383,12 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 	} {
 		bad := in
 		change(&bad)
-		if err := d.ReverseCharge(t.Context(), bad); !errors.Is(err, ErrUnknownCharge) {
+		if _, err := d.ReverseCharge(t.Context(), bad); !errors.Is(err, ErrUnknownCharge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	in.Reason = "fun"
-	if err := d.ReverseCharge(t.Context(), in); !errors.Is(err, account.ErrInvalid) {
+	if _, err := d.ReverseCharge(t.Context(), in); !errors.Is(err, account.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
 }

@@ -441,7 +441,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	if l, n := w.ledger(id), counted(t, registry, "letterhead_desk_not_handed_back_total"); l.balance != 49 || n != 1 {
 		t.Errorf("balance %d, %v not compensated", l.balance, n)
 	}
-	err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
+	_, err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 	if l := w.ledger(id); err != nil || l.balance != 50 {
 		t.Errorf("a reversal by an operator: %v, balance %d, want 50", err, l.balance)
 	}

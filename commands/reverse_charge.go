@@ -24,23 +24,22 @@ type ReverseCharge struct {
 //
 // Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
 // ErrInvalidRequest, and those of AccountWriter.
-func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) error {
+func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Done, error) {
 	if err := in.Request.Validate(); err != nil {
-		return err
+		return Done{}, err
 	}
 	if err := checkAccountID(in.AccountID); err != nil {
-		return err
+		return Done{}, err
 	}
 	charge, at, err := d.chargeAt(ctx, in.AccountID, in.ChargeID, in.Revision)
 	if err != nil {
-		return err
+		return Done{}, err
 	}
-	_, err = d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(account.Reverse{
 			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID, Reason: in.Reason,
 		}, now)
 	})
-	return err
 }
 
 // chargeAt reads a charge's event, which has the amount to reverse.

@@ -150,9 +150,13 @@ func (s *stormer) act(w *world, d *AccountWriter, id string, rng *rand.Rand) {
 	if err != nil && in.HoldID != "" {
 		_ = d.ReleaseHold(context.Background(), ReleaseHold{Request: in.Request, AccountID: id, HoldID: in.HoldID})
 	}
-	gaveBack := err == nil && rng.IntN(8) == 0 && d.ReverseCharge(context.Background(), ReverseCharge{
-		Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonClientGone,
-	}) == nil
+	gaveBack := false
+	if err == nil && rng.IntN(8) == 0 {
+		_, failed := d.ReverseCharge(context.Background(), ReverseCharge{
+			Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonClientGone,
+		})
+		gaveBack = failed == nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

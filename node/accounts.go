@@ -244,30 +244,25 @@ func (n *Node) ReverseRequest(ctx context.Context, by commands.Request, accountI
 	if err := n.CatchUp(ctx, ledger.Name); err != nil {
 		return 0, false, err
 	}
-	var charged []ledger.Entry
-	reversed := map[string]bool{}
-	for entry, err := range n.Ledger.Entries(ctx, accountID, ledger.Filter{RequestID: requestID}) {
-		switch {
-		case err != nil:
-			return 0, false, err
-		case entry.ChargeID != "" && entry.Amount > 0:
-			reversed[entry.ChargeID] = true
-		case entry.ChargeID != "" && entry.Amount < 0:
-			charged = append(charged, entry)
-		}
-	}
-	if len(charged) == 0 {
-		return 0, false, fmt.Errorf("request %s: %w to account %s", requestID, adminapi.ErrNotCharged, accountID)
-	}
 	repeated = true
-	for _, entry := range charged {
-		repeated = repeated && reversed[entry.ChargeID]
-		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
+	for entry, err := range n.Ledger.Entries(ctx, accountID, ledger.Filter{RequestID: requestID}) {
+		if err != nil {
+			return 0, false, err
+		}
+		if entry.ChargeID == "" || entry.Amount >= 0 {
+			continue
+		}
+		charges++
+		done, err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
 		})
 		if err != nil {
 			return 0, false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
 		}
+		repeated = repeated && done.Repeated
 	}
-	return len(charged), repeated, nil
+	if charges == 0 {
+		return 0, false, fmt.Errorf("request %s: %w to account %s", requestID, adminapi.ErrNotCharged, accountID)
+	}
+	return charges, repeated, nil
 }

@@ -131,7 +131,7 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 // does not stop the others: failed holds their errors. It returns an error if it cannot continue.
 func (n *Node) ReverseCharges(ctx context.Context, by commands.Request, charges []adminapi.UndeliveredCharge) (done adminapi.Reversals, failed []error, err error) {
 	for _, c := range charges {
-		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
+		_, err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
 		})
 		switch {

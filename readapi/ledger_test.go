@@ -218,7 +218,8 @@ func TestLedgerRequest_EachOutcome_IsExplained(t *testing.T) {
 	s.catchUp()
 	for e, err := range s.node.Ledger.Entries(t.Context(), c.id, ledger.Filter{RequestID: reversed}) {
 		s.must(err)
-		s.must(s.writer.ReverseCharge(t.Context(), commands.ReverseCharge{Request: operator(), AccountID: c.id, ChargeID: e.ChargeID, Revision: e.Revision, Reason: account.ReasonOperator}))
+		_, err := s.writer.ReverseCharge(t.Context(), commands.ReverseCharge{Request: operator(), AccountID: c.id, ChargeID: e.ChargeID, Revision: e.Revision, Reason: account.ReasonOperator})
+		s.must(err)
 	}
 	for _, r := range []struct {
 		id       string

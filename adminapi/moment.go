@@ -41,7 +41,7 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 }
 
 // ParseReportEnd returns the first moment after the month, the day or the moment at which a report of balances ends, zero
-// for an empty text, which is the present. The report is provisional if that is not past. Errors: those of
+// for an empty text, which is the present. It is provisional unless that has passed. Errors: those of
 // books.ParseSpan, ErrFuture.
 func ParseReportEnd(text string, now time.Time) (until time.Time, provisional bool, err error) {
 	at, err := ParseMoment(text, now)

@@ -124,7 +124,7 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 		return err
 	}
 	if r.Money != nil && !account.IsCurrency(r.Money.Currency) {
-		return invalid("The field currency is no code of ISO 4217.")
+		return invalid("The field currency must be an ISO 4217 code, such as EUR.")
 	}
 	if in.Tax < 0 || in.Tax > 0 && (r.Money == nil || in.Tax > r.Money.Minor) {
 		return invalid("The field tax is a part of money.")

@@ -54,7 +54,7 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	}
 	n.stop()
 	ok(t, data, "ledger", "prove", "--account", id, "--month", month, "--since", file("running.txt"), "-o", file("rotated.txt"))
-	if text := ok(t, data, "ledger", "check", file("rotated.txt"), "--since", file("running.txt")); !strings.Contains(text, "still has all") { // with both keys of the folder
+	if text := ok(t, data, "ledger", "check", file("rotated.txt"), "--since", file("running.txt")); !strings.Contains(text, "still has every event") { // with both keys of the folder
 		t.Errorf("check printed %q, want that the account still has the events of the earlier proof", text)
 	}
 

@@ -138,6 +138,7 @@ func TestStatement_AsOf_HasWhatHadOccurred(t *testing.T) {
 			t.Errorf("in December, as of %s: %+v, want provisional = %t", asOf, got, provisional)
 		}
 	}
+	c.get("/v1/statements/2026-12?as_of=2026-11").rejected(t, 404, "not_found")
 	request := "/v1/ledger/" + charged.header.Get("X-Request-Id")
 	c.get(request + "?as_of=2026-11-21").ok(t)
 	c.get(request+"?as_of="+before).rejected(t, 404, "not_found")

@@ -251,7 +251,7 @@ func enforced(ctx context.Context, n *node.Node, accountID string, done commands
 		return explainAccount(accountID, err)
 	}
 	if err := n.AwaitKeys(ctx, done.Position); err != nil {
-		return fmt.Errorf("account %s: %s, which is recorded: %w: %w", accountID, what, node.ErrNotSeen, err)
+		return fmt.Errorf("account %s: %s, but %w: %w", accountID, what, node.ErrNotSeen, err)
 	}
 	if done.Repeated {
 		_, err = fmt.Fprintf(e.stdout, "account %s: %s (nothing to change)\n", accountID, what)

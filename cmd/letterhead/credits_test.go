@@ -50,8 +50,8 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 	}{
 		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "0"}, exitUsage, "--amount must be a positive number"},
 		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "-1"}, exitUsage, "--amount must be a positive number"},
-		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitFailure, "XYZ is no code of ISO 4217"},
-		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p\n2"}, exitFailure, "cannot be printed"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitFailure, "is not an ISO 4217 code"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p\n2"}, exitFailure, "invisible character"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment", "--money", "1", "--currency", "EUR"}, exitUsage, "--payment-id is needed with --money"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "9", "--payment-id", "p1", "--money", "1000", "--currency", "EUR"}, exitFailure, "p1 was recorded with 10 credits"},
 		{[]string{"payment", "list", "--kind", "gift"}, exitUsage, "--kind is"},

@@ -16,7 +16,7 @@ type list struct {
 	table *tabwriter.Writer // nil for JSON
 }
 
-// newList begins a list, with a title line (with tabs) if it is a table.
+// newList begins a list. Tabs separate the titles of a table.
 func newList(out io.Writer, asJSON bool, titles string) list {
 	if asJSON {
 		return list{out: out}
@@ -42,7 +42,7 @@ func (l list) end() error {
 	return l.table.Flush()
 }
 
-// order is an order of the lines of a list.
+// order is a way to sort a list, named by --sort.
 type order[T any] struct {
 	name    string
 	compare func(a, b T) int

@@ -182,8 +182,11 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
 	if err == nil && old != nil {
 		history := "to see whether the account's events have changed since then, give an earlier proof of this account"
+		if old.Proof != nil {
+			history += ", not of " + old.Proof.AccountID
+		}
 		if r.Unchanged > 0 {
-			history = fmt.Sprintf("the account still has all %d events of the earlier proof, unchanged", r.Unchanged)
+			history = fmt.Sprintf("the account still has every event of the earlier proof, unchanged (%d)", r.Unchanged)
 		}
 		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d; %s\n", old.Note.Size, history)
 	}

@@ -360,11 +360,11 @@ func text(field, value string, required bool) error {
 	}
 }
 
-// newID validates an id that is not recorded yet. Lists print ids in columns.
+// newID validates an id that is not recorded yet, because lists print ids in columns. Ids of earlier releases stay valid.
 func newID(field, value string) error {
 	switch {
 	case strings.ContainsFunc(value, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(value):
-		return &InvalidError{Field: field, Reason: "contains a character that cannot be printed"}
+		return &InvalidError{Field: field, Reason: "contains a control or invisible character"}
 	case strings.TrimSpace(value) != value:
 		return &InvalidError{Field: field, Reason: "begins or ends with a space"}
 	}

@@ -47,7 +47,7 @@ type Report struct {
 	Unchanged uint64
 }
 
-// Earlier is what somebody has kept since an earlier check.
+// Earlier is a proof or a checkpoint that was kept.
 type Earlier struct {
 	Note *Note
 	// Proof is what the earlier proof showed, nil if only its checkpoint was kept.

@@ -196,8 +196,8 @@ func (r *Reader) Next() (Row, error) {
 	for _, c := range []column{sourceColumn, chargeColumn, intentColumn, invoiceColumn, paymentColumn, transactionColumn} {
 		id := r.field(c)
 		switch {
-		case strings.ContainsFunc(id, unicode.IsControl):
-			return row, r.errorIn(c, fmt.Errorf("%q has a control character", id))
+		case strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }): // no new id in the ledger has one
+			return row, r.errorIn(c, fmt.Errorf("%q has a control or invisible character", id))
 		case c == transactionColumn:
 			row.FeeID = id
 			continue

@@ -389,7 +389,7 @@ func TestReader_Mistakes_NameLineAndColumn(t *testing.T) {
 		header + "2026-11-01,charge,eur,99999999999999999,0,1,,,,,,\n":          "line 2, column gross: 99999999999999999 is more than",
 		header + "2026-11-01,refund,eur,1,0,1,,,,,,\n":                          "line 2, column gross: a refund has the wrong sign",
 		header + "2026-11-01,charge,eur,49.00,1.50,47.49,,,,,,\n":               "line 2, column net: 47.49 is not gross less fee, which is 47.50",
-		header + "2026-11-01,charge,eur,1,0,1,,,pi_1\x1b[2J,,,\n":               `line 2, column payment_intent_id: "pi_1\x1b[2J" has a control character`,
+		header + "2026-11-01,charge,eur,1,0,1,,,pi_1\x1b[2J,,,\n":               `line 2, column payment_intent_id: "pi_1\x1b[2J" has a control or invisible character`,
 		header + "2026-11-01,charge\n":                                          "line 2: it has 2 fields, and the header has 12",
 		header + ok + "\"2026-11-01,charge":                                     "line 3: byte",
 		header + ok + "\"" + strings.Repeat("x", reconcile.MaxRecordBytes+8192): "line 3: a row has more than",

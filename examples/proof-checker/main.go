@@ -88,7 +88,7 @@ func check(file, key string) (err error) {
 	r.need(hex.EncodeToString(head) == last && r.next("")+r.next("") == "statement", "not the last event of the checkpoint")
 	statement := strings.Join(r.lines[r.n:], "\n")
 	for _, line := range []string{fmt.Sprintf("account_id\": %q", account), fmt.Sprintf("month\": %q", name), fmt.Sprintf("opening_balance\": %d", opening), fmt.Sprintf("closing_balance\": %d", closing)} {
-		r.need(strings.Contains(statement, "\n \""+line+",\n") && strings.Index(statement, "\n}\n") == len(statement)-3, "the statement does not end the file, or lacks "+line)
+		r.need(strings.Contains(statement, "\n \""+line+",\n") && strings.Index(statement, "\n}\n") == len(statement)-3, "the statement lacks "+line+", or something follows it")
 	}
 	return nil
 }

@@ -70,7 +70,10 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 		if t.Version < withDetails {
 			return ErrUnfinished
 		}
-		periods, err := readPeriods(ctx, q, t)
+		if !until.IsZero() && !month.Before(until) {
+			return statement.ErrNotBegun
+		}
+		periods, err := readPeriods(ctx, q, t, until)
 		if err != nil {
 			return err
 		}
@@ -90,7 +93,7 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 			return err
 		}
 		ended := periods.Find(month)
-		st, err = sheet.Statement(now, ended != nil && ended.Closed() && (until.IsZero() || ended.ClosedAt.Before(until)))
+		st, err = sheet.Statement(now, ended != nil && ended.Closed())
 		return err
 	})
 	if err != nil {
@@ -106,7 +109,7 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 		if t.Version < withDetails {
 			return ErrUnfinished
 		}
-		ended, err = readPeriods(ctx, q, t)
+		ended, err = readPeriods(ctx, q, t, time.Time{})
 		return err
 	})
 	if err != nil {
@@ -115,8 +118,8 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 	return ended, nil
 }
 
-// readPeriods returns the months that have ended.
-func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables) (*books.Periods, error) {
+// readPeriods returns the months that had ended before a moment, or until now if it is zero.
+func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables, before time.Time) (*books.Periods, error) {
 	rows, err := q.QueryContext(ctx, t.SQL(selectPeriods))
 	if err != nil {
 		return nil, err
@@ -128,6 +131,9 @@ func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tabl
 		var kind, month string
 		if err := rows.Scan(&position, &kind, &month, &at); err != nil {
 			return nil, err
+		}
+		if !before.IsZero() && at >= before.UnixMicro() {
+			break
 		}
 		var ev eventschemas.Event = eventschemas.PeriodEnded{Month: month}
 		if kind == (eventschemas.PeriodClosed{}).EventType() {

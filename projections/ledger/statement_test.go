@@ -114,6 +114,9 @@ func decoded(t *rapid.T, rec eventlog.Recorded) eventschemas.Event {
 func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*statement.Statement, error) {
 	var periods books.Periods
 	for _, rec := range p.read(t, eventschemas.BooksStream) {
+		if !until.IsZero() && !rec.OccurredAt.Before(until) {
+			break
+		}
 		if err := periods.Apply(decoded(t, rec), uint64(rec.Position), rec.OccurredAt); err != nil {
 			t.Fatal(err)
 		}
@@ -125,8 +128,10 @@ func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*
 		}
 		sheet.Apply(decoded(t, rec), rec.Revision, rec.OccurredAt, periods.Booked(rec.OccurredAt, uint64(rec.Position)), rec.Metadata.Hash)
 	}
-	ended := periods.Find(month)
-	return sheet.Statement(now, ended != nil && (until.IsZero() || ended.ClosedAt.Before(until)))
+	if !until.IsZero() && !month.Before(until) {
+		return nil, statement.ErrNotBegun
+	}
+	return sheet.Statement(now, periods.Find(month) != nil)
 }
 
 func TestStatement_RandomHistory_EqualsThatOfTheEvents(t *testing.T) {

@@ -174,7 +174,7 @@ func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter e
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
 	}
-	if err := r.pace(ctx); err != nil {
+	if err := r.pace(ctx, attempt); err != nil {
 		return eventlog.Page{}, err
 	}
 	err = r.borrow(ctx, attempt, func(rd *reader) (err error) {
@@ -186,17 +186,20 @@ func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter e
 
 // ReadStream implements eventlog.Log.
 func (r ReadOnly) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
-	if err := r.pace(ctx); err != nil {
+	if err := r.pace(ctx, "read "+stream); err != nil {
 		return nil, err
 	}
 	return r.Log.ReadStream(ctx, stream, from, direction, limit)
 }
 
-func (r ReadOnly) pace(ctx context.Context) error {
+func (r ReadOnly) pace(ctx context.Context, attempt string) error {
 	if r.cfg.Pace == nil {
 		return nil
 	}
-	return r.cfg.Pace(ctx)
+	if err := r.cfg.Pace(ctx); err != nil {
+		return fmt.Errorf("%s: %w", attempt, err)
+	}
+	return nil
 }
 
 // Append implements eventlog.Log.

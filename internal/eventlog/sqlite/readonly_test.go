@@ -76,7 +76,6 @@ func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
 	}
 }
 
-// A read-only folder that has lost events is detected as well.
 func TestOpenReadOnly_Pace_IsCalledBeforeEachRead(t *testing.T) {
 	path := logPath(t)
 	fill(t, open(t, sqlite.Config{Path: path}), 3)
@@ -102,6 +101,7 @@ func TestOpenReadOnly_Pace_IsCalledBeforeEachRead(t *testing.T) {
 	}
 }
 
+// A read-only folder that has lost events is detected as well.
 func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})

@@ -35,6 +35,9 @@ const (
 	lastLook  = 200 * time.Millisecond
 )
 
+// failure is the type of a report of a payment that failed.
+const failure = "payment_failed"
+
 // noCurrency is the currency of no money (ISO 4217).
 const noCurrency = "XXX"
 
@@ -58,6 +61,7 @@ type report struct {
 	RefundID  string `json:"refund_id"`
 	// OccurredAt orders reports about the same dispute. Without it, the time at which the report is recorded does.
 	OccurredAt time.Time `json:"occurred_at"`
+	Attempt    int64     `json:"attempt"` // to pay what failed
 	grant
 }
 
@@ -85,12 +89,18 @@ func (x *exchange) recordPayment() error {
 	if in.OccurredAt.After(x.api.Now().Add(maxAhead)) {
 		return invalid("The field occurred_at is in the future.")
 	}
+	if in.Attempt != 0 && in.Type != failure {
+		return invalid("Only a report of the type %s has an attempt.", failure)
+	}
 	if err := x.api.Operations.AccountExists(x.ctx, in.Account); err != nil {
 		return x.explain(in.Account, err)
 	}
 	r := eventschemas.BillingReported{Processor: processor, Type: in.Type, AccountID: in.Account, PaymentID: in.PaymentID, Money: paid, CreatedAt: in.OccurredAt.UTC().Truncate(time.Microsecond)}
-	if in.Type == "payment" {
+	switch in.Type {
+	case "payment":
 		return x.reportPayment(in, r)
+	case failure:
+		return x.reportFailure(in, r)
 	}
 	return x.reportClaim(in, r)
 }
@@ -110,6 +120,13 @@ func checkMoney(m *eventschemas.Money) error {
 	return nil
 }
 
+func checkCurrency(m *eventschemas.Money) error {
+	if m != nil && !account.IsCurrency(m.Currency) {
+		return invalid("The field currency must be an ISO 4217 code, such as EUR.")
+	}
+	return nil
+}
+
 // reportPayment reports a payment, which grants its credits.
 func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) error {
 	switch {
@@ -123,8 +140,8 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	if err := in.check(); err != nil {
 		return err
 	}
-	if r.Money != nil && !account.IsCurrency(r.Money.Currency) {
-		return invalid("The field currency must be an ISO 4217 code, such as EUR.")
+	if err := checkCurrency(r.Money); err != nil {
+		return err
 	}
 	if in.Tax < 0 || in.Tax > 0 && (r.Money == nil || in.Tax > r.Money.Minor) {
 		return invalid("The field tax is a part of money.")
@@ -157,6 +174,42 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	return x.answerReport(r, repeated || known != nil, outcome)
 }
 
+// reportFailure reports that a payment was attempted and failed, which raises a notice.
+func (x *exchange) reportFailure(in report, r eventschemas.BillingReported) error {
+	switch {
+	case in.RefundID != "" || in.DisputeID != "":
+		return invalid("A report of the type %s has no refund_id and no dispute_id.", failure)
+	case in.Credits != 0 || in.Tax != 0 || in.Reason != "":
+		return invalid("A report of the type %s has no credits, no tax and no reason.", failure)
+	case in.Attempt < 0 || in.Attempt > billing.MaxAttempt:
+		return invalid("The field attempt is a number from 1 to %d, or missing.", billing.MaxAttempt)
+	}
+	if err := checkCurrency(r.Money); err != nil {
+		return err
+	}
+	known, err := x.paymentOf(in.Account, in.PaymentID)
+	if err != nil {
+		return err
+	}
+	if known != nil { // it may have been granted without a report
+		paid := paymentReport(known)
+		if _, err := x.record(&paid, true); err != nil {
+			return err
+		}
+	}
+	r.Kind, r.Attempt = billing.KindFailure, in.Attempt
+	r.EventID = fmt.Sprintf("failed-%s-%d", in.PaymentID, in.Attempt)
+	repeated, err := x.record(&r, false)
+	if err != nil {
+		return err
+	}
+	outcome, err := x.outcomeOf(r.EventID)
+	if err != nil {
+		return err
+	}
+	return x.answerReport(r, repeated, outcome)
+}
+
 // compare rejects a report of a payment that was granted to its account with other values.
 func (x *exchange) compare(in report, r eventschemas.BillingReported) error {
 	_, err := x.api.Writer.GrantCredits(x.ctx, commands.GrantCredits{
@@ -169,7 +222,7 @@ func (x *exchange) compare(in report, r eventschemas.BillingReported) error {
 func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error {
 	claim, ok := claims[in.Type]
 	if !ok {
-		return invalid("The field type is payment, refund, refund_failed, dispute, chargeback or dispute_won, not %q.", in.Type)
+		return invalid("The field type is payment, payment_failed, refund, refund_failed, dispute, chargeback or dispute_won, not %q.", in.Type)
 	}
 	void := in.Type == "refund_failed" || in.Type == "dispute_won"
 	refunded := claim.kind == billing.KindRefund

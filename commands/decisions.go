@@ -79,7 +79,7 @@ func onOperatorsStream(ev eventschemas.Event) error {
 // onNoticesStream returns an error for an event that streams of notices do not hold.
 func onNoticesStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened:
+	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened, eventschemas.PaymentFailed:
 		return nil
 	}
 	return noDecision(ev, "notices")

@@ -153,25 +153,12 @@ func isEmail(text string) bool {
 
 // set appends the new settings, unless nothing would change.
 func (n *Notices) set(ctx context.Context, in SetNotices) (Done, error) {
-	for range maxNoticeTurns {
+	return n.decide(ctx, in.Request, in.AccountID, func(past []eventschemas.Event) eventschemas.Event {
 		var old eventschemas.NoticesSet
-		var last eventlog.Recorded
-		count := uint64(0)
-		err := eventlog.ReadPages(ctx, n.log, notices.Stream(in.AccountID), noticesPage, func(page []eventlog.Recorded) error {
-			for i := range page {
-				ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
-				if err != nil {
-					return err
-				}
-				if set, ok := ev.(eventschemas.NoticesSet); ok {
-					old = set
-				}
-				last, count = page[i], page[i].Revision+1
+		for _, ev := range past {
+			if set, ok := ev.(eventschemas.NoticesSet); ok {
+				old = set
 			}
-			return nil
-		})
-		if err != nil {
-			return Done{}, fmt.Errorf("read %s: %w", notices.Stream(in.AccountID), err)
 		}
 		next := old
 		if in.LowBalance != nil {
@@ -184,14 +171,68 @@ func (n *Notices) set(ctx context.Context, in SetNotices) (Done, error) {
 			next.Email = *in.Email != ""
 		}
 		if next == old && in.Webhook == nil && in.Email == nil { // another URL is a change
+			return nil
+		}
+		return next
+	})
+}
+
+// FailPayment is the command to record that a payment of an account was attempted and failed.
+type FailPayment struct {
+	Request   Request
+	AccountID string
+	Failed    eventschemas.PaymentFailed
+}
+
+// FailPayment records that a payment failed, which raises a notice; once for each attempt, and not for one that precedes an
+// attempt that was recorded. It does nothing for a closed account, whose holder gets no notices.
+//
+// Errors: account.ErrNotFound, eventschemas.ErrNotYet, ErrBusy, and those of the log.
+func (n *Notices) FailPayment(ctx context.Context, in FailPayment) (Done, error) {
+	standing, err := n.accounts.Standing(ctx, in.AccountID)
+	if err != nil || standing.Status == string(account.Closed) {
+		return Done{}, err
+	}
+	return n.decide(ctx, in.Request, in.AccountID, func(past []eventschemas.Event) eventschemas.Event {
+		for _, ev := range past {
+			if failed, ok := ev.(eventschemas.PaymentFailed); ok && failed.PaymentID == in.Failed.PaymentID && failed.Attempt >= in.Failed.Attempt {
+				return nil
+			}
+		}
+		return in.Failed
+	})
+}
+
+// decide appends what follows from the events of the stream of an account's notices; nothing if that is nil. It decides
+// again if another event was appended meanwhile.
+func (n *Notices) decide(ctx context.Context, request Request, accountID string, next func(past []eventschemas.Event) eventschemas.Event) (Done, error) {
+	for range maxNoticeTurns {
+		var past []eventschemas.Event
+		var last eventlog.Recorded
+		count := uint64(0)
+		err := eventlog.ReadPages(ctx, n.log, notices.Stream(accountID), noticesPage, func(page []eventlog.Recorded) error {
+			for i := range page {
+				ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
+				if err != nil {
+					return err
+				}
+				past, last, count = append(past, ev), page[i], page[i].Revision+1
+			}
+			return nil
+		})
+		if err != nil {
+			return Done{}, fmt.Errorf("read %s: %w", notices.Stream(accountID), err)
+		}
+		ev := next(past)
+		if ev == nil {
 			return Done{Position: last.Position, Repeated: true}, nil
 		}
-		_, position, err := n.append(ctx, in.Request, in.AccountID, &count, next)
+		_, position, err := n.append(ctx, request, accountID, &count, ev)
 		if !errors.Is(err, eventlog.ErrWrongRevision) {
 			return Done{Position: position}, err
 		}
 	}
-	return Done{}, fmt.Errorf("set the notices of account %s: %d races lost: %w", in.AccountID, maxNoticeTurns, ErrBusy)
+	return Done{}, fmt.Errorf("append to %s: %d races lost: %w", notices.Stream(accountID), maxNoticeTurns, ErrBusy)
 }
 
 // Append appends an event to the stream of an account's notices, which must have a number of events, and returns the new

@@ -375,8 +375,8 @@ const BillingPrefix = "billing-"
 
 type (
 	// BillingReported records an event of a payment processor, reduced to what accounts need. It never has names,
-	// addresses or card data. Kind is payment, link, refund, dispute, subscription or customer, and empty if the event
-	// was not understood; Problem says why an operator must look at it.
+	// addresses or card data. Kind is payment, failure, link, refund, dispute, subscription or customer, and empty if
+	// the event was not understood; Problem says why an operator must look at it.
 	BillingReported struct {
 		Processor string    `json:"processor"`
 		EventID   string    `json:"event_id"`
@@ -394,7 +394,8 @@ type (
 		Credits int64          `json:"credits,omitempty"`
 		Prices  []BillingPrice `json:"prices,omitempty"`
 		Money   *Money         `json:"money,omitempty"`
-		Tax     int64          `json:"tax,omitempty"` // the part of the money that is tax
+		Tax     int64          `json:"tax,omitempty"`     // the part of the money that is tax
+		Attempt int64          `json:"attempt,omitempty"` // of a failure: which attempt to pay it was, from 1
 		Problem string         `json:"problem,omitempty"`
 	}
 	// BillingPrice is a price of the processor and how often it was bought.
@@ -423,6 +424,12 @@ type (
 		LowBalance int64 `json:"low_balance"` // credits below which a balance is low; 0 for no notice
 		Webhook    bool  `json:"webhook"`     // whether there is a URL
 		Email      bool  `json:"email"`       // whether there is an address
+	}
+	// PaymentFailed records that a payment of the account was attempted and failed. It changes no credits.
+	PaymentFailed struct {
+		PaymentID string `json:"payment_id"`
+		Attempt   int64  `json:"attempt"`         // from 1; 0 if the processor does not count them
+		Money     *Money `json:"money,omitempty"` // that was to be paid
 	}
 	// NoticeAttempted begins an attempt to deliver a notice. It precedes the request, so that only one node sends it.
 	NoticeAttempted struct {
@@ -490,6 +497,7 @@ func (BillingReopened) EventType() string      { return "BillingReopened" }
 func (NoticesSet) EventType() string           { return "NoticesSet" }
 func (NoticeAttempted) EventType() string      { return "NoticeAttempted" }
 func (NoticeSettled) EventType() string        { return "NoticeSettled" }
+func (PaymentFailed) EventType() string        { return "PaymentFailed" }
 func (NoticeReopened) EventType() string       { return "NoticeReopened" }
 func (SignInLinkIssued) EventType() string     { return "SignInLinkIssued" }
 func (SignedIn) EventType() string             { return "SignedIn" }

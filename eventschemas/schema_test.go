@@ -161,7 +161,7 @@ var optional = []string{
 // optionalInBilling lists the fields that may be absent in billing events.
 var optionalInBilling = []string{
 	"kind", "subject", "state", "account_id", "customer", "payment_id", "invoice_id", "grant_kind", "credits", "prices", "money", "tax",
-	"problem", "reason", "plan",
+	"attempt", "problem", "reason", "plan",
 }
 
 func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
@@ -213,7 +213,9 @@ func requiredHere(object map[string]any, field string) bool {
 	case "money":
 		return has("tax") || has("fee_id")
 	case "payment_id":
-		return has("refund_id") || has("fee_id")
+		return has("refund_id") || has("fee_id") || has("attempt") && !has("processor")
+	case "attempt": // optional in a billing report only
+		return has("notice_id")
 	case "reason":
 		return !has("grant_id") && !has("outcome") && !has("value")
 	case "expires_at": // optional for a token of an operator only
@@ -255,6 +257,7 @@ func TestSchemas_RejectWrongValues(t *testing.T) {
 		{"OperatorLinkIssued.v1", "link_id", `""`}, {"OperatorLinkIssued.v1", "scope", `"owner"`}, {"OperatorLinkIssued.v1", "hash", `"x"`}, {"OperatorLinkIssued.v1", "expires_at", `"2026-11-21"`},
 		{"NoticesSet.v1", "low_balance", `-1`}, {"NoticeAttempted.v1", "attempt", `0`}, {"NoticeAttempted.v1", "destination", `"pager"`}, {"NoticeAttempted.v1", "notice_id", `""`},
 		{"NoticeSettled.v1", "attempt", `-1`}, {"NoticeSettled.v1", "outcome", `"lost"`}, {"NoticeSettled.v1", "reason", `"https://example.com/"`}, {"NoticeReopened.v1", "destination", `""`},
+		{"PaymentFailed.v1", "payment_id", `""`}, {"PaymentFailed.v1", "attempt", `-1`}, {"BillingReported.v1.failure", "attempt", `0`}, {"BillingReported.v1.failure", "kind", `"failed"`},
 		{"SignInLinkIssued.v1", "person", `"jane@example.com"`}, {"SignInLinkIssued.v1", "person", `""`}, {"SignInLinkIssued.v1", "hash", `"x"`}, {"SignInLinkIssued.v1", "expires_at", `"2026-11-21"`},
 		{"SignedIn.v1", "session_id", `""`}, {"SignedIn.v1", "link_id", `""`}, {"SignedIn.v1", "person", `"Jane Doe"`}, {"SignedOut.v1", "session_id", `""`}, {"SignedOutEverywhere.v1", "person", `"-"`},
 		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"FieldOverridden.v2", "reason", `""`}, {"OverrideRemoved.v1", "field", `"id"`},

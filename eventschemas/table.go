@@ -70,6 +70,7 @@ func Definitions() []Definition {
 		Define[NoticeAttempted]().From(2),
 		Define[NoticeSettled]().From(2),
 		Define[NoticeReopened]().From(2),
+		Define[PaymentFailed]().From(2),
 		// signins-<account>
 		Define[SignInLinkIssued]().From(2),
 		Define[SignedIn]().From(2),

@@ -52,7 +52,7 @@ func (n *Node) openBilling(context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker, err := billing.New(billing.Config{Catalog: catalog, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("billing"), n.AccountWriter, n.Billing)
+	worker, err := billing.New(billing.Config{Catalog: catalog, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("billing"), n.AccountWriter, n.Notices, n.Billing)
 	if err != nil {
 		return nil, err
 	}

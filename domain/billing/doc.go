@@ -25,6 +25,7 @@ import (
 // Kinds of reports.
 const (
 	KindPayment      = "payment"      // grants credits
+	KindFailure      = "failure"      // a payment was attempted and failed: raises a notice
 	KindLink         = "link"         // an invoice was paid by a payment
 	KindRefund       = "refund"       // takes credits once it has succeeded
 	KindDispute      = "dispute"      // takes credits until it is won
@@ -48,6 +49,7 @@ const (
 	MaxID       = 120 // bytes of an id
 	MaxPrices   = 100 // prices of a payment or subscription
 	MaxQuantity = 1_000_000_000
+	MaxAttempt  = 1_000_000 // attempts to pay
 )
 
 // Stream returns the name of the stream of a processor's event.
@@ -75,7 +77,7 @@ func Validate(r eventschemas.BillingReported) error {
 		return errors.New("account_id is not the id of an account")
 	}
 	needs := map[string][]string{
-		"": nil, KindPayment: {r.PaymentID, r.GrantKind}, KindLink: {r.PaymentID, r.InvoiceID}, KindRefund: {r.Subject, r.PaymentID, r.State},
+		"": nil, KindPayment: {r.PaymentID, r.GrantKind}, KindFailure: {r.PaymentID}, KindLink: {r.PaymentID, r.InvoiceID}, KindRefund: {r.Subject, r.PaymentID, r.State},
 		KindDispute: {r.Subject, r.PaymentID, r.State}, KindSubscription: {r.Subject, r.State}, KindCustomer: {},
 	}
 	needed, known := needs[r.Kind]
@@ -103,6 +105,9 @@ func Validate(r eventschemas.BillingReported) error {
 	}
 	if r.Credits < 0 || r.Credits > account.MaxCredits {
 		return fmt.Errorf("credits are from 0 to %d", account.MaxCredits)
+	}
+	if r.Attempt < 0 || r.Attempt > MaxAttempt {
+		return fmt.Errorf("attempt is from 1 to %d", MaxAttempt)
 	}
 	if (r.Kind == KindRefund || r.Kind == KindDispute) && r.Money == nil {
 		return fmt.Errorf("the money of the %s is missing", r.Kind)

@@ -371,6 +371,7 @@ type Decision struct {
 	AccountID string
 	Grant     *Grant
 	Settle    *account.Settle
+	Failure   *eventschemas.PaymentFailed // changes no account
 	// Plan is what the account's subscriptions give, empty for other reports. Change reports whether it differs from
 	// what they gave before.
 	Plan   plan.ID
@@ -410,6 +411,8 @@ func (s *State) Decide(e *Entry, c *Catalog) Decision {
 		return Decision{Outcome: Applied, AccountID: accountID}
 	case KindPayment:
 		return s.decidePayment(e, c)
+	case KindFailure:
+		return s.decideFailure(e)
 	case KindRefund, KindDispute:
 		return s.decideClaims(key{r.Processor, r.PaymentID}, r)
 	}
@@ -460,6 +463,19 @@ func (s *State) decidePayment(e *Entry, c *Catalog) Decision {
 		return inbox("the payment gives no credits: its prices are unknown or give none")
 	}
 	return Decision{Outcome: Applied, AccountID: accountID, Grant: &Grant{r.PaymentID, r.GrantKind, credits, r.Money, r.Tax}}
+}
+
+// decideFailure raises a notice of a payment that was not granted since.
+func (s *State) decideFailure(e *Entry) Decision {
+	r := e.Report
+	if accountID, granted := s.payments[key{r.Processor, r.PaymentID}]; granted {
+		return Decision{Outcome: Applied, Reason: "the payment was granted before", AccountID: accountID}
+	}
+	accountID := s.accountOf(r)
+	if accountID == "" {
+		return s.noAccount(e)
+	}
+	return Decision{Outcome: Applied, AccountID: accountID, Failure: &eventschemas.PaymentFailed{PaymentID: r.PaymentID, Attempt: r.Attempt, Money: r.Money}}
 }
 
 // names reports whether a report that names an account, or none, can be about something of an account.

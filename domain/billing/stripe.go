@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -39,11 +40,11 @@ type StripeEvent struct {
 // has it; a name with a dot at its end means all types that begin with it.
 var ignored = []string{
 	"charge.captured", "charge.expired", "charge.failed", "charge.pending", "charge.refunded", "charge.succeeded", "charge.updated",
-	"checkout.session.async_payment_failed", "checkout.session.expired", "payment_intent.", "payment_method.", "setup_intent.",
+	"checkout.session.expired", "payment_intent.", "payment_method.", "setup_intent.",
 	"customer.created", "customer.deleted", "customer.updated", "customer.discount.", "customer.source.", "customer.tax_id.",
 	"customer.subscription.trial_will_end", "customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
 	"invoice.created", "invoice.deleted", "invoice.finalized", "invoice.finalization_failed", "invoice.marked_uncollectible", "invoice.overdue",
-	"invoice.payment_action_required", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.sent", "invoice.upcoming",
+	"invoice.payment_action_required", "invoice.payment_succeeded", "invoice.sent", "invoice.upcoming",
 	"invoice.updated", "invoice.voided", "invoice.will_be_due", "invoiceitem.", "subscription_schedule.", "product.", "price.", "plan.", "coupon.",
 	"promotion_code.", "tax_rate.", "payout.", "balance.", "mandate.", "radar.", "review.", "reporting.", "file.", "payment_link.",
 	"billing_portal.", "account.", "application_fee.", "capability.", "person.", "quote.", "source.", "test_helpers.",
@@ -121,7 +122,9 @@ func release(version string) string {
 var readers = map[string]func(*eventschemas.BillingReported, []byte) error{
 	"checkout.session.completed":               readSession,
 	"checkout.session.async_payment_succeeded": readSession,
+	"checkout.session.async_payment_failed":    readFailedSession,
 	"invoice.paid":                             readInvoice,
+	"invoice.payment_failed":                   readFailedInvoice,
 	"invoice_payment.paid":                     readInvoicePayment,
 	"refund.created":                           readRefund,
 	"refund.updated":                           readRefund,
@@ -222,31 +225,46 @@ func accountIn(texts ...string) string {
 	return ""
 }
 
-func readSession(r *eventschemas.BillingReported, object []byte) error {
-	var s struct {
-		ID            string            `json:"id"`
-		Mode          string            `json:"mode"`
-		PaymentStatus string            `json:"payment_status"`
-		Account       string            `json:"client_reference_id"`
-		Customer      ref               `json:"customer"`
-		PaymentIntent ref               `json:"payment_intent"`
-		Total         int64             `json:"amount_total"`
-		Currency      string            `json:"currency"`
-		Metadata      map[string]string `json:"metadata"`
-		Details       struct {
-			Tax int64 `json:"amount_tax"`
-		} `json:"total_details"`
+type session struct {
+	ID            string            `json:"id"`
+	Mode          string            `json:"mode"`
+	PaymentStatus string            `json:"payment_status"`
+	Account       string            `json:"client_reference_id"`
+	Customer      ref               `json:"customer"`
+	PaymentIntent ref               `json:"payment_intent"`
+	Total         int64             `json:"amount_total"`
+	Currency      string            `json:"currency"`
+	Metadata      map[string]string `json:"metadata"`
+	Details       struct {
+		Tax int64 `json:"amount_tax"`
+	} `json:"total_details"`
+}
+
+// sessionOf reads a checkout session, and sets the account and the customer that it names.
+func sessionOf(r *eventschemas.BillingReported, object []byte) (s session, err error) {
+	if json.Unmarshal(object, &s) != nil {
+		return s, errors.New("its object is not a checkout session")
 	}
-	if err := json.Unmarshal(object, &s); err != nil {
-		return errors.New("its object is not a checkout session")
-	}
-	switch {
-	case s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup":
-		return errors.New("its mode is unknown")
-	case s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required":
-		return errors.New("its payment_status is unknown")
+	if s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup" {
+		return s, errors.New("its mode is unknown")
 	}
 	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
+	return s, nil
+}
+
+// paymentOf returns the id of the payment of a session.
+func (s *session) paymentOf() string {
+	return cmp.Or(string(s.PaymentIntent), s.ID)
+}
+
+func readSession(r *eventschemas.BillingReported, object []byte) error {
+	s, err := sessionOf(r, object)
+	if err != nil {
+		return err
+	}
+	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required" {
+		return errors.New("its payment_status is unknown")
+	}
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
 	switch {
 	case s.Mode == "subscription", s.Mode == "payment" && !paid && r.Customer != "" && r.AccountID != "":
@@ -255,14 +273,23 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	case s.Mode != "payment", !paid:
 		return nil
 	}
-	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, string(s.PaymentIntent)
-	if r.PaymentID == "" {
-		r.PaymentID = s.ID
-	}
+	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, s.paymentOf()
 	if price := s.Metadata[MetaPrice]; price != "" {
 		r.Prices = []eventschemas.BillingPrice{{Price: price, Quantity: 1}}
 	}
 	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
+}
+
+// readFailedSession reads the end of a checkout whose delayed payment failed. The payment of a subscription fails with its
+// invoice.
+func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
+	s, err := sessionOf(r, object)
+	if err != nil || s.Mode != "payment" {
+		return err
+	}
+	r.Kind, r.PaymentID = KindFailure, s.paymentOf()
+	r.Money, err = moneyOf(s.Total, s.Currency)
+	return err
 }
 
 type invoiceLine struct {
@@ -283,30 +310,55 @@ type invoiceLine struct {
 	} `json:"parent"`
 }
 
-func readInvoice(r *eventschemas.BillingReported, object []byte) error {
-	var i struct {
-		ID       string `json:"id"`
-		Customer ref    `json:"customer"`
-		Reason   string `json:"billing_reason"`
-		Paid     int64  `json:"amount_paid"`
-		Total    int64  `json:"total"`
-		Currency string `json:"currency"`
-		Taxes    []struct {
-			Amount int64 `json:"amount"`
-		} `json:"total_taxes"`
-		Parent struct {
-			Subscription struct {
-				ID       ref               `json:"subscription"`
-				Metadata map[string]string `json:"metadata"`
-			} `json:"subscription_details"`
-		} `json:"parent"`
-		Lines struct {
-			Data []invoiceLine `json:"data"`
-			More bool          `json:"has_more"`
-		} `json:"lines"`
+type invoice struct {
+	ID       string `json:"id"`
+	Customer ref    `json:"customer"`
+	Reason   string `json:"billing_reason"`
+	Paid     int64  `json:"amount_paid"`
+	Unpaid   int64  `json:"amount_remaining"`
+	Attempts int64  `json:"attempt_count"`
+	Total    int64  `json:"total"`
+	Currency string `json:"currency"`
+	Taxes    []struct {
+		Amount int64 `json:"amount"`
+	} `json:"total_taxes"`
+	Parent struct {
+		Subscription struct {
+			ID       ref               `json:"subscription"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"subscription_details"`
+	} `json:"parent"`
+	Lines struct {
+		Data []invoiceLine `json:"data"`
+		More bool          `json:"has_more"`
+	} `json:"lines"`
+}
+
+// invoiceOf reads an invoice, and sets the payment, and what it is of.
+func invoiceOf(r *eventschemas.BillingReported, object []byte) (i invoice, err error) {
+	if json.Unmarshal(object, &i) != nil {
+		return i, errors.New("its object is not an invoice")
 	}
-	if err := json.Unmarshal(object, &i); err != nil {
-		return errors.New("its object is not an invoice")
+	r.PaymentID, r.Customer = i.ID, string(i.Customer)
+	r.Subject, r.AccountID = string(i.Parent.Subscription.ID), accountIn(i.Parent.Subscription.Metadata[MetaAccount])
+	return i, nil
+}
+
+// readFailedInvoice reads an attempt to pay an invoice that failed.
+func readFailedInvoice(r *eventschemas.BillingReported, object []byte) error {
+	i, err := invoiceOf(r, object)
+	if err != nil {
+		return err
+	}
+	r.Kind, r.Attempt = KindFailure, i.Attempts
+	r.Money, err = moneyOf(i.Unpaid, i.Currency)
+	return err
+}
+
+func readInvoice(r *eventschemas.BillingReported, object []byte) error {
+	i, err := invoiceOf(r, object)
+	if err != nil {
+		return err
 	}
 	if !strings.HasPrefix(i.Reason, "subscription") {
 		return errors.New("the invoice is not that of a subscription. A checkout may have granted its payment: grant its credits with letterhead credits grant only if letterhead payment show pi_… does not find it")
@@ -334,8 +386,7 @@ func readInvoice(r *eventschemas.BillingReported, object []byte) error {
 	for _, t := range i.Taxes {
 		tax += t.Amount
 	}
-	r.Kind, r.State, r.GrantKind, r.PaymentID, r.Customer = KindPayment, "paid", account.KindSubscription, i.ID, string(i.Customer)
-	r.Subject, r.AccountID = string(i.Parent.Subscription.ID), accountIn(i.Parent.Subscription.Metadata[MetaAccount])
+	r.Kind, r.State, r.GrantKind = KindPayment, "paid", account.KindSubscription
 	return pay(r, i.Paid, i.Total, tax, i.Currency)
 }
 

@@ -4,6 +4,8 @@
 // A notice of a low balance is raised when the balance falls below the threshold of the account, and not again until
 // credits are added that bring the balance back to the threshold. Returned credits of a charge do not count as added, so a
 // charge that is reversed and repeated at the threshold raises one notice.
+//
+// A notice of a failed payment is raised by each attempt to pay that failed, and ends when the payment grants its credits.
 package notices
 
 import (
@@ -25,8 +27,11 @@ var (
 	ErrNotDead = errors.New("no delivery of the notice is dead-lettered")
 )
 
-// LowBalance is the kind of a notice about a balance below the threshold of the account.
-const LowBalance = "low_balance"
+// Kinds of notices.
+const (
+	LowBalance    = "low_balance"    // the balance is below the threshold of the account
+	FailedPayment = "payment_failed" // a payment of the account was attempted and failed
+)
 
 // Destinations of notices.
 const (
@@ -73,14 +78,16 @@ func ID(accountID, kind string, revision uint64) string {
 	return eventschemas.EventID(account.Stream(accountID), "notice", kind, strconv.FormatUint(revision, 10)).String()
 }
 
-// Effect is what an event means for the notices of its account.
+// Effect is what an event means for the notices of its account: a sum of the constants below.
 type Effect uint8
 
-// Effects.
+// Effects. An event that ends and raises a notice ends the earlier one first.
 const (
-	None   Effect = iota
-	Raises        // the balance has become low
-	Ends          // earlier notices of a low balance are of no use any more
+	None         Effect = 0
+	RaisesLow    Effect = 1 << iota // the balance has become low
+	EndsLow                         // earlier notices of a low balance are of no use any more
+	RaisesFailed                    // a payment has failed
+	EndsFailed                      // the earlier notice of Watch.Unpaid is of no use any more
 )
 
 // Watch is what determines the notices of an account. The zero Watch is that of a new account.
@@ -90,6 +97,8 @@ type Watch struct {
 	Settings eventschemas.NoticesSet
 	// Armed reports whether a balance below the threshold raises a notice.
 	Armed bool
+	// Unpaid is the id of the payment that failed last and was not paid since.
+	Unpaid string
 }
 
 // Apply applies an event of the account, or of its stream of notices.
@@ -97,10 +106,35 @@ func (w *Watch) Apply(ev eventschemas.Event) Effect {
 	switch ev := ev.(type) {
 	case eventschemas.NoticesSet:
 		return w.set(ev)
+	case eventschemas.PaymentFailed:
+		return w.fail(ev)
 	case eventschemas.AccountClosed:
-		w.Closed, w.Armed = true, false
-		return Ends
+		w.Closed, w.Armed, w.Unpaid = true, false, ""
+		return EndsLow | EndsFailed
+	case eventschemas.CreditsGranted:
+		if w.Unpaid != "" && ev.PaymentID == w.Unpaid {
+			w.Unpaid = ""
+			return EndsFailed | w.move(ev)
+		}
 	}
+	return w.move(ev)
+}
+
+// fail raises a notice, which replaces that of an earlier attempt to pay the same.
+func (w *Watch) fail(ev eventschemas.PaymentFailed) Effect {
+	if w.Closed {
+		return None
+	}
+	again := w.Unpaid == ev.PaymentID
+	w.Unpaid = ev.PaymentID
+	if again {
+		return EndsFailed | RaisesFailed
+	}
+	return RaisesFailed
+}
+
+// move applies an event that may move the balance.
+func (w *Watch) move(ev eventschemas.Event) Effect {
 	w.Balance += account.Delta(ev)
 	if w.Closed || w.Settings.LowBalance == 0 {
 		return None
@@ -109,10 +143,10 @@ func (w *Watch) Apply(ev eventschemas.Event) Effect {
 	switch {
 	case low && w.Armed:
 		w.Armed = false
-		return Raises
+		return RaisesLow
 	case !low && !w.Armed && adds(ev):
 		w.Armed = true
-		return Ends
+		return EndsLow
 	}
 	return None
 }
@@ -127,7 +161,7 @@ func (w *Watch) set(ev eventschemas.NoticesSet) Effect {
 	}
 	w.Armed = ev.LowBalance > 0 && w.Balance >= ev.LowBalance
 	if w.Armed || ev.LowBalance == 0 {
-		return Ends
+		return EndsLow
 	}
 	return None
 }
@@ -154,16 +188,22 @@ type Delivery struct {
 	RaisedAt    time.Time `json:"raised_at"`
 	Balance     int64     `json:"balance"`   // after the event that raised the notice
 	Threshold   int64     `json:"threshold"` // at that time
-	State       string    `json:"state"`     // open, delivered, dead_lettered, outdated
-	Attempts    int64     `json:"attempts"`  // since the notice was raised, or reopened
+	// Payment is the payment that failed; nil for another kind of notice.
+	Payment  *eventschemas.PaymentFailed `json:"payment,omitempty"`
+	State    string                      `json:"state"`    // open, delivered, dead_lettered, outdated
+	Attempts int64                       `json:"attempts"` // since the notice was raised, or reopened
 	// NextAt is when an open delivery is attempted next.
 	NextAt time.Time `json:"next_at,omitzero"`
 	Reason string    `json:"reason,omitempty"` // of the last failure, in a word
 }
 
-// Raise returns the delivery of a notice that is raised now, due immediately.
-func (w *Watch) Raise(id, destination string, at time.Time) Delivery {
-	return Delivery{NoticeID: id, Kind: LowBalance, Destination: destination, RaisedAt: at, Balance: w.Balance, Threshold: w.Settings.LowBalance, State: Open, NextAt: at}
+// Raise returns the delivery of a notice that an event raises, due immediately.
+func (w *Watch) Raise(ev eventschemas.Event, id, destination string, at time.Time) Delivery {
+	d := Delivery{NoticeID: id, Kind: LowBalance, Destination: destination, RaisedAt: at, Balance: w.Balance, Threshold: w.Settings.LowBalance, State: Open, NextAt: at}
+	if failed, ok := ev.(eventschemas.PaymentFailed); ok {
+		d.Kind, d.Payment = FailedPayment, &failed
+	}
+	return d
 }
 
 // Raised returns the delivery of a notice that is raised now, with what became of it already: d has the events that a copy

@@ -18,10 +18,15 @@ func charged(n int64) eventschemas.Event  { return eventschemas.CreditsCharged{C
 func reversed(n int64) eventschemas.Event { return eventschemas.ChargeReversed{Credits: n} }
 func refunded(n int64) eventschemas.Event { return eventschemas.PaymentRefunded{Credits: n} }
 func won(n int64) eventschemas.Event      { return eventschemas.RefundReversed{Credits: n} }
-func set(n int64) eventschemas.Event      { return eventschemas.NoticesSet{LowBalance: n, Webhook: true} }
+func failed(id string) eventschemas.Event { return eventschemas.PaymentFailed{PaymentID: id} }
+func paid(id string, n int64) eventschemas.Event {
+	return eventschemas.CreditsGranted{PaymentID: id, Credits: n}
+}
+func set(n int64) eventschemas.Event { return eventschemas.NoticesSet{LowBalance: n, Webhook: true} }
 
 func TestWatch_RaisesOncePerCrossing(t *testing.T) {
-	const none, raises, ends = notices.None, notices.Raises, notices.Ends
+	const none, raises, ends = notices.None, notices.RaisesLow, notices.EndsLow
+	const fails, again, settles = notices.RaisesFailed, notices.EndsFailed | notices.RaisesFailed, notices.EndsFailed
 	type step struct {
 		event eventschemas.Event
 		want  notices.Effect
@@ -37,7 +42,10 @@ func TestWatch_RaisesOncePerCrossing(t *testing.T) {
 		"a lower threshold arms":                  {{granted(50), none}, {set(50), ends}, {charged(10), raises}, {set(20), ends}, {charged(21), raises}},
 		"the same threshold arms nothing":         {{granted(50), none}, {set(50), ends}, {charged(1), raises}, {set(50), none}, {reversed(1), none}, {charged(1), none}},
 		"no threshold, no notice":                 {{granted(50), none}, {set(50), ends}, {set(0), ends}, {charged(50), none}},
-		"a closed account is silent":              {{granted(50), none}, {set(50), ends}, {eventschemas.AccountClosed{}, ends}, {eventschemas.BreakageRecognized{Credits: 50}, none}, {set(60), none}, {granted(90), none}, {refunded(90), none}},
+		"a closed account is silent":              {{granted(50), none}, {set(50), ends}, {eventschemas.AccountClosed{}, ends | settles}, {eventschemas.BreakageRecognized{Credits: 50}, none}, {set(60), none}, {granted(90), none}, {refunded(90), none}, {failed("p1"), none}},
+		"each failed attempt raises":              {{failed("p1"), fails}, {failed("p1"), again}, {failed("p2"), fails}},
+		"a failed payment is paid":                {{failed("p1"), fails}, {granted(5), none}, {paid("p2", 5), none}, {paid("p1", 5), settles}, {paid("p1", 5), none}},
+		"a failed payment is paid and arms":       {{granted(50), none}, {set(50), ends}, {charged(1), raises}, {failed("p1"), fails}, {paid("p1", 1), settles | ends}, {charged(1), raises}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w notices.Watch
@@ -78,7 +86,7 @@ func TestWatch_AnyHistory_NoticesAreCrossings(t *testing.T) {
 						sinceAdded = []int64{balance}
 					}
 				}
-				if got := w.Apply(set(n)); got == notices.Raises {
+				if got := w.Apply(set(n)); got == notices.RaisesLow {
 					t.Fatal("a threshold raises a notice")
 				}
 				continue
@@ -93,7 +101,7 @@ func TestWatch_AnyHistory_NoticesAreCrossings(t *testing.T) {
 				sinceAdded = append(sinceAdded, balance)
 			}
 			raised = raised || want
-			if got := w.Apply(ev) == notices.Raises; got != want {
+			if got := w.Apply(ev) == notices.RaisesLow; got != want {
 				t.Fatalf("%s from %d to %d at the threshold %d raises a notice: %v, want %v", ev.EventType(), before, balance, threshold, got, want)
 			}
 			if w.Balance != balance {
@@ -106,7 +114,7 @@ func TestWatch_AnyHistory_NoticesAreCrossings(t *testing.T) {
 // TestDelivery_NeverAnswered_IsAttemptedOnSchedule checks the pauses that Standard Webhooks recommend.
 func TestDelivery_NeverAnswered_IsAttemptedOnSchedule(t *testing.T) {
 	w := notices.Watch{Balance: 9, Settings: eventschemas.NoticesSet{LowBalance: 10, Webhook: true}}
-	d := w.Raise("n", notices.Webhook, start)
+	d := w.Raise(charged(1), "n", notices.Webhook, start)
 	if d.Balance != 9 || d.Threshold != 10 || !d.NextAt.Equal(start) {
 		t.Errorf("a raised notice: %+v", d)
 	}

@@ -21,7 +21,7 @@ import (
 const (
 	// Name of the read model.
 	Name    = "notices"
-	version = 1
+	version = 2
 	// firstFormat is the first data format with this read model.
 	firstFormat = 2
 
@@ -43,6 +43,8 @@ CREATE TABLE {watches} (
 	email       BIGINT NOT NULL,
 	armed       BIGINT NOT NULL,
 	last        TEXT   NOT NULL,
+	unpaid      TEXT   NOT NULL,
+	last_failed TEXT   NOT NULL,
 	events      BIGINT NOT NULL
 )`
 	createDeliveries = `
@@ -54,6 +56,10 @@ CREATE TABLE {deliveries} (
 	raised_at   BIGINT NOT NULL,
 	balance     BIGINT NOT NULL,
 	threshold   BIGINT NOT NULL,
+	payment     TEXT   NOT NULL,
+	payment_try BIGINT NOT NULL,
+	money       BIGINT NOT NULL,
+	currency    TEXT   NOT NULL,
 	state       TEXT   NOT NULL,
 	attempts    BIGINT NOT NULL,
 	next_at     BIGINT NOT NULL,
@@ -67,21 +73,22 @@ CREATE TABLE {deliveries} (
 // watch is the row of an account.
 type watch struct {
 	notices.Watch
-	last   string // id of the last notice, until it is of no use any more
-	events uint64 // of the account's stream of notices
+	last       string // id of the last notice of a low balance, until it is of no use any more
+	lastFailed string // the same of a failed payment
+	events     uint64 // of the account's stream of notices
 }
 
 var watches = projections.Keyed[string, watch]{
 	Table:     projections.Table{Name: "watches", Create: createWatches, Key: []string{"account"}},
-	Columns:   []string{"balance", "closed", "low_balance", "webhook", "email", "armed", "last", "events"},
+	Columns:   []string{"balance", "closed", "low_balance", "webhook", "email", "armed", "last", "unpaid", "last_failed", "events"},
 	Compare:   strings.Compare,
 	AppendKey: projections.AppendText,
 	AppendRow: func(values []any, w *watch) []any {
-		return append(values, w.Balance, number(w.Closed), w.Settings.LowBalance, number(w.Settings.Webhook), number(w.Settings.Email), number(w.Armed), w.last, int64(w.events))
+		return append(values, w.Balance, number(w.Closed), w.Settings.LowBalance, number(w.Settings.Webhook), number(w.Settings.Email), number(w.Armed), w.last, w.Unpaid, w.lastFailed, int64(w.events))
 	},
 	Scan: func(row projections.Scanner, id *string, w *watch) error {
 		var closed, webhook, email, armed int64
-		err := row.Scan(id, &w.Balance, &closed, &w.Settings.LowBalance, &webhook, &email, &armed, &w.last, &w.events)
+		err := row.Scan(id, &w.Balance, &closed, &w.Settings.LowBalance, &webhook, &email, &armed, &w.last, &w.Unpaid, &w.lastFailed, &w.events)
 		w.Closed, w.Settings.Webhook, w.Settings.Email, w.Armed = closed != 0, webhook != 0, email != 0, armed != 0
 		return err
 	},
@@ -105,7 +112,7 @@ type delivery struct {
 
 var deliveries = projections.Keyed[key, delivery]{
 	Table:   projections.Table{Name: "deliveries", Create: createDeliveries, Indexes: []string{indexDue, indexLatest}, Key: []string{"account", "notice", "destination"}},
-	Columns: []string{"kind", "raised_at", "balance", "threshold", "state", "attempts", "next_at", "reason"},
+	Columns: []string{"kind", "raised_at", "balance", "threshold", "payment", "payment_try", "money", "currency", "state", "attempts", "next_at", "reason"},
 	Compare: func(a, b key) int {
 		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.notice, b.notice), strings.Compare(a.destination, b.destination))
 	},
@@ -115,14 +122,30 @@ var deliveries = projections.Keyed[key, delivery]{
 		if !d.NextAt.IsZero() {
 			next = d.NextAt.UnixMicro()
 		}
-		return append(values, d.Kind, d.RaisedAt.UnixMicro(), d.Balance, d.Threshold, d.State, d.Attempts, next, d.Reason)
+		var failed eventschemas.PaymentFailed
+		if d.Payment != nil {
+			failed = *d.Payment
+		}
+		var money eventschemas.Money
+		if failed.Money != nil {
+			money = *failed.Money
+		}
+		return append(values, d.Kind, d.RaisedAt.UnixMicro(), d.Balance, d.Threshold, failed.PaymentID, failed.Attempt, money.Minor, money.Currency, d.State, d.Attempts, next, d.Reason)
 	},
 	Scan: func(row projections.Scanner, k *key, d *delivery) error {
 		var raised, next int64
-		err := row.Scan(&k.account, &k.notice, &k.destination, &d.Kind, &raised, &d.Balance, &d.Threshold, &d.State, &d.Attempts, &next, &d.Reason)
+		var failed eventschemas.PaymentFailed
+		var money eventschemas.Money
+		err := row.Scan(&k.account, &k.notice, &k.destination, &d.Kind, &raised, &d.Balance, &d.Threshold, &failed.PaymentID, &failed.Attempt, &money.Minor, &money.Currency, &d.State, &d.Attempts, &next, &d.Reason)
 		d.account, d.NoticeID, d.Destination, d.RaisedAt = k.account, k.notice, k.destination, time.UnixMicro(raised).UTC()
 		if next != 0 {
 			d.NextAt = time.UnixMicro(next).UTC()
+		}
+		if money.Currency != "" {
+			failed.Money = &money
+		}
+		if failed.PaymentID != "" {
+			d.Payment = &failed
 		}
 		return err
 	},
@@ -313,12 +336,18 @@ func (f *fold) wanted(events []*projections.Event) (all []key) {
 		w, seen := ahead[e.Subject]
 		if row := f.watches.Get(e.Subject); !seen && row != nil {
 			w = row.Watch
-			if row.last != "" {
-				both(e.Subject, row.last)
+			for _, last := range []string{row.last, row.lastFailed} {
+				if last != "" {
+					both(e.Subject, last)
+				}
 			}
 		}
-		if w.Apply(e.Body) == notices.Raises {
+		effect := w.Apply(e.Body)
+		if effect&notices.RaisesLow != 0 {
 			both(e.Subject, notices.ID(e.Subject, notices.LowBalance, e.Revision))
+		}
+		if effect&notices.RaisesFailed != 0 {
+			both(e.Subject, notices.ID(e.Subject, notices.FailedPayment, e.Revision))
 		}
 		ahead[e.Subject] = w
 	}
@@ -360,33 +389,45 @@ func (f *fold) apply(e *projections.Event) {
 	}
 	next := *w
 	effect := next.Apply(e.Body)
-	if next == *w {
+	if next == *w && effect == notices.None {
 		return // most events that do not move the balance
 	}
 	w = f.watches.Change(e.Subject)
 	*w = next
-	if effect == notices.None {
-		return
+	if effect&notices.EndsLow != 0 {
+		f.end(e.Subject, &w.last)
 	}
-	for _, destination := range notices.Destinations {
-		if k := (key{e.Subject, w.last, destination}); f.deliveries.Get(k) != nil {
-			f.deliveries.Change(k).End()
-		}
+	if effect&notices.EndsFailed != 0 {
+		f.end(e.Subject, &w.lastFailed)
 	}
-	w.last = ""
-	if effect == notices.Raises {
-		f.raise(e, w)
+	if effect&notices.RaisesLow != 0 {
+		w.last = f.raise(e, w, notices.LowBalance)
+	}
+	if effect&notices.RaisesFailed != 0 {
+		w.lastFailed = f.raise(e, w, notices.FailedPayment)
 	}
 }
 
-// raise raises a notice at the destinations that the account has at this time. A notice without any is not kept.
-func (f *fold) raise(e *projections.Event, w *watch) {
-	id := notices.ID(e.Subject, notices.LowBalance, e.Revision)
+// end ends the last notice of a kind.
+func (f *fold) end(account string, last *string) {
 	for _, destination := range notices.Destinations {
-		if w.Has(destination) {
-			w.last = id
-			d := f.deliveries.Change(key{e.Subject, id, destination})
-			d.Delivery = d.Raised(w.Raise(id, destination, e.OccurredAt))
+		if k := (key{account, *last, destination}); f.deliveries.Get(k) != nil {
+			f.deliveries.Change(k).End()
 		}
 	}
+	*last = ""
+}
+
+// raise raises a notice at the destinations that the account has at this time, and returns its id. A notice without any is
+// not kept, and has none.
+func (f *fold) raise(e *projections.Event, w *watch, kind string) (raised string) {
+	id := notices.ID(e.Subject, kind, e.Revision)
+	for _, destination := range notices.Destinations {
+		if w.Has(destination) {
+			raised = id
+			d := f.deliveries.Change(key{e.Subject, id, destination})
+			d.Delivery = d.Raised(w.Raise(e.Body, id, destination, e.OccurredAt))
+		}
+	}
+	return raised
 }

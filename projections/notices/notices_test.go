@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,50 @@ func TestDelivery_FollowsItsEvents(t *testing.T) {
 	})
 }
 
+func TestFailedPayment_EachAttempt_EndsWithTheNextOrTheGrant(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		failed := func(attempt int64) eventschemas.PaymentFailed {
+			return eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: attempt, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
+		}
+		e.Events("account-a", at, opened("a")...)
+		e.Events("notices-a", at, failed(1), eventschemas.NoticesSet{Webhook: true}, failed(2), eventschemas.PaymentFailed{PaymentID: "pi_2"})
+		e.CatchUp(r)
+		notice := func(revision uint64, state string, of eventschemas.PaymentFailed) domain.Delivery {
+			d := domain.Delivery{NoticeID: domain.ID("a", domain.FailedPayment, revision), Kind: domain.FailedPayment, Destination: domain.Webhook, RaisedAt: at, Balance: 50, Payment: &of, State: state}
+			if state == domain.Open {
+				d.NextAt = at
+			}
+			return d
+		}
+		expect := func(want ...domain.Delivery) {
+			t.Helper()
+			byID := func(a, b domain.Delivery) int { return strings.Compare(a.NoticeID, b.NoticeID) }
+			got, err := m.Latest(t.Context(), "a", notices.MaxPage)
+			slices.SortFunc(got, byID)
+			slices.SortFunc(want, byID)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("the notices are %+v, %v, want %+v", got, err, want)
+			}
+		}
+		pack := notice(3, domain.Open, eventschemas.PaymentFailed{PaymentID: "pi_2"})
+		expect(notice(2, domain.Open, failed(2)), pack) // the first had no destination
+		e.Events("notices-a", at, failed(3), failed(4))
+		e.CatchUp(r)
+		expect(notice(2, domain.Open, failed(2)), pack, notice(4, domain.Outdated, failed(3)), notice(5, domain.Open, failed(4)))
+		e.Events("account-a", at, eventschemas.CreditsGranted{GrantID: "g2", Kind: "subscription", Credits: 100, PaymentID: "in_1"})
+		e.CatchUp(r)
+		expect(notice(2, domain.Open, failed(2)), pack, notice(4, domain.Outdated, failed(3)), notice(5, domain.Outdated, failed(4)))
+		before := e.Dump(notices.Name)
+		if err := r.Rebuild(e.Context(), []string{notices.Name}, func(engine.Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+		if after := e.Dump(notices.Name); after != before {
+			t.Errorf("a rebuild changes the rows from\n%s\nto\n%s", before, after)
+		}
+	})
+}
+
 // TestCopiedLog_AttemptBeforeItsNotice_IsNotRepeated folds a log in which events of two streams are swapped, as in a copy to
 // another store.
 func TestCopiedLog_AttemptBeforeItsNotice_IsNotRepeated(t *testing.T) {
@@ -141,7 +186,7 @@ func TestAnyHistory_NoticesAreThoseOfTheDomain(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		accounts := []string{"a", "b", "c"}
 		model := map[string]*domain.Watch{}
-		revision := map[string]uint64{}
+		revision, settings := map[string]uint64{}, map[string]uint64{} // of the streams account- and notices-
 		want := map[string][]string{}
 		for i := range 300 {
 			id := accounts[rng.IntN(len(accounts))]
@@ -154,23 +199,35 @@ func TestAnyHistory_NoticesAreThoseOfTheDomain(t *testing.T) {
 			}
 			n := rng.Int64N(20) + 1
 			now := at.Add(time.Duration(i) * time.Second)
-			if rng.IntN(12) == 0 {
+			raised := func(kind string, revision uint64) {
+				for _, destination := range domain.Destinations {
+					if w.Has(destination) {
+						want[id] = append(want[id], domain.ID(id, kind, revision)+" "+destination)
+					}
+				}
+			}
+			switch rng.IntN(12) {
+			case 0:
 				ev := eventschemas.NoticesSet{LowBalance: 30 + n, Webhook: true, Email: n%2 == 0}
 				e.Events("notices-"+id, now, ev)
 				w.Apply(ev)
+				settings[id]++
+				continue
+			case 1:
+				ev := eventschemas.PaymentFailed{PaymentID: fmt.Sprint("p", n%3), Attempt: n}
+				e.Events("notices-"+id, now, ev)
+				w.Apply(ev)
+				raised(domain.FailedPayment, settings[id])
+				settings[id]++
 				continue
 			}
 			ev := []eventschemas.Event{
-				charged(n), charged(n), charged(n), eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), Kind: "topup", Credits: 2 * n},
+				charged(n), charged(n), charged(n), eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), Kind: "topup", Credits: 2 * n, PaymentID: fmt.Sprint("p", n%3)},
 				eventschemas.ChargeReversed{ChargeID: "c", Credits: n, RequestID: "r", Reason: "operator"}, eventschemas.AccountSuspended{Reason: "r"},
 			}[rng.IntN(6)]
 			e.Events("account-"+id, now, ev)
-			if w.Apply(ev) == domain.Raises {
-				for _, destination := range domain.Destinations {
-					if w.Has(destination) {
-						want[id] = append(want[id], domain.ID(id, domain.LowBalance, revision[id])+" "+destination)
-					}
-				}
+			if w.Apply(ev)&domain.RaisesLow != 0 {
+				raised(domain.LowBalance, revision[id])
 			}
 			revision[id]++
 		}

@@ -42,6 +42,11 @@ type Accounts interface {
 	ChangePlan(ctx context.Context, in commands.ChangePlan) (commands.Done, error)
 }
 
+// Notices records failed payments; *commands.Notices.
+type Notices interface {
+	FailPayment(ctx context.Context, in commands.FailPayment) (commands.Done, error)
+}
+
 // Outcomes records outcomes; *commands.Billing.
 type Outcomes interface {
 	Settle(ctx context.Context, request commands.Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error
@@ -60,6 +65,7 @@ type Worker struct {
 	cfg      Config
 	log      eventlog.Log
 	accounts Accounts
+	notices  Notices
 	outcomes Outcomes
 	settled  *prometheus.CounterVec
 	open     *prometheus.GaugeVec
@@ -69,7 +75,7 @@ type Worker struct {
 }
 
 // New returns a worker.
-func New(cfg Config, log eventlog.Log, accounts Accounts, outcomes Outcomes) (*Worker, error) {
+func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outcomes Outcomes) (*Worker, error) {
 	if cfg.Catalog == nil {
 		cfg.Catalog = &billing.Catalog{}
 	}
@@ -79,7 +85,7 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, outcomes Outcomes) (*W
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{cfg: cfg, log: log, accounts: accounts, outcomes: outcomes, state: billing.NewState(),
+	w := &Worker{cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_billing_settled_total", Help: "Events of payment processors that were applied, or went to the inbox.",
 		}, []string{"outcome"}),
@@ -251,6 +257,9 @@ func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Deci
 	}
 	if d.Change {
 		return w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})
+	}
+	if d.Failure != nil {
+		return w.notices.FailPayment(ctx, commands.FailPayment{Request: by, AccountID: d.AccountID, Failed: *d.Failure})
 	}
 	return commands.Done{}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/mail"
 	"time"
 
+	"letterhead/domain/books"
 	"letterhead/internal/email"
 )
 
@@ -20,12 +21,9 @@ type Mail struct {
 
 // Send implements Sender.
 func (m *Mail) Send(ctx context.Context, address string, n Notice) Result {
-	err := m.Server.Send(ctx, email.Message{
-		From: m.From, To: address, ID: n.NoticeID, At: m.Now(),
-		Subject: fmt.Sprintf("Low balance: %d credits", n.Balance),
-		Text: fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n",
-			n.RaisedAt.UTC().Format("2 January 2006 at 15:04 UTC"), n.AccountID, n.Balance, n.Threshold, m.BillingURL),
-	})
+	message := email.Message{From: m.From, To: address, ID: n.NoticeID, At: m.Now()}
+	message.Subject, message.Text = m.text(n)
+	err := m.Server.Send(ctx, message)
 	switch {
 	case err == nil:
 		return Result{}
@@ -37,4 +35,21 @@ func (m *Mail) Send(ctx context.Context, address string, n Notice) Result {
 		return Result{Reason: "timeout"}
 	}
 	return Result{Reason: "mail_server"}
+}
+
+func (m *Mail) text(n Notice) (subject, text string) {
+	at := n.RaisedAt.UTC().Format("2 January 2006 at 15:04 UTC")
+	if n.Payment == nil {
+		return fmt.Sprintf("Low balance: %d credits", n.Balance),
+			fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n", at, n.AccountID, n.Balance, n.Threshold, m.BillingURL)
+	}
+	subject = "A payment failed"
+	if paid := n.Payment.Money; paid != nil {
+		subject += ": " + string(books.AppendAmount(nil, paid.Minor, paid.Currency)) + " " + paid.Currency
+	}
+	attempt := ""
+	if n.Payment.Attempt > 0 {
+		attempt = fmt.Sprintf("attempt %d to collect ", n.Payment.Attempt)
+	}
+	return subject, fmt.Sprintf("On %s %sthe payment %s of the account %s failed.\n\nTo pay, or to change how you pay: %s\n", at, attempt, n.Payment.PaymentID, n.AccountID, m.BillingURL)
 }

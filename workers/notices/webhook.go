@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/webhook"
 )
@@ -26,10 +27,11 @@ type webhookBody struct {
 }
 
 type webhookData struct {
-	NoticeID  string `json:"notice_id"`
-	AccountID string `json:"account_id"`
-	Balance   int64  `json:"balance"`
-	Threshold int64  `json:"threshold"`
+	NoticeID  string                      `json:"notice_id"`
+	AccountID string                      `json:"account_id"`
+	Balance   int64                       `json:"balance"`
+	Threshold int64                       `json:"threshold"`
+	Payment   *eventschemas.PaymentFailed `json:"payment,omitempty"`
 }
 
 // Send implements Sender.
@@ -38,7 +40,7 @@ func (h *Webhook) Send(ctx context.Context, url string, n Notice) Result {
 	if err != nil {
 		return Result{Reason: notConfigured}
 	}
-	body, err := json.Marshal(webhookBody{"account." + n.Kind, n.RaisedAt.UTC(), webhookData{n.NoticeID, n.AccountID, n.Balance, n.Threshold}})
+	body, err := json.Marshal(webhookBody{"account." + n.Kind, n.RaisedAt.UTC(), webhookData{n.NoticeID, n.AccountID, n.Balance, n.Threshold, n.Payment}})
 	if err != nil {
 		return Result{Reason: "not_encodable", Final: true}
 	}

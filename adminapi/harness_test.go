@@ -134,7 +134,7 @@ func (s *service) forget() { s.past.Add(int64(repeats.Window + time.Second)) }
 // applyReports starts the worker that applies the reports of payment processors.
 func (s *service) applyReports() {
 	s.t.Helper()
-	worker, err := billing.New(billing.Config{}, s.node.Log, s.node.AccountWriter, s.node.Billing)
+	worker, err := billing.New(billing.Config{}, s.node.Log, s.node.AccountWriter, s.node.Notices, s.node.Billing)
 	s.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

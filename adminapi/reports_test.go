@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,38 @@ func TestReports_EachCountsOnce(t *testing.T) {
 	s.get("/admin/payments/p9").rejected(http.StatusNotFound, "p9")
 }
 
+func TestReports_PaymentFailed_RaisesANoticeForEachAttempt(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id + "/notices"
+	s.send(request{method: "PUT", path: path, body: `{"email":"billing@example.com"}`}).want(http.StatusOK, nil)
+	var got struct {
+		Notices []struct {
+			Kind, State string
+			Payment     eventschemas.PaymentFailed
+		}
+	}
+	for _, attempt := range []int64{1, 1, 2} {
+		s.reported(id, `"type":"payment_failed","payment_id":"p1","attempt":%d,%s`, attempt, euros4900).is(50)
+	}
+	s.get(path).want(http.StatusOK, &got)
+	want := eventschemas.PaymentFailed{PaymentID: "p1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
+	if n := got.Notices; len(n) != 2 || n[0].Kind != "payment_failed" || n[0].State != "open" || !reflect.DeepEqual(n[0].Payment, want) || n[1].State != "outdated" {
+		t.Fatalf("notices %+v, want one of each attempt, and the first outdated", got.Notices)
+	}
+	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
+	s.post("/admin/accounts/"+id+"/grants", `{"credits":1,"payment_id":"p2"}`).want(http.StatusOK, nil)
+	for _, payment := range []string{"p1", "p2"} { // with a report, and by hand
+		s.reported(id, `"type":"payment_failed","payment_id":%q,"attempt":3`, payment).is(1051)
+	}
+	if s.get(path).want(http.StatusOK, &got); len(got.Notices) != 2 || got.Notices[0].State != "outdated" {
+		t.Errorf("notices after the payments %+v, want no other, and none open", got.Notices)
+	}
+	other := s.open("Other").Account.ID
+	s.reported(other, `"type":"payment_failed","payment_id":"p1","attempt":4`).rejected(http.StatusConflict, "another account")
+}
+
 func TestReports_BadInput_NamesTheChange(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID
@@ -108,6 +141,11 @@ func TestReports_BadInput_NamesTheChange(t *testing.T) {
 		{`"type":"dispute_won","payment_id":"p1","dispute_id":"d1","credits":1`, "credits", 400},
 		{`"type":"refund_failed","payment_id":"p1","refund_id":"r1","dispute_id":"d1"`, "dispute_id", 400},
 		{`"type":"payout","payment_id":"p1"`, "type", 400},
+		{`"type":"payment_failed","payment_id":"p1","refund_id":"r1"`, "refund_id", 400},
+		{`"type":"payment_failed","payment_id":"p1","credits":5`, "credits", 400},
+		{`"type":"payment_failed","payment_id":"p1","attempt":-1`, "attempt", 400},
+		{`"type":"payment_failed","payment_id":"p1","money":5,"currency":"EUX"`, "currency", 400},
+		{`"type":"payment","payment_id":"p1","credits":1,"attempt":1`, "attempt", 400},
 		{`"type":"payment","payment_id":"p 1","credits":1`, "payment_id", 400},
 		{`"type":"payment","payment_id":"p1","credits":1,"money":5,"currency":"eur"`, "urrency", 400},
 		{`"type":"payment","payment_id":"p1","credits":1,"tax":5`, "ax", 400},

@@ -143,7 +143,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 			}
 		}
 		metrics := prometheus.NewRegistry()
-		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Log, n.AccountWriter, n.Billing)
+		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Log, n.AccountWriter, n.Notices, n.Billing)
 		if err != nil {
 			t.Fatal(err)
 		}

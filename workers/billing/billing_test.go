@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,11 @@ func invoicePaid(id, invoice, price string, at int64) stripeEvent {
 		"currency":"eur","lines":{"data":[{"amount":9900,"quantity":1,"pricing":{"price_details":{"price":%q}}}]}}`, invoice, price), at}
 }
 
+func invoiceFailed(id, invoice string, attempt, at int64) stripeEvent {
+	return stripeEvent{id, "invoice.payment_failed", fmt.Sprintf(`{"id":%q,"customer":"cus_2","billing_reason":"subscription_cycle","amount_remaining":9900,
+		"attempt_count":%d,"currency":"eur"}`, invoice, attempt), at}
+}
+
 func subscriptionSession(id string, at int64) stripeEvent {
 	return stripeEvent{id, "checkout.session.completed", fmt.Sprintf(`{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":%q,"customer":"cus_2"}`, acme), at}
 }
@@ -96,6 +102,7 @@ type ledger struct {
 	accounts map[string]*account.Account
 	failures int // of the next commands
 	calls    int
+	failed   []commands.FailPayment
 }
 
 func newLedger(t interface{ Fatal(...any) }) *ledger {
@@ -149,6 +156,13 @@ func (l *ledger) ChangePlan(_ context.Context, in commands.ChangePlan) (commands
 	return l.run(in.AccountID, func(a *account.Account) (account.Outcome, error) { return a.ChangePlan(in.Plan) })
 }
 
+func (l *ledger) FailPayment(_ context.Context, in commands.FailPayment) (commands.Done, error) {
+	return l.run(in.AccountID, func(*account.Account) (account.Outcome, error) {
+		l.failed = append(l.failed, in)
+		return account.Outcome{}, nil
+	})
+}
+
 // memory is a log of billing streams.
 type memory struct {
 	events   []eventlog.Recorded
@@ -198,7 +212,7 @@ func newService(t interface{ Fatal(...any) }) *service {
 
 func (s *service) restart() {
 	var err error
-	if s.worker, err = billing.New(billing.Config{Catalog: catalog(s.t, s.offers)}, nil, s.ledger, &s.log); err != nil {
+	if s.worker, err = billing.New(billing.Config{Catalog: catalog(s.t, s.offers)}, nil, s.ledger, s.ledger, &s.log); err != nil {
 		s.t.Fatal(err)
 	}
 	s.folded = 0
@@ -266,6 +280,34 @@ func TestPack_PaidOnce_GrantsOnce(t *testing.T) {
 	s.expect(t, 500, plan.Free)
 	if open := s.open(); len(open) != 0 {
 		t.Errorf("open: %v, want none", open)
+	}
+}
+
+func TestFailedInvoice_RaisesANoticeUnlessItWasPaid(t *testing.T) {
+	s := newService(t).settle(invoiceFailed("evt_1", "in_1", 1, 5))
+	if open := s.open(); len(s.ledger.failed) != 0 || !strings.Contains(open["evt_1"], "cus_2 is not linked") {
+		t.Fatalf("%d notices, open: %v, want the event of an unknown customer in the inbox", len(s.ledger.failed), open)
+	}
+	s.settle(subscriptionSession("evt_2", 0), invoiceFailed("evt_3", "in_1", 2, 6))
+	for i, failed := range s.ledger.failed {
+		want := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: int64(i + 1), Money: &eventschemas.Money{Minor: 9900, Currency: "EUR"}}
+		if failed.AccountID != acme || !reflect.DeepEqual(failed.Failed, want) {
+			t.Errorf("failure %d: %+v, want %+v of %s", i, failed, want, acme)
+		}
+	}
+	s.settle(invoicePaid("evt_4", "in_1", "price_starter", 7), invoiceFailed("evt_5", "in_1", 3, 6))
+	s.expect(t, 1000, plan.Free)
+	if open := s.open(); len(s.ledger.failed) != 2 || len(open) != 0 {
+		t.Errorf("%d notices, open: %v, want those of the two attempts before the payment", len(s.ledger.failed), open)
+	}
+}
+
+func TestFailedDelayedPayment_RaisesANotice(t *testing.T) {
+	s := newService(t).settle(packSession("evt_1", "unpaid", 0, "checkout.session.completed"), packSession("evt_2", "unpaid", 9, "checkout.session.async_payment_failed"))
+	s.expect(t, 0, plan.Free)
+	want := eventschemas.PaymentFailed{PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
+	if len(s.ledger.failed) != 1 || !reflect.DeepEqual(s.ledger.failed[0].Failed, want) {
+		t.Errorf("notices of %+v, want one of %+v", s.ledger.failed, want)
 	}
 }
 
@@ -412,7 +454,7 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.balance(t)
-	w, err := billing.New(billing.Config{Catalog: catalog(t, offers)}, s.log, s.accounts, s.billing)
+	w, err := billing.New(billing.Config{Catalog: catalog(t, offers)}, s.log, s.accounts, s.notices, s.billing)
 	if err != nil {
 		t.Fatal(err)
 	}

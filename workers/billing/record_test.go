@@ -14,6 +14,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	domain "letterhead/domain/billing"
+	"letterhead/domain/notices"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -27,6 +28,7 @@ import (
 type stores struct {
 	log      *sqlite.Log
 	accounts *commands.AccountWriter
+	notices  *commands.Notices
 	billing  *commands.Billing
 }
 
@@ -49,6 +51,7 @@ func openStores(t *testing.T) *stores {
 	if s.accounts, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: now}}, log, snapshots); err != nil {
 		t.Fatal(err)
 	}
+	s.notices = commands.NewNotices(log, eventschemas.Encoder{}, now, s.accounts, nil)
 	t.Cleanup(func() {
 		if err := errors.Join(s.accounts.Drain(context.Background()), store.Close(), log.Close()); err != nil {
 			t.Error(err)
@@ -98,7 +101,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 		if i == 0 {
 			cfg.Registerer = metrics
 		}
-		w, err := billing.New(cfg, s.log, s.accounts, s.billing)
+		w, err := billing.New(cfg, s.log, s.accounts, s.notices, s.billing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,6 +111,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 		for _, e := range []stripeEvent{
 			refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), packSession("evt_1", "paid", 0, "checkout.session.completed"),
 			{"evt_3", "treasury.transaction.created", "{}", 0}, refunded("evt_4", "re_9", "pi_9", "succeeded", 490, 1),
+			{"evt_5", "invoice.payment_failed", `{"id":"in_1","attempt_count":1,"parent":{"subscription_details":{"metadata":{"account_id":"` + acme + `"}}}}`, 0},
 		} {
 			if err := s.billing.Record(t.Context(), by, e.report(t)); err != nil {
 				t.Fatal(err)
@@ -126,6 +130,10 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	failed, err := s.log.ReadStream(t.Context(), notices.Stream(acme), 0, eventlog.Forward, 10)
+	if err != nil || len(failed) != 1 || failed[0].Type != (eventschemas.PaymentFailed{}).EventType() {
+		t.Errorf("the stream of notices has the events %+v, %v, want one failed payment", failed, err)
+	}
 }
 
 func TestRecord_AndReopen(t *testing.T) {
@@ -143,6 +151,7 @@ func TestRecord_AndReopen(t *testing.T) {
 		{}, {Processor: "Stripe", EventID: "e"}, {Processor: "stripe"}, {Processor: "stripe", EventID: "a b"}, {Processor: "stripe", EventID: "e", Kind: "gift"},
 		{Processor: "stripe", EventID: "e", Kind: "payment", GrantKind: "topup"}, {Processor: "stripe", EventID: "e", Kind: "payment", PaymentID: "p", GrantKind: "free"},
 		{Processor: "stripe", EventID: "e", Kind: "payment", PaymentID: "p", GrantKind: "topup", Credits: -1},
+		{Processor: "stripe", EventID: "e", Kind: "failure"}, {Processor: "stripe", EventID: "e", Kind: "failure", PaymentID: "p", Attempt: -1},
 		{Processor: "stripe", EventID: "e", Kind: "refund", PaymentID: "p", Subject: "r", State: "succeeded"},
 		{Processor: "stripe", EventID: "e", Kind: "payment", PaymentID: "p", GrantKind: "topup", Prices: []eventschemas.BillingPrice{{Quantity: 1}}},
 	} {

@@ -82,6 +82,14 @@ func (s *service) Write(p []byte) (int, error) {
 // raise opens an account whose balance falls below its threshold.
 func (s *service) raise(id string, destinations ...string) {
 	s.Helper()
+	s.open(id, destinations...)
+	s.env.Events("account-"+id, s.now(), eventschemas.CreditsCharged{ChargeID: "c", Credits: 13, RequestID: "r", BrandID: "b", Domain: "example.com"})
+	s.env.CatchUp(s.runner)
+}
+
+// open opens an account with notices.
+func (s *service) open(id string, destinations ...string) {
+	s.Helper()
 	set := eventschemas.NoticesSet{LowBalance: 40}
 	for _, destination := range destinations {
 		value := url
@@ -95,8 +103,6 @@ func (s *service) raise(id string, destinations ...string) {
 	}
 	s.env.Events("account-"+id, s.now(), eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 50})
 	s.env.Events("notices-"+id, s.now(), set)
-	s.env.Events("account-"+id, s.now(), eventschemas.CreditsCharged{ChargeID: "c", Credits: 13, RequestID: "r", BrandID: "b", Domain: "example.com"})
-	s.env.CatchUp(s.runner)
 }
 
 func (s *service) worker(senders map[string]notices.Sender) *notices.Worker {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"letterhead/domain/notices"
+	"letterhead/eventschemas"
 	"letterhead/internal/email"
 	"letterhead/internal/email/emailtest"
 	"letterhead/internal/safehttp"
@@ -140,6 +141,28 @@ func TestWebhook_FailuresThenSuccess_IsSignedEachTime(t *testing.T) {
 	}
 }
 
+// fail records a failed payment of an account.
+func (s *service) fail(id string, failed eventschemas.PaymentFailed) {
+	s.Helper()
+	s.env.Events("notices-"+id, s.now(), failed)
+	s.env.CatchUp(s.runner)
+}
+
+func TestWebhook_FailedPayment_HasThePayment(t *testing.T) {
+	s := newService(t)
+	h := newHook(s)
+	s.open("a", notices.Webhook)
+	s.fail("a", eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
+	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
+	s.expect("a", notices.Delivered, 1, "")
+	id := notices.ID("a", notices.FailedPayment, 1)
+	want := `{"type":"account.payment_failed","timestamp":"2026-11-21T09:00:00Z","data":{"notice_id":"` + id + `","account_id":"a","balance":50,"threshold":40,` +
+		`"payment":{"payment_id":"in_1","attempt":2,"money":{"minor":4900,"currency":"EUR"}}}}`
+	if len(h.requests) != 1 || h.requests[0].body != want || h.verify(h.requests[0]) != nil {
+		t.Errorf("requests %+v, want one with %s", h.requests, want)
+	}
+}
+
 func TestWebhook_Gone_IsFinal(t *testing.T) {
 	s := newService(t)
 	h := newHook(s)
@@ -193,7 +216,7 @@ func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.raise("a", notices.Email)
-	w := s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: "https://brands.example.com/billing", Now: s.now}})
+	w := s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}})
 	s.round(w)
 	d := s.expect("a", notices.Open, 1, "mail_server")
 	s.pass(d.NextAt.Sub(s.now()))
@@ -205,9 +228,49 @@ func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
 	if len(all) != 1 || all[0].To != address {
 		t.Fatalf("messages %+v, want one", all)
 	}
-	for _, part := range []string{"Message-ID: <" + d.NoticeID + "@example.com>", "Subject: Low balance: 37 credits", "https://brands.example.com/billing", "21 November 2026 at 09:00 UTC"} {
+	for _, part := range []string{"Message-ID: <" + d.NoticeID + "@example.com>", "Subject: Low balance: 37 credits", billingURL, "21 November 2026 at 09:00 UTC"} {
 		if !strings.Contains(all[0].Data, part) {
 			t.Errorf("the message lacks %q:\n%s", part, all[0].Data)
+		}
+	}
+}
+
+const billingURL = "https://brands.example.com/billing"
+
+func TestMail_FailedPayment_NamesWhatFailed(t *testing.T) {
+	for _, c := range []struct {
+		failed  eventschemas.PaymentFailed
+		subject string
+		text    string
+	}{
+		{eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}, "A payment failed: 49.00 EUR",
+			"On 21 November 2026 at 09:00 UTC attempt 2 to collect the payment in_1 of the account a failed."},
+		{eventschemas.PaymentFailed{PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 4900, Currency: "JPY"}}, "A payment failed: 4900 JPY",
+			"On 21 November 2026 at 09:00 UTC the payment pi_1 of the account a failed."},
+		{eventschemas.PaymentFailed{PaymentID: "pi_1"}, "A payment failed\n", "the payment pi_1 of the account a failed."},
+	} {
+		s := newService(t)
+		mails := emailtest.Start(t, emailtest.Config{})
+		server, err := email.ParseURL("smtp://" + mails.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := email.ParseSender("billing@example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.open("a", notices.Email)
+		s.fail("a", c.failed)
+		s.round(s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}}))
+		all := mails.Messages()
+		if len(all) != 1 {
+			t.Fatalf("messages %+v, want one", all)
+		}
+		data := strings.ReplaceAll(all[0].Data, "=\n", "") // soft line breaks of quoted-printable
+		for _, part := range []string{"Subject: " + c.subject, c.text, billingURL} {
+			if !strings.Contains(data, part) {
+				t.Errorf("the message lacks %q:\n%s", part, data)
+			}
 		}
 	}
 }

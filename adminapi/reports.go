@@ -69,7 +69,7 @@ type report struct {
 type recorded struct {
 	movement
 	State  string `json:"state"`            // applied, waiting, inbox, dismissed
-	Reason string `json:"reason,omitempty"` // of all states but applied
+	Reason string `json:"reason,omitempty"` // why it was not applied, or has less effect than it says
 }
 
 // recordPayment answers POST /admin/payments.
@@ -439,8 +439,8 @@ func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool, o
 	if out.State != billing.Applied {
 		return x.answerForNow(http.StatusAccepted, out)
 	}
-	if out.Reason != billing.NothingLeft {
-		out.Reason = ""
+	if r.Kind == billing.KindPayment {
+		out.Reason = "" // repeated says it
 	}
 	return x.answer(http.StatusOK, out)
 }

@@ -118,7 +118,9 @@ func TestReports_PaymentFailed_RaisesANoticeForEachAttempt(t *testing.T) {
 	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
 	s.post("/admin/accounts/"+id+"/grants", `{"credits":1,"payment_id":"p2"}`).want(http.StatusOK, nil)
 	for _, payment := range []string{"p1", "p2"} { // with a report, and by hand
-		s.reported(id, `"type":"payment_failed","payment_id":%q,"attempt":3`, payment).is(1051)
+		if m := s.reported(id, `"type":"payment_failed","payment_id":%q,"attempt":3`, payment).is(1051); !strings.Contains(m.Reason, "granted before") {
+			t.Errorf("the reason of the failure of a paid %s: %q", payment, m.Reason)
+		}
 	}
 	if s.get(path).want(http.StatusOK, &got); len(got.Notices) != 2 || got.Notices[0].State != "outdated" {
 		t.Errorf("notices after the payments %+v, want no other, and none open", got.Notices)
@@ -164,7 +166,9 @@ func TestReports_DisputeOfMoreThanIsLeft_TakesTheRestAndReturnsItWhenWon(t *test
 	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
 	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r1","money":490,"currency":"EUR"`).is(950)
 	s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d1",%s`, euros4900).is(50)
-	s.reported(id, `"type":"chargeback","payment_id":"p1","dispute_id":"d1","money":5900,"currency":"EUR"`).is(50)
+	if m := s.reported(id, `"type":"chargeback","payment_id":"p1","dispute_id":"d1","money":5900,"currency":"EUR"`).is(50); !strings.HasPrefix(m.Reason, "14.90 EUR of it were not left") {
+		t.Errorf("the reason of a chargeback of more than is left: %q, want the difference", m.Reason)
+	}
 	s.reported(id, `"type":"dispute_won","payment_id":"p1","dispute_id":"d1",%s`, euros4900).is(950)
 	s.reported(id, `"type":"refund_failed","payment_id":"p1","refund_id":"r1","money":490,"currency":"EUR"`).is(1050)
 }

@@ -14,8 +14,9 @@ type Done struct {
 	Position eventlog.Position
 	Balance  int64
 	Repeated bool // no change; nothing was appended
-	// TookNothing is that of account.Outcome.
+	// TookNothing and Short are those of account.Outcome.
 	TookNothing bool
+	Short       int64
 }
 
 // Actors of events without a client's request.

@@ -20,14 +20,14 @@ type SettlePayment struct {
 // took. The same claims again are a repeat. Errors: those of account.SettlePayment, ErrInvalidRequest, and those of
 // AccountWriter.
 func (d *AccountWriter) SettlePayment(ctx context.Context, in SettlePayment) (Done, error) {
-	nothing := false
+	var decided account.Outcome
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		out, err := s.SettlePayment(account.Settle{PaymentID: in.PaymentID, Claims: in.Claims, Subject: in.Subject})
-		nothing = out.TookNothing
+		decided = out
 		return out, err
 	})
 	if err == nil { // otherwise the decision may still run
-		done.TookNothing = nothing
+		done.TookNothing, done.Short = decided.TookNothing, decided.Short
 	}
 	return done, err
 }

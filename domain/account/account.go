@@ -310,6 +310,8 @@ type Outcome struct {
 	Repeated bool                 // the requested state already exists
 	// TookNothing is set by SettlePayment if the claim to settle has money to take, and nothing was left of the payment.
 	TookNothing bool
+	// Short is set by SettlePayment: the minor units of that claim that were not left of the payment.
+	Short int64
 }
 
 func repeated() Outcome { return Outcome{Repeated: true} }

@@ -77,8 +77,12 @@ func (a *Account) SettlePayment(in Settle) (Outcome, error) {
 	}
 	out, err := s.refund()
 	if c := s.part(in.Subject); err == nil && c != nil && !c.fixed {
-		wants := func(claim Claim) bool { return claim.ID == in.Subject && claim.Money.Minor > 0 }
-		out.TookNothing = c.credits == 0 && c.minor == 0 && slices.ContainsFunc(in.Claims, wants)
+		for _, claim := range in.Claims {
+			if claim.ID == in.Subject && claim.Money.Minor > 0 {
+				out.Short = max(claim.Money.Minor-c.minor, 0)
+				out.TookNothing = c.credits == 0 && c.minor == 0
+			}
+		}
 	}
 	return out, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
+	"letterhead/domain/books"
 	"letterhead/eventschemas"
 )
 
@@ -43,6 +44,11 @@ const (
 
 // NothingLeft is the reason of a refund or dispute that was applied and took nothing.
 const NothingLeft = "nothing was left of the payment: other refunds and disputes had returned all of it"
+
+// LessLeft returns the reason of a refund or dispute that took less money than it claims, by a number of minor units.
+func LessLeft(short int64, currency string) string {
+	return fmt.Sprintf("%s %s of it were not left of the payment; the rest was taken", books.AppendAmount(nil, short, currency), currency)
+}
 
 // Limits of reports.
 const (

@@ -222,9 +222,12 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		}
 		d = billing.Decision{Outcome: billing.Inbox, Reason: err.Error(), AccountID: d.AccountID}
 	}
-	if done.TookNothing {
+	if done.Short > 0 {
 		d.Reason = billing.NothingLeft
-		w.cfg.Logger.Warn("a refund or dispute of the payment processor took nothing", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
+		if !done.TookNothing {
+			d.Reason = billing.LessLeft(done.Short, e.Report.Money.Currency)
+		}
+		w.cfg.Logger.Warn("a refund or dispute of the payment processor is more than was left of the payment", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
 	}
 	if e.State == billing.Inbox && d.Outcome == billing.Inbox && e.Reason == d.Reason {
 		return false, nil

@@ -137,7 +137,7 @@ func (l *ledger) run(id string, decide func(*account.Account) (account.Outcome, 
 	for _, ev := range out.Events {
 		a.Apply(ev, start)
 	}
-	return commands.Done{Balance: a.Balance(), Repeated: out.Repeated, TookNothing: out.TookNothing}, nil
+	return commands.Done{Balance: a.Balance(), Repeated: out.Repeated, TookNothing: out.TookNothing, Short: out.Short}, nil
 }
 
 func (l *ledger) GrantCredits(_ context.Context, in commands.GrantCredits) (commands.Done, error) {

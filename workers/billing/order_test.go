@@ -154,6 +154,37 @@ func TestSubscription_SamePlanAgain_LeavesOperatorsPlan(t *testing.T) {
 	}
 }
 
+func TestClaim_MoreThanIsLeft_IsAppliedWithTheDifference(t *testing.T) {
+	for name, c := range map[string]struct {
+		claims []stripeEvent
+		last   string
+		reason string
+	}{
+		"more than was paid":            {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 9900, 1)}, "evt_2", "50.00 EUR of it were not left of the payment; the rest was taken"},
+		"more than others have left":    {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), disputed("evt_3", "charge.dispute.created", "needs_response", "pi_1", 2)}, "evt_3", "4.90 EUR of it were not left of the payment; the rest was taken"},
+		"exactly what others have left": {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), refunded("evt_3", "re_2", "pi_1", "succeeded", 4410, 2)}, "evt_3", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t).settle(packSession("evt_1", "paid", 0, "checkout.session.completed"))
+			s.settle(c.claims...)
+			s.expect(t, 0, plan.Free)
+			var got *eventschemas.BillingSettled
+			for _, rec := range s.log.events {
+				ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if settled, ok := ev.(eventschemas.BillingSettled); ok && rec.Stream == domain.Stream(domain.Stripe, c.last) {
+					got = &settled
+				}
+			}
+			if got == nil || got.Outcome != domain.Applied || got.Reason != c.reason {
+				t.Errorf("the last report is settled as %+v, want applied with the reason %q", got, c.reason)
+			}
+		})
+	}
+}
+
 // A refund and a dispute of the whole payment: one of them takes it, and each report of the other one is applied once, with
 // the reason that it took nothing.
 func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"letterhead/dashboard/site"
-	"letterhead/domain/books"
 )
 
 //go:embed files
@@ -129,9 +128,6 @@ func (x *exchange) show(status int, name string, v view) error {
 
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
-	"money": func(minor int64, currency string) string {
-		return books.Grouped(string(books.AppendAmount(nil, minor, currency))) + " " + currency
-	},
 	"first":  func(query url.Values) string { return pageOf(query, "") },
 	"next":   pageOf,
 	"split":  strings.Fields,

@@ -105,7 +105,7 @@ func TestNotices_GivenUp_IsSentAgain(t *testing.T) {
 	_, err = s.node.Notices.Append(t.Context(), operator(), c.id, events, eventschemas.NoticeSettled{NoticeID: id, Destination: notices.Email, Attempt: 1, Outcome: notices.DeadLettered, Reason: "rejected"})
 	s.must(err)
 	rows := c.get("/dashboard/notices").shows(200).rows()
-	if len(rows) != 1 || rows[0][1] != "49" || rows[0][2] != "50" || rows[0][3] != "email" || !strings.HasPrefix(rows[0][4], "given up after 1 attempt: rejected") || rows[0][5] != "Send again" {
+	if len(rows) != 1 || rows[0][1] != "balance of 49, below 50" || rows[0][2] != "email" || !strings.HasPrefix(rows[0][3], "given up after 1 attempt: rejected") || rows[0][4] != "Send again" {
 		t.Fatalf("the notice is listed as %q", rows)
 	}
 	a := c.post(retry, nil)
@@ -113,11 +113,27 @@ func TestNotices_GivenUp_IsSentAgain(t *testing.T) {
 		t.Fatalf("status %d:\n%s", a.status, a.body)
 	}
 	rows = c.get(a.header.Get("Location")).shows(200, "The notice is sent again").rows()
-	if rows[0][5] != "" {
+	if rows[0][4] != "" {
 		t.Errorf("the notice is listed as %q", rows)
 	}
 	if a := c.post(retry, nil); a.status != 303 {
 		t.Errorf("sent again twice: status %d", a.status)
+	}
+}
+
+func TestNotices_FailedPayment_IsListed(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/notices").form("/dashboard/notices")
+	form.Set("email", "billing@example.com")
+	c.post("/dashboard/notices", form)
+	failed := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 1, Money: &eventschemas.Money{Minor: 490000, Currency: "EUR"}}
+	_, err := s.node.Notices.FailPayment(t.Context(), commands.FailPayment{Request: operator(), AccountID: c.id, Failed: failed})
+	s.must(err)
+	s.must(s.node.CatchUp(t.Context()))
+	rows := c.get("/dashboard/notices").shows(200).rows()
+	if len(rows) != 1 || rows[0][1] != "payment of 4,900.00 EUR failed: in_1" || rows[0][2] != "email" {
+		t.Errorf("the notice is listed as %q", rows)
 	}
 }
 

@@ -141,6 +141,7 @@ func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"number":  Number,
+	"money":   Money,
 	"signed":  Signed,
 	"credits": Credits,
 	"count":   func(n uint64) string { return Number(int64(n)) },
@@ -159,6 +160,11 @@ var functions = template.FuncMap{
 // Number groups the digits of a number, and gives it the minus sign, which is as wide as a digit.
 func Number(n int64) string {
 	return strings.Replace(books.Grouped(strconv.FormatInt(n, 10)), "-", "−", 1)
+}
+
+// Money formats minor units of a currency, with the decimals that ISO 4217 gives it.
+func Money(minor int64, currency string) string {
+	return books.Grouped(string(books.AppendAmount(nil, minor, currency))) + " " + currency
 }
 
 // Signed is Number with a sign, except for 0.

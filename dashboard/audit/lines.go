@@ -5,7 +5,6 @@ import (
 
 	"letterhead/dashboard/site"
 	"letterhead/domain/account"
-	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/projections/ledger"
 )
@@ -62,7 +61,7 @@ func describe(e *ledger.Entry, keyName string) Line {
 	}
 	money := ""
 	if e.Currency != "" {
-		money = books.Grouped(string(books.AppendAmount(nil, max(e.Money, -e.Money), e.Currency))) + " " + e.Currency
+		money = site.Money(max(e.Money, -e.Money), e.Currency)
 	}
 	switch e.Type {
 	case eventschemas.CreditsCharged{}.EventType():

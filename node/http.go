@@ -7,6 +7,7 @@ import (
 	"net/http/pprof"
 
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
 	"letterhead/projections/brands"
@@ -87,7 +88,7 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	deps := readapi.Deps{
 		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
 		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
-		Usage: n.usage, Ledger: n.Ledger, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
+		Usage: n.usage, Ledger: n.Ledger, Crawls: brandCrawls{n.Log}, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
 		Filled:         n.filled,
 		LedgerCaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, ledger.Name) },
 	}
@@ -105,6 +106,14 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	}
 	n.start(append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.usageRecorder.Run}))
 	return n.apiConfig(), deps, nil
+}
+
+// brandCrawls are the crawls of brands.
+type brandCrawls struct{ log eventlog.Log }
+
+// Crawls implements readapi.Crawls.
+func (b brandCrawls) Crawls(ctx context.Context, waits []brands.Wait) ([]brands.Crawl, error) {
+	return brands.Crawls(ctx, b.log, waits)
 }
 
 // openCounters opens the counters of the minute windows. Nodes that share a database share the windows.

@@ -171,6 +171,7 @@ type Deps struct {
 	Keys     KeyDirectory
 	Usage    UsageCounts
 	Ledger   Ledger
+	Crawls   Crawls
 	Search   Searcher
 	Assets   AssetStore
 	Logos    LogoRenderer
@@ -199,7 +200,7 @@ func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
 		"Credits": d.Credits, "Quotas": d.Quotas, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
-		"Usage": d.Usage, "Ledger": d.Ledger, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters, "Checkpoints": d.Checkpoints,
+		"Usage": d.Usage, "Ledger": d.Ledger, "Crawls": d.Crawls, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters, "Checkpoints": d.Checkpoints,
 		"Reports": d.Reports, "Stripe": d.Stripe,
 	} {
 		if part == nil {
@@ -223,6 +224,7 @@ type API struct {
 	credits     lookup.Credits
 	usage       UsageCounts
 	ledger      Ledger
+	crawls      Crawls
 	search      Searcher
 	assets      AssetStore
 	logos       LogoRenderer
@@ -276,7 +278,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	quick := min(cfg.RequestTimeout, cfg.QuickTimeout)
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
-		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, ledgerCaughtUp: deps.LedgerCaughtUp,
+		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, crawls: deps.Crawls, ledgerCaughtUp: deps.LedgerCaughtUp,
 		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),

@@ -15,6 +15,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/books"
+	"letterhead/eventschemas"
+	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 )
 
@@ -48,11 +50,17 @@ type requestBody struct {
 	RequestID string         `json:"request_id"`
 	Charged   int64          `json:"charged"` // credits, less those that were reversed
 	Entries   []requestEntry `json:"entries"`
+	Crawls    []requestCrawl `json:"crawls"` // that the request waited for
 }
 
 type requestEntry struct {
 	ledger.Entry
 	Meaning string `json:"meaning,omitempty"`
+}
+
+type requestCrawl struct {
+	brands.Crawl
+	Meaning string `json:"meaning"`
 }
 
 // ledgerQuery is what a request for entries selects.
@@ -233,7 +241,7 @@ func (x *exchange) serveLedgerRequest() error {
 	if filter.Until, problem = parseAsOf(x.request.URL.RawQuery, x.api.now()); problem != nil {
 		return problem
 	}
-	body := requestBody{RequestID: id}
+	body := requestBody{RequestID: id, Crawls: []requestCrawl{}}
 	err = x.readLedger(func(ctx context.Context) error {
 		if !isText(id) {
 			return nil // no request has such an id
@@ -245,7 +253,11 @@ func (x *exchange) serveLedgerRequest() error {
 			body.Charged += e.Charged()
 			body.Entries = append(body.Entries, requestEntry{e, e.Meaning()})
 		}
-		return nil
+		crawls, err := x.api.crawls.Crawls(ctx, waits(body.Entries, filter.Until))
+		for _, c := range crawls {
+			body.Crawls = append(body.Crawls, requestCrawl{c, c.Meaning()})
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -256,4 +268,21 @@ func (x *exchange) serveLedgerRequest() error {
 	}
 	x.Header()["Cache-Control"] = cacheNever
 	return x.sendJSON(body)
+}
+
+// waits returns the holds of a request, each from its place in the log to that of the entry that closes it.
+func waits(entries []requestEntry, until time.Time) []brands.Wait {
+	var all []brands.Wait
+	index := map[string]int{} // by hold id
+	for i := range entries {
+		e := &entries[i]
+		switch at, open := index[e.HoldID]; {
+		case e.Type == eventschemas.CreditsHeld{}.EventType() && e.Domain != "":
+			index[e.HoldID] = len(all)
+			all = append(all, brands.Wait{Domain: e.Domain, RequestID: e.RequestID, Actor: e.Actor, Held: e.Position, Until: until})
+		case open && all[at].Closed == 0:
+			all[at].Closed = e.Position
+		}
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 	"letterhead/readapi"
 )
@@ -201,6 +203,20 @@ type explained struct {
 		ledger.Entry
 		Meaning string `json:"meaning"`
 	} `json:"entries"`
+	Crawls []struct {
+		brands.Crawl
+		Meaning string `json:"meaning"`
+	} `json:"crawls"`
+}
+
+// explained returns the explanation of a request, and its text.
+func (c *customer) explained(request, query string) (explained, string) {
+	c.s.t.Helper()
+	a := c.get("/v1/ledger/" + request + query)
+	a.ok(c.s.t)
+	var got explained
+	c.s.must(json.Unmarshal(a.body, &got))
+	return got, string(a.body)
 }
 
 func TestLedgerRequest_EachOutcome_IsExplained(t *testing.T) {
@@ -262,5 +278,114 @@ func TestLedger_ReadModelBehind_Is503(t *testing.T) {
 	c := s.account(plan.Growth, 50)
 	for _, path := range []string{"/v1/ledger", "/v1/ledger/x", "/v1/statements/2026-11"} {
 		c.get(path).rejected(t, 503, "upstream_failed")
+	}
+}
+
+func TestLedgerRequest_HeldCredit_ShowsTheCrawl(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	s.crawler.finds("new.com", record("new"))
+	s.crawler.fails("gone.com", brand.DNS)
+	const restriction = "The site is adult content."
+	s.crawler.finds("restricted.com", eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: restriction}})
+	s.crawler.finds("withdrawn.com", record("withdrawn"))
+	id := func(path string) string { return c.get(path).header.Get("X-Request-Id") }
+	known, crawled, confirmed := id("/v1/brands/acme.com"), id("/v1/brands/new.com"), id("/v1/brands/new.com?refresh=true")
+	failed, hidden, withdrawn := id("/v1/brands/gone.com"), id("/v1/brands/restricted.com"), id("/v1/brands/withdrawn.com")
+	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "withdrawn.com", Reason: "the owner asked"}))
+	for _, r := range []struct{ id, domain, cause, outcome, meaning string }{
+		{known, "", "", "", ""},
+		{crawled, "new.com", brand.CauseLookup, brand.Succeeded, "The site of new.com was crawled for this request. The crawl succeeded."},
+		{confirmed, "new.com", brand.CauseRefresh, brand.Confirmed, "The site of new.com was crawled for this request. The crawl confirmed the data that was known."},
+		{failed, "gone.com", brand.CauseLookup, brand.DNS, "The site of gone.com was crawled for this request. The domain does not exist."},
+		{hidden, "restricted.com", brand.CauseLookup, brand.Succeeded, "The site of restricted.com was crawled for this request. The crawl succeeded."},
+		{withdrawn, "", "", "", ""},
+	} {
+		got, body := c.explained(r.id, "")
+		if strings.Contains(body, "as the script says") || strings.Contains(body, "nsfw") || strings.Contains(body, restriction) {
+			t.Errorf("the answer has the detail of a failure, or content of a record: %s", body)
+		}
+		if r.domain == "" {
+			if len(got.Crawls) != 0 || !strings.Contains(body, `"crawls":[]`) {
+				t.Errorf("got %s, want no crawls", body)
+			}
+			continue
+		}
+		if len(got.Crawls) != 1 || len(got.Entries) != 2 {
+			t.Errorf("got %s, want one crawl between two entries", body)
+			continue
+		}
+		crawl, held, closed := got.Crawls[0], got.Entries[0].Position, got.Entries[1].Position
+		if crawl.Domain != r.domain || crawl.CrawlID == "" || crawl.Joined || crawl.Cause != r.cause || crawl.Outcome != r.outcome || crawl.Meaning != r.meaning {
+			t.Errorf("crawl %+v, want %+v", crawl, r)
+		}
+		if at := crawl.Requested; at.Position <= held || crawl.Ended.Position <= at.Position || crawl.Ended.Position >= closed || crawl.Ended.Revision <= at.Revision || at.At.IsZero() || crawl.Ended.At.Before(at.At) {
+			t.Errorf("held at %d, crawl %+v, closed at %d", held, crawl, closed)
+		}
+	}
+}
+
+func TestLedgerRequest_CrawlOfAnotherAccount_IsJoined(t *testing.T) {
+	s := start(t)
+	first, second := s.account(plan.Growth, 50), s.account(plan.Growth, 50)
+	finish := make(chan struct{})
+	s.crawler.does("new.com", func(context.Context, eventschemas.CrawlRequested) ending {
+		<-finish
+		r := record("new")
+		return ending{record: &r}
+	})
+	ids := map[*customer]string{}
+	var mu sync.Mutex
+	var answers sync.WaitGroup
+	for _, c := range []*customer{first, second} {
+		answers.Go(func() {
+			a, err := s.do(t.Context(), request{path: "/v1/brands/new.com", header: bearer(c.secret)})
+			if err != nil || a.status != 200 {
+				t.Errorf("%v, status %d: %s", err, a.status, a.body)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[c] = a.header.Get("X-Request-Id")
+		})
+		s.crawler.sees("new.com")
+		c.until("the credit is held", func(b books) bool { return len(b.openHolds) == 1 })
+	}
+	during := s.clock.now()
+	s.clock.add(time.Minute)
+	close(finish)
+	answers.Wait()
+	own, _ := first.explained(ids[first], "")
+	joined, body := second.explained(ids[second], "")
+	if len(own.Crawls) != 1 || len(joined.Crawls) != 1 || own.Crawls[0].Joined || !joined.Crawls[0].Joined {
+		t.Fatalf("got %+v and %+v, want one crawl, which the second joined", own, joined)
+	}
+	a, b := own.Crawls[0].Crawl, joined.Crawls[0].Crawl
+	if b.Joined = false; a != b || b.Outcome != brand.Succeeded || b.Requested.Position >= joined.Entries[0].Position {
+		t.Errorf("the crawl is %+v for one and %+v for the other", a, b)
+	}
+	if strings.Contains(body, ids[first]) || strings.Contains(body, first.id) {
+		t.Errorf("the answer identifies the other request or account: %s", body)
+	}
+	if then, text := second.explained(ids[second], "?as_of="+url.QueryEscape(during.Format(time.RFC3339Nano))); len(then.Entries) != 1 || len(then.Crawls) != 1 || then.Crawls[0].Outcome != brands.Running || strings.Contains(text, `"ended"`) {
+		t.Errorf("before the crawl ended: %s", text)
+	}
+}
+
+func TestLedgerRequest_Batch_ShowsTheCrawlOfEachHold(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", record("acme"))
+	s.crawler.finds("new.com", record("new"))
+	s.crawler.fails("gone.com", brand.NoData)
+	_, header := c.batch("acme.com", "new.com", "gone.com")
+	got, body := c.explained(header.Get("X-Request-Id"), "")
+	outcomes := map[string]string{}
+	for _, crawl := range got.Crawls {
+		outcomes[crawl.Domain] = crawl.Outcome
+	}
+	if want := map[string]string{"new.com": brand.Succeeded, "gone.com": brand.NoData}; !maps.Equal(outcomes, want) || got.Charged != 2 {
+		t.Errorf("got %s, want %v", body, want)
 	}
 }

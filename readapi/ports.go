@@ -7,6 +7,7 @@ import (
 
 	"letterhead/domain/statement"
 	"letterhead/internal/assets"
+	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -50,6 +51,11 @@ type (
 		AsOf(ctx context.Context, accountID string, at time.Time) (ledger.Entry, error)
 		Statement(ctx context.Context, accountID string, month, now time.Time) (*statement.Statement, error)
 		StatementBefore(ctx context.Context, accountID string, month, end time.Time) (*statement.Statement, error)
+	}
+
+	// Crawls finds the crawls that requests waited for; projections/brands.
+	Crawls interface {
+		Crawls(ctx context.Context, waits []brands.Wait) ([]brands.Crawl, error)
 	}
 
 	// Searcher finds brands by name or domain, best first; projections/search.

@@ -69,15 +69,15 @@ type lot struct {
 	Credits    int64     `json:"credits"`
 	Refunded   int64     `json:"refunded"`
 	Used       int64     `json:"used"`
-	Broken     int64     `json:"broken,omitempty"`
+	Broken     int64     `json:"broken"`
 	Unspent    int64     `json:"unspent"`
 	Currency   string    `json:"currency,omitempty"`
-	Money      int64     `json:"money,omitempty"` // with tax
-	Tax        int64     `json:"tax,omitempty"`
-	Returned   int64     `json:"returned,omitempty"` // with tax
-	Recognized int64     `json:"recognized,omitempty"`
-	Breakage   int64     `json:"breakage,omitempty"`
-	Deferred   int64     `json:"deferred,omitempty"`
+	Money      int64     `json:"money"` // with tax
+	Tax        int64     `json:"tax"`
+	Returned   int64     `json:"returned"` // with tax
+	Recognized int64     `json:"recognized"`
+	Breakage   int64     `json:"breakage"`
+	Deferred   int64     `json:"deferred"`
 }
 
 // PastAccount is an account as it was.

@@ -196,3 +196,17 @@ func TestAsOf_Mistakes_AreExplained(t *testing.T) {
 		}
 	}
 }
+
+func TestAccountShow_LotWithoutMoney_HasZeros(t *testing.T) {
+	folder, id := openAccount(t)
+	text := output(t, folder, "account", "show", id, "--as-of", time.Now().UTC().Format(time.RFC3339Nano), "--json")
+	var shown struct{ Lots []map[string]any }
+	if err := json.Unmarshal([]byte(text), &shown); err != nil || len(shown.Lots) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, amount := range []string{"broken", "money", "tax", "returned", "recognized", "breakage", "deferred"} {
+		if got := shown.Lots[0][amount]; got != 0.0 {
+			t.Errorf("%s is %v, want 0", amount, got)
+		}
+	}
+}

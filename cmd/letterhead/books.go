@@ -28,6 +28,7 @@ func booksCommand(e *environment) *cobra.Command {
 type reportWriter struct {
 	asJSON, asCSV *bool
 	columns       []string
+	totals        []reportRow // only in the table, below the rows
 }
 
 func reportFlags(c *cobra.Command, columns ...string) *reportWriter {
@@ -70,7 +71,7 @@ func (r *reportWriter) write(w io.Writer, rows []reportRow) error {
 	}
 	table := newTable(w)
 	fmt.Fprintln(table, strings.ToUpper(strings.Join(r.columns, "\t")))
-	for _, row := range rows {
+	for _, row := range append(rows, r.totals...) {
 		fmt.Fprintln(table, strings.Join(row.texts(func(text string) string { return text }), "\t"))
 	}
 	return table.Flush()
@@ -223,10 +224,16 @@ func booksTrialBalance(e *environment) *cobra.Command {
 			return cmp.Or(strings.Compare(a.Commodity, b.Commodity), cmp.Compare(a.Account, b.Account))
 		})
 		var rows []reportRow
-		for _, b := range balances {
+		var debits, credits int64
+		for i, b := range balances {
 			name, code, debit, credit := books.Chart[b.Account].Name, codes[b.Account], max(b.Amount, 0), max(-b.Amount, 0)
 			object := adminapi.Moment{Provisional: running}.Mark(map[string]any{"currency": b.Commodity, "account": name, "code": code, "debit": debit, "credit": credit})
 			rows = append(rows, reportRow{[]any{b.Commodity, name, code, money{debit, b.Commodity}, money{credit, b.Commodity}, provisional(running)}, object})
+			debits, credits = debits+debit, credits+credit
+			if i+1 == len(balances) || balances[i+1].Commodity != b.Commodity {
+				r.totals = append(r.totals, reportRow{cells: []any{b.Commodity, "total", "", money{debits, b.Commodity}, money{credits, b.Commodity}, provisional(running)}})
+				debits, credits = 0, 0
+			}
 		}
 		return r.write(e.stdout, rows)
 	})

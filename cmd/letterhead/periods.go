@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/domain/books"
+	"letterhead/internal/eventlog"
 	"letterhead/node"
 	"letterhead/workers/journal"
 )
@@ -16,7 +18,9 @@ func booksClose(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH"),
 		Long: "Close a month: verify the streams of all accounts, and record the month's totals and the digest of its journal as an event. Months are closed in order. An event of the month that is appended later is booked at the beginning of the next month that has not ended. Closing a month again changes nothing."}
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+	opened := false
+	run := e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		opened = true
 		month, err := monthOf("MONTH", args[0])
 		if err != nil {
 			return err
@@ -35,6 +39,13 @@ func booksClose(e *environment) *cobra.Command {
 		_, err = fmt.Fprintf(e.stdout, "%s %s: %d transaction(s), digest %s\n", args[0], state, period.Closing.Transactions, period.Closing.Digest)
 		return err
 	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if !opened && errors.Is(err, eventlog.ErrLoss) {
+			return fmt.Errorf("%s was not closed: %w", args[0], err)
+		}
+		return err
+	}
 	return c
 }
 

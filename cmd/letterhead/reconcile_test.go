@@ -172,6 +172,10 @@ EUR,deferred-revenue,deferred-revenue,0.00,41.18,provisional
 	if got := output(t, folder, "books", "trial-balance", "--chart", chart, "--csv"); got != want {
 		t.Errorf("output\n%s\nwant\n%s", got, want)
 	}
+	table := strings.Fields(output(t, folder, "books", "trial-balance"))
+	if got := strings.Join(table[max(0, len(table)-10):], " "); got != "CREDIT total 1050 1050 provisional EUR total 49.00 49.00 provisional" {
+		t.Errorf("the table ends with %s", got)
+	}
 	if got := output(t, folder, "books", "trial-balance", "--at", "2020-01", "--csv"); got != "currency,account,code,debit,credit,state\n" {
 		t.Errorf("before all events: %s", got)
 	}

@@ -79,3 +79,14 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 		t.Errorf("the log was changed (%v)", err)
 	}
 }
+
+func TestBooksClose_DamagedLog_NamesTheMonth(t *testing.T) {
+	folder := oneCrawl(t)
+	if err := os.Truncate(filepath.Join(folder, "events.db"), 100); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := commandLine(t.Context(), "books", "close", "2026-01", "--data", folder)
+	if code != exitLoss || strings.Count(stderr, "2026-01 was not closed: ") != 1 || !strings.Contains(stderr, "its end is missing") {
+		t.Errorf("ended with %d: %s", code, stderr)
+	}
+}

@@ -51,7 +51,8 @@ var ignored = []string{
 }
 
 // FromStripe reduces an event to a report. It reports false for an event that is known to need no effect. An event that it
-// does not understand, or of another version of the API, becomes a report with a Problem.
+// does not understand, or of another version of the API, becomes a report with a Problem; without a Kind, its ids only show
+// what it is about.
 func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	r = eventschemas.BillingReported{Processor: Stripe, EventID: e.ID, Type: e.Type, CreatedAt: time.Unix(e.Created, 0).UTC()}
 	if !isID(e.ID) || e.ID == "" {
@@ -89,6 +90,7 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 		r = full
 	} else {
 		r.Problem = limit(fmt.Sprintf("the event cannot be used: %v", err))
+		keepIDs(&r, &full)
 	}
 	if release(e.APIVersion) != release(StripeVersion) {
 		version := e.APIVersion
@@ -98,6 +100,18 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s", version, StripeVersion)
 	}
 	return r, true
+}
+
+// keepIDs copies the ids of an event that cannot be used, so that an operator can find what it is about.
+func keepIDs(r, full *eventschemas.BillingReported) {
+	id := func(text string) string {
+		if !isID(text) {
+			return ""
+		}
+		return text
+	}
+	r.Subject, r.PaymentID, r.InvoiceID = id(full.Subject), id(full.PaymentID), id(full.InvoiceID)
+	r.Customer, r.AccountID = id(full.Customer), full.AccountID
 }
 
 // maxUnix is the last second of the year 9999.
@@ -245,10 +259,11 @@ func sessionOf(r *eventschemas.BillingReported, object []byte) (s session, err e
 	if json.Unmarshal(object, &s) != nil {
 		return s, errors.New("its object is not a checkout session")
 	}
+	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
 	if s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup" {
+		r.PaymentID = s.paymentOf()
 		return s, errors.New("its mode is unknown")
 	}
-	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
 	return s, nil
 }
 
@@ -263,6 +278,7 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 		return err
 	}
 	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required" {
+		r.PaymentID = s.paymentOf()
 		return errors.New("its payment_status is unknown")
 	}
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"

@@ -168,6 +168,37 @@ func TestFromStripe_SessionInUnknownState_HasAProblem(t *testing.T) {
 	}
 }
 
+// TestFromStripe_EventThatCannotBeUsed_KeepsItsIDs checks that an operator can find what the event is about.
+func TestFromStripe_EventThatCannotBeUsed_KeepsItsIDs(t *testing.T) {
+	type ids struct{ subject, account, customer, payment, invoice string }
+	whole := ids{"sub_1", accountID, "cus_1", "in_1", ""}
+	for _, c := range []struct {
+		eventType, object string
+		want              ids
+	}{
+		{"invoice.paid", strings.Replace(invoice, `"proration":false`, `"proration":true`, 1), whole},
+		{"invoice.paid", strings.Replace(invoice, `"has_more":false`, `"has_more":true`, 1), whole},
+		{"invoice.paid", strings.Replace(invoice, "subscription_cycle", "manual", 1), whole},
+		{"invoice.paid", strings.NewReplacer("price_growth", "price growth", "cus_1", "jane doe").Replace(invoice), ids{"sub_1", accountID, "", "in_1", ""}},
+		{"checkout.session.completed", strings.Replace(session, `"payment_status":"paid"`, `"payment_status":"partially_paid"`, 1), ids{"", accountID, "cus_1", "pi_1", ""}},
+		{"checkout.session.completed", strings.Replace(session, `"mode":"payment"`, `"mode":"invoice"`, 1), ids{"", accountID, "cus_1", "pi_1", ""}},
+		{"refund.created", strings.Replace(refund, "eur", "euro", 1), ids{"re_1", "", "", "pi_1", ""}},
+		{"refund.created", strings.Replace(refund, "re_1", "re 1", 1), ids{"", "", "", "pi_1", ""}},
+		{"refund.created", `{"id":1}`, ids{}},
+		{"invoice_payment.paid", strings.Replace(invoicePayment, "pi_9", "", 1), ids{"", "", "", "", "in_1"}},
+		{"customer.subscription.updated", strings.Replace(subscription, `"status":"active"`, `"status":""`, 1), ids{"sub_1", accountID, "cus_1", "", ""}},
+	} {
+		r, ok := billing.FromStripe(event(c.eventType, c.object))
+		got := ids{r.Subject, r.AccountID, r.Customer, r.PaymentID, r.InvoiceID}
+		if !ok || r.Kind != "" || r.Problem == "" || got != c.want {
+			t.Errorf("%s %s becomes %+v, %t; want a problem, no kind and the ids %+v", c.eventType, c.object, r, ok, c.want)
+		}
+		if err := billing.Validate(r); err != nil {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
 // TestFromStripe_OtherReference_IsNotStored reads sessions and subscriptions of a shop that uses their references for other
 // things.
 func TestFromStripe_OtherReference_IsNotStored(t *testing.T) {

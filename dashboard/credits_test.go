@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands"
 	"letterhead/dashboard/site/sitetest"
+	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -104,6 +107,22 @@ func TestCredits_AccountWithPlan_CannotSubscribeTwice(t *testing.T) {
 	c.buys("price_growth").shows(409, "The account has a plan or a subscription already")
 	c.buys("price_small").shows(200)
 	if len(stripe.sessions) != 1 {
+		t.Errorf("there are %d sessions", len(stripe.sessions))
+	}
+}
+
+func TestCredits_ClosedAccount_CannotBuy(t *testing.T) {
+	s, stripe := selling(t, "")
+	c := s.signedIn("Acme", plan.Free)
+	form := c.get("/dashboard/credits").form("/dashboard/credits")
+	form.Set("price", "price_small")
+	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	c.must(err)
+	c.post("/dashboard/credits", form).shows(409, "The account is closed")
+	if _, err := s.node.Checkout(t.Context(), c.id, "small", ""); !errors.Is(err, account.ErrClosed) {
+		t.Errorf("an operator gets a page for a closed account: %v", err)
+	}
+	if len(stripe.sessions) > 0 {
 		t.Errorf("there are %d sessions", len(stripe.sessions))
 	}
 }

@@ -14,7 +14,6 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/stripeapi"
-	"letterhead/projections/accounts"
 	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
 	"letterhead/readapi"
@@ -60,16 +59,14 @@ func (n *Node) openBilling(context.Context) ([]part, error) {
 }
 
 // Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
-// account.ErrClosed, adminapi.ErrNotSold, stripeapi.ErrNoKey, adminapi.ErrNoPage, and those of Catalog and the log.
+// account.ErrClosed, adminapi.ErrNotSold, stripeapi.ErrNoKey, adminapi.ErrNoPage, and those of Catalog and
+// commands.AccountWriter.Standing.
 func (n *Node) Checkout(ctx context.Context, accountID, pack, price string) (adminapi.CheckoutSession, error) {
-	if err := n.AccountExists(ctx, accountID); err != nil {
+	closed, err := n.closed(accountID)(ctx)
+	if err != nil {
 		return adminapi.CheckoutSession{}, err
 	}
-	switch row, err := n.Accounts.Get(ctx, accountID); {
-	case errors.Is(err, accounts.ErrNotFound): // it was opened just now
-	case err != nil:
-		return adminapi.CheckoutSession{}, err
-	case row.Status == account.Closed: // the payment could not be granted
+	if closed { // the payment could not be granted
 		return adminapi.CheckoutSession{}, account.ErrClosed
 	}
 	catalog, err := n.Catalog()

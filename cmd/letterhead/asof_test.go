@@ -156,6 +156,31 @@ func TestAsOf_RunningMonth_IsProvisional(t *testing.T) {
 	}
 }
 
+func TestJournalExport_RunningMonth_PrintsNote(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "generated")
+	output(t, folder, "dev", "generate", "--accounts", "2", "--events", "50", "--until", "2020-06", "--months", "2")
+	for _, c := range []struct {
+		args string
+		note bool
+	}{
+		{"", true},
+		{"--to 2999-12", true},
+		{"--from 2020-05 --to 2020-06", false},
+		{"--to 2020-06-15", false},
+	} {
+		for _, file := range []string{"-", filepath.Join(t.TempDir(), "journal.csv")} {
+			args := append(strings.Fields("journal export --data "+folder+" "+c.args), "-o", file)
+			code, stdout, stderr := commandLine(t.Context(), args...)
+			if code != exitOK || strings.Contains(stdout, "note:") {
+				t.Fatalf("%v ended with %d: %s%s", args, code, stdout, stderr)
+			}
+			if strings.Contains(stderr, "has not ended; the transactions of this month are provisional\n") != c.note {
+				t.Errorf("%v prints %q, want a note: %t", args, stderr, c.note)
+			}
+		}
+	}
+}
+
 func TestSortKeys_UnknownUse_IsLast(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for _, descending := range []bool{false, true} {

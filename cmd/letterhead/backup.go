@@ -64,7 +64,7 @@ func backupPlace(at string) (string, error) {
 }
 
 // stages returns a function that shows the progress of work with several stages: a bar per stage on a terminal, or a
-// line per second.
+// line per second and one at the end of a stage whose end is known.
 func stages(w io.Writer, what string) func(backup.Progress) {
 	var stage backup.Stage
 	var m *meter
@@ -86,16 +86,17 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		}
 	}
 	var last time.Time
+	var ended bool
 	return func(p backup.Progress) {
-		now := time.Now()
-		if p.Stage == stage && now.Sub(last) < progressEvery {
+		now, g := time.Now(), gaugeOf(p)
+		ends := g.end > 0 && g.at >= g.end
+		if p.Stage == stage && now.Sub(last) < progressEvery && (ended || !ends) {
 			return
 		}
-		g := gaugeOf(p)
 		if p.Stage != stage {
 			m = newMeter(g)
 		}
-		stage, last = p.Stage, now
+		stage, last, ended = p.Stage, now, ends
 		fmt.Fprintf(w, "%s: %s: %s\n", what, p.Stage, m.text(g))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"letterhead/internal/eventlog"
 	"letterhead/projections/engine"
 	"letterhead/workers/backup"
 )
@@ -34,6 +35,27 @@ backup: names: 10 of 40 names
 backup: names: 20 of 40 names, 5/s, about 4s left
 backup: assets: 7 files
 backup: assets: 17 files, 5/s
+`
+		if out.String() != want {
+			t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+		}
+	})
+}
+
+func TestStages_WithinASecond_EndIsPrintedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		show := stages(&out, "journal")
+		for _, done := range []uint64{10, 20, 30, 30} {
+			show(backup.Progress{Stage: backup.StageEvents, Done: done, Position: eventlog.Position(done) * 100, Head: 3000})
+			time.Sleep(progressEvery / 10)
+		}
+		show(backup.Progress{Stage: backup.StageNames, Done: 1, Total: 2})
+		show(backup.Progress{Stage: backup.StageNames, Done: 2, Total: 2})
+		const want = `journal: events: 10 events, 33 % of the log
+journal: events: 30 events, 100 % of the log, 100/s
+journal: names: 1 of 2 names
+journal: names: 2 of 2 names
 `
 		if out.String() != want {
 			t.Errorf("printed\n%s\nwant\n%s", out.String(), want)

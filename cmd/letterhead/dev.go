@@ -23,7 +23,8 @@ func devGenerate(e *environment) *cobra.Command {
 payments with tax, refunds, look-ups with and without a hold, reversals, changes of
 plans, suspensions, closed accounts and keys. The same options give the same events,
 with the same release on the same kind of processor. The accounts have no names, and
-their keys are not known; brands are only named.
+their keys are not known; brands are only named. Searches, logo requests and the last
+uses of keys are not generated, so keys are shown as never used.
 
 A history that was interrupted is incomplete: delete the folder.`}
 	history := generate.Defaults()

@@ -123,7 +123,7 @@ type LoginLink struct {
 
 // Notices are the settings of an account's notices, and its last notices as they were delivered.
 type Notices struct {
-	LowBalance int64              `json:"low_balance"` // credits below which the balance is low; 0 for no notice
+	LowBalance int64              `json:"low_balance"` // credits below which the balance is low; 0 for no notice of it
 	Webhook    string             `json:"webhook"`     // URL; empty if there is none
 	Email      string             `json:"email"`       // address; empty if there is none
 	Notices    []notices.Delivery `json:"notices"`     // the newest first

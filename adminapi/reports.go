@@ -179,23 +179,16 @@ func (x *exchange) reportFailure(in report, r eventschemas.BillingReported) erro
 	switch {
 	case in.RefundID != "" || in.DisputeID != "":
 		return invalid("A report of the type %s has no refund_id and no dispute_id.", failure)
-	case in.Credits != 0 || in.Tax != 0 || in.Reason != "":
-		return invalid("A report of the type %s has no credits, no tax and no reason.", failure)
+	case in.Credits != 0 || in.Tax != 0 || in.Reason != "" || in.Kind != account.KindTopup: // the default
+		return invalid("A report of the type %s has no kind, no credits, no tax and no reason.", failure)
 	case in.Attempt < 0 || in.Attempt > billing.MaxAttempt:
 		return invalid("The field attempt is a number from 1 to %d, or missing.", billing.MaxAttempt)
 	}
 	if err := checkCurrency(r.Money); err != nil {
 		return err
 	}
-	known, err := x.paymentOf(in.Account, in.PaymentID)
-	if err != nil {
+	if _, err := x.paymentOf(in.Account, in.PaymentID); err != nil {
 		return err
-	}
-	if known != nil { // it may have been granted without a report
-		paid := paymentReport(known)
-		if _, err := x.record(&paid, true); err != nil {
-			return err
-		}
 	}
 	r.Kind, r.Attempt = billing.KindFailure, in.Attempt
 	r.EventID = fmt.Sprintf("failed-%s-%d", in.PaymentID, in.Attempt)
@@ -409,11 +402,16 @@ func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeat
 			return true, err
 		case same, applied && granted:
 			return repeated, nil
-		case applied:
+		case repeated && r.Kind == billing.KindFailure && known.Report.AccountID != r.AccountID:
+			return false, ofAnotherAccount(r.PaymentID)
+		case applied && (r.Kind != billing.KindFailure || r.Attempt > 0): // other attempts that are not counted have other times
 			conflict = r.EventID
 		}
 	}
 	kind := strings.ReplaceAll(r.Type, "_", " ")
+	if r.Kind == billing.KindFailure {
+		kind = "failed payment"
+	}
 	if conflict == "" {
 		return false, &problem{http.StatusConflict, "conflict", fmt.Sprintf("The %s was reported %d times before. Use POST /admin/accounts/ID/grants or POST /admin/accounts/ID/refunds.", kind, maxTwins), nil}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/commands"
 	rules "letterhead/domain/account"
+	"letterhead/domain/notices"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
@@ -104,14 +105,18 @@ func TestReports_PaymentFailed_RaisesANoticeForEachAttempt(t *testing.T) {
 	var got struct {
 		Notices []struct {
 			Kind, State string
-			Payment     eventschemas.PaymentFailed
+			Payment     notices.Payment
 		}
 	}
-	for _, attempt := range []int64{1, 1, 2} {
-		s.reported(id, `"type":"payment_failed","payment_id":"p1","attempt":%d,%s`, attempt, euros4900).is(50)
+	for i, attempt := range []int64{1, 1, 2} {
+		m := s.reported(id, `"type":"payment_failed","payment_id":"p1","attempt":%d,"occurred_at":"2026-01-0%dT12:00:00Z",%s`, attempt, attempt, euros4900).is(50)
+		if m.Repeated != (i == 1) || m.Reason != "" {
+			t.Errorf("report %d: %+v", i, m)
+		}
 	}
+	s.reported(id, `"type":"payment_failed","payment_id":"p1","attempt":2,"money":4901,"currency":"EUR"`).rejected(http.StatusConflict, "The failed payment was reported before with other values")
 	s.get(path).want(http.StatusOK, &got)
-	want := eventschemas.PaymentFailed{PaymentID: "p1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
+	want := notices.Payment{ID: "p1", Attempt: 2, FailedAt: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
 	if n := got.Notices; len(n) != 2 || n[0].Kind != "payment_failed" || n[0].State != "open" || !reflect.DeepEqual(n[0].Payment, want) || n[1].State != "outdated" {
 		t.Fatalf("notices %+v, want one of each attempt, and the first outdated", got.Notices)
 	}
@@ -127,6 +132,28 @@ func TestReports_PaymentFailed_RaisesANoticeForEachAttempt(t *testing.T) {
 	}
 	other := s.open("Other").Account.ID
 	s.reported(other, `"type":"payment_failed","payment_id":"p1","attempt":4`).rejected(http.StatusConflict, "another account")
+	s.reported(id, `"type":"payment_failed","payment_id":"p3","attempt":1`).is(1051)
+	s.reported(other, `"type":"payment_failed","payment_id":"p3","attempt":1`).rejected(http.StatusConflict, "another account")
+}
+
+// A processor that does not count attempts reports each with its time.
+func TestReports_PaymentFailedWithoutAttempt_RaisesANoticeForEachTime(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id + "/notices"
+	s.send(request{method: "PUT", path: path, body: `{"email":"billing@example.com"}`}).want(http.StatusOK, nil)
+	for i, of := range []struct{ at, reason string }{
+		{"2026-01-02T12:00:00Z", ""}, {"2026-01-02T12:00:00Z", ""}, {"2026-01-03T12:00:00Z", ""}, {"2026-01-01T12:00:00Z", "a later attempt to pay was reported before"},
+	} {
+		if m := s.reported(id, `"type":"payment_failed","payment_id":"p1","occurred_at":%q`, of.at).is(50); m.Repeated != (i == 1) || m.Reason != of.reason {
+			t.Errorf("report %d: %+v, want the reason %q", i, m, of.reason)
+		}
+	}
+	var got struct{ Notices []struct{ State string } }
+	if s.get(path).want(http.StatusOK, &got); len(got.Notices) != 2 {
+		t.Errorf("notices %+v, want 2", got.Notices)
+	}
 }
 
 func TestReports_BadInput_NamesTheChange(t *testing.T) {
@@ -146,6 +173,7 @@ func TestReports_BadInput_NamesTheChange(t *testing.T) {
 		{`"type":"payment_failed","payment_id":"p1","refund_id":"r1"`, "refund_id", 400},
 		{`"type":"payment_failed","payment_id":"p1","credits":5`, "credits", 400},
 		{`"type":"payment_failed","payment_id":"p1","attempt":-1`, "attempt", 400},
+		{`"type":"payment_failed","payment_id":"p1","kind":"adjustment"`, "kind", 400},
 		{`"type":"payment_failed","payment_id":"p1","money":5,"currency":"EUX"`, "currency", 400},
 		{`"type":"payment","payment_id":"p1","credits":1,"attempt":1`, "attempt", 400},
 		{`"type":"payment","payment_id":"p 1","credits":1`, "payment_id", 400},
@@ -166,7 +194,7 @@ func TestReports_DisputeOfMoreThanIsLeft_TakesTheRestAndReturnsItWhenWon(t *test
 	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
 	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r1","money":490,"currency":"EUR"`).is(950)
 	s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d1",%s`, euros4900).is(50)
-	if m := s.reported(id, `"type":"chargeback","payment_id":"p1","dispute_id":"d1","money":5900,"currency":"EUR"`).is(50); !strings.HasPrefix(m.Reason, "14.90 EUR of it were not left") {
+	if m := s.reported(id, `"type":"chargeback","payment_id":"p1","dispute_id":"d1","money":5900,"currency":"EUR"`).is(50); !strings.HasPrefix(m.Reason, "it exceeds what was left of the payment by 14.90 EUR") {
 		t.Errorf("the reason of a chargeback of more than is left: %q, want the difference", m.Reason)
 	}
 	s.reported(id, `"type":"dispute_won","payment_id":"p1","dispute_id":"d1",%s`, euros4900).is(950)

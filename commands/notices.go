@@ -51,7 +51,7 @@ func DestinationID(accountID, destination string) string {
 type SetNotices struct {
 	Request        Request
 	AccountID      string
-	LowBalance     *int64  // credits below which the balance is low; 0 for no notice
+	LowBalance     *int64  // credits below which the balance is low; 0 for no notice of it
 	Webhook, Email *string // https URL and e-mail address
 }
 
@@ -153,61 +153,37 @@ func isEmail(text string) bool {
 
 // set appends the new settings, unless nothing would change.
 func (n *Notices) set(ctx context.Context, in SetNotices) (Done, error) {
-	return n.decide(ctx, in.Request, in.AccountID, func(past []eventschemas.Event) eventschemas.Event {
+	return n.decide(ctx, in.Request, in.AccountID, func() (func(eventschemas.Event), func() eventschemas.Event) {
 		var old eventschemas.NoticesSet
-		for _, ev := range past {
+		fold := func(ev eventschemas.Event) {
 			if set, ok := ev.(eventschemas.NoticesSet); ok {
 				old = set
 			}
 		}
-		next := old
-		if in.LowBalance != nil {
-			next.LowBalance = *in.LowBalance
-		}
-		if in.Webhook != nil {
-			next.Webhook = *in.Webhook != ""
-		}
-		if in.Email != nil {
-			next.Email = *in.Email != ""
-		}
-		if next == old && in.Webhook == nil && in.Email == nil { // another URL is a change
-			return nil
-		}
-		return next
-	})
-}
-
-// FailPayment is the command to record that a payment of an account was attempted and failed.
-type FailPayment struct {
-	Request   Request
-	AccountID string
-	Failed    eventschemas.PaymentFailed
-}
-
-// FailPayment records that a payment failed, which raises a notice; once for each attempt, and not for one that precedes an
-// attempt that was recorded. It does nothing for a closed account, whose holder gets no notices.
-//
-// Errors: account.ErrNotFound, eventschemas.ErrNotYet, ErrBusy, and those of the log.
-func (n *Notices) FailPayment(ctx context.Context, in FailPayment) (Done, error) {
-	standing, err := n.accounts.Standing(ctx, in.AccountID)
-	if err != nil || standing.Status == string(account.Closed) {
-		return Done{}, err
-	}
-	return n.decide(ctx, in.Request, in.AccountID, func(past []eventschemas.Event) eventschemas.Event {
-		for _, ev := range past {
-			if failed, ok := ev.(eventschemas.PaymentFailed); ok && failed.PaymentID == in.Failed.PaymentID && failed.Attempt >= in.Failed.Attempt {
+		return fold, func() eventschemas.Event {
+			next := old
+			if in.LowBalance != nil {
+				next.LowBalance = *in.LowBalance
+			}
+			if in.Webhook != nil {
+				next.Webhook = *in.Webhook != ""
+			}
+			if in.Email != nil {
+				next.Email = *in.Email != ""
+			}
+			if next == old && in.Webhook == nil && in.Email == nil { // another URL is a change
 				return nil
 			}
+			return next
 		}
-		return in.Failed
 	})
 }
 
-// decide appends what follows from the events of the stream of an account's notices; nothing if that is nil. It decides
-// again if another event was appended meanwhile.
-func (n *Notices) decide(ctx context.Context, request Request, accountID string, next func(past []eventschemas.Event) eventschemas.Event) (Done, error) {
+// decide appends the event that next returns when fold was called for each event of the stream of an account's notices;
+// nothing if it is nil. If another event was appended meanwhile, it begins again with begin.
+func (n *Notices) decide(ctx context.Context, request Request, accountID string, begin func() (fold func(eventschemas.Event), next func() eventschemas.Event)) (Done, error) {
 	for range maxNoticeTurns {
-		var past []eventschemas.Event
+		fold, next := begin()
 		var last eventlog.Recorded
 		count := uint64(0)
 		err := eventlog.ReadPages(ctx, n.log, notices.Stream(accountID), noticesPage, func(page []eventlog.Recorded) error {
@@ -216,14 +192,15 @@ func (n *Notices) decide(ctx context.Context, request Request, accountID string,
 				if err != nil {
 					return err
 				}
-				past, last, count = append(past, ev), page[i], page[i].Revision+1
+				fold(ev)
+				last, count = page[i], page[i].Revision+1
 			}
 			return nil
 		})
 		if err != nil {
 			return Done{}, fmt.Errorf("read %s: %w", notices.Stream(accountID), err)
 		}
-		ev := next(past)
+		ev := next()
 		if ev == nil {
 			return Done{Position: last.Position, Repeated: true}, nil
 		}

@@ -3,7 +3,6 @@ package commands
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -209,57 +208,5 @@ func TestAppendNotice_OutcomeUnknown_IsRepeated(t *testing.T) {
 	}
 	if events := onStream(w, id); len(events) != 1 {
 		t.Errorf("events %v, want one", events)
-	}
-}
-
-func TestFailPayment_EachAttemptOnce(t *testing.T) {
-	w, n, id := noticesOf(t, eventschemas.Encoder{})
-	fail := func(payment string, attempt int64) Done {
-		t.Helper()
-		done, err := n.FailPayment(t.Context(), FailPayment{Request: w.request(), AccountID: id, Failed: eventschemas.PaymentFailed{PaymentID: payment, Attempt: attempt}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return done
-	}
-	for i, s := range []struct {
-		payment  string
-		attempt  int64
-		repeated bool
-	}{{"in_1", 1, false}, {"in_1", 1, true}, {"in_1", 3, false}, {"in_1", 2, true}, {"in_2", 1, false}, {"pi_1", 0, false}, {"pi_1", 0, true}} {
-		if done := fail(s.payment, s.attempt); done.Repeated != s.repeated {
-			t.Errorf("step %d, attempt %d of %s: repeated %v, want %v", i, s.attempt, s.payment, done.Repeated, s.repeated)
-		}
-	}
-	if events := onStream(w, id); len(events) != 4 {
-		t.Errorf("events %+v, want 4", events)
-	}
-	if _, err := n.FailPayment(t.Context(), FailPayment{Request: w.request(), AccountID: "none"}); !errors.Is(err, account.ErrNotFound) {
-		t.Errorf("of an account that does not exist: %v, want %v", err, account.ErrNotFound)
-	}
-	if _, err := n.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	fail("in_3", 1)
-	if events := onStream(w, id); len(events) != 4 {
-		t.Errorf("events of a closed account %+v, want no more", events)
-	}
-}
-
-// Two workers may apply the report of the same attempt at the same time.
-func TestFailPayment_SameAttemptAtTheSameTime_IsRecordedOnce(t *testing.T) {
-	w, n, id := noticesOf(t, eventschemas.Encoder{})
-	var all sync.WaitGroup
-	for range 8 {
-		request := w.request()
-		all.Go(func() {
-			if _, err := n.FailPayment(t.Context(), FailPayment{Request: request, AccountID: id, Failed: eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 1}}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if events := onStream(w, id); len(events) != 1 {
-		t.Errorf("events %+v, want one", events)
 	}
 }

@@ -128,7 +128,7 @@ func TestNotices_FailedPayment_IsListed(t *testing.T) {
 	form.Set("email", "billing@example.com")
 	c.post("/dashboard/notices", form)
 	failed := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 1, Money: &eventschemas.Money{Minor: 490000, Currency: "EUR"}}
-	_, err := s.node.Notices.FailPayment(t.Context(), commands.FailPayment{Request: operator(), AccountID: c.id, Failed: failed})
+	_, err := s.node.Notices.RecordFailedPayment(t.Context(), commands.RecordFailedPayment{Request: operator(), AccountID: c.id, Failed: failed})
 	s.must(err)
 	s.must(s.node.CatchUp(t.Context()))
 	rows := c.get("/dashboard/notices").shows(200).rows()

@@ -91,7 +91,7 @@ type IssuedKey struct {
 
 // Notices are the settings of an account's notices, and its last notices.
 type Notices struct {
-	LowBalance int64  // credits below which the balance is low; 0 for no notice
+	LowBalance int64  // credits below which the balance is low; 0 for no notice of it
 	Webhook    string // URL; empty if there is none
 	Email      string // address; empty if there is none
 	NoMail     bool   // the service has no mail server

@@ -421,15 +421,16 @@ type (
 	// NoticesSet sets which notices an account's holder gets. The destinations are personal data, so they are not in
 	// events but in the table of package accountnames.
 	NoticesSet struct {
-		LowBalance int64 `json:"low_balance"` // credits below which a balance is low; 0 for no notice
+		LowBalance int64 `json:"low_balance"` // credits below which a balance is low; 0 for no notice of it
 		Webhook    bool  `json:"webhook"`     // whether there is a URL
 		Email      bool  `json:"email"`       // whether there is an address
 	}
 	// PaymentFailed records that a payment of the account was attempted and failed. It changes no credits.
 	PaymentFailed struct {
-		PaymentID string `json:"payment_id"`
-		Attempt   int64  `json:"attempt"`         // from 1; 0 if the processor does not count them
-		Money     *Money `json:"money,omitempty"` // that was to be paid
+		PaymentID string    `json:"payment_id"`
+		Attempt   int64     `json:"attempt"`         // from 1; 0 if the processor does not count them
+		FailedAt  time.Time `json:"failed_at"`       // by the processor's clock
+		Money     *Money    `json:"money,omitempty"` // that was to be paid
 	}
 	// NoticeAttempted begins an attempt to deliver a notice. It precedes the request, so that only one node sends it.
 	NoticeAttempted struct {

@@ -19,7 +19,7 @@ import (
 func accountNotices(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account",
 		Long: "Show which notices the holder of an account gets, and the last ones. With --low-balance, --webhook or --email, set them first: an empty URL or address removes it. A notice is sent when the balance falls below the threshold, and again only after credits were added; and when a payment fails. With --retry, attempt a notice again that could not be delivered. --public-key prints the key with which receivers verify webhooks, and --new-key prints a private key for LETTERHEAD_NOTICES_KEY, which nodes that share an event store need."}
-	low := c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice")
+	low := c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice of it")
 	url := c.Flags().String("webhook", "", "https URL to which notices are sent")
 	address := c.Flags().String("email", "", "e-mail address to which notices are sent")
 	retry := c.Flags().String("retry", "", "id of a notice to attempt again")
@@ -116,7 +116,7 @@ func (e *environment) showNotices(ctx context.Context, n *node.Node, accountID s
 		}
 		about := fmt.Sprintf("%d of %d credits", d.Balance, d.Threshold)
 		if d.Payment != nil {
-			about = d.Payment.PaymentID
+			about = d.Payment.ID
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind, d.RaisedAt.Format(time.RFC3339), about, d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
 	}

@@ -301,6 +301,12 @@ func Unreturned(paid eventschemas.Money, before int64, ev eventschemas.RefundRev
 	return min(ev.Money.Minor, before)
 }
 
+// HasPayment reports whether the account was granted a payment.
+func (a *Account) HasPayment(id string) bool {
+	_, ok := a.payments[id]
+	return ok
+}
+
 // RefundOf returns the refund that is recorded under an id.
 func (a *Account) RefundOf(id string) (ev eventschemas.PaymentRefunded, ok bool) {
 	r, ok := a.refunds[id]

@@ -47,8 +47,17 @@ const NothingLeft = "nothing was left of the payment: other refunds and disputes
 
 // LessLeft returns the reason of a refund or dispute that took less money than it claims, by a number of minor units.
 func LessLeft(short int64, currency string) string {
-	return fmt.Sprintf("%s %s of it were not left of the payment; the rest was taken", books.AppendAmount(nil, short, currency), currency)
+	return fmt.Sprintf("it exceeds what was left of the payment by %s %s; the rest was taken", books.Grouped(string(books.AppendAmount(nil, short, currency))), currency)
 }
+
+// Reasons of failed payments that were applied and raised no notice.
+const (
+	GrantedBefore = "the payment was granted before" // also of a payment that was applied again
+	PaidSince     = "the payment was paid, and its event is not applied yet"
+	LaterAttempt  = "a later attempt to pay was reported before"
+	AccountClosed = "the account is closed"
+	NotSoldHere   = "none of its prices is in LETTERHEAD_BILLING_FILE"
+)
 
 // Limits of reports.
 const (

@@ -412,7 +412,7 @@ func (s *State) Decide(e *Entry, c *Catalog) Decision {
 	case KindPayment:
 		return s.decidePayment(e, c)
 	case KindFailure:
-		return s.decideFailure(e)
+		return s.decideFailure(e, c)
 	case KindRefund, KindDispute:
 		return s.decideClaims(key{r.Processor, r.PaymentID}, r)
 	}
@@ -438,7 +438,7 @@ func (s *State) decidePayment(e *Entry, c *Catalog) Decision {
 	r := e.Report
 	if accountID, granted := s.payments[key{r.Processor, r.PaymentID}]; granted {
 		if names(r.AccountID, accountID) {
-			return Decision{Outcome: Applied, Reason: "the payment was granted before", AccountID: accountID}
+			return Decision{Outcome: Applied, Reason: GrantedBefore, AccountID: accountID}
 		}
 		return ofAnother(r.PaymentID, accountID)
 	}
@@ -465,17 +465,26 @@ func (s *State) decidePayment(e *Entry, c *Catalog) Decision {
 	return Decision{Outcome: Applied, AccountID: accountID, Grant: &Grant{r.PaymentID, r.GrantKind, credits, r.Money, r.Tax}}
 }
 
-// decideFailure raises a notice of a payment that was not granted since.
-func (s *State) decideFailure(e *Entry) Decision {
+// decideFailure raises a notice of a failed payment that was not paid since.
+func (s *State) decideFailure(e *Entry, c *Catalog) Decision {
 	r := e.Report
 	if accountID, granted := s.payments[key{r.Processor, r.PaymentID}]; granted {
-		return Decision{Outcome: Applied, Reason: "the payment was granted before", AccountID: accountID}
+		return Decision{Outcome: Applied, Reason: GrantedBefore, AccountID: accountID}
+	}
+	for _, other := range s.open {
+		if o := other.Report; o.Kind == KindPayment && o.Processor == r.Processor && o.PaymentID == r.PaymentID {
+			return Decision{Outcome: Applied, Reason: PaidSince}
+		}
+	}
+	isSold := func(p eventschemas.BillingPrice) bool { _, ok := c.Offer(p.Price); return ok }
+	if len(r.Prices) > 0 && !slices.ContainsFunc(r.Prices, isSold) {
+		return Decision{Outcome: Applied, Reason: NotSoldHere}
 	}
 	accountID := s.accountOf(r)
 	if accountID == "" {
 		return s.noAccount(e)
 	}
-	return Decision{Outcome: Applied, AccountID: accountID, Failure: &eventschemas.PaymentFailed{PaymentID: r.PaymentID, Attempt: r.Attempt, Money: r.Money}}
+	return Decision{Outcome: Applied, AccountID: accountID, Failure: &eventschemas.PaymentFailed{PaymentID: r.PaymentID, Attempt: r.Attempt, FailedAt: r.CreatedAt, Money: r.Money}}
 }
 
 // names reports whether a report that names an account, or none, can be about something of an account.

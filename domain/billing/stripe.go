@@ -261,15 +261,21 @@ func sessionOf(r *eventschemas.BillingReported, object []byte) (s session, err e
 	}
 	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
 	if s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup" {
-		r.PaymentID = s.paymentOf()
+		r.PaymentID = s.paymentID()
 		return s, errors.New("its mode is unknown")
 	}
 	return s, nil
 }
 
-// paymentOf returns the id of the payment of a session.
-func (s *session) paymentOf() string {
-	return cmp.Or(string(s.PaymentIntent), s.ID)
+// paymentID returns the id of the payment of a session.
+func (s *session) paymentID() string { return cmp.Or(string(s.PaymentIntent), s.ID) }
+
+// prices returns what is bought, if the session says so.
+func (s *session) prices() []eventschemas.BillingPrice {
+	if price := s.Metadata[MetaPrice]; price != "" {
+		return []eventschemas.BillingPrice{{Price: price, Quantity: 1}}
+	}
+	return nil
 }
 
 func readSession(r *eventschemas.BillingReported, object []byte) error {
@@ -278,7 +284,7 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 		return err
 	}
 	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required" {
-		r.PaymentID = s.paymentOf()
+		r.PaymentID = s.paymentID()
 		return errors.New("its payment_status is unknown")
 	}
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
@@ -289,10 +295,8 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	case s.Mode != "payment", !paid:
 		return nil
 	}
-	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, s.paymentOf()
-	if price := s.Metadata[MetaPrice]; price != "" {
-		r.Prices = []eventschemas.BillingPrice{{Price: price, Quantity: 1}}
-	}
+	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, s.paymentID()
+	r.Prices = s.prices()
 	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
 }
 
@@ -303,7 +307,7 @@ func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
 	if err != nil || s.Mode != "payment" {
 		return err
 	}
-	r.Kind, r.PaymentID = KindFailure, s.paymentOf()
+	r.Kind, r.PaymentID, r.Prices = KindFailure, s.paymentID(), s.prices()
 	r.Money, err = moneyOf(s.Total, s.Currency)
 	return err
 }
@@ -360,13 +364,31 @@ func invoiceOf(r *eventschemas.BillingReported, object []byte) (i invoice, err e
 	return i, nil
 }
 
+// ofSubscription reports whether an invoice is one of a subscription. Others may be of another product.
+func (i *invoice) ofSubscription() bool { return strings.HasPrefix(i.Reason, "subscription") }
+
+// prices returns what is bought. Prorations, and lines that cost nothing, are left out.
+func (i *invoice) prices() (all []eventschemas.BillingPrice) {
+	for _, line := range i.Lines.Data {
+		if line.Amount <= 0 || line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
+			continue
+		}
+		quantity := int64(1)
+		if line.Quantity != nil {
+			quantity = *line.Quantity
+		}
+		all = append(all, eventschemas.BillingPrice{Price: string(line.Pricing.Details.Price), Quantity: quantity})
+	}
+	return all
+}
+
 // readFailedInvoice reads an attempt to pay an invoice that failed.
 func readFailedInvoice(r *eventschemas.BillingReported, object []byte) error {
 	i, err := invoiceOf(r, object)
-	if err != nil {
+	if err != nil || !i.ofSubscription() {
 		return err
 	}
-	r.Kind, r.Attempt = KindFailure, i.Attempts
+	r.Kind, r.Attempt, r.Prices = KindFailure, i.Attempts, i.prices()
 	r.Money, err = moneyOf(i.Unpaid, i.Currency)
 	return err
 }
@@ -376,22 +398,13 @@ func readInvoice(r *eventschemas.BillingReported, object []byte) error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(i.Reason, "subscription") {
+	if !i.ofSubscription() {
 		return errors.New("the invoice is not that of a subscription. A checkout may have granted its payment: grant its credits with letterhead credits grant only if letterhead payment show pi_… does not find it")
 	}
 	if i.Lines.More {
 		return errors.New("the invoice has more lines than a webhook contains. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it")
 	}
-	for _, line := range i.Lines.Data {
-		if line.Amount <= 0 || line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
-			continue
-		}
-		quantity := int64(1)
-		if line.Quantity != nil {
-			quantity = *line.Quantity
-		}
-		r.Prices = append(r.Prices, eventschemas.BillingPrice{Price: string(line.Pricing.Details.Price), Quantity: quantity})
-	}
+	r.Prices = i.prices()
 	if len(r.Prices) == 0 && i.Paid == 0 {
 		return nil // a trial
 	}

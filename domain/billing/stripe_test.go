@@ -67,12 +67,14 @@ func TestFromStripe_KeepsOnlyWhatAccountsNeed(t *testing.T) {
 		}},
 		{"invoice.payment_failed", strings.Replace(invoice, `"amount_paid":9900`, `"amount_paid":0,"amount_remaining":9900,"attempt_count":3`, 1), func(r *eventschemas.BillingReported) {
 			r.Kind, r.Subject, r.AccountID, r.Customer, r.PaymentID, r.Money, r.Attempt = "failure", "sub_1", accountID, "cus_1", "in_1", euros(9900), 3
+			r.Prices = []eventschemas.BillingPrice{{Price: "price_growth", Quantity: 1}}
 		}},
-		{"invoice.payment_failed", `{"id":"in_2","customer":"cus_1","billing_reason":"manual"}`, func(r *eventschemas.BillingReported) {
+		{"invoice.payment_failed", `{"id":"in_2","customer":"cus_1","billing_reason":"subscription_update"}`, func(r *eventschemas.BillingReported) {
 			r.Kind, r.Customer, r.PaymentID = "failure", "cus_1", "in_2"
 		}},
 		{"checkout.session.async_payment_failed", strings.Replace(session, `"paid"`, `"unpaid"`, 1), func(r *eventschemas.BillingReported) {
 			r.Kind, r.AccountID, r.Customer, r.PaymentID, r.Money = "failure", accountID, "cus_1", "pi_1", euros(4900)
+			r.Prices = []eventschemas.BillingPrice{{Price: "price_small", Quantity: 1}}
 		}},
 		{"invoice_payment.paid", invoicePayment, func(r *eventschemas.BillingReported) {
 			r.Kind, r.InvoiceID, r.PaymentID = "link", "in_1", "pi_9"
@@ -111,7 +113,8 @@ func TestFromStripe_EventsWithoutEffect_AreIgnored(t *testing.T) {
 		"charge.succeeded": "{}", "charge.refunded": "{}", "payment_intent.succeeded": "{}", "invoice.payment_succeeded": "{}", "customer.created": "{}",
 		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup"}`,
 		"charge.failed": "{}", "payment_intent.payment_failed": "{}", "checkout.session.async_payment_failed": `{"mode":"subscription"}`,
-		"invoice.paid": `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"lines":{"data":[{"amount":0}]}}`, // a trial
+		"invoice.payment_failed": `{"id":"in_1","customer":"cus_1","billing_reason":"manual"}`,                                           // of another product
+		"invoice.paid":           `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"lines":{"data":[{"amount":0}]}}`, // a trial
 	} {
 		if got, ok := billing.FromStripe(event(eventType, object)); ok {
 			t.Errorf("%s becomes %+v, want none", eventType, got)

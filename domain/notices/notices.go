@@ -30,7 +30,7 @@ var (
 // Kinds of notices.
 const (
 	LowBalance    = "low_balance"    // the balance is below the threshold of the account
-	FailedPayment = "payment_failed" // a payment of the account was attempted and failed
+	PaymentFailed = "payment_failed" // a payment of the account was attempted and failed
 )
 
 // Destinations of notices.
@@ -78,16 +78,18 @@ func ID(accountID, kind string, revision uint64) string {
 	return eventschemas.EventID(account.Stream(accountID), "notice", kind, strconv.FormatUint(revision, 10)).String()
 }
 
-// Effect is what an event means for the notices of its account: a sum of the constants below.
+// Effect is what an event means for the notices of its account: a set of the bits below, or None.
 type Effect uint8
+
+// None is the effect of most events.
+const None Effect = 0
 
 // Effects. An event that ends and raises a notice ends the earlier one first.
 const (
-	None         Effect = 0
 	RaisesLow    Effect = 1 << iota // the balance has become low
 	EndsLow                         // earlier notices of a low balance are of no use any more
 	RaisesFailed                    // a payment has failed
-	EndsFailed                      // the earlier notice of Watch.Unpaid is of no use any more
+	EndsFailed                      // an earlier notice of the same payment is of no use any more
 )
 
 // Watch is what determines the notices of an account. The zero Watch is that of a new account.
@@ -97,8 +99,6 @@ type Watch struct {
 	Settings eventschemas.NoticesSet
 	// Armed reports whether a balance below the threshold raises a notice.
 	Armed bool
-	// Unpaid is the id of the payment that failed last and was not paid since.
-	Unpaid string
 }
 
 // Apply applies an event of the account, or of its stream of notices.
@@ -107,30 +107,19 @@ func (w *Watch) Apply(ev eventschemas.Event) Effect {
 	case eventschemas.NoticesSet:
 		return w.set(ev)
 	case eventschemas.PaymentFailed:
-		return w.fail(ev)
+		if w.Closed {
+			return None
+		}
+		return EndsFailed | RaisesFailed
 	case eventschemas.AccountClosed:
-		w.Closed, w.Armed, w.Unpaid = true, false, ""
-		return EndsLow | EndsFailed
+		w.Closed, w.Armed = true, false
+		return EndsLow
 	case eventschemas.CreditsGranted:
-		if w.Unpaid != "" && ev.PaymentID == w.Unpaid {
-			w.Unpaid = ""
+		if ev.PaymentID != "" {
 			return EndsFailed | w.move(ev)
 		}
 	}
 	return w.move(ev)
-}
-
-// fail raises a notice, which replaces that of an earlier attempt to pay the same.
-func (w *Watch) fail(ev eventschemas.PaymentFailed) Effect {
-	if w.Closed {
-		return None
-	}
-	again := w.Unpaid == ev.PaymentID
-	w.Unpaid = ev.PaymentID
-	if again {
-		return EndsFailed | RaisesFailed
-	}
-	return RaisesFailed
 }
 
 // move applies an event that may move the balance.
@@ -180,6 +169,14 @@ func (w *Watch) Has(destination string) bool {
 	return destination == Webhook && w.Settings.Webhook || destination == Email && w.Settings.Email
 }
 
+// Payment is a payment that failed.
+type Payment struct {
+	ID       string              `json:"payment_id"`
+	Attempt  int64               `json:"attempt"` // to pay, from 1; 0 if the processor does not count them
+	FailedAt time.Time           `json:"failed_at"`
+	Money    *eventschemas.Money `json:"money,omitempty"` // that was to be paid
+}
+
 // Delivery is the delivery of a notice to one destination.
 type Delivery struct {
 	NoticeID    string    `json:"notice_id"`
@@ -189,9 +186,9 @@ type Delivery struct {
 	Balance     int64     `json:"balance"`   // after the event that raised the notice
 	Threshold   int64     `json:"threshold"` // at that time
 	// Payment is the payment that failed; nil for another kind of notice.
-	Payment  *eventschemas.PaymentFailed `json:"payment,omitempty"`
-	State    string                      `json:"state"`    // open, delivered, dead_lettered, outdated
-	Attempts int64                       `json:"attempts"` // since the notice was raised, or reopened
+	Payment  *Payment `json:"payment,omitempty"`
+	State    string   `json:"state"`    // open, delivered, dead_lettered, outdated
+	Attempts int64    `json:"attempts"` // since the notice was raised, or reopened
 	// NextAt is when an open delivery is attempted next.
 	NextAt time.Time `json:"next_at,omitzero"`
 	Reason string    `json:"reason,omitempty"` // of the last failure, in a word
@@ -201,7 +198,7 @@ type Delivery struct {
 func (w *Watch) Raise(ev eventschemas.Event, id, destination string, at time.Time) Delivery {
 	d := Delivery{NoticeID: id, Kind: LowBalance, Destination: destination, RaisedAt: at, Balance: w.Balance, Threshold: w.Settings.LowBalance, State: Open, NextAt: at}
 	if failed, ok := ev.(eventschemas.PaymentFailed); ok {
-		d.Kind, d.Payment = FailedPayment, &failed
+		d.Kind, d.Payment = PaymentFailed, &Payment{failed.PaymentID, failed.Attempt, failed.FailedAt.UTC(), failed.Money}
 	}
 	return d
 }

@@ -26,7 +26,7 @@ func set(n int64) eventschemas.Event { return eventschemas.NoticesSet{LowBalance
 
 func TestWatch_RaisesOncePerCrossing(t *testing.T) {
 	const none, raises, ends = notices.None, notices.RaisesLow, notices.EndsLow
-	const fails, again, settles = notices.RaisesFailed, notices.EndsFailed | notices.RaisesFailed, notices.EndsFailed
+	const fails, pays = notices.EndsFailed | notices.RaisesFailed, notices.EndsFailed
 	type step struct {
 		event eventschemas.Event
 		want  notices.Effect
@@ -42,10 +42,10 @@ func TestWatch_RaisesOncePerCrossing(t *testing.T) {
 		"a lower threshold arms":                  {{granted(50), none}, {set(50), ends}, {charged(10), raises}, {set(20), ends}, {charged(21), raises}},
 		"the same threshold arms nothing":         {{granted(50), none}, {set(50), ends}, {charged(1), raises}, {set(50), none}, {reversed(1), none}, {charged(1), none}},
 		"no threshold, no notice":                 {{granted(50), none}, {set(50), ends}, {set(0), ends}, {charged(50), none}},
-		"a closed account is silent":              {{granted(50), none}, {set(50), ends}, {eventschemas.AccountClosed{}, ends | settles}, {eventschemas.BreakageRecognized{Credits: 50}, none}, {set(60), none}, {granted(90), none}, {refunded(90), none}, {failed("p1"), none}},
-		"each failed attempt raises":              {{failed("p1"), fails}, {failed("p1"), again}, {failed("p2"), fails}},
-		"a failed payment is paid":                {{failed("p1"), fails}, {granted(5), none}, {paid("p2", 5), none}, {paid("p1", 5), settles}, {paid("p1", 5), none}},
-		"a failed payment is paid and arms":       {{granted(50), none}, {set(50), ends}, {charged(1), raises}, {failed("p1"), fails}, {paid("p1", 1), settles | ends}, {charged(1), raises}},
+		"a closed account is silent":              {{granted(50), none}, {set(50), ends}, {eventschemas.AccountClosed{}, ends}, {eventschemas.BreakageRecognized{Credits: 50}, none}, {set(60), none}, {granted(90), none}, {refunded(90), none}, {failed("p1"), none}},
+		"each failed attempt raises":              {{failed("p1"), fails}, {failed("p1"), fails}, {failed("p2"), fails}},
+		"a payment ends its notice":               {{failed("p1"), fails}, {granted(5), none}, {paid("p1", 5), pays}},
+		"a payment ends its notice and arms":      {{granted(50), none}, {set(50), ends}, {charged(1), raises}, {failed("p1"), fails}, {paid("p1", 1), pays | ends}, {charged(1), raises}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w notices.Watch

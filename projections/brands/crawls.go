@@ -178,23 +178,14 @@ func (c *Crawl) Meaning() string {
 	if c.Joined {
 		begin = fmt.Sprintf("The request waited for a crawl of the site of %s that another request had started. ", c.Domain)
 	}
-	switch c.Outcome {
-	case Running:
-		return begin + "The crawl had not ended."
-	case brand.Succeeded:
-		return begin + "The crawl succeeded."
-	case brand.Confirmed:
-		return begin + "The crawl confirmed the data that was known."
-	case brand.Timeout:
-		return begin + "The crawl did not end in time."
-	case brand.Blocked:
-		return begin + "The site blocked the crawl."
-	case brand.FetchFailed:
-		return begin + "The site could not be fetched."
-	case brand.DNS:
-		return begin + "The domain does not exist."
-	case brand.NoData:
-		return begin + "The crawl found no data about a brand."
-	}
-	return begin
+	return begin + map[string]string{
+		Running:           "The crawl had not ended.",
+		brand.Succeeded:   "The crawl succeeded.",
+		brand.Confirmed:   "The crawl confirmed the data that was known.",
+		brand.Timeout:     "The crawl did not end in time.",
+		brand.Blocked:     "The site blocked the crawl.",
+		brand.FetchFailed: "The site could not be fetched.",
+		brand.DNS:         "The domain does not exist.",
+		brand.NoData:      "The crawl found no data about a brand.",
+	}[c.Outcome]
 }

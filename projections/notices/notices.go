@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -43,8 +44,6 @@ CREATE TABLE {watches} (
 	email       BIGINT NOT NULL,
 	armed       BIGINT NOT NULL,
 	last        TEXT   NOT NULL,
-	unpaid      TEXT   NOT NULL,
-	last_failed TEXT   NOT NULL,
 	events      BIGINT NOT NULL
 )`
 	createDeliveries = `
@@ -57,7 +56,8 @@ CREATE TABLE {deliveries} (
 	balance     BIGINT NOT NULL,
 	threshold   BIGINT NOT NULL,
 	payment     TEXT   NOT NULL,
-	payment_try BIGINT NOT NULL,
+	attempt     BIGINT NOT NULL,
+	failed_at   BIGINT NOT NULL,
 	money       BIGINT NOT NULL,
 	currency    TEXT   NOT NULL,
 	state       TEXT   NOT NULL,
@@ -66,6 +66,13 @@ CREATE TABLE {deliveries} (
 	reason      TEXT   NOT NULL,
 	PRIMARY KEY (account, notice, destination)
 )`
+	createFailed = `
+CREATE TABLE {failed} (
+	account TEXT NOT NULL,
+	payment TEXT NOT NULL,
+	notice  TEXT NOT NULL,
+	PRIMARY KEY (account, payment)
+)`
 	indexDue    = `CREATE INDEX IF NOT EXISTS {deliveries}_by_state ON {deliveries} (state, next_at)`
 	indexLatest = `CREATE INDEX IF NOT EXISTS {deliveries}_by_time ON {deliveries} (account, raised_at)`
 )
@@ -73,22 +80,21 @@ CREATE TABLE {deliveries} (
 // watch is the row of an account.
 type watch struct {
 	notices.Watch
-	last       string // id of the last notice of a low balance, until it is of no use any more
-	lastFailed string // the same of a failed payment
-	events     uint64 // of the account's stream of notices
+	last   string // id of the last notice of a low balance, until it is of no use any more
+	events uint64 // of the account's stream of notices
 }
 
 var watches = projections.Keyed[string, watch]{
 	Table:     projections.Table{Name: "watches", Create: createWatches, Key: []string{"account"}},
-	Columns:   []string{"balance", "closed", "low_balance", "webhook", "email", "armed", "last", "unpaid", "last_failed", "events"},
+	Columns:   []string{"balance", "closed", "low_balance", "webhook", "email", "armed", "last", "events"},
 	Compare:   strings.Compare,
 	AppendKey: projections.AppendText,
 	AppendRow: func(values []any, w *watch) []any {
-		return append(values, w.Balance, number(w.Closed), w.Settings.LowBalance, number(w.Settings.Webhook), number(w.Settings.Email), number(w.Armed), w.last, w.Unpaid, w.lastFailed, int64(w.events))
+		return append(values, w.Balance, number(w.Closed), w.Settings.LowBalance, number(w.Settings.Webhook), number(w.Settings.Email), number(w.Armed), w.last, int64(w.events))
 	},
 	Scan: func(row projections.Scanner, id *string, w *watch) error {
 		var closed, webhook, email, armed int64
-		err := row.Scan(id, &w.Balance, &closed, &w.Settings.LowBalance, &webhook, &email, &armed, &w.last, &w.Unpaid, &w.lastFailed, &w.events)
+		err := row.Scan(id, &w.Balance, &closed, &w.Settings.LowBalance, &webhook, &email, &armed, &w.last, &w.events)
 		w.Closed, w.Settings.Webhook, w.Settings.Email, w.Armed = closed != 0, webhook != 0, email != 0, armed != 0
 		return err
 	},
@@ -112,7 +118,7 @@ type delivery struct {
 
 var deliveries = projections.Keyed[key, delivery]{
 	Table:   projections.Table{Name: "deliveries", Create: createDeliveries, Indexes: []string{indexDue, indexLatest}, Key: []string{"account", "notice", "destination"}},
-	Columns: []string{"kind", "raised_at", "balance", "threshold", "payment", "payment_try", "money", "currency", "state", "attempts", "next_at", "reason"},
+	Columns: []string{"kind", "raised_at", "balance", "threshold", "payment", "attempt", "failed_at", "money", "currency", "state", "attempts", "next_at", "reason"},
 	Compare: func(a, b key) int {
 		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.notice, b.notice), strings.Compare(a.destination, b.destination))
 	},
@@ -122,32 +128,50 @@ var deliveries = projections.Keyed[key, delivery]{
 		if !d.NextAt.IsZero() {
 			next = d.NextAt.UnixMicro()
 		}
-		var failed eventschemas.PaymentFailed
-		if d.Payment != nil {
-			failed = *d.Payment
-		}
+		var payment notices.Payment
+		var failedAt int64
 		var money eventschemas.Money
-		if failed.Money != nil {
-			money = *failed.Money
+		if d.Payment != nil {
+			payment, failedAt = *d.Payment, d.Payment.FailedAt.UnixMicro()
 		}
-		return append(values, d.Kind, d.RaisedAt.UnixMicro(), d.Balance, d.Threshold, failed.PaymentID, failed.Attempt, money.Minor, money.Currency, d.State, d.Attempts, next, d.Reason)
+		if payment.Money != nil {
+			money = *payment.Money
+		}
+		return append(values, d.Kind, d.RaisedAt.UnixMicro(), d.Balance, d.Threshold, payment.ID, payment.Attempt, failedAt, money.Minor, money.Currency, d.State, d.Attempts, next, d.Reason)
 	},
 	Scan: func(row projections.Scanner, k *key, d *delivery) error {
-		var raised, next int64
-		var failed eventschemas.PaymentFailed
+		var raised, next, failedAt int64
+		var payment notices.Payment
 		var money eventschemas.Money
-		err := row.Scan(&k.account, &k.notice, &k.destination, &d.Kind, &raised, &d.Balance, &d.Threshold, &failed.PaymentID, &failed.Attempt, &money.Minor, &money.Currency, &d.State, &d.Attempts, &next, &d.Reason)
+		err := row.Scan(&k.account, &k.notice, &k.destination, &d.Kind, &raised, &d.Balance, &d.Threshold, &payment.ID, &payment.Attempt, &failedAt, &money.Minor, &money.Currency, &d.State, &d.Attempts, &next, &d.Reason)
 		d.account, d.NoticeID, d.Destination, d.RaisedAt = k.account, k.notice, k.destination, time.UnixMicro(raised).UTC()
 		if next != 0 {
 			d.NextAt = time.UnixMicro(next).UTC()
 		}
 		if money.Currency != "" {
-			failed.Money = &money
+			payment.Money = &money
 		}
-		if failed.PaymentID != "" {
-			d.Payment = &failed
+		if payment.ID != "" {
+			payment.FailedAt = time.UnixMicro(failedAt).UTC()
+			d.Payment = &payment
 		}
 		return err
+	},
+}
+
+// failedKey is the primary key of the last notice of a failed payment, until it is of no use any more.
+type failedKey struct{ account, payment string }
+
+var failed = projections.Keyed[failedKey, string]{
+	Table:   projections.Table{Name: "failed", Create: createFailed, Key: []string{"account", "payment"}},
+	Columns: []string{"notice"},
+	Compare: func(a, b failedKey) int {
+		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.payment, b.payment))
+	},
+	AppendKey: func(values []any, k failedKey) []any { return append(values, k.account, k.payment) },
+	AppendRow: func(values []any, notice *string) []any { return append(values, *notice) },
+	Scan: func(row projections.Scanner, k *failedKey, notice *string) error {
+		return row.Scan(&k.account, &k.payment, notice)
 	},
 }
 
@@ -170,7 +194,7 @@ func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
 		Number: version, Format: firstFormat,
 		Categories: projections.Accounts | projections.Notices,
-		Tables:     []projections.Table{watches.Table, deliveries.Table},
+		Tables:     []projections.Table{watches.Table, failed.Table, deliveries.Table},
 		NewFold:    newFold,
 	}}
 }
@@ -295,16 +319,20 @@ func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 type fold struct {
 	tables     *projections.Tables
 	watches    *projections.Rows[string, watch]
+	failed     *projections.Rows[failedKey, string]
 	deliveries *projections.Rows[key, delivery]
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, watches: watches.Rows(t, keptRows, empty), deliveries: deliveries.Rows(t, keptRows, empty)}
+	return &fold{tables: t, watches: watches.Rows(t, keptRows, empty), failed: failed.Rows(t, keptRows, empty), deliveries: deliveries.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
 	if err := f.watches.Want(ctx, q, projections.Subjects(events)); err != nil {
+		return projections.Changes{}, err
+	}
+	if err := f.failed.Want(ctx, q, payments(events)); err != nil {
 		return projections.Changes{}, err
 	}
 	if err := f.deliveries.Want(ctx, q, slices.Values(f.wanted(events))); err != nil {
@@ -313,13 +341,37 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	for _, e := range events {
 		f.apply(e)
 	}
-	writeWatches, writeDeliveries := watches.Take(f.tables, f.watches, nil), deliveries.Take(f.tables, f.deliveries, nil)
+	writes := []func(context.Context, *sqlstore.Tx) error{watches.Take(f.tables, f.watches, nil), failed.Take(f.tables, f.failed, nil), deliveries.Take(f.tables, f.deliveries, nil)}
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := writeWatches(ctx, tx); err != nil {
-			return err
+		for _, write := range writes {
+			if err := write(ctx, tx); err != nil {
+				return err
+			}
 		}
-		return writeDeliveries(ctx, tx)
+		return nil
 	}}, nil
+}
+
+// payments returns the payments that events are about.
+func payments(events []*projections.Event) iter.Seq[failedKey] {
+	return func(yield func(failedKey) bool) {
+		for _, e := range events {
+			if id := paymentOf(e.Body); id != "" && !yield(failedKey{e.Subject, id}) {
+				return
+			}
+		}
+	}
+}
+
+// paymentOf returns the payment that fails or is granted by an event, or an empty text.
+func paymentOf(ev eventschemas.Event) string {
+	switch ev := ev.(type) {
+	case eventschemas.PaymentFailed:
+		return ev.PaymentID
+	case eventschemas.CreditsGranted:
+		return ev.PaymentID
+	}
+	return ""
 }
 
 // wanted returns the keys of the deliveries that events may change.
@@ -336,18 +388,19 @@ func (f *fold) wanted(events []*projections.Event) (all []key) {
 		w, seen := ahead[e.Subject]
 		if row := f.watches.Get(e.Subject); !seen && row != nil {
 			w = row.Watch
-			for _, last := range []string{row.last, row.lastFailed} {
-				if last != "" {
-					both(e.Subject, last)
-				}
+			if row.last != "" {
+				both(e.Subject, row.last)
 			}
+		}
+		if last := f.failed.Get(failedKey{e.Subject, paymentOf(e.Body)}); last != nil && *last != "" {
+			both(e.Subject, *last)
 		}
 		effect := w.Apply(e.Body)
 		if effect&notices.RaisesLow != 0 {
 			both(e.Subject, notices.ID(e.Subject, notices.LowBalance, e.Revision))
 		}
 		if effect&notices.RaisesFailed != 0 {
-			both(e.Subject, notices.ID(e.Subject, notices.FailedPayment, e.Revision))
+			both(e.Subject, notices.ID(e.Subject, notices.PaymentFailed, e.Revision))
 		}
 		ahead[e.Subject] = w
 	}
@@ -357,6 +410,7 @@ func (f *fold) wanted(events []*projections.Event) (all []key) {
 // Reset implements projections.Fold.
 func (f *fold) Reset() {
 	f.watches.Reset()
+	f.failed.Reset()
 	f.deliveries.Reset()
 }
 
@@ -397,14 +451,17 @@ func (f *fold) apply(e *projections.Event) {
 	if effect&notices.EndsLow != 0 {
 		f.end(e.Subject, &w.last)
 	}
-	if effect&notices.EndsFailed != 0 {
-		f.end(e.Subject, &w.lastFailed)
+	of := failedKey{e.Subject, paymentOf(e.Body)}
+	if effect&notices.EndsFailed != 0 && f.failed.Get(of) != nil {
+		f.end(e.Subject, f.failed.Change(of))
 	}
 	if effect&notices.RaisesLow != 0 {
 		w.last = f.raise(e, w, notices.LowBalance)
 	}
 	if effect&notices.RaisesFailed != 0 {
-		w.lastFailed = f.raise(e, w, notices.FailedPayment)
+		if id := f.raise(e, w, notices.PaymentFailed); id != "" {
+			*f.failed.Change(of) = id
+		}
 	}
 }
 

@@ -144,10 +144,11 @@ func (w *World) notice() Group {
 	a := w.accounts[w.notices%len(w.accounts)]
 	id := notices.ID(a.id, notices.LowBalance, uint64(w.notices%200))
 	return Group{Stream: notices.Stream(a.id), At: w.now.Truncate(time.Microsecond), Actor: "operator:cli", Events: [][]eventschemas.Event{
-		{eventschemas.NoticesSet{LowBalance: int64(40 + w.notices%7), Webhook: true, Email: w.notices%2 == 0}},
+		{eventschemas.NoticesSet{LowBalance: int64(40 + w.notices%7), Webhook: true, Email: w.notices%8 == 0}},
 		{eventschemas.NoticeAttempted{NoticeID: id, Destination: notices.Webhook, Attempt: 1}, eventschemas.NoticeSettled{NoticeID: id, Destination: notices.Webhook, Attempt: 1, Outcome: notices.Failed, Reason: "timeout"}},
 		{eventschemas.NoticeReopened{NoticeID: id, Destination: notices.Email}},
-	}[w.notices%3]}
+		{eventschemas.PaymentFailed{PaymentID: fmt.Sprint("pi_", w.notices%9), Attempt: int64(w.notices), FailedAt: w.now.Truncate(time.Microsecond), Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}},
+	}[w.notices%4]}
 }
 
 // signInEvery is the number of groups from one event on a stream of sign-ins to the next.

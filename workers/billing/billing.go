@@ -44,7 +44,7 @@ type Accounts interface {
 
 // Notices records failed payments; *commands.Notices.
 type Notices interface {
-	FailPayment(ctx context.Context, in commands.FailPayment) (commands.Done, error)
+	RecordFailedPayment(ctx context.Context, in commands.RecordFailedPayment) (useless string, err error)
 }
 
 // Outcomes records outcomes; *commands.Billing.
@@ -216,6 +216,9 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		return false, nil
 	}
 	done, err := w.effect(ctx, by, d)
+	if d.Failure != nil {
+		d.Reason, err = w.notices.RecordFailedPayment(ctx, commands.RecordFailedPayment{Request: by, AccountID: d.AccountID, Failed: *d.Failure})
+	}
 	if err != nil {
 		if !refused(err) {
 			return false, err
@@ -260,9 +263,6 @@ func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Deci
 	}
 	if d.Change {
 		return w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})
-	}
-	if d.Failure != nil {
-		return w.notices.FailPayment(ctx, commands.FailPayment{Request: by, AccountID: d.AccountID, Failed: *d.Failure})
 	}
 	return commands.Done{}, nil
 }

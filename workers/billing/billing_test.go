@@ -78,7 +78,7 @@ func invoicePaid(id, invoice, price string, at int64) stripeEvent {
 
 func invoiceFailed(id, invoice string, attempt, at int64) stripeEvent {
 	return stripeEvent{id, "invoice.payment_failed", fmt.Sprintf(`{"id":%q,"customer":"cus_2","billing_reason":"subscription_cycle","amount_remaining":9900,
-		"attempt_count":%d,"currency":"eur"}`, invoice, attempt), at}
+		"attempt_count":%d,"currency":"eur","lines":{"data":[{"amount":9900,"pricing":{"price_details":{"price":"price_starter"}}}]}}`, invoice, attempt), at}
 }
 
 func subscriptionSession(id string, at int64) stripeEvent {
@@ -102,7 +102,7 @@ type ledger struct {
 	accounts map[string]*account.Account
 	failures int // of the next commands
 	calls    int
-	failed   []commands.FailPayment
+	failed   []commands.RecordFailedPayment
 }
 
 func newLedger(t interface{ Fatal(...any) }) *ledger {
@@ -156,11 +156,12 @@ func (l *ledger) ChangePlan(_ context.Context, in commands.ChangePlan) (commands
 	return l.run(in.AccountID, func(a *account.Account) (account.Outcome, error) { return a.ChangePlan(in.Plan) })
 }
 
-func (l *ledger) FailPayment(_ context.Context, in commands.FailPayment) (commands.Done, error) {
-	return l.run(in.AccountID, func(*account.Account) (account.Outcome, error) {
+func (l *ledger) RecordFailedPayment(_ context.Context, in commands.RecordFailedPayment) (string, error) {
+	_, err := l.run(in.AccountID, func(*account.Account) (account.Outcome, error) {
 		l.failed = append(l.failed, in)
 		return account.Outcome{}, nil
 	})
+	return "", err
 }
 
 // memory is a log of billing streams.
@@ -290,22 +291,26 @@ func TestFailedInvoice_RaisesANoticeUnlessItWasPaid(t *testing.T) {
 	}
 	s.settle(subscriptionSession("evt_2", 0), invoiceFailed("evt_3", "in_1", 2, 6))
 	for i, failed := range s.ledger.failed {
-		want := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: int64(i + 1), Money: &eventschemas.Money{Minor: 9900, Currency: "EUR"}}
+		want := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: int64(i + 1), FailedAt: start.Add(time.Duration(5+i) * time.Second), Money: &eventschemas.Money{Minor: 9900, Currency: "EUR"}}
 		if failed.AccountID != acme || !reflect.DeepEqual(failed.Failed, want) {
 			t.Errorf("failure %d: %+v, want %+v of %s", i, failed, want, acme)
 		}
 	}
 	s.settle(invoicePaid("evt_4", "in_1", "price_starter", 7), invoiceFailed("evt_5", "in_1", 3, 6))
 	s.expect(t, 1000, plan.Free)
-	if open := s.open(); len(s.ledger.failed) != 2 || len(open) != 0 {
-		t.Errorf("%d notices, open: %v, want those of the two attempts before the payment", len(s.ledger.failed), open)
+	s.settle(invoicePaid("evt_6", "in_2", "price_unmapped", 8), invoiceFailed("evt_7", "in_2", 1, 7)) // in the inbox
+	unsold := invoiceFailed("evt_8", "in_3", 1, 7)
+	unsold.object = strings.Replace(unsold.object, "price_starter", "price_of_another_product", 1)
+	s.settle(unsold)
+	if open := s.open(); len(s.ledger.failed) != 2 || len(open) != 1 {
+		t.Errorf("%d notices, open: %v, want those of the two attempts before the payment, and the payment with an unmapped price", len(s.ledger.failed), open)
 	}
 }
 
 func TestFailedDelayedPayment_RaisesANotice(t *testing.T) {
 	s := newService(t).settle(packSession("evt_1", "unpaid", 0, "checkout.session.completed"), packSession("evt_2", "unpaid", 9, "checkout.session.async_payment_failed"))
 	s.expect(t, 0, plan.Free)
-	want := eventschemas.PaymentFailed{PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
+	want := eventschemas.PaymentFailed{PaymentID: "pi_1", FailedAt: start.Add(9 * time.Second), Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}
 	if len(s.ledger.failed) != 1 || !reflect.DeepEqual(s.ledger.failed[0].Failed, want) {
 		t.Errorf("notices of %+v, want one of %+v", s.ledger.failed, want)
 	}

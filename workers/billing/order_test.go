@@ -160,8 +160,8 @@ func TestClaim_MoreThanIsLeft_IsAppliedWithTheDifference(t *testing.T) {
 		last   string
 		reason string
 	}{
-		"more than was paid":            {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 9900, 1)}, "evt_2", "50.00 EUR of it were not left of the payment; the rest was taken"},
-		"more than others have left":    {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), disputed("evt_3", "charge.dispute.created", "needs_response", "pi_1", 2)}, "evt_3", "4.90 EUR of it were not left of the payment; the rest was taken"},
+		"more than was paid":            {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 9900, 1)}, "evt_2", "it exceeds what was left of the payment by 50.00 EUR; the rest was taken"},
+		"more than others have left":    {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), disputed("evt_3", "charge.dispute.created", "needs_response", "pi_1", 2)}, "evt_3", "it exceeds what was left of the payment by 4.90 EUR; the rest was taken"},
 		"exactly what others have left": {[]stripeEvent{refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), refunded("evt_3", "re_2", "pi_1", "succeeded", 4410, 2)}, "evt_3", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 		for _, e := range []stripeEvent{
 			refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1), packSession("evt_1", "paid", 0, "checkout.session.completed"),
 			{"evt_3", "treasury.transaction.created", "{}", 0}, refunded("evt_4", "re_9", "pi_9", "succeeded", 490, 1),
-			{"evt_5", "invoice.payment_failed", `{"id":"in_1","attempt_count":1,"parent":{"subscription_details":{"metadata":{"account_id":"` + acme + `"}}}}`, 0},
+			{"evt_5", "invoice.payment_failed", `{"id":"in_1","billing_reason":"subscription_cycle","attempt_count":1,"parent":{"subscription_details":{"metadata":{"account_id":"` + acme + `"}}}}`, 0},
 		} {
 			if err := s.billing.Record(t.Context(), by, e.report(t)); err != nil {
 				t.Fatal(err)

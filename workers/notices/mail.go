@@ -38,18 +38,20 @@ func (m *Mail) Send(ctx context.Context, address string, n Notice) Result {
 }
 
 func (m *Mail) text(n Notice) (subject, text string) {
-	at := n.RaisedAt.UTC().Format("2 January 2006 at 15:04 UTC")
+	const at = "2 January 2006 at 15:04 UTC"
 	if n.Payment == nil {
 		return fmt.Sprintf("Low balance: %d credits", n.Balance),
-			fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n", at, n.AccountID, n.Balance, n.Threshold, m.BillingURL)
+			fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n", n.RaisedAt.UTC().Format(at), n.AccountID, n.Balance, n.Threshold, m.BillingURL)
+	}
+	attempt, amount := "Payment", ""
+	if n.Payment.Attempt > 0 {
+		attempt = fmt.Sprintf("Attempt %d to collect payment", n.Payment.Attempt)
 	}
 	subject = "A payment failed"
 	if paid := n.Payment.Money; paid != nil {
-		subject += ": " + string(books.AppendAmount(nil, paid.Minor, paid.Currency)) + " " + paid.Currency
+		money := books.Grouped(string(books.AppendAmount(nil, paid.Minor, paid.Currency))) + " " + paid.Currency
+		subject, amount = subject+": "+money, " ("+money+")"
 	}
-	attempt := ""
-	if n.Payment.Attempt > 0 {
-		attempt = fmt.Sprintf("attempt %d to collect ", n.Payment.Attempt)
-	}
-	return subject, fmt.Sprintf("On %s %sthe payment %s of the account %s failed.\n\nTo pay, or to change how you pay: %s\n", at, attempt, n.Payment.PaymentID, n.AccountID, m.BillingURL)
+	return subject, fmt.Sprintf("%s %s%s for account %s failed on %s.\n\nTo pay, or to change how you pay: %s\n",
+		attempt, n.Payment.ID, amount, n.AccountID, n.Payment.FailedAt.Format(at), m.BillingURL)
 }

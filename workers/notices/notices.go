@@ -194,7 +194,11 @@ func (w *Worker) deliver(ctx context.Context, due notices.Due) {
 	events := due.Events
 	for i := 0; i < len(due.Deliveries) && err == nil; i++ {
 		n := Notice{due.AccountID, due.Deliveries[i]}
-		events, err = w.attempt(ctx, n, due.Watch.Has(n.Destination), destinations[n.Destination], events)
+		has, to := due.Watch.Has(n.Destination), destinations[n.Destination]
+		if due.Watch.Closed {
+			has, to = false, ""
+		}
+		events, err = w.attempt(ctx, n, has, to, events)
 	}
 	// With another revision the read model is behind, or another node was faster.
 	if err != nil && ctx.Err() == nil && !errors.Is(err, eventlog.ErrWrongRevision) {

@@ -284,6 +284,20 @@ func TestRound_DestinationRemoved_IsOutdated(t *testing.T) {
 	}
 }
 
+func TestRound_AccountClosed_FailedPaymentIsOutdated(t *testing.T) {
+	s := newService(t)
+	s.open("a", domain.Webhook)
+	s.fail("a", eventschemas.PaymentFailed{PaymentID: "in_1", FailedAt: start})
+	s.env.Events("account-a", s.now(), eventschemas.AccountClosed{Reason: "test"})
+	s.env.CatchUp(s.runner)
+	var hook sent // whose destination is not erased yet
+	s.round(s.worker(map[string]notices.Sender{domain.Webhook: &hook}))
+	s.expect("a", domain.Outdated, 0, "no_destination")
+	if hook.count() != 0 {
+		t.Errorf("sent %v", hook.notices)
+	}
+}
+
 // TestRound_DestinationNotStoredYet_IsTriedAgain attempts between the two writes of commands.Notices.Set.
 func TestRound_DestinationNotStoredYet_IsTriedAgain(t *testing.T) {
 	s := newService(t)

@@ -152,12 +152,12 @@ func TestWebhook_FailedPayment_HasThePayment(t *testing.T) {
 	s := newService(t)
 	h := newHook(s)
 	s.open("a", notices.Webhook)
-	s.fail("a", eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
+	s.fail("a", eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, FailedAt: start.Add(-time.Minute), Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
 	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
 	s.expect("a", notices.Delivered, 1, "")
-	id := notices.ID("a", notices.FailedPayment, 1)
+	id := notices.ID("a", notices.PaymentFailed, 1)
 	want := `{"type":"account.payment_failed","timestamp":"2026-11-21T09:00:00Z","data":{"notice_id":"` + id + `","account_id":"a","balance":50,"threshold":40,` +
-		`"payment":{"payment_id":"in_1","attempt":2,"money":{"minor":4900,"currency":"EUR"}}}}`
+		`"payment":{"payment_id":"in_1","attempt":2,"failed_at":"2026-11-21T08:59:00Z","money":{"minor":4900,"currency":"EUR"}}}}`
 	if len(h.requests) != 1 || h.requests[0].body != want || h.verify(h.requests[0]) != nil {
 		t.Errorf("requests %+v, want one with %s", h.requests, want)
 	}
@@ -197,6 +197,22 @@ func TestWebhook_NoKey_IsTriedAgain(t *testing.T) {
 	s.expect("a", notices.Open, 1, "not_configured")
 }
 
+const billingURL = "https://brands.example.com/billing"
+
+// mail returns the sender of e-mail through a server.
+func (s *service) mail(through *emailtest.Server) *worker.Mail {
+	s.Helper()
+	server, err := email.ParseURL("smtp://" + through.Addr())
+	if err != nil {
+		s.Fatal(err)
+	}
+	from, err := email.ParseSender("Brands <billing@example.com>")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}
+}
+
 func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
 	s := newService(t)
 	failures := 1
@@ -207,16 +223,8 @@ func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
 		}
 		return ""
 	}})
-	server, err := email.ParseURL("smtp://" + mails.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := email.ParseSender("Brands <billing@example.com>")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.raise("a", notices.Email)
-	w := s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}})
+	w := s.worker(map[string]worker.Sender{notices.Email: s.mail(mails)})
 	s.round(w)
 	d := s.expect("a", notices.Open, 1, "mail_server")
 	s.pass(d.NextAt.Sub(s.now()))
@@ -235,33 +243,23 @@ func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
 	}
 }
 
-const billingURL = "https://brands.example.com/billing"
-
 func TestMail_FailedPayment_NamesWhatFailed(t *testing.T) {
 	for _, c := range []struct {
 		failed  eventschemas.PaymentFailed
 		subject string
 		text    string
 	}{
-		{eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}, "A payment failed: 49.00 EUR",
-			"On 21 November 2026 at 09:00 UTC attempt 2 to collect the payment in_1 of the account a failed."},
-		{eventschemas.PaymentFailed{PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 4900, Currency: "JPY"}}, "A payment failed: 4900 JPY",
-			"On 21 November 2026 at 09:00 UTC the payment pi_1 of the account a failed."},
-		{eventschemas.PaymentFailed{PaymentID: "pi_1"}, "A payment failed\n", "the payment pi_1 of the account a failed."},
+		{eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 2, FailedAt: start.Add(-time.Hour), Money: &eventschemas.Money{Minor: 490000, Currency: "EUR"}}, "A payment failed: 4,900.00 EUR",
+			"Attempt 2 to collect payment in_1 (4,900.00 EUR) for account a failed on 21 November 2026 at 08:00 UTC."},
+		{eventschemas.PaymentFailed{PaymentID: "pi_1", FailedAt: start, Money: &eventschemas.Money{Minor: 4900, Currency: "JPY"}}, "A payment failed: 4,900 JPY",
+			"Payment pi_1 (4,900 JPY) for account a failed on 21 November 2026 at 09:00 UTC."},
+		{eventschemas.PaymentFailed{PaymentID: "pi_1", FailedAt: start}, "A payment failed\n", "Payment pi_1 for account a failed on"},
 	} {
 		s := newService(t)
 		mails := emailtest.Start(t, emailtest.Config{})
-		server, err := email.ParseURL("smtp://" + mails.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		from, err := email.ParseSender("billing@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
 		s.open("a", notices.Email)
 		s.fail("a", c.failed)
-		s.round(s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}}))
+		s.round(s.worker(map[string]worker.Sender{notices.Email: s.mail(mails)}))
 		all := mails.Messages()
 		if len(all) != 1 {
 			t.Fatalf("messages %+v, want one", all)
@@ -283,15 +281,7 @@ func TestMail_AddressRejected_IsFinal(t *testing.T) {
 		}
 		return ""
 	}})
-	server, err := email.ParseURL("smtp://" + mails.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := email.ParseSender("billing@example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.raise("a", notices.Email)
-	s.round(s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, Now: s.now}}))
+	s.round(s.worker(map[string]worker.Sender{notices.Email: s.mail(mails)}))
 	s.expect("a", notices.DeadLettered, 1, "rejected")
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"letterhead/eventschemas"
+	"letterhead/domain/notices"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/webhook"
 )
@@ -27,11 +27,11 @@ type webhookBody struct {
 }
 
 type webhookData struct {
-	NoticeID  string                      `json:"notice_id"`
-	AccountID string                      `json:"account_id"`
-	Balance   int64                       `json:"balance"`
-	Threshold int64                       `json:"threshold"`
-	Payment   *eventschemas.PaymentFailed `json:"payment,omitempty"`
+	NoticeID  string           `json:"notice_id"`
+	AccountID string           `json:"account_id"`
+	Balance   int64            `json:"balance"`
+	Threshold int64            `json:"threshold"`
+	Payment   *notices.Payment `json:"payment,omitempty"`
 }
 
 // Send implements Sender.

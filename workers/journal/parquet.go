@@ -16,7 +16,7 @@ import (
 
 const (
 	// rowGroup is the number of rows that are in memory before they are written.
-	rowGroup = 1 << 15
+	rowGroup = 1 << 16
 	// parquetBatch is the number of rows that are handed to the library at a time.
 	parquetBatch = 1 << 10
 )

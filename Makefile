@@ -2,6 +2,19 @@
 
 export CGO_ENABLED ?= 0
 
+# The release of Go that builds and tests Letterhead, where the installed one is older. Go fetches it through the module
+# proxy. It is newer than the version in go.mod, which says what the code needs, because it has the fixes of the
+# standard library (CONTRIBUTING.md). A GOTOOLCHAIN in the environment wins, but for "local", which machines and images
+# set for all projects: name that on make's command line to use the installed Go.
+GO_RELEASE := go1.27.3
+ifeq ($(MAKELEVEL)$(filter-out local auto,$(GOTOOLCHAIN)),0)
+GOTOOLCHAIN := $(shell installed=$$(GOTOOLCHAIN=local go env GOVERSION); \
+  if [ "$$(printf '%s\n' $(GO_RELEASE) "$$installed" | sort -V | tail -n 1)" = "$$installed" ]; then echo local; \
+  elif GOTOOLCHAIN=$(GO_RELEASE) go version >/dev/null 2>&1; then echo $(GO_RELEASE); \
+  else echo local; echo "$(GO_RELEASE) cannot be fetched: the installed $$installed is used" >&2; fi)
+endif
+export GOTOOLCHAIN
+
 BIN     := bin/letterhead
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -14,10 +27,13 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+toolchain:
+	@echo $(GOTOOLCHAIN)
 
 run: build ## Build and serve on 127.0.0.1:8080 with everything in ./data
 	@$(BIN) serve
@@ -87,6 +103,22 @@ lint-openapi: ## Spectral and Redocly on the API description (npx and its regist
 lint-deploy: ## Check docker-compose.yml and deploy/ with Go, and with promtool, haproxy and python3 if installed
 	@deploy/lint/lint.sh
 
+# The database of known vulnerabilities is a Go module, because its own server is not always reachable. The date of the
+# database is in its version; VULNDB=golang.org/x/vulndb@latest takes the newest.
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VULNDB      ?= golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
+VULNDB_AT   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-vulndb
+vuln: vulndb ## Report known vulnerabilities in code that Letterhead calls (govulncheck)
+	@database=$$(cat $(VULNDB_AT)/current); \
+	  echo "known vulnerabilities of $$(echo "$$database" | sed -E 's/.*-([0-9]{4})([0-9]{2})([0-9]{2})[0-9]{6}-[0-9a-f]+$$/\1-\2-\3/')"; \
+	  go run $(GOVULNCHECK) -db "file://$$database" ./...
+vulndb: ## Fetch the database of known vulnerabilities and write its index
+	@set -e; mkdir -p $(VULNDB_AT); cd $(VULNDB_AT); \
+	  module=$$(go mod download -json $(VULNDB) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); version=$${module##*@}; \
+	  if [ ! -d "$$version" ]; then \
+	    rm -rf new; go run golang.org/x/vulndb/cmd/indexdb@$$version -vulns "$$module/data/osv" -out new; mv new "$$version"; \
+	  fi; echo "$$PWD/$$version" >current
+
 lint-tools: ## Fetch the tools of lint
 	go run $(STATICCHECK) -version
 lint-tools-all: lint-tools ## Fetch the tools of all linters
@@ -98,12 +130,12 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
 lint-workflows: ## actionlint on .github/workflows
 	go run $(ACTIONLINT)
 
-# Everything, with no test left out by -short: the linters; all tests plainly and under the race detector, against
+# Everything, with no test left out by -short: the linters; known vulnerabilities; all tests plainly and under the race detector, against
 # real services, those of a cluster among them; the closed network; attacks and long streams as benchmarks; every
 # fuzz target. PREVIOUS may name the binary of the release before.
 PREVIOUS ?=
 KILL_ROUNDS ?= 16
-verify: build lint lint-openapi lint-deploy lint-workflows ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
+verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	-$(MAKE) accounting-tools
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch; fi && \
 	  $(MAKE) test TEST_FLAGS='-timeout 40m' && $(MAKE) race && \

@@ -147,17 +147,6 @@ func TestSetNotices_Rejected_StoresNothing(t *testing.T) {
 	}
 }
 
-func TestSetNotices_UpgradeNotFinished_StoresNothing(t *testing.T) {
-	w, n, id := noticesOf(t, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }))
-	url := "https://hooks.example.com/"
-	if _, err := n.Set(t.Context(), SetNotices{Request: w.request(), AccountID: id, Webhook: &url}); !errors.Is(err, eventschemas.ErrNotYet) {
-		t.Errorf("Set = %v, want %v", err, eventschemas.ErrNotYet)
-	}
-	if got, err := n.Destinations(t.Context(), id); err != nil || len(got) != 0 {
-		t.Errorf("destinations: %v, %v", got, err)
-	}
-}
-
 // TestAppendNotice_SameRevisionTwice_OneWins appends the same attempt from two nodes.
 func TestAppendNotice_SameRevisionTwice_OneWins(t *testing.T) {
 	w, n, id := noticesOf(t, eventschemas.Encoder{})

@@ -95,10 +95,6 @@ func TestOperatorLink_BadInput_IsRejected(t *testing.T) {
 	if next := operatorLink(w, o, operator.Read); !slices.Equal(next.Lapsed, []string{link.ID}) {
 		t.Errorf("lapsed %v, want %s", next.Lapsed, link.ID)
 	}
-	previous := NewOperators(w.log, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }), time.Now)
-	if _, err := previous.IssueLink(t.Context(), w.request(), operator.Read); !errors.Is(err, eventschemas.ErrNotYet) {
-		t.Errorf("before the upgrade is finished: %v, want %v", err, eventschemas.ErrNotYet)
-	}
 	if events := eventsWithout(w, eventschemas.OperatorsStream); len(events) != 2 {
 		t.Errorf("events %+v, want two links", events)
 	}

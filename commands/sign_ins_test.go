@@ -277,17 +277,6 @@ func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
 	}
 }
 
-func TestIssueLink_UpgradeNotFinished_StoresNothing(t *testing.T) {
-	w, s, id := signInsOf(t, time.Now)
-	s = NewSignIns(w.log, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }), time.Now, s.accounts, nil)
-	if _, _, err := s.IssueLink(t.Context(), w.request(), id, ""); !errors.Is(err, eventschemas.ErrNotYet) {
-		t.Errorf("IssueLink = %v, want %v", err, eventschemas.ErrNotYet)
-	}
-	if events := signInEvents(w, id); len(events) != 0 {
-		t.Errorf("events %+v", events)
-	}
-}
-
 func owner(accountID string) signin.Person {
 	return signin.Person{AccountID: accountID, ID: signin.Owner}
 }

@@ -1,47 +1,61 @@
 package commands
 
 import (
+	"encoding/json"
 	"testing"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
-// Until an upgrade is finished, charges are written in the version of the previous release. The hash chain covers the
-// stored data, so it is valid across events of both versions, both for the writer that wrote them and for a reader.
-func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
-	w := newWorld(t)
+// Until an upgrade is finished, events are written in the version of the previous release.
+func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
+	_, log := brandsOnFile(t)
 	format := eventschemas.Format - 1
-	events := eventschemas.NewEncoder(func() int { return format })
-	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Encoder: events}})
-	id := w.opened(d, 0)
-	charge := func(d *AccountWriter) {
-		t.Helper()
-		in := w.lookup(id)
-		in.KeyID = "key-1"
-		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
+	b, err := NewBrands(BrandsConfig{Events: eventschemas.NewEncoder(func() int { return format })}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); err != nil {
+		t.Fatal(err)
+	}
+	symbols := []string{"ACM", "BRK.B"}
+	for _, symbol := range symbols {
+		in := OverrideField{Request: Request{ID: symbol, Actor: "operator:a"}, Domain: "acme.com", Field: "company", Value: listed(symbol)}
+		if err := b.OverrideField(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
+		format = eventschemas.Format
 	}
-	charge(d)
-	format = eventschemas.Format
-	charge(d)
-	w.drain(d)
-	charge(w.writer(AccountWriterConfig{Config: streamwriter.Config{Encoder: events}}))
-	records, decoded := w.events(id)
-	for i, want := range []struct {
-		version int
-		key     string
-	}{{1, ""}, {2, "key-1"}, {2, "key-1"}} {
-		record, body := records[2+i], decoded[2+i].(eventschemas.CreditsCharged)
-		if record.SchemaVersion != want.version || body.KeyID != want.key {
-			t.Errorf("charge %d has version %d and names the key %q, want %d and %q", i, record.SchemaVersion, body.KeyID, want.version, want.key)
+	records, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 1, eventlog.Forward, brandPage)
+	if err != nil || len(records) != len(symbols) {
+		t.Fatalf("%d overrides, %v", len(records), err)
+	}
+	for i, record := range records {
+		if want := 2 + i; record.SchemaVersion != want {
+			t.Errorf("override %d has version %d, want %d", i, record.SchemaVersion, want)
 		}
 		if err := eventschemas.ValidateJSON(record.Type, record.SchemaVersion, record.Data); err != nil {
 			t.Error(err)
 		}
+		state, err := b.StateAt(t.Context(), "acme.com", record.Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := state.View().Record.Company.Tickers; len(got) != 1 || got[0] != symbols[i] {
+			t.Errorf("after override %d the tickers are %v, want %s", i, got, symbols[i])
+		}
 	}
-	if n, err := streamwriter.VerifyChain(t.Context(), w.log, "account-"+id); n != len(records) || err != nil {
-		t.Errorf("%d of %d events verified: %v", n, len(records), err)
+}
+
+// listed is a company with one symbol.
+func listed(symbol string) json.RawMessage {
+	company := eventschemas.EmptyCompany()
+	company.Tickers = []string{symbol}
+	value, err := json.Marshal(company)
+	if err != nil {
+		panic(err)
 	}
+	return value
 }

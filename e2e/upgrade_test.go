@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,10 +97,10 @@ func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 	ok(t, data, "projections", "verify")
 	// The new version is built next to the previous one, which is read meanwhile.
 	_, built := testwait.Until(readyTimeout, func() bool {
-		return strings.Contains(ok(t, data, "projections", "list", "--json"), `"name":"ledger","state":"live","version":3`)
+		return strings.Contains(ok(t, data, "projections", "list", "--json"), `"name":"brands","state":"live","version":3003`)
 	})
 	if !built {
-		t.Error("the ledger version of this release was not built")
+		t.Error("the version of the brands of this release was not built")
 	}
 	var keys []string
 	for _, l := range ledgerOf(t, data, customer.Account.ID) {
@@ -107,8 +108,8 @@ func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 			keys = append(keys, l.KeyID)
 		}
 	}
-	if len(keys) != 3 || keys[0]+keys[1] != "" || keys[2] == "" {
-		t.Errorf("the charges name the keys %q, want none for the first two and one for the third", keys)
+	if len(keys) != 3 || slices.Contains(keys, "") {
+		t.Errorf("the charges name the keys %q, want three", keys)
 	}
 	n.stop()
 

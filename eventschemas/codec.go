@@ -50,7 +50,7 @@ func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 // version of an event or serves a new version of a read model. Until an operator finishes the upgrade,
 // a release works with data of the previous format, which nodes of the previous release can read and
 // write; see docs/upgrade.md.
-const Format = 2
+const Format = 3
 
 // Encoder encodes events in the versions of the data format in use. The zero Encoder uses the current
 // versions. It is safe for concurrent use.

@@ -41,11 +41,11 @@ func Definitions() []Definition {
 		// brand-<domain>
 		Define[BrandDiscovered](),
 		Define[CrawlRequested](),
-		Define[CrawlSucceeded](),
+		Define[CrawlSucceeded](crawlHasBareSymbols),
 		Define[CrawlConfirmed](),
 		Define[CrawlFailed](),
-		Define[BrandImported](),
-		Define[FieldOverridden](overrideHasReason),
+		Define[BrandImported](importHasBareSymbols),
+		Define[FieldOverridden](overrideHasReason, overrideHasBareSymbols),
 		Define[OverrideRemoved](),
 		Define[BrandClaimed](),
 		Define[BrandWithdrawn](),
@@ -80,51 +80,21 @@ func Definitions() []Definition {
 	}
 }
 
-// chargeNamesItsKey is version 2 of CreditsCharged: it adds key_id, the API key of the request.
-// Charges of version 1 have none.
-var chargeNamesItsKey = Change{
-	Format: 2,
-	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
-	Down: func(ev Event) any {
-		v1 := ev.(CreditsCharged)
-		v1.KeyID = ""
-		return v1
-	},
-}
+// unchanged is the upcaster of a version that only adds optional fields.
+func unchanged(body []byte) ([]byte, error) { return body, nil }
 
-// grantNamesItsTax is version 2 of CreditsGranted: it adds tax, which version 1 cannot hold.
-var grantNamesItsTax = Change{
-	Format: 2,
-	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
-	Down: func(ev Event) any {
-		if ev.(CreditsGranted).Tax != 0 {
-			return nil
-		}
-		return ev
-	},
-}
-
-// overrideHasReason is version 2 of FieldOverridden: it adds reason, which version 1 cannot hold.
-var overrideHasReason = Change{
-	Format: 2,
-	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
-	Down: func(ev Event) any {
-		if ev.(FieldOverridden).Reason != "" {
-			return nil
-		}
-		return ev
-	},
-}
-
-// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins, which version 1 cannot hold. The
-// previous release would accept such a key everywhere and forever.
-var keyHasTerms = Change{
-	Format: 2,
-	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
-	Down: func(ev Event) any {
-		if k := ev.(KeyIssued); k.ExpiresAt != nil || len(k.Scopes)+len(k.Origins) > 0 {
-			return nil
-		}
-		return ev
-	},
-}
+var (
+	// chargeNamesItsKey is version 2 of CreditsCharged: it adds key_id, the API key of the request.
+	chargeNamesItsKey = Change{Format: 2, Up: unchanged}
+	// grantNamesItsTax is version 2 of CreditsGranted: it adds tax.
+	grantNamesItsTax = Change{Format: 2, Up: unchanged}
+	// overrideHasReason is version 2 of FieldOverridden: it adds reason.
+	overrideHasReason = Change{Format: 2, Up: unchanged}
+	// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins.
+	keyHasTerms = Change{Format: 2, Up: unchanged}
+	// crawlHasBareSymbols, importHasBareSymbols and overrideHasBareSymbols are versions whose tickers are symbols without
+	// an exchange. Those of earlier versions may have one.
+	crawlHasBareSymbols    = bareSymbols(func(ev *CrawlSucceeded) error { ev.Record.Company.bareSymbols(); return nil })
+	importHasBareSymbols   = bareSymbols(func(ev *BrandImported) error { ev.Record.Company.bareSymbols(); return nil })
+	overrideHasBareSymbols = bareSymbols((*FieldOverridden).bareSymbols)
+)

@@ -11,7 +11,7 @@ import (
 
 // FoldVersion is the version of the JSON state. Increment it whenever folding the same events gives
 // another state, so that states stored by an older fold are discarded.
-const FoldVersion = 2
+const FoldVersion = 3
 
 // StreamPrefix precedes the registrable domain in a stream's name.
 const StreamPrefix = "brand-"

@@ -28,10 +28,10 @@ const (
 // edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
 // version 3 with an upcaster that adds a field, and the ledger gets a version 7 that shows the field.
 var edits = []struct{ file, old, new string }{
-	{"eventschemas/codec.go", "const Format = 2\n", "const Format = 3\n"},
+	{"eventschemas/codec.go", "const Format = 3\n", "const Format = 4\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
 	{"eventschemas/table.go", "Define[CreditsCharged](chargeNamesItsKey)", `Define[CreditsCharged](chargeNamesItsKey, Change{
-			Format: 3,
+			Format: 4,
 			Up:     func(v2 []byte) ([]byte, error) { return append([]byte("{\"cause\":\"unknown\","), v2[1:]...), nil },
 			Down: func(ev Event) any {
 				v2 := ev.(CreditsCharged)
@@ -40,9 +40,9 @@ var edits = []struct{ file, old, new string }{
 			},
 		})`},
 	{"internal/searchindex/candidates.go", "return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}",
-		"return []Analyzer{{Version: Analysis + 1, Format: 3, Terms: TermsOf, Find: Find}, {Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
+		"return []Analyzer{{Version: Analysis + 1, Format: 4, Terms: TermsOf, Find: Find}, {Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
 	{"domain/account/charge.go", "KeyID:              in.KeyID,\n", "KeyID:              in.KeyID,\n\t\tCause:              \"lookup\",\n"},
-	{"projections/ledger/ledger.go", "versionOf(withDetails, 2), versionOf(withoutDetails, 1)", "versionOf(withDetails+1, 3), versionOf(withDetails, 2)"},
+	{"projections/ledger/ledger.go", "versionOf(withDetails, 2), versionOf(withoutDetails, 1)", "versionOf(withDetails+1, 4), versionOf(withDetails, 2)"},
 	{"projections/ledger/fold.go", "ev.HoldID, ev.Domain\n\t\td.keyID = ev.KeyID\n", "ev.HoldID, ev.Domain\n\t\td.keyID, d.cause = ev.KeyID, ev.Cause\n"},
 	{"projections/ledger/fold.go", "\tkeyID                       string\n", "\tkeyID, cause                string\n"},
 	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID), text(detail), link)", "if f.tables.Version > withDetails && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID), text(detail), link)"},
@@ -195,7 +195,7 @@ func readLog(n *node) string {
 // out, rolls it back, rolls it out again and finishes the upgrade, on the same services and under load.
 func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
-	upgrade(t, at, "", buildNext(t), func(charge event, version int) string {
+	upgrade(t, at, releases{after: buildNext(t), model: "ledger", charges: [2]int{2, 3}}, func(charge event, version int) string {
 		var body struct {
 			KeyID string `json:"key_id"`
 			Cause string
@@ -215,21 +215,28 @@ func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	if previous == "" {
 		t.Skip("LETTERHEAD_TEST_PREVIOUS does not name a binary of the previous release")
 	}
-	upgrade(t, at, previous, "", func(charge event, version int) string {
+	upgrade(t, at, releases{before: previous, model: "brands", charges: [2]int{2, 2}}, func(charge event, _ int) string {
 		var body struct {
 			KeyID string `json:"key_id"`
 		}
 		decode(t, string(charge.Data), &body)
-		if (body.KeyID != "") != (version == 2) {
-			t.Errorf("a charge of version %d: %s", version, charge.Data)
+		if body.KeyID == "" {
+			t.Errorf("a charge has no key: %s", charge.Data)
 		}
 		return body.KeyID
 	})
 }
 
+// releases are the binaries of two consecutive releases ("" is that of this tree), the read model with a new version in
+// the second, and the versions of CreditsCharged that the two write.
+type releases struct {
+	before, after, model string
+	charges              [2]int
+}
+
 // upgrade upgrades from one binary to another. ofKey checks the event of a charge, and returns the key_id that the
 // ledger must show for it after the upgrade.
-func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge event, version int) string) {
+func upgrade(t *testing.T, at addresses, r releases, ofKey func(charge event, version int) string) {
 	c, err := newServices("lh"+random(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -267,12 +274,12 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		}
 	}
 
-	old := launch("old", before, everyRole)
+	old := launch("old", r.before, everyRole)
 	until(t, readyWithin, "the starter index is served", func() bool {
 		_, err := old.letterhead("brand", "get", hit)
 		return err == nil
 	})
-	oldAPI := launch("old-api", before, "api")
+	oldAPI := launch("old-api", r.before, "api")
 	live.who = old.open(t, "custom", 100_000)
 	live.add(old)
 	live.add(oldAPI)
@@ -283,7 +290,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	defer cancel()
 
 	// A new node becomes ready and serves while an old node leads.
-	first := launch("new-1", after, everyRole)
+	first := launch("new-1", r.after, everyRole)
 	live.add(first)
 	if s := first.upgrade(t); s.Finished || s.Format != s.Release-1 {
 		t.Errorf("upgrade status while old nodes run: %+v", s)
@@ -296,13 +303,13 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	until(t, readyWithin, "the new node folds", first.folds)
 	until(t, readyWithin, "the new versions have caught up", func() bool {
 		s := first.upgrade(t)
-		return len(s.Models) == 1 && s.Models[0].Name == "ledger" && s.Level
+		return len(s.Models) == 1 && s.Models[0].Name == r.model && s.Level
 	})
 	live.pass(t, 40)
 	oldAPI.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
 
 	// Roll back after the new versions were built: an old node starts again and takes over.
-	old = launch("old-again", before, everyRole)
+	old = launch("old-again", r.before, everyRole)
 	live.add(old)
 	retire(first)
 	until(t, readyWithin, "the old node folds", old.folds)
@@ -310,9 +317,9 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	old.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
 
 	// Roll forward again.
-	second := launch("new-2", after, everyRole)
+	second := launch("new-2", r.after, everyRole)
 	live.add(second)
-	young := launch("new-api", after, "api")
+	young := launch("new-api", r.after, "api")
 	live.add(young)
 	retire(old)
 	retire(oldAPI)
@@ -322,8 +329,8 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	for _, charge := range second.events(t, "account-"+live.who.id, "CreditsCharged") {
 		versions[charge.SchemaVersion]++
 	}
-	if len(versions) != 1 || versions[release.Release-1] == 0 {
-		t.Errorf("before the upgrade is finished, charges have the versions %v, want only %d", versions, release.Release-1)
+	if len(versions) != 1 || versions[r.charges[0]] == 0 {
+		t.Errorf("before the upgrade is finished, charges have the versions %v, want only %d", versions, r.charges[0])
 	}
 	young.must(t, "upgrade", "finish") // on a node that does not fold
 	if s := second.upgrade(t); !s.Finished || s.Format != release.Release || len(s.Models) != 0 {
@@ -332,7 +339,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	live.pass(t, 40)
 	until(t, settledWithin, "charges have the new version", func() bool {
 		charges := second.events(t, "account-"+live.who.id, "CreditsCharged")
-		return charges[len(charges)-1].SchemaVersion == release.Release
+		return charges[len(charges)-1].SchemaVersion == r.charges[1]
 	})
 
 	// Now a rollback is impossible, and the old release reports that.
@@ -340,7 +347,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	if err != nil {
 		t.Fatal(err)
 	}
-	outdated.release = before
+	outdated.release = r.before
 	c.more = append(c.more, outdated)
 	if err := outdated.start(); err != nil {
 		t.Fatal(err)

@@ -232,7 +232,7 @@ func TestSelect_ByUse_CountsKeysAndLookUps(t *testing.T) {
 func TestSelect_PreviousFormatInForce_SortsByWhatIsKnown(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := accounts.New(e.Store)
-		r, _ := e.Start(engine.Config{InForce: 1}, m)
+		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
 		charged(e, "a", map[int]int64{0: 3})
 		e.CatchUp(r)
 		for _, by := range []string{"spend", "used"} {

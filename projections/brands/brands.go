@@ -25,6 +25,10 @@ const (
 	tablesVersion = 3
 	// version also changes with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
+	// qualified is the version of the previous release, which shows tickers as they were stored, with their exchange.
+	qualified = 3002
+	// bareFormat is the first data format in whose answers tickers have no exchange.
+	bareFormat = 3
 
 	// MaxPage limits the results of List, Due and Changed.
 	MaxPage = 1000
@@ -175,14 +179,19 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
+	return []projections.Version{m.version(version, bareFormat), m.version(qualified, 1)}
+}
+
+func (m *Model) version(number, format int) projections.Version {
+	return projections.Version{
+		Number:     number,
+		Format:     format,
 		Categories: projections.Brands,
 		Tables: []projections.Table{{
 			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue}, Key: []string{"domain"},
 		}},
 		NewFold: m.newFold,
-	}}
+	}
 }
 
 // Reload implements projections.Reloader: answers of other tables may be rendered differently.

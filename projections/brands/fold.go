@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -82,7 +83,13 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		if row.brand == nil {
 			row.brand = brand.New(e.Subject)
 		}
-		row.brand.Apply(e.Body, e.Revision, e.OccurredAt)
+		body := e.Body
+		if f.tables.Version == qualified {
+			if body, err = stored(e); err != nil {
+				return projections.Changes{}, e.Errorf("%w", err)
+			}
+		}
+		row.brand.Apply(body, e.Revision, e.OccurredAt)
 		if v := row.brand.View(); v.Revision == e.Revision && !v.UpdatedAt.IsZero() {
 			row.position = int64(e.Position)
 		}
@@ -93,6 +100,26 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		f.rows.Keep(keptReplaying)
 	}
 	return f.changes()
+}
+
+// stored returns the body of an event as the previous release reads it: without the upcasters that remove the exchange of
+// tickers, so that nodes of both releases fold the same rows.
+func stored(e *projections.Event) (eventschemas.Event, error) {
+	switch e.Body.(type) {
+	case eventschemas.CrawlSucceeded:
+		return unmarshal[eventschemas.CrawlSucceeded](e.Data)
+	case eventschemas.BrandImported:
+		return unmarshal[eventschemas.BrandImported](e.Data)
+	case eventschemas.FieldOverridden:
+		return unmarshal[eventschemas.FieldOverridden](e.Data)
+	}
+	return e.Body, nil
+}
+
+func unmarshal[T eventschemas.Event](data []byte) (eventschemas.Event, error) {
+	var body T
+	err := json.Unmarshal(data, &body)
+	return body, err
 }
 
 func (f *fold) changes() (projections.Changes, error) {

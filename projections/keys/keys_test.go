@@ -190,7 +190,7 @@ func TestLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T) {
 
 func testLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T, e *projectionstest.Env) {
 	d := setup(t, e)
-	r, stop := e.Start(engine.Config{InForce: 1}, d)
+	r, stop := e.Start(engine.Config{Format: 2, InForce: 1}, d)
 	d.Open(0, r)
 	last := e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"},
 		limited("k1", "lh_pk_one"), issued("k2", "lh_pk_two", "publishable"))

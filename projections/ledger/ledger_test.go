@@ -305,7 +305,7 @@ func latest(t *testing.T, m *ledger.Model, f ledger.Filter, n int) (revisions []
 func TestEntries_PreviousFormatInForce_HaveNoDetails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := ledger.New(e.Store)
-		r, _ := e.Start(engine.Config{InForce: 1}, m)
+		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
 		e.Events("account-a", at, eventschemas.CreditsGranted{GrantID: "p", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}, charge(1))
 		e.CatchUp(r)
 		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{PaymentID: "p"}))

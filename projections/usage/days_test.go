@@ -95,7 +95,7 @@ func TestPeriod_ManyKeys_HasThoseChargedMost(t *testing.T) {
 func TestPeriod_PreviousFormatInForce_Fails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := usage.New(e.Store, e.Log)
-		r, _ := e.Start(engine.Config{InForce: 1}, m)
+		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
 		e.Events("account-a", day("2026-11-01"), charged("1"))
 		e.CatchUp(r)
 		want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: 1})

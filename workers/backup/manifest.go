@@ -11,13 +11,14 @@ import (
 	"io/fs"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
 const (
-	// Format is the newest backup format that this release reads. Format 2 has the layout of format 1, but
-	// may contain events of data format 2, which a release that only knows format 1 must not restore.
-	Format = 2
+	// Format is the newest backup format that this release reads. Every format has the layout of format 1, but may
+	// contain events of the data format with its number, which an older release must not restore.
+	Format = eventschemas.Format
 
 	product      = "letterhead"
 	begunName    = "begun.json"

@@ -406,18 +406,6 @@ func TestClose_EarlierEventArrivesMeanwhile_IsInTheOpening(t *testing.T) {
 	w.write(Options{Format: CSV, From: monthAt(9), Until: monthAt(10)}) // compares the digest
 }
 
-func TestClose_BeforeTheUpgradeIsFinished_Fails(t *testing.T) {
-	w := story(t)
-	c := w.closer(day(11, 20))
-	c.Encoder = eventschemas.NewEncoder(func() int { return 1 })
-	if _, err := c.Check(t.Context(), monthAt(9)); !errors.Is(err, eventschemas.ErrNotYet) {
-		t.Errorf("check before the upgrade is finished: %v, want ErrNotYet", err)
-	}
-	if _, _, err := c.Close(t.Context(), monthAt(9)); !errors.Is(err, eventschemas.ErrNotYet) || w.closings() != 0 {
-		t.Errorf("closing before the upgrade is finished: %v, want ErrNotYet", err)
-	}
-}
-
 // TestClose_AnyHistory_ClosedMonthsStay closes months while events of several nodes arrive, some of them late.
 func TestClose_AnyHistory_ClosedMonthsStay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

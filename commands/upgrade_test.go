@@ -17,7 +17,9 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); err != nil {
+	name := "Acme"
+	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &name}}
+	if _, err := b.ImportBrand(t.Context(), acme); err != nil {
 		t.Fatal(err)
 	}
 	symbols := []string{"ACM", "BRK.B"}

@@ -16,14 +16,20 @@ import (
 // of the API repeat the pattern.
 const SymbolPattern = `^[A-Z0-9][A-Z0-9.&*/+=^#-]{0,15}$`
 
+// maxClass limits the class of a share after a space, in bytes.
+const maxClass = 2
+
 var symbolPattern = regexp.MustCompile(SymbolPattern)
 
 // BareSymbol returns the symbol in a text such as NASDAQ:AAPL, XNYS:BRK.B, aapl or VOLV B. A space before a class, as in
 // Stockholm, becomes a hyphen. It reports false if the text is not a symbol.
 func BareSymbol(text string) (string, bool) {
-	text = strings.ToUpper(text[strings.LastIndexByte(text, ':')+1:])
-	text = strings.Join(strings.Fields(text), "-")
-	return text, symbolPattern.MatchString(text)
+	words := strings.Fields(strings.ToUpper(text[strings.LastIndexByte(text, ':')+1:]))
+	if len(words) > 2 || len(words) == 2 && len(words[1]) > maxClass {
+		return "", false
+	}
+	symbol := strings.Join(words, "-")
+	return symbol, symbolPattern.MatchString(symbol)
 }
 
 // BareSymbols returns the symbols in texts, each once, in the order of their first occurrence. It omits texts that are

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,7 +199,8 @@ func TestFacts_FollowContract(t *testing.T) {
 		if l := c.Location; l != nil && (l.City == nil || l.CountryCode == nil || len(*l.CountryCode) != 2) {
 			t.Errorf("%s: location %s", b.Domain, asJSON(t, l))
 		}
-		if (c.Ticker == nil) != (len(c.Tickers) == 0) || c.Ticker != nil && (*c.Ticker != c.Tickers[0] || !tickerPattern.MatchString(*c.Ticker)) {
+		if (c.Ticker == nil) != (len(c.Tickers) == 0) || c.Ticker != nil && (!strings.HasSuffix(*c.Ticker, ":"+c.Tickers[0]) || !tickerPattern.MatchString(*c.Ticker)) ||
+			!slices.Equal(c.Tickers, eventschemas.BareSymbols(c.Tickers)) {
 			t.Errorf("%s: tickers %s", b.Domain, asJSON(t, c))
 		}
 	}

@@ -165,7 +165,7 @@ func (s statement) fill(b *starter.Brand, links map[string]string) {
 		note("company.location")
 	}
 	if c.Ticker == nil && len(s.Tickers) > 0 {
-		c.Ticker, c.Tickers = &s.Tickers[0], s.Tickers
+		c.Ticker, c.Tickers = &s.Tickers[0], eventschemas.BareSymbols(s.Tickers)
 		note("company.ticker")
 	}
 	if len(c.Industries) == 0 && s.Industry != nil {

@@ -2,6 +2,7 @@ package company_test
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -281,7 +282,8 @@ func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 
 func TestDecide_Ticker_IsQualified(t *testing.T) {
 	for declared, want := range map[string]string{
-		"NASDAQ:AAPL": "NASDAQ:AAPL", "NasdaqGS: AAPL": "NASDAQ:AAPL", "XNYS:IBM": "NYSE:IBM", "NYSE:BRK.B": "NYSE:BRK.B", "AAPL": "", "see investor relations": "", "": "",
+		"NASDAQ:AAPL": "NASDAQ:AAPL", "NasdaqGS: AAPL": "NASDAQ:AAPL", "XNYS:IBM": "NYSE:IBM", "NYSE:BRK.B": "NYSE:BRK.B", "AAPL": "",
+		"XNAS AAPL": "NASDAQ:AAPL", "NYSE American: IMO": "NYSEAMERICAN:IMO", "STO:VOLV B": "STO:VOLV-B", "NSE: M&amp;M": "NSE:M&M", "N/A": "", "NYSE: on request": "", "see investor relations": "", "": "",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","tickerSymbol":"`+declared+`"`)))
 		got := ""
@@ -291,6 +293,13 @@ func TestDecide_Ticker_IsQualified(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %q, want %q", declared, got, want)
 		}
+	}
+}
+
+func TestDecide_SeveralListings_GiveEachSymbolOnce(t *testing.T) {
+	c, _ := company.Decide(pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","tickerSymbol":["ACM","NYSE:ACM","FRA:ACM1","LSE: ACM"]`)))
+	if c.Ticker == nil || *c.Ticker != "NYSE:ACM" || !slices.Equal(c.Tickers, []string{"ACM", "ACM1"}) {
+		t.Errorf("ticker %v, symbols %v, want NYSE:ACM, and ACM and ACM1", c.Ticker, c.Tickers)
 	}
 }
 

@@ -1,6 +1,7 @@
 package company
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +37,8 @@ const (
 
 var (
 	year     = lazyregexp.New(`\b(1\d{3}|20\d{2})\b`)
-	tickerID = lazyregexp.New(`^[A-Z]{2,10}:[A-Z0-9.\-]{1,10}$`)
-	symbol   = lazyregexp.New(`^[A-Z0-9.\-]{1,10}$`)
+	exchange = lazyregexp.New(`^[A-Z]{2,12}$`)
+	symbol   = lazyregexp.New(`^[A-Z0-9][A-Z0-9.&\-]{0,9}$`) // of eventschemas.SymbolPattern, without what texts such as "N/A" have
 )
 
 // declared adds the fields of the owner's object.
@@ -245,36 +246,38 @@ var exchanges = map[string]string{
 	"KRX": "KRX", "SGX": "SGX", "JSE": "JSE", "TASE": "TASE", "CBOE": "CBOE", "BATS": "CBOE", "WSE": "WSE", "B3": "B3", "BMV": "BMV", "SSE": "SSE", "SZSE": "SZSE", "TWSE": "TWSE",
 }
 
-// tickers parses stock tickers, with or without their exchange.
+// tickers parses stock tickers, with or without their exchange, which a colon follows, or a space as schema.org
+// recommends (XNAS AAPL).
 func tickers(texts []string) []string {
 	var out []string
 	for _, text := range texts {
-		text = strings.ToUpper(strings.ReplaceAll(page.Clean(text, maxPlace), " ", ""))
-		if exchange, bare, ok := strings.Cut(text, ":"); ok && exchanges[exchange] != "" {
-			text = exchanges[exchange] + ":" + bare
+		text = strings.ToUpper(page.Clean(text, maxPlace))
+		at, rest, qualified := strings.Cut(text, ":")
+		if !qualified {
+			at, rest, qualified = strings.Cut(text, " ")
+			if qualified = qualified && exchanges[at] != ""; !qualified {
+				at, rest = "", text
+			}
 		}
-		if (tickerID.MatchString(text) || symbol.MatchString(text)) && len(out) < maxTickers {
-			out = append(out, text)
+		bare, ok := eventschemas.BareSymbol(rest)
+		at = strings.ReplaceAll(at, " ", "")
+		if !ok || !symbol.MatchString(bare) || qualified && !exchange.MatchString(cmp.Or(exchanges[at], at)) || len(out) == maxTickers {
+			continue
 		}
+		if qualified {
+			bare = cmp.Or(exchanges[at], at) + ":" + bare
+		}
+		out = append(out, bare)
 	}
 	return out
 }
 
 // listed splits tickers into the first qualified one and all bare symbols.
 func listed(all []string) (ticker *string, symbols []string) {
-	symbols = []string{}
-	for _, t := range all {
-		_, bare, qualified := strings.Cut(t, ":")
-		if !qualified {
-			symbols = append(symbols, t)
-			continue
-		}
-		if ticker == nil {
-			ticker = &t
-		}
-		symbols = append(symbols, bare)
+	if i := slices.IndexFunc(all, func(t string) bool { return strings.Contains(t, ":") }); i >= 0 {
+		ticker = &all[i]
 	}
-	return ticker, symbols
+	return ticker, eventschemas.BareSymbols(all)
 }
 
 // kindOfType returns the kind for schema.org types that imply one. A

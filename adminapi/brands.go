@@ -37,7 +37,7 @@ func (x *exchange) listBrands() error {
 
 // domain returns the registrable domain in the path.
 func (x *exchange) domain() (string, error) {
-	domain, err := brand.RegistrableDomain(x.request.PathValue("domain"))
+	domain, err := brand.ParseDomain(x.request.PathValue("domain"))
 	var bad *brand.InvalidDomainError
 	if err != nil && !errors.As(err, &bad) {
 		return "", invalid("%s.", sentence(err))

@@ -182,7 +182,7 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 	case mcp.ToolSearchBrands:
 		return c.searchBrands(in.Arguments)
 	default: // the only tool left; other names were rejected
-		return c.logoURL(call)
+		return c.logoURL(ctx, call)
 	}
 }
 
@@ -225,16 +225,15 @@ type logoURL struct {
 	Domain string `json:"domain"`
 }
 
-// logoURL builds the URL of a logo. It looks nothing up and costs nothing.
-func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
+// logoURL builds the URL of a logo. It crawls nothing and costs nothing.
+func (c *agentCalls) logoURL(ctx context.Context, call *toolCall) (json.RawMessage, error) {
 	identifier, err := brand.ParseIdentifier(call.Arguments.String("domain"))
 	if err != nil {
 		return nil, err
 	}
-	if identifier.Kind != brand.Domain {
-		return nil, &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: "get_logo_url needs a domain. get_brand returns the domain of a brand id."}
+	if call.domain, err = c.x.api.lookup.DomainOf(ctx, identifier); err != nil {
+		return nil, err
 	}
-	call.domain = identifier.Domain
 	options := url.Values{}
 	set := func(name, value string) {
 		if value != "" {
@@ -252,7 +251,7 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 	}
 	set("format", call.Arguments.String("format"))
 	set("fallback", call.Arguments.String("fallback"))
-	result := logoURL{URL: c.x.api.iconURL(identifier.Domain), Domain: identifier.Domain}
+	result := logoURL{URL: c.x.api.iconURL(call.domain), Domain: call.domain}
 	if len(options) > 0 {
 		result.URL += "?" + options.Encode()
 	}

@@ -274,7 +274,7 @@ func rejectedLogo(path string) string {
 	path, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
 	domain, _, err := logo.Parse(path, query, nil)
 	if err == nil {
-		_, err = brand.RegistrableDomain(domain)
+		_, err = brand.ParseDomain(domain)
 	}
 	var (
 		request *logo.InvalidError

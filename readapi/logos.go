@@ -46,16 +46,19 @@ func (x *exchange) serveLogo() error {
 	quick, cancel := context.WithTimeout(whole, x.api.quick)
 	defer cancel()
 
-	domain, options, err := x.parseLogo()
+	identifier, options, err := x.parseLogo()
 	if err != nil {
 		return err
 	}
-	x.domain = domain
+	x.domain = identifier.Domain
 	who, problem := x.admitLogo()
 	if problem != nil {
 		return problem
 	}
-	if err := x.drawLogo(whole, quick, who, options); err != nil {
+	if x.domain, err = x.api.lookup.DomainOf(quick, identifier); err == nil {
+		err = x.drawLogo(whole, quick, who, options)
+	}
+	if err != nil {
 		x.returnLogo(who, err)
 		return err
 	}
@@ -96,20 +99,26 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, option
 	return x.sendImage(image, found, options, who)
 }
 
-// parseLogo returns the domain and the options.
-func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
+// parseLogo returns the brand and the options. The separate host takes every identifier that a look-up takes, the path on
+// the host of the API only a domain.
+func (x *exchange) parseLogo() (identifier brand.Identifier, o logo.Options, err error) {
 	address, ok := x.logoAddress()
 	if !ok {
-		return "", o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+		return brand.Identifier{}, o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Message: "This path does not exist. Logos are at /{domain}, for example /github.com."}
 	}
 	sent, o, err := logo.Parse(address, x.request.URL.RawQuery, x.request.Header["Accept"])
 	var invalid *logo.InvalidError
 	if errors.As(err, &invalid) {
-		return "", o, invalidRequest("%s", invalid.Sentence)
+		return brand.Identifier{}, o, invalidRequest("%s", invalid.Sentence)
 	}
-	domain, err = brand.RegistrableDomain(sent)
-	return domain, o, err
+	if x.api.logoHost.is(x.request.Host) {
+		identifier, err = brand.ParseIdentifier(sent)
+	} else {
+		identifier.Kind = brand.Domain
+		identifier.Domain, err = brand.ParseDomain(sent)
+	}
+	return identifier, o, err
 }
 
 // sendImage answers with an image, or with 304 if the caller has it. A condition applies to answers

@@ -5,8 +5,10 @@ import (
 	"errors"
 
 	"letterhead/commands"
+	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
+	"letterhead/readapi/lookup"
 )
 
 // searchBody is the SearchResponse of the OpenAPI description.
@@ -59,6 +61,13 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 		}
 		if used >= allowed {
 			return nil, quotaExceeded(allowed, now, x.api.billingURL)
+		}
+	}
+	if id, err := brand.ParseIdentifier(q); err == nil && id.Kind == brand.BrandID {
+		if domain, err := x.api.lookup.DomainOf(ctx, id); err == nil {
+			q = domain
+		} else if !errors.Is(err, lookup.ErrNoSuchBrand) {
+			return nil, err
 		}
 	}
 	hits, err := x.api.search.Search(ctx, q, limit)

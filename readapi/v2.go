@@ -56,17 +56,14 @@ func parseUUID(text string) (brand.Identifier, error) {
 
 // parseDomain parses a domain only. Errors: brand.ErrInvalidDomain.
 func parseDomain(text string) (brand.Identifier, error) {
-	_, other := brand.ParseIdentifier(text)
-	domain, err := brand.RegistrableDomain(strings.Trim(text, " "))
-	switch {
-	case err == nil && other == nil:
-		return brand.Identifier{Kind: brand.Domain, Domain: domain}, nil
-	case err == nil: // too long because of the spaces around it
-		err = other
-	case other == nil:
-		err = &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
+	identifier, err := brand.ParseIdentifier(text)
+	if err != nil {
+		return brand.Identifier{}, err
 	}
-	return brand.Identifier{}, err
+	if _, err := brand.ParseDomain(strings.Trim(text, " ")); err != nil {
+		return brand.Identifier{}, &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
+	}
+	return identifier, nil
 }
 
 // serveSearchByName answers GET /v2/search/{name}: the results of /v1/search, as a bare array.

@@ -144,7 +144,7 @@ func brandOverride(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Set one field by hand; it takes precedence over crawls", Args: exactArgs("DOMAIN", "FIELD", "JSON")}
 	reason := c.Flags().String("reason", "", fmt.Sprintf("why, in at most %d bytes; kept forever, so name no person", brand.MaxReasonBytes))
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		domain, err := brand.RegistrableDomain(args[0])
+		domain, err := brand.ParseDomain(args[0])
 		if err != nil {
 			return usageError{err}
 		}
@@ -160,7 +160,7 @@ func brandOverride(e *environment) *cobra.Command {
 func brandRemoveOverride(e *environment) *cobra.Command {
 	return &cobra.Command{Use: "remove-override DOMAIN FIELD", Short: "Let crawls decide a field again", Args: exactArgs("DOMAIN", "FIELD"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			domain, err := brand.RegistrableDomain(args[0])
+			domain, err := brand.ParseDomain(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -172,7 +172,7 @@ func brandRemoveOverride(e *environment) *cobra.Command {
 func brandDecision(e *environment, use, short string, do func(context.Context, *node.Node, string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: exactArgs("DOMAIN"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			domain, err := brand.RegistrableDomain(args[0])
+			domain, err := brand.ParseDomain(args[0])
 			if err != nil {
 				return usageError{err}
 			}

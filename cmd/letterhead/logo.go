@@ -95,7 +95,7 @@ PNG. The command describes the image and its source on standard error.`}
 
 // logoAskedFor parses a domain and the parameters of a logo as the endpoint does.
 func logoAskedFor(sent string, query url.Values) (domain string, options logo.Options, err error) {
-	if domain, err = brand.RegistrableDomain(sent); err == nil {
+	if domain, err = brand.ParseDomain(sent); err == nil {
 		_, options, err = logo.Parse(url.PathEscape(domain), query.Encode(), nil)
 	}
 	return domain, options, err

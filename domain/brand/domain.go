@@ -64,8 +64,8 @@ func RegistrableDomain(host string) (string, error) {
 	if err := checkCharacters(host, maxHostInput); err != nil {
 		return "", err
 	}
-	if i := strings.IndexAny(host, `:/?#@\[]%`); i >= 0 {
-		return "", unexpectedInHost(host, host[i])
+	if c := strings.IndexFunc(host, foreign); c >= 0 {
+		return "", unexpectedInHost(host, host[c])
 	}
 	ascii, err := toASCII(host)
 	if err != nil {
@@ -74,7 +74,16 @@ func RegistrableDomain(host string) (string, error) {
 	if err := checkPublic(ascii); err != nil {
 		return "", err
 	}
-	return registrable(ascii)
+	domain, err := registrable(ascii)
+	if err == nil && strings.Contains(domain, "_") {
+		return "", invalid("%s has an underscore, which no registered domain has; check its spelling.", quoted(domain))
+	}
+	return domain, err
+}
+
+// foreign reports whether an ASCII character occurs in no host.
+func foreign(r rune) bool {
+	return r < utf8.RuneSelf && r != '-' && r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 // checkCharacters rejects characters that no identifier contains.
@@ -111,12 +120,33 @@ func unexpectedInHost(host string, c byte) error {
 			return invalid("%s looks like an IP address; send the domain of the company.", quoted(host))
 		}
 	}
-	return invalid("The host %s contains %q; send only a domain such as acme.com.", quoted(host), c)
+	return invalid("The host %s contains %q, which no domain has; check its spelling.", quoted(host), c)
+}
+
+// withUnderscores is the profile of idna.Lookup that accepts underscores, which names of services have, and other ASCII
+// characters, which foreign finds.
+var withUnderscores = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false))
+
+// lookupASCII returns a name in ASCII. Underscores do not change the rules for the other characters.
+func lookupASCII(host string) (string, error) {
+	ascii, err := idna.Lookup.ToASCII(host)
+	if err == nil {
+		return ascii, nil
+	}
+	named, otherErr := withUnderscores.ToASCII(host)
+	if otherErr != nil || !strings.Contains(named, "_") {
+		return "", err
+	}
+	const letter = "a" // the name is as valid as it would be with letters
+	if _, err := idna.Lookup.ToASCII(strings.ReplaceAll(named, "_", letter)); err != nil {
+		return "", err
+	}
+	return named, nil
 }
 
 // toASCII maps a host to its lower-case ASCII form and checks its lengths.
 func toASCII(host string) (string, error) {
-	ascii, err := idna.Lookup.ToASCII(host)
+	ascii, err := lookupASCII(host)
 	if err != nil {
 		return "", invalid("The host %s is not a valid domain name (IDNA): %s.", quoted(host), strings.TrimPrefix(err.Error(), "idna: "))
 	}
@@ -151,7 +181,7 @@ func checkPublic(ascii string) error {
 	if _, icann := publicsuffix.PublicSuffix(ascii); icann {
 		return nil // a top-level domain; registrable rejects it with a better sentence
 	}
-	return invalid("%s is a single label; send a whole domain such as %s.com.", quoted(ascii), ascii)
+	return invalid("%s is a single label; send a whole domain, with its ending.", quoted(ascii))
 }
 
 // numeric reports whether inet_aton would parse a label as a number: digits, or 0x and hex digits.
@@ -169,7 +199,7 @@ func registrable(ascii string) (string, error) {
 		return lastLabels(ascii, suffix), nil
 	}
 	if icann {
-		return "", invalid("%s is a public suffix, under which companies register their domains; send one such as acme.%s.", quoted(ascii), ascii)
+		return "", invalid("%s is a public suffix, under which companies register their domains; send the whole domain of one.", quoted(ascii))
 	}
 	// A private suffix: its owner registered it under the longest suffix of the ICANN section.
 	for rest := parent(ascii); rest != ""; rest = parent(rest) {

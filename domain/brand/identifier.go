@@ -1,6 +1,7 @@
 package brand
 
 import (
+	"cmp"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -31,14 +32,18 @@ type Identifier struct {
 	BrandID uuid.UUID
 }
 
-// ParseIdentifier parses a domain, a URL (its host counts; scheme http, https or none), an e-mail
-// address (its domain counts), a brand id or a brand's URN. The identifier has been percent-decoded
-// once, as part of the request; surrounding spaces are ignored. Errors: ErrInvalidDomain.
+// ParseIdentifier parses a domain, a URL (its host counts; http, https or no scheme, as browsers read it), an e-mail
+// address (its domain counts; also after mailto: or in angle brackets after a name), a brand id or a brand's URN. Every
+// interface that takes an identifier uses it. The identifier has been percent-decoded once, as part of the request;
+// surrounding spaces are ignored. Errors: ErrInvalidDomain.
 func ParseIdentifier(s string) (Identifier, error) {
 	if len(s) > maxIdentifier { // including the spaces that were sent
 		return Identifier{}, checkCharacters(s, maxIdentifier)
 	}
-	s = strings.Trim(s, " ")
+	s, err := withoutName(strings.Trim(s, " "))
+	if err != nil {
+		return Identifier{}, err
+	}
 	if err := checkCharacters(s, maxIdentifier); err != nil {
 		return Identifier{}, err
 	}
@@ -60,6 +65,39 @@ func ParseIdentifier(s string) (Identifier, error) {
 	return Identifier{Kind: Domain, Domain: domain}, nil
 }
 
+// ParseDomain parses a domain alone. It rejects the other forms of an identifier, and anything else with the error of
+// ParseIdentifier. Errors: ErrInvalidDomain.
+func ParseDomain(s string) (string, error) {
+	domain, err := RegistrableDomain(s)
+	if err == nil {
+		return domain, nil
+	}
+	if _, other := ParseIdentifier(s); other != nil {
+		return "", other
+	}
+	return "", invalid("%s is more than a domain; send the domain alone.", quoted(s))
+}
+
+// withoutName returns the content of angle brackets: those around a URL or an e-mail address, and those around an
+// address after a name.
+func withoutName(s string) (string, error) {
+	name, inner, found := strings.Cut(s, "<")
+	if !found || !strings.HasSuffix(inner, ">") {
+		return s, nil
+	}
+	inner = inner[:len(inner)-1]
+	if name = strings.ReplaceAll(name, " ", ""); name == "" {
+		return inner, nil
+	}
+	if err := checkCharacters(name, maxIdentifier); err != nil {
+		return "", err
+	}
+	if !strings.Contains(inner, "@") {
+		return "", invalid("%s has text before its angle brackets; send what is between them, alone.", quoted(s))
+	}
+	return inner, nil
+}
+
 // parseBrandID parses a UUID in its canonical form of 36 characters, bare or in a brand's URN. The
 // scheme and namespace of a URN are case-insensitive (RFC 8141 section 3.1).
 func parseBrandID(s string) (uuid.UUID, bool, error) {
@@ -76,6 +114,9 @@ func parseBrandID(s string) (uuid.UUID, bool, error) {
 	if isURN {
 		return uuid.Nil, false, invalid("%s is not the urn of a brand; it ends in the brand's id, a uuid.", quoted(s))
 	}
+	if _, err := uuid.Parse(text); err == nil {
+		return uuid.Nil, false, invalid("%s is a uuid in another form; send the brand's id as 36 characters, with its hyphens.", quoted(s))
+	}
 	return uuid.Nil, false, nil
 }
 
@@ -83,6 +124,14 @@ func parseBrandID(s string) (uuid.UUID, bool, error) {
 func hostOf(s string) (string, error) {
 	if _, err := netip.ParseAddr(s); err == nil { // an IPv6 address would look like a scheme or a port
 		return "", invalid("%s is an IP address; send the domain of the company.", quoted(s))
+	}
+	if scheme, address, _ := strings.Cut(s, ":"); strings.EqualFold(scheme, "mailto") {
+		address, _, _ = strings.Cut(address, "?") // headers of the message (RFC 6068)
+		local, domain, found := cutLast(address, "@")
+		if !found {
+			return "", invalid("%s has no e-mail address after mailto:; send an address or a domain.", quoted(s))
+		}
+		return emailDomain(s, local, domain)
 	}
 	rest, isURL, err := withoutScheme(s)
 	if err != nil {
@@ -95,13 +144,29 @@ func hostOf(s string) (string, error) {
 		}
 		authority, hasPath = rest[:i], true
 	}
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+	if local, domain, found := cutLast(authority, "@"); found {
 		if isURL || hasPath {
-			return "", invalid("%s contains a user name or password; send the URL without it.", quoted(s))
+			return "", withUser(s)
 		}
-		return emailDomain(s, authority[:i], authority[i+1:])
+		return emailDomain(s, local, domain)
+	}
+	if authority == "" {
+		return "", invalid("%s has no host; send a domain such as acme.com.", quoted(s))
 	}
 	return withoutPort(s, authority)
+}
+
+// withUser rejects a URL with a user name. Either side of the @ may look like the domain that was meant, so the error
+// does not advise to remove one.
+func withUser(s string) error {
+	return invalid("%s contains a user name or password before an @; send the domain that you mean, alone.", quoted(s))
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 func emailDomain(s, local, domain string) (string, error) {
@@ -113,27 +178,31 @@ func emailDomain(s, local, domain string) (string, error) {
 	case len(local) > maxLocalPart:
 		return "", invalid("%s is not an e-mail address; at most %d characters are allowed before the @.", quoted(s), maxLocalPart)
 	case strings.Contains(local, ":"):
-		return "", invalid("%s contains a user name or password; send the domain without it.", quoted(s))
+		return "", withUser(s)
 	}
 	return domain, nil
 }
 
-// withoutScheme removes http:// or https:// and rejects every other scheme.
+// withoutScheme removes http: or https: and all slashes after it, as browsers do (URL Standard, "special authority ignore
+// slashes state"; proxies that clean paths remove a slash), or the slashes of a URL without a scheme. It rejects every
+// other scheme.
 func withoutScheme(s string) (rest string, isURL bool, err error) {
+	if rest, isURL = strings.CutPrefix(s, "//"); isURL {
+		return rest, true, nil
+	}
 	scheme, after, found := strings.Cut(s, ":")
 	if !found || !isScheme(scheme) {
 		return s, false, nil
 	}
-	web := strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
 	switch {
-	case web && strings.HasPrefix(after, "//"):
-		return after[2:], true, nil
-	case web && strings.HasPrefix(after, "/"):
-		return "", false, invalid("%s has lost a slash after its scheme; percent-encode a URL that is part of a path.", quoted(s))
+	case strings.EqualFold(scheme, "http"), strings.EqualFold(scheme, "https"):
+		return strings.TrimLeft(after, "/"), true, nil
 	case strings.HasPrefix(after, "//"):
 		return "", false, invalid("%s is a URL with the scheme %s; send one with http or https.", quoted(s), quoted(scheme))
-	case startsLikePort(after):
+	case startsLikePort(after, strings.Contains(scheme, ".")):
 		return s, false, nil // a host with a port
+	case strings.Contains(after, "@"):
+		return "", false, withUser(s)
 	default:
 		return "", false, invalid("%s is not a web address; send a domain such as acme.com.", quoted(s))
 	}
@@ -150,8 +219,12 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-func startsLikePort(after string) bool {
-	return after != "" && '0' <= after[0] && after[0] <= '9'
+// startsLikePort reports whether a port follows, which may be empty after a host (RFC 3986 section 3.2.3).
+func startsLikePort(after string, host bool) bool {
+	if after == "" || after[0] == '/' {
+		return host
+	}
+	return '0' <= after[0] && after[0] <= '9'
 }
 
 // withoutPort removes the port of a host. RegistrableDomain rejects bracketed and bare IPv6 addresses.
@@ -160,7 +233,7 @@ func withoutPort(s, authority string) (string, error) {
 	if !found || strings.HasPrefix(authority, "[") || strings.Contains(port, ":") {
 		return authority, nil
 	}
-	if n, err := strconv.ParseUint(port, 10, 32); err != nil || n > maxPort {
+	if n, err := strconv.ParseUint(cmp.Or(port, "0"), 10, 32); err != nil || n > maxPort {
 		return "", invalid("%s has the port %s, which is not a number up to %d.", quoted(s), quoted(port), maxPort)
 	}
 	return host, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
 
 	"letterhead/domain/brand"
 	"letterhead/internal/searchindex"
@@ -26,6 +27,10 @@ type Hit struct {
 // searchindex.Index.Search.
 func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, error) {
 	began := time.Now()
+	domain, named := namedDomain(q)
+	if _, err := brand.ParseDomain(q); named && err != nil {
+		q = domain // a URL or an e-mail address, in any form that a look-up takes
+	}
 	found, err := p.index.Search(ctx, q, limit)
 	if err != nil {
 		p.metrics.searchFailures.Inc()
@@ -36,7 +41,7 @@ func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, er
 	for _, f := range found {
 		hits = append(hits, indexed(f.Document))
 	}
-	if domain, ok := typedDomain(q); ok && (len(found) == 0 || found[0].Domain != domain) {
+	if named && !slices.ContainsFunc(found, func(f searchindex.Hit) bool { return f.Domain == domain }) {
 		exact := 0
 		for exact < len(found) && found[exact].Match == searchindex.Exact {
 			exact++
@@ -54,10 +59,12 @@ func indexed(d searchindex.Document) Hit {
 	return h
 }
 
-// typedDomain reads a query as a domain, as the index does, if a look-up would accept it.
-func typedDomain(q string) (string, bool) {
-	id, err := brand.ParseIdentifier(searchindex.ReadQuery(q).Domain)
-	return id.Domain, err == nil && id.Kind == brand.Domain
+// namedDomain returns the domain that a query names as the identifier of a look-up, if its suffix exists: "next.js" is
+// a name.
+func namedDomain(q string) (string, bool) {
+	id, err := brand.ParseIdentifier(q)
+	suffix, icann := publicsuffix.PublicSuffix(id.Domain)
+	return id.Domain, err == nil && id.Kind == brand.Domain && (icann || strings.Contains(suffix, "."))
 }
 
 // label returns the first label of a registrable domain, in its own script.

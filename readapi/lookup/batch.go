@@ -305,6 +305,19 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 	return answer, len(ids) > 0, nil
 }
 
+// DomainOf returns the registrable domain of an identifier, without a look-up: it costs nothing. Errors: ErrNoSuchBrand for
+// an id that is not in the index, and those of the index.
+func (s *Service) DomainOf(ctx context.Context, id brand.Identifier) (string, error) {
+	if id.Kind == brand.Domain {
+		return id.Domain, nil
+	}
+	domains, err := s.domainsOf(ctx, []uuid.UUID{id.BrandID})
+	if err == nil && domains[id.BrandID] == "" {
+		err = ErrNoSuchBrand
+	}
+	return domains[id.BrandID], err
+}
+
 // domainsOf returns the domains of brands by their ids; unknown ids are missing. If other nodes may
 // just have answered an id, it waits for the index once, for all of them.
 func (s *Service) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {

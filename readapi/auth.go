@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,38 +33,64 @@ const scopeRequests = "requests"
 var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
 
 // sentKey returns the only key in the headers. URLs are never examined.
-func sentKey(h http.Header) (string, *Problem) {
-	authorization, apiKeys := h["Authorization"], h["X-Api-Key"]
-	if len(authorization) > 1 || len(apiKeys) > 1 {
-		return "", unauthorized("A key header is given more than once. Send one Authorization or X-Api-Key header.")
-	}
-	var first, second string
-	if len(authorization) == 1 {
-		first = bearerToken(authorization[0])
+//
+// An Authorization header whose token is none of our keys is ignored beside X-Api-Key: it belongs to a gateway, a proxy
+// or an OAuth tool. Alone it is the caller's only try at a key; then foreign is true.
+func sentKey(h http.Header) (key string, foreign bool, problem *Problem) {
+	apiKeys := h["X-Api-Key"]
+	if len(apiKeys) > 1 {
+		return "", false, unauthorized("The header X-Api-Key is given more than once. Send it once.")
 	}
 	if len(apiKeys) == 1 {
-		second = strings.TrimSpace(apiKeys[0])
+		key = strings.TrimSpace(apiKeys[0])
 	}
-	switch {
-	case first == "" && second == "":
-		return "", noKeySent
-	case first != "" && second != "" && first != second:
-		return "", unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
-	case first == "":
-		return second, nil
-	default:
-		return first, nil
+	if key == "" {
+		return authorizationKey(h["Authorization"])
 	}
+	for _, credentials := range h["Authorization"] {
+		if _, token := parseCredentials(credentials); token != key && strings.HasPrefix(token, apikey.Prefix) {
+			return "", false, unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
+		}
+	}
+	return key, false, nil
 }
 
-// bearerToken returns the token of a Bearer credential, and "" for other schemes: X-Api-Key exists for
-// tools that need the Authorization header for themselves.
-func bearerToken(credentials string) string {
-	scheme, token, _ := strings.Cut(strings.TrimSpace(credentials), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
+// authorizationKey returns the key of requests that have only Authorization headers.
+func authorizationKey(all []string) (key string, foreign bool, problem *Problem) {
+	if len(all) > 1 && slices.ContainsFunc(all, func(value string) bool {
+		_, token := parseCredentials(value)
+		return strings.HasPrefix(token, apikey.Prefix)
+	}) {
+		return "", false, unauthorized("The header Authorization is given more than once. Send it once, or the key in X-Api-Key.")
 	}
-	return strings.TrimSpace(token)
+	if len(all) != 1 {
+		return "", false, noKeySent
+	}
+	scheme, token := parseCredentials(all[0])
+	ours := strings.HasPrefix(token, apikey.Prefix)
+	switch {
+	case ours && scheme == "":
+		return "", false, unauthorized("The word Bearer is missing before the key. Send Authorization: Bearer <API_KEY>.")
+	case ours && !strings.EqualFold(scheme, "Bearer"):
+		return "", false, unauthorized("The key does not follow the word Bearer and a space. Send Authorization: Bearer <API_KEY>.")
+	case token == "" || !strings.EqualFold(scheme, "Bearer"):
+		return "", false, noKeySent
+	}
+	return token, !ours, nil
+}
+
+// parseCredentials splits the value of an Authorization header. A key without a scheme is a token. A tab after the
+// scheme, which HTTP does not allow there, becomes part of the scheme.
+func parseCredentials(value string) (scheme, token string) {
+	value = strings.TrimSpace(value)
+	i := strings.IndexAny(value, " \t")
+	switch {
+	case i >= 0:
+		return strings.TrimRight(value[:i+1], " "), strings.TrimSpace(value[i:])
+	case strings.HasPrefix(value, apikey.Prefix):
+		return "", value
+	}
+	return value, ""
 }
 
 // queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in
@@ -103,14 +130,15 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 		return caller, nil
 	}
 	if !inQuery {
-		return a.authenticate(ctx, r.Header)
+		caller, _, problem := a.authenticate(ctx, r.Header)
+		return caller, problem
 	}
 	key, present, problem := queryKey(r.URL.RawQuery)
 	if problem != nil {
 		return Caller{}, problem
 	}
 	if !present {
-		caller, problem := a.authenticate(ctx, r.Header)
+		caller, _, problem := a.authenticate(ctx, r.Header)
 		if problem == noKeySent {
 			problem = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>, or a publishable key in c.")
 		}
@@ -120,8 +148,8 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	if problem != nil {
 		return Caller{}, problem
 	}
-	byHeader, problem := a.authenticate(ctx, r.Header)
-	if problem == noKeySent {
+	byHeader, foreign, problem := a.authenticate(ctx, r.Header)
+	if foreign || problem == noKeySent {
 		return byQuery, nil
 	}
 	return byHeader, problem
@@ -129,13 +157,14 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 
 // authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as
 // final, so a key that could not be checked is 503; a suspended account is detected later, because its
-// requests count.
-func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
-	sent, problem := sentKey(h)
+// requests count. foreign is that of sentKey.
+func (a *API) authenticate(ctx context.Context, h http.Header) (caller Caller, foreign bool, problem *Problem) {
+	sent, foreign, problem := sentKey(h)
 	if problem != nil {
-		return Caller{}, problem
+		return Caller{}, false, problem
 	}
-	return a.callerBy(ctx, sent)
+	caller, problem = a.callerBy(ctx, sent)
+	return caller, foreign, problem
 }
 
 // callerBy returns the owner of a key.

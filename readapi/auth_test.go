@@ -26,6 +26,17 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 		{"bearer and an empty x-api-key", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {""}}, key},
 		{"none", http.Header{}, ""},
 		{"another scheme", http.Header{"Authorization": {"Basic bGhfc2tfb25l"}}, ""},
+		{"a foreign token and x-api-key", http.Header{"Authorization": {"Bearer eyJhbGciOi.x.y"}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"two foreign tokens and x-api-key", http.Header{"Authorization": {"Negotiate YII=", "Digest username=\"lh_sk_two\""}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"a lone scheme and x-api-key", http.Header{"Authorization": {"Negotiate"}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"the same key in another scheme", http.Header{"Authorization": {"Token lh_sk_one"}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"the same key without a scheme", http.Header{"Authorization": {"lh_sk_one"}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"another key in another scheme", http.Header{"Authorization": {"Token  lh_sk_two"}, "X-Api-Key": {"lh_sk_one"}}, ""},
+		{"another key without a scheme", http.Header{"Authorization": {"lh_sk_two"}, "X-Api-Key": {"lh_sk_one"}}, ""},
+		{"another key behind a tab", http.Header{"Authorization": {"Bearer\tlh_sk_two"}, "X-Api-Key": {"lh_sk_one"}}, ""},
+		{"another key in the second header", http.Header{"Authorization": {"Basic x", "Bearer lh_sk_two"}, "X-Api-Key": {"lh_sk_one"}}, ""},
+		{"a foreign token and ours", http.Header{"Authorization": {"Basic x", "Bearer lh_sk_one"}}, ""},
+		{"a key in another scheme", http.Header{"Authorization": {"Token lh_sk_one"}}, ""},
 		{"no scheme", http.Header{"Authorization": {"lh_sk_one"}}, ""},
 		{"no token", http.Header{"Authorization": {"Bearer"}}, ""},
 		{"both, different", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {"lh_sk_two"}}, ""},
@@ -33,7 +44,7 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 		{"x-api-key twice", http.Header{"X-Api-Key": {"lh_sk_one", "lh_sk_one"}}, ""},
 		{"one good, the other twice", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {"lh_sk_one", "lh_sk_one"}}, ""},
 	} {
-		got, problem := sentKey(c.header)
+		got, _, problem := sentKey(c.header)
 		if got != c.want || (problem != nil) != (c.want == "") {
 			t.Errorf("%s: key %q, problem %v", c.name, got, problem)
 		}
@@ -50,11 +61,11 @@ func FuzzSentKey(f *testing.F) {
 	f.Add("Basic x", "lh_sk_two")
 	f.Add("Bearer\tx", "\x00")
 	f.Fuzz(func(t *testing.T, authorization, apiKey string) {
-		got, problem := sentKey(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey}})
+		got, _, problem := sentKey(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey}})
 		if (got == "") != (problem != nil) {
 			t.Fatalf("key %q with problem %v", got, problem)
 		}
-		if alone, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
+		if alone, _, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
 			t.Fatalf("Authorization %q took precedence over X-Api-Key %q", authorization, apiKey)
 		}
 	})

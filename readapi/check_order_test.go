@@ -286,8 +286,13 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 		}
 		a.rejected(t, http.StatusUnauthorized, "unauthorized")
 	}
+	a := s.send(request{path: "/v1/me", header: http.Header{"Authorization": {c.secret}}})
+	if message := a.rejected(t, http.StatusUnauthorized, "unauthorized").Error.Message; !strings.Contains(message, "Bearer is missing") {
+		t.Errorf("a key without a scheme: %q", message)
+	}
 	for name, h := range map[string]http.Header{
-		"x-api-key": {"X-Api-Key": {c.secret}}, "both the same": {"Authorization": {"Bearer " + c.secret}, "X-Api-Key": {c.secret}},
+		"a gateway's token": {"Authorization": {"Bearer eyJhbGciOi.x.y"}, "X-Api-Key": {c.secret}},
+		"x-api-key":         {"X-Api-Key": {c.secret}}, "both the same": {"Authorization": {"Bearer " + c.secret}, "X-Api-Key": {c.secret}},
 		"lower-case scheme": {"Authorization": {"bearer " + c.secret}}, "proxy's own Authorization": {"Authorization": {"Basic eDp5"}, "X-Api-Key": {c.secret}},
 	} {
 		if a := s.send(request{path: "/v1/me?key=" + other.secret, header: h}); a.status != http.StatusOK || decodeAccount(t, a.body).Key.ID != c.secretID {

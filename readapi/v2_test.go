@@ -439,6 +439,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		{"with a key of another account", "c=" + one.publishable, bearer(two.secret), two},
 		{"with a publishable key of another account", "c=" + one.publishable, xAPIKey(two.publishable), two},
 		{"with a proxy's own Authorization", "c=" + one.publishable, http.Header{"Authorization": {"Basic eDp5"}}, one},
+		{"with a token of an OAuth tool", "c=" + one.publishable, bearer("eyJhbGciOi.x.y"), one},
 		{"with an empty header", "c=" + one.publishable, xAPIKey(""), one},
 		{"of a suspended account with a good header", "c=" + suspended.publishable, bearer(two.secret), two},
 		{"header alone", "", bearer(two.publishable), two},

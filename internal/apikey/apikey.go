@@ -30,11 +30,14 @@ const (
 	Operator Kind = "operator"
 )
 
+// Prefix is the beginning of every key.
+const Prefix = "lh_"
+
 // The parts of a key, in bytes.
 const (
-	secretPrefix      = "lh_sk_"
-	publishablePrefix = "lh_pk_"
-	operatorPrefix    = "lh_op_"
+	secretPrefix      = Prefix + "sk_"
+	publishablePrefix = Prefix + "pk_"
+	operatorPrefix    = Prefix + "op_"
 	prefixLength      = len(secretPrefix)
 	randomLength      = 32
 	checksumLength    = 6 // 62^6 exceeds 2^32, so that every CRC32 fits

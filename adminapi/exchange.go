@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/internal/contentcoding"
 	"letterhead/internal/repeats"
 	"letterhead/projections/operators"
 )
@@ -282,6 +283,10 @@ const typeJSON = "application/json; charset=utf-8"
 func (x *exchange) send(status int, contentType string, body []byte) {
 	x.status = status
 	h := x.writer.Header()
+	if coding := contentcoding.Choose(h, x.request.Header["Accept-Encoding"], contentType, len(body)); coding != contentcoding.Identity {
+		h.Set("Content-Encoding", string(coding))
+		body = coding.Encode(body)
+	}
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.writer.WriteHeader(status)

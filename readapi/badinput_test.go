@@ -151,6 +151,13 @@ func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 			{"both, different", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + theirs, "401"},
 			{"a good and a bad one", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mistyped(mine), "401"},
 			{"a bad and a good one", "X-Api-Key: " + mistyped(mine) + "\r\nAuthorization: Bearer " + mine, "401"},
+			{"beside a gateway's token", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer eyJhbGciOi.x.y", "200"},
+			{"beside two gateways' tokens", "X-Api-Key: " + mine + "\r\nAuthorization: Basic eDp5\r\nAuthorization: Bearer eyJhbGciOi.x.y", "200"},
+			{"a bad one beside a gateway's token", "X-Api-Key: " + mistyped(mine) + "\r\nAuthorization: Bearer eyJhbGciOi.x.y", "401"},
+			{"a gateway's token alone", "Authorization: Bearer eyJhbGciOi.x.y", "401"},
+			{"another's without a scheme", "X-Api-Key: " + mine + "\r\nAuthorization: " + theirs, "401"},
+			{"another's in another scheme", "X-Api-Key: " + mine + "\r\nAuthorization: Token  " + theirs, "401"},
+			{"a foreign key in X-Api-Key", "X-Api-Key: eyJhbGciOi\r\nAuthorization: Bearer " + mine, "401"},
 			{"twice", "Authorization: Bearer " + mine + "\r\nAuthorization: Bearer " + mine, "401"},
 			{"twice in two spellings", "authorization: Bearer " + mine + "\r\nAUTHORIZATION: Bearer " + theirs, "401"},
 			{"twice, once empty", "X-Api-Key: " + mine + "\r\nX-Api-Key:", "401"},
@@ -211,7 +218,7 @@ func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	known := map[string]string{
-		"/v1/brands/acme.com": "GET, HEAD, OPTIONS", "/v1/search": "GET, OPTIONS", "/v1/me": "GET, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
+		"/v1/brands/acme.com": "GET, HEAD, OPTIONS", "/v1/search": "GET, HEAD, OPTIONS", "/v1/me": "GET, HEAD, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
 		"/mcp": "POST, OPTIONS", // in the order that clients are promised
 	}
 	paths := s.paths()

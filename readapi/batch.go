@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/commands"
+	"letterhead/internal/contentcoding"
 	"letterhead/readapi/lookup"
 )
 
@@ -79,17 +80,22 @@ func (x *exchange) serveBatch() error {
 	if err != nil {
 		return err
 	}
-	h := x.Header()
-	h["Cache-Control"] = cachePrivate
-	h["Content-Type"] = typeJSON
-	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	x.Header()["Cache-Control"] = cachePrivate
 	x.setCredits(answer.Remaining)
+	send := func() { body.send(length) }
+	if coding := x.coding(typeJSON, int(length)); coding != contentcoding.Identity {
+		coded := coding.EncodeTo(&bytes.Buffer{}, func(w io.Writer) { err = body.each(func(piece []byte) { _, _ = w.Write(piece) }) })
+		if err != nil {
+			return err
+		}
+		send = func() { x.sendCoded(http.StatusOK, typeJSON, coding, coded) }
+	}
 	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are
 	// final.
 	if x.clientGone() {
 		return errClientGone
 	}
-	if sent = x.whole(body.send); !sent {
+	if sent = x.whole(send); !sent {
 		return errClientGone
 	}
 	return nil
@@ -195,8 +201,11 @@ func (b *batchBody) length() (int64, error) {
 	return n, err
 }
 
-func (b *batchBody) send() {
+func (b *batchBody) send(length int64) {
 	x := b.exchange
+	h := x.Header()
+	h["Content-Type"] = typeJSON
+	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	x.WriteHeader(http.StatusOK)
 	// The pieces are the same as those counted, so only writing can fail: the client has left after
 	// the answer began.
@@ -247,6 +256,6 @@ func (b *batchBody) appendItem(dst []byte, item *lookup.BatchItem) ([]byte, erro
 	}
 	dst = append(dst, object[:len(object)-1]...) // without its brace
 	dst = append(dst, `,"brand":`...)
-	dst = item.Answer.Body.AppendTo(dst, b.exchange.api.baseURL)
+	dst = b.exchange.appendRecord(dst, item.Answer.Body)
 	return append(dst, '}'), nil
 }

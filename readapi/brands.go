@@ -1,13 +1,18 @@
 package readapi
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"sync"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/contentcoding"
+	"letterhead/projections/brands"
 	"letterhead/readapi/lookup"
 )
 
@@ -38,6 +43,11 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 // answerLookup runs a look-up and sends the answer.
 func (x *exchange) answerLookup(q lookup.Query) error {
 	ctx := x.context()
+	if condition := x.request.Header["If-None-Match"]; condition != nil {
+		q.Has = func(body brands.Body) bool {
+			return contentcoding.Match(condition, etagOf(x.appendRecord(nil, body))) != ""
+		}
+	}
 	if !q.Peek { // HEAD costs nothing, so there is nothing to charge once
 		key, present, problem := x.idempotencyKey()
 		if problem != nil {
@@ -59,25 +69,50 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 		}
 	}()
 	buffer := bodies.Get().(*[]byte)
-	*buffer = answer.Body.AppendTo((*buffer)[:0], x.api.baseURL)
-	h := x.Header()
+	*buffer = x.appendRecord((*buffer)[:0], answer.Body)
+	h, body, etag := x.Header(), *buffer, etagOf(*buffer)
 	h["Cache-Control"] = cachePrivate
+	x.setCredits(answer.Remaining)
+	coding := x.coding(typeJSON, len(body))
+	if (answer.Unchanged || q.Peek) && x.unmodified(coding, etag) {
+		return nil
+	}
+	h[headerETag] = []string{coding.Tag(etag)}
 	h[headerCache] = cacheHeader(answer.Cache)
 	x.cache = string(answer.Cache)
-	x.setCredits(answer.Remaining)
+	if coding != contentcoding.Identity {
+		body = coding.Encode(body)
+	}
 	// Until the first byte is sent, the charge is reversed for a caller who left; afterwards it is
 	// final.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	sent = x.sendWhole(http.StatusOK, typeJSON, *buffer)
-	if !sent {
+	if sent = x.whole(func() { x.sendCoded(http.StatusOK, typeJSON, coding, body) }); !sent {
 		return errClientGone
 	}
 	if cap(*buffer) <= maxKeptBuffer {
 		bodies.Put(buffer)
 	}
 	return nil
+}
+
+// appendRecord appends a record in the shape of the request's path.
+func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
+	if isV2(x.request.URL.EscapedPath()) {
+		return body.AppendWithoutTags(dst, x.api.baseURL)
+	}
+	return body.AppendTo(dst, x.api.baseURL)
+}
+
+// etagOf returns the tag of a record: a hash of what is sent, so that it differs with the base URL and between /v1 and
+// /v2, and is the same on every node. It needs no key. It tells whoever has it whether the record has changed since, as
+// Content-Length of a HEAD, which is free, does most of the time; to guess one that matches, a caller would need the
+// record.
+func etagOf(body []byte) string {
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
+	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
 // bodies are buffers for rendering records.

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/internal/assets"
+	"letterhead/internal/contentcoding"
 )
 
 // Headers of stored assets. An asset's name is the hash of its bytes, so it never changes: a year is
@@ -52,22 +53,32 @@ func (x *exchange) serveAsset() error {
 	defer file.Close()
 	h := x.Header()
 	etag := `"` + id + `"`
-	h[headerETag] = []string{etag}
 	h["Cache-Control"] = assetCache
 	h["Cross-Origin-Resource-Policy"] = assetResource
 	h["Content-Security-Policy"] = imagePolicy
-	if matchesETag(x.request.Header, etag) {
-		x.WriteHeader(http.StatusNotModified)
+	contentType, coding := []string{file.ContentType}, contentcoding.Identity
+	if file.Size <= assets.MaxBytes { // it is compressed in memory
+		coding = x.coding(contentType, int(file.Size))
+	}
+	if x.unmodified(coding, etag) {
 		return nil
 	}
-	h["Content-Type"] = []string{file.ContentType}
+	stalled := time.AfterFunc(stalledWithin, func() { cancel(context.DeadlineExceeded) })
+	defer stalled.Stop()
+	if coding != contentcoding.Identity {
+		body := make([]byte, file.Size)
+		if _, err := io.ReadFull(&steady{file, stalled}, body); err != nil {
+			return fmt.Errorf("%w: %w", assets.ErrUnavailable, err)
+		}
+		x.sendCoded(http.StatusOK, contentType, coding, coding.Encode(body))
+		return nil
+	}
+	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.FormatInt(file.Size, 10)}
 	x.WriteHeader(http.StatusOK)
 	if x.request.Method == http.MethodHead {
 		return nil
 	}
-	stalled := time.AfterFunc(stalledWithin, func() { cancel(context.DeadlineExceeded) })
-	defer stalled.Stop()
 	if n, err := io.CopyN(x, &steady{file, stalled}, file.Size); err != nil {
 		x.problem = internalError(err)
 		if n < file.Size && !x.clientGone() {

@@ -8,7 +8,7 @@ import (
 	"letterhead/projections/checkpoints"
 )
 
-// serveCheckpoint answers GET /v1/ledger/checkpoint with the signed checkpoint of the ledger. It needs no key, so it has
+// serveCheckpoint answers GET and HEAD /v1/ledger/checkpoint with the signed checkpoint of the ledger. It needs no key, so it has
 // the limits of the checks that precede other requests.
 func (x *exchange) serveCheckpoint() error {
 	var last *checkpoints.Checkpoint

@@ -129,7 +129,11 @@ func (w *contractTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.RoundTripper.RoundTrip(r)
 	if err == nil {
 		resp.Body = &seenBody{ReadCloser: resp.Body, ended: func(body []byte) {
-			w.check(openapitest.Answer{Method: r.Method, Path: w.pathOf(r), Status: resp.StatusCode, Header: resp.Header, Body: body})
+			plain, err := decode(resp.Header.Get("Content-Encoding"), body)
+			if err != nil {
+				w.report(err)
+			}
+			w.check(openapitest.Answer{Method: r.Method, Path: w.pathOf(r), Status: resp.StatusCode, Header: resp.Header, Body: plain})
 		}}
 	}
 	return resp, err
@@ -171,12 +175,17 @@ func (w *contractTransport) check(a openapitest.Answer) {
 		return // sites run in real time, and only if a database server is configured, so they do not count
 	}
 	name, _, _ := strings.Cut(w.s.t.Name(), "/")
-	contract.mu.Lock()
-	defer contract.mu.Unlock()
-	if contract.seen[row] == nil {
-		contract.seen[row] = map[string]bool{}
+	contract.see(row, name)
+}
+
+// see records that a test got an answer.
+func (c *observations) see(row openapitest.Row, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen[row] == nil {
+		c.seen[row] = map[string]bool{}
 	}
-	contract.seen[row][name] = true
+	c.seen[row][name] = true
 }
 
 // report reports each finding once per service: a test may see it in thousands of answers.

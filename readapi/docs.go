@@ -2,22 +2,20 @@ package readapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/statement"
+	"letterhead/internal/contentcoding"
 	"letterhead/readapi/openapi"
 )
 
@@ -32,7 +30,7 @@ type codeDoc struct {
 
 // codeDocs lists every code that an answer may have, in the order of the OpenAPI description.
 var codeDocs = []codeDoc{
-	{CodeInvalidRequest, []int{400, 405, 413}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body is too large.",
+	{CodeInvalidRequest, []int{400, 405, 413, 431}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body or the headers are too large.",
 		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
 	{CodeInvalidDomain, []int{400}, "The identifier holds no registrable domain: it is an IP address, a single label, a public suffix such as co.uk, or no host name at all.",
 		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
@@ -67,13 +65,11 @@ var codeDocs = []codeDoc{
 //go:embed pages
 var pageFiles embed.FS
 
-// page is a rendered document, ready to be sent. Its compressed form has its own tag, because a strong
-// tag identifies bytes (RFC 9110, section 8.8.1).
+// page is a rendered document, ready to be sent.
 type page struct {
-	body     []byte
-	etag     []string
-	gzipped  []byte // nil = sent uncompressed only
-	gzipETag []string
+	body []byte
+	etag string
+	file *contentcoding.File // of a document that is rendered once; nil for others
 }
 
 type pages struct {
@@ -151,31 +147,20 @@ func renderDocuments(baseURL, userAgent string, style template.CSS) (documents, 
 	if err != nil {
 		return documents{}, err
 	}
-	d.description = newPage(description)
+	d.description = newStaticPage(description)
 	return d, nil
 }
 
 func newPage(body []byte) page {
 	sum := sha256.Sum256(body)
-	return page{body: body, etag: []string{`"` + hex.EncodeToString(sum[:16]) + `"`}}
+	return page{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-// newCompressedPage is newPage for a document that is rendered once, since compressing takes some
-// milliseconds.
-func newCompressedPage(body []byte) (page, error) {
+// newStaticPage is newPage for a document that is rendered once.
+func newStaticPage(body []byte) page {
 	p := newPage(body)
-	var compressed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
-	if err != nil {
-		return page{}, err
-	}
-	_, err = w.Write(body)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return page{}, fmt.Errorf("compress a page: %w", err)
-	}
-	p.gzipped = compressed.Bytes()
-	p.gzipETag = []string{strings.TrimSuffix(p.etag[0], `"`) + `-gzip"`}
-	return p, nil
+	p.file = contentcoding.NewFile(body)
+	return p
 }
 
 func renderPage(file, title, kicker string, data map[string]any) (page, error) {
@@ -188,7 +173,7 @@ func renderPage(file, title, kicker string, data map[string]any) (page, error) {
 	if err := t.ExecuteTemplate(&body, "page", data); err != nil {
 		return page{}, fmt.Errorf("render %s: %w", file, err)
 	}
-	return newCompressedPage(body.Bytes())
+	return newStaticPage(body.Bytes()), nil
 }
 
 // productOf returns the crawler's own name in its User-Agent, which by convention starts like a
@@ -205,14 +190,11 @@ func productOf(userAgent string) string {
 
 // routeDocs adds the paths of the documentation.
 func (a *API) routeDocs(r *mux.Router) {
-	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
-		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
-	}
-	r.Handle("/docs", newEndpoint("docs", open, getAndHead((*exchange).serveReferencePage)))
-	r.Handle("/docs/errors", newEndpoint("docs", open, getAndHead((*exchange).serveErrorsPage)))
-	r.Handle("/docs/logos", newEndpoint("docs", open, getAndHead((*exchange).serveGallery)))
-	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, getAndHead((*exchange).serveDescription)))
-	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
+	r.Handle("/docs", newEndpoint("docs", open, reads((*exchange).serveReferencePage)))
+	r.Handle("/docs/errors", newEndpoint("docs", open, reads((*exchange).serveErrorsPage)))
+	r.Handle("/docs/logos", newEndpoint("docs", open, reads((*exchange).serveGallery)))
+	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, reads((*exchange).serveDescription)))
+	r.Handle("/bot", newEndpoint("bot", open, reads((*exchange).serveBotPage)))
 }
 
 func (x *exchange) serveReferencePage() error {
@@ -249,66 +231,17 @@ func (x *exchange) sendDocument(choose func(documents) page) error {
 	return x.sendCached(typeHTML, choose(d), pageCache)
 }
 
+// sendCached sends a page, or 304 if the client has it.
 func (x *exchange) sendCached(contentType []string, p page, cache []string) error {
 	h := x.Header()
-	body, etag := p.body, p.etag
-	if p.gzipped != nil {
-		h["Vary"] = varyAcceptEncoding
-		if acceptsGzip(x.request.Header) {
-			body, etag = p.gzipped, p.gzipETag
-		}
-	}
-	h[headerETag] = etag
 	h["Cache-Control"] = cache
-	if matchesETag(x.request.Header, etag[0]) {
-		x.WriteHeader(http.StatusNotModified)
+	if p.file == nil {
+		x.sendTagged(http.StatusOK, contentType, p.etag, p.body)
 		return nil
 	}
-	if p.gzipped != nil && etag[0] == p.gzipETag[0] {
-		h["Content-Encoding"] = encodingGzip
+	coding, body := p.file.Choose(h, x.request.Header["Accept-Encoding"])
+	if !x.unmodified(coding, p.etag) {
+		x.sendCoded(http.StatusOK, contentType, coding, body)
 	}
-	x.send(http.StatusOK, contentType, body)
 	return nil
-}
-
-var (
-	varyAcceptEncoding = []string{"Accept-Encoding"}
-	encodingGzip       = []string{"gzip"}
-)
-
-// acceptsGzip reports whether Accept-Encoding names gzip, or anything (*), with a weight above 0 (RFC 9110,
-// section 12.5.3). Without the header it reports false.
-func acceptsGzip(h http.Header) bool {
-	accepted := false
-	for _, line := range h["Accept-Encoding"] {
-		for coding := range strings.SplitSeq(line, ",") {
-			name, parameters, _ := strings.Cut(coding, ";")
-			q, weighted := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
-			weight := 1.0
-			if weighted {
-				weight, _ = strconv.ParseFloat(q, 64) // 0 if it is malformed
-			}
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "gzip", "x-gzip":
-				return weight > 0
-			case "*":
-				accepted = weight > 0
-			}
-		}
-	}
-	return accepted
-}
-
-// matchesETag reports whether If-None-Match has a strong tag of ours. The comparison is the weak one
-// of RFC 9110, section 13.1.2: a proxy may have weakened the tag.
-func matchesETag(h http.Header, etag string) bool {
-	for _, line := range h["If-None-Match"] {
-		for _, candidate := range strings.Split(line, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
-				return true
-			}
-		}
-	}
-	return false
 }

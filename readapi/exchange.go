@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/internal/contentcoding"
 	"letterhead/readapi/lookup"
 )
 
@@ -88,7 +89,7 @@ var (
 	noSniff      = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
 	anyOrigin    = []string{"*"}
-	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, X-Cache, X-Api-Key-Status"}
+	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status"}
 	cacheHit     = []string{string(lookup.Hit)}
 	cacheMiss    = []string{string(lookup.Miss)}
 	bearer       = []string{"Bearer"}
@@ -132,12 +133,65 @@ func (x *exchange) setCredits(remaining int64) {
 // send answers with a whole body. Length and body are sent together, so that the connection needs no
 // chunks. On HEAD the body is omitted but its length is sent.
 func (x *exchange) send(status int, contentType []string, body []byte) {
+	coding := x.coding(contentType, len(body))
+	if coding != contentcoding.Identity {
+		body = coding.Encode(body)
+	}
+	x.sendCoded(status, contentType, coding, body)
+}
+
+// sendTagged is send for a body with a strong tag: if the client has the body already, the answer is 304. A condition
+// applies to answers that would be 200 (RFC 9110, section 13.2.1): another status stays.
+func (x *exchange) sendTagged(status int, contentType []string, etag string, body []byte) {
+	coding := x.coding(contentType, len(body))
+	if status == http.StatusOK && x.unmodified(coding, etag) {
+		return
+	}
+	x.Header()[headerETag] = []string{coding.Tag(etag)}
+	if coding != contentcoding.Identity {
+		body = coding.Encode(body)
+	}
+	x.sendCoded(status, contentType, coding, body)
+}
+
+// coding chooses the content coding of the answer. What a signed-in person sees is never compressed (BREACH).
+func (x *exchange) coding(contentType []string, size int) contentcoding.Coding {
+	accepted := x.request.Header["Accept-Encoding"]
+	if accepted != nil {
+		if _, person := signedIn(x.request.Context()); person {
+			accepted = nil
+		}
+	}
+	return contentcoding.Choose(x.Header(), accepted, contentType[0], size)
+}
+
+// unmodified answers 304, and returns true, if the client has the body with that tag, in any coding. Otherwise only the
+// tag is set.
+func (x *exchange) unmodified(coding contentcoding.Coding, etag string) bool {
 	h := x.Header()
+	h[headerETag] = []string{coding.Tag(etag)}
+	matched := contentcoding.Match(x.request.Header["If-None-Match"], etag)
+	if matched == "" {
+		return false
+	}
+	if matched != "*" { // the client's copy, which may have another coding
+		h[headerETag] = []string{matched}
+	}
+	x.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// sendCoded is send for a body in its coding.
+func (x *exchange) sendCoded(status int, contentType []string, coding contentcoding.Coding, body []byte) {
+	h := x.Header()
+	if coding != contentcoding.Identity {
+		h["Content-Encoding"] = []string{string(coding)}
+	}
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(status)
-	// A failed write means that the client disconnected after the response began: the charge is final, and the error has
-	// no recipient.
+	// A failed write means that the client disconnected after the response began: the charge is final, and the error
+	// has no recipient.
 	_, _ = x.Write(body)
 }
 
@@ -188,6 +242,7 @@ func (x *exchange) fail(err error) {
 	h := x.Header()
 	h["Cache-Control"] = cacheNever
 	delete(h, headerCache)
+	delete(h, headerETag)
 	if x.credits {
 		x.setCreditsBeside(p)
 	}

@@ -29,7 +29,7 @@ type landing struct {
 	template *template.Template
 	csp      []string
 	icon     func() (page, error)
-	script   func() (page, error)
+	script   func() page
 	files    map[string]page // llms.txt and robots.txt
 	missing  page            // for a browser at an unknown path
 }
@@ -86,7 +86,7 @@ func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, 
 		csp: []string{"default-src 'none'; script-src 'self'; connect-src 'self'; img-src " + images + "; style-src " + styleSource +
 			"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
 		icon:   sync.OnceValues(drawIcon),
-		script: sync.OnceValues(func() (page, error) { return newCompressedPage(htmx.Script) }),
+		script: sync.OnceValue(func() page { return newStaticPage(htmx.Script) }),
 	}
 	if l.missing, err = renderPage("pages/missing.html", "Letterhead: no such page", "", data); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, 
 		if err != nil {
 			return nil, err
 		}
-		l.files[name] = newPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.baseURL)))
+		l.files[name] = newStaticPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.baseURL)))
 	}
 	_, err = l.page("", "", landingResults{})
 	return l, err
@@ -156,7 +156,7 @@ func drawIcon() (page, error) {
 // routeLanding adds the first page, its parts, and the files that browsers, crawlers and agents look for at the root.
 func (a *API) routeLanding(r *mux.Router) {
 	add := func(path string, f func(*exchange) error) {
-		r.Handle(path, newEndpoint("landing", open, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}))
+		r.Handle(path, newEndpoint("landing", open, reads(f)))
 	}
 	add("/", (*exchange).serveLanding)
 	add("/suggest", (*exchange).serveSuggestions)
@@ -273,11 +273,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 func (x *exchange) visitor() string { return Visitor(x.request, x.api.trusted) }
 
 func (x *exchange) serveScript() error {
-	script, err := x.api.pages.landing.script()
-	if err != nil {
-		return err
-	}
-	return x.sendCached(typeScript, script, assetCache)
+	return x.sendCached(typeScript, x.api.pages.landing.script(), assetCache)
 }
 
 func (x *exchange) serveIcon() error {

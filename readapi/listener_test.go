@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -79,16 +80,22 @@ type onlyWriter struct{ io.Writer }
 // An answer of which no byte was accepted can be reversed, one that began is final, and in both cases
 // nothing more is sent on the broken connection.
 func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
+	body := make([]byte, 5000)
+	if _, err := rand.Read(body); err != nil { // so that it is as long when it is compressed
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
-		takes int
-		begun bool
-	}{{0, false}, {1, true}, {100, true}} {
+		takes  int
+		accept string
+		begun  bool
+	}{{0, "", false}, {1, "", true}, {100, "", true}, {0, "gzip", false}, {1, "gzip", true}, {0, "zstd", false}, {100, "zstd", true}} {
 		w := &fakeConn{takes: c.takes}
 		conn := &answerConn{Conn: w}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", c.accept)
 		r = r.WithContext(withConn(r.Context(), conn))
 		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
-		if begun := x.sendWhole(http.StatusOK, typeJSON, bytes.Repeat([]byte("b"), 5000)); begun != c.begun {
+		if begun := x.sendWhole(http.StatusOK, typeJSON, body); begun != c.begun {
 			t.Errorf("%d bytes written: begun %v, want %v", c.takes, begun, c.begun)
 		}
 		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {

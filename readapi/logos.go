@@ -19,7 +19,7 @@ const logoPath = "/logo/"
 // routeLogos adds the logo paths. Options of a logo are any number of path segments, so the router
 // only matches the prefix.
 func (a *API) routeLogos(r *mux.Router) {
-	e := newEndpoint("logo", open, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveLogo, http.MethodHead: (*exchange).serveLogo})
+	e := newEndpoint("logo", open, reads((*exchange).serveLogo))
 	e.plain = true
 	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
@@ -121,11 +121,9 @@ func (x *exchange) parseLogo() (identifier brand.Identifier, o logo.Options, err
 	return identifier, o, err
 }
 
-// sendImage answers with an image, or with 304 if the caller has it. A condition applies to answers
-// that would be 200 (RFC 9110, section 13.2.1): an image with status 404 stays a 404.
+// sendImage answers with an image, or with 304 if the caller has it.
 func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {
 	h := x.Header()
-	h[headerETag] = []string{p.ETag}
 	h["Cross-Origin-Resource-Policy"] = assetResource
 	h["Content-Security-Policy"] = imagePolicy
 	if o.Negotiated {
@@ -142,14 +140,10 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Cache-Control"] = cacheLogo
 	}
 	status := http.StatusOK
-	switch {
-	case p.Fallback && o.Fallback == logo.NotFound:
+	if p.Fallback && o.Fallback == logo.NotFound {
 		status = http.StatusNotFound
-	case matchesETag(x.request.Header, p.ETag):
-		x.WriteHeader(http.StatusNotModified)
-		return nil
 	}
-	if !x.sendWhole(status, []string{p.ContentType}, p.Body) {
+	if !x.whole(func() { x.sendTagged(status, []string{p.ContentType}, p.ETag, p.Body) }) {
 		return errClientGone
 	}
 	return nil

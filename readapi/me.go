@@ -38,7 +38,7 @@ type accountKey struct {
 	Kind string `json:"kind"`
 }
 
-// serveMe answers GET /v1/me. Everything in it except the logos comes from the commands, not from a
+// serveMe answers GET and HEAD /v1/me. Everything in it except the logos comes from the commands, not from a
 // read model, so that it reflects every answer sent before it.
 func (x *exchange) serveMe() error {
 	ctx, caller := x.context(), x.caller

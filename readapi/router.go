@@ -43,37 +43,36 @@ func newEndpoint(name string, access access, methods map[string]func(*exchange) 
 	return &endpoint{name: name, access: access, methods: methods, allow: []string{strings.Join(names, ", ")}}
 }
 
+// reads returns the methods of an endpoint that answers GET, and HEAD like it.
+func reads(f func(*exchange) error) map[string]func(*exchange) error {
+	return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
+}
+
 // newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is not a
 // separator), and the endpoint distinguishes the methods, so that each has its own Allow header.
 func (a *API) newRouter() *mux.Router {
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
 	r.NotFoundHandler = http.HandlerFunc(a.serveUnknown)
-	get := func(f func(*exchange) error) map[string]func(*exchange) error {
-		return map[string]func(*exchange) error{http.MethodGet: f}
-	}
 	post := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodPost: f}
 	}
-	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
-		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
-	}
-	brand := newEndpoint("brand", secretKey, getAndHead((*exchange).serveBrand))
+	brand := newEndpoint("brand", secretKey, reads((*exchange).serveBrand))
 	brand.credits, brand.crawls = true, true
-	me := newEndpoint("me", secretKey, get((*exchange).serveMe))
+	me := newEndpoint("me", secretKey, reads((*exchange).serveMe))
 	me.credits = true
-	checkpoint := newEndpoint("checkpoint", open, get((*exchange).serveCheckpoint))
+	checkpoint := newEndpoint("checkpoint", open, reads((*exchange).serveCheckpoint))
 	checkpoint.plain = true
-	search := newEndpoint("search", anyKey, get((*exchange).serveSearch))
-	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
+	search := newEndpoint("search", anyKey, reads((*exchange).serveSearch))
+	asset := newEndpoint("cdn", open, reads((*exchange).serveAsset))
 	asset.plain = true
 
 	a.routeBatch(r) // first, or "batch" would match as an identifier
 	r.Handle("/v1/brands/{identifier}", brand)
 	r.Handle("/v1/me", me)
-	r.Handle("/v1/statements/{month}", newEndpoint("statement", secretKey, get((*exchange).serveStatement)))
-	r.Handle("/v1/ledger", newEndpoint("ledger", secretKey, get((*exchange).serveLedger)))
+	r.Handle("/v1/statements/{month}", newEndpoint("statement", secretKey, reads((*exchange).serveStatement)))
+	r.Handle("/v1/ledger", newEndpoint("ledger", secretKey, reads((*exchange).serveLedger)))
 	r.Handle("/v1/ledger/checkpoint", checkpoint) // before the next, which would match it
-	r.Handle("/v1/ledger/{request_id}", newEndpoint("ledger_request", secretKey, get((*exchange).serveLedgerRequest)))
+	r.Handle("/v1/ledger/{request_id}", newEndpoint("ledger_request", secretKey, reads((*exchange).serveLedgerRequest)))
 	r.Handle("/v1/billing/checkout", newEndpoint("checkout", secretKey, post((*exchange).serveCheckout)))
 	r.Handle("/billing/stripe", newEndpoint("stripe", open, post((*exchange).serveStripe)))
 	r.Handle("/v1/search", search)

@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
@@ -27,7 +28,7 @@ type searchResult struct {
 	QualityScore *float64 `json:"qualityScore"`
 }
 
-// serveSearch answers GET /v1/search.
+// serveSearch answers GET and HEAD /v1/search.
 func (x *exchange) serveSearch() error {
 	q, limit, problem := parseSearch(x.request.URL.RawQuery)
 	if problem != nil {
@@ -37,8 +38,19 @@ func (x *exchange) serveSearch() error {
 	if err != nil {
 		return err
 	}
-	x.Header()["Cache-Control"] = cachePrivate
-	return x.sendJSON(searchBody{Query: q, Results: results})
+	return x.sendResults(searchBody{Query: q, Results: results})
+}
+
+// sendResults answers with the results of a search; on HEAD, where nothing was searched for, only with its headers.
+func (x *exchange) sendResults(value any) error {
+	h := x.Header()
+	h["Cache-Control"] = cachePrivate
+	if x.request.Method != http.MethodHead {
+		return x.sendJSON(value)
+	}
+	h["Content-Type"] = typeJSON
+	x.WriteHeader(http.StatusOK)
+	return nil
 }
 
 // searchBrands searches and counts: a search counts once there is an answer, and the count is
@@ -62,6 +74,9 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 		if used >= allowed {
 			return nil, quotaExceeded(allowed, now, x.api.billingURL)
 		}
+	}
+	if x.request.Method == http.MethodHead { // results that are not sent cost nothing
+		return nil, nil
 	}
 	if id, err := brand.ParseIdentifier(q); err == nil && id.Kind == brand.BrandID {
 		if domain, err := x.api.lookup.DomainOf(ctx, id); err == nil {

@@ -27,7 +27,7 @@ var statementForms = []statementForm{
 	{"html", "text/html", typeHTML, (*statement.Page).Render},
 }
 
-// serveStatement answers GET /v1/statements/{month}.
+// serveStatement answers GET and HEAD /v1/statements/{month}.
 func (x *exchange) serveStatement() error {
 	form, negotiated, problem := x.statementForm()
 	if problem != nil {

@@ -132,7 +132,7 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c, poor := s.account(plan.Custom, 1000), s.account(plan.Free, 0)
 	for _, o := range described(t) {
-		if o.Response(http.StatusUnprocessableEntity) == nil && (o.Method != http.MethodHead || !slices.Contains(o.Keys, "secret")) {
+		if o.Response(http.StatusUnprocessableEntity) == nil && (o.Method != http.MethodHead || !strings.Contains(o.Path, "/brands/")) {
 			continue
 		}
 		name := strings.Trim(o.Path[strings.Index(o.Path, "{"):], "{}")

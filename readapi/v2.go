@@ -1,7 +1,6 @@
 package readapi
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -20,11 +19,11 @@ func (a *API) routeV2(r *mux.Router) {
 		r.Handle(path+"/", e)
 	}
 	lookup := func(f func(*exchange) error) *endpoint {
-		e := newEndpoint("v2_brand", secretKey, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f})
+		e := newEndpoint("v2_brand", secretKey, reads(f))
 		e.credits, e.crawls = true, true
 		return e
 	}
-	search := newEndpoint("v2_search", anyKey, map[string]func(*exchange) error{http.MethodGet: (*exchange).serveSearchByName})
+	search := newEndpoint("v2_search", anyKey, reads((*exchange).serveSearchByName))
 	search.keyInC = true
 
 	serve("/v2/brands/id/{identifier}", lookup((*exchange).serveBrandByID))
@@ -66,7 +65,7 @@ func parseDomain(text string) (brand.Identifier, error) {
 	return identifier, nil
 }
 
-// serveSearchByName answers GET /v2/search/{name}: the results of /v1/search, as a bare array.
+// serveSearchByName answers GET and HEAD /v2/search/{name}: the results of /v1/search, as a bare array.
 func (x *exchange) serveSearchByName() error {
 	name, err := url.PathUnescape(mux.Vars(x.request)["name"])
 	if err != nil {
@@ -83,6 +82,5 @@ func (x *exchange) serveSearchByName() error {
 	if err != nil {
 		return err
 	}
-	x.Header()["Cache-Control"] = cachePrivate
-	return x.sendJSON(results)
+	return x.sendResults(results)
 }

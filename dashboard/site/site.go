@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/internal/contentcoding"
 	"letterhead/internal/htmx"
 )
 
@@ -82,8 +83,13 @@ func (s *Static) Serve(name, contentType string, body []byte) string {
 
 // Forever returns a handler of a file that browsers may keep.
 func Forever(contentType string, body []byte) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	file := contentcoding.NewFile(body)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
+		coding, body := file.Choose(h, r.Header["Accept-Encoding"])
+		if coding != contentcoding.Identity {
+			h.Set("Content-Encoding", string(coding))
+		}
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -52,6 +52,39 @@ func (b Body) AppendTo(dst []byte, baseURL string) []byte {
 	}
 }
 
+// AppendWithoutTags is AppendTo with an empty array in place of the tags of each logo and image.
+func (b Body) AppendWithoutTags(dst []byte, baseURL string) []byte {
+	const key = `"tags":[` // never part of a string, in which quotes are escaped
+	from := len(dst)
+	dst = b.AppendTo(dst, baseURL)
+	kept := dst[:from]
+	for rest := dst[from:]; ; {
+		i := bytes.Index(rest, []byte(key))
+		if i < 0 {
+			return append(kept, rest...)
+		}
+		i += len(key)
+		kept = append(kept, rest[:i]...) // moves to the front, over what was read
+		rest = afterStrings(rest[i:])
+	}
+}
+
+// afterStrings returns what follows the strings of an array, from its closing bracket on.
+func afterStrings(rest []byte) []byte {
+	quoted := false
+	for i := 0; i < len(rest); i++ {
+		switch {
+		case rest[i] == '"':
+			quoted = !quoted
+		case quoted && rest[i] == '\\':
+			i++ // the next byte belongs to the string
+		case !quoted && rest[i] == ']':
+			return rest[i:]
+		}
+	}
+	return nil
+}
+
 // Len returns the length of the body without base URLs, in bytes.
 func (b Body) Len() int { return len(b.marked) }
 

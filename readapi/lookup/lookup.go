@@ -67,6 +67,9 @@ type Query struct {
 	// Once is the idempotency key of the look-up, if any. Without a reservation, Do first repeats the
 	// answer that was charged under it; a caller who reserves a credit has already called Recall.
 	Once *commands.Once
+	// Has reports whether the caller has a record already. If the index has it unchanged, the answer is free, even
+	// without credits, and uses no idempotency key. A refresh ignores it. Optional.
+	Has func(brands.Body) bool
 }
 
 // Answer is a brand that was found.
@@ -75,6 +78,7 @@ type Answer struct {
 	Body      brands.Body
 	Cache     Cache
 	Charge    *commands.Receipt // nil if the answer is free
+	Unchanged bool              // the caller has the record: see Query.Has
 	Remaining int64             // credits left after the look-up, never below zero
 }
 
@@ -139,6 +143,11 @@ func (s *Service) Do(ctx context.Context, q Query) (Answer, error) {
 		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %d look-ups are running", commands.ErrBusy, maxLookups)
 	}
 	defer s.running.Release(1)
+	if q.Has != nil && !q.Refresh && !q.Peek {
+		if answer, err := s.unchanged(ctx, q); err != nil || answer.Unchanged {
+			return answer, err
+		}
+	}
 	if q.Once != nil && q.Reservation == nil && !q.Peek {
 		return s.doOnce(ctx, q)
 	}
@@ -262,30 +271,51 @@ func (s *Service) catchUp(ctx context.Context) error {
 
 // peek reports whether the index has a brand, with its record.
 func (s *Service) peek(ctx context.Context, q Query) (Answer, error) {
-	entry, domain, err := s.find(ctx, q.Identifier)
+	body, domain, err := s.held(ctx, q.Identifier)
 	if err != nil {
 		return Answer{Domain: domain}, err
 	}
-	answer := Answer{Domain: domain, Cache: Hit}
-	if entry != nil {
-		answer.Body = entry.Body
-	} else {
-		// The index may lag behind the log: a brand that was just answered is known.
-		state, err := s.brands.State(ctx, domain)
-		switch {
-		case err != nil:
-			return Answer{Domain: domain}, err
-		case state.Withdrawn():
-			return Answer{Domain: domain}, brand.ErrWithdrawn
-		case !state.Known():
-			return Answer{Domain: domain}, ErrNotIndexed
-		}
-		answer.Body = brands.Render(state.View())
-	}
-	if answer.Remaining, err = s.Credits(ctx, q.Caller.AccountID); err != nil {
+	remaining, err := s.Credits(ctx, q.Caller.AccountID)
+	if err != nil {
 		return Answer{Domain: domain}, err
 	}
-	return answer, nil
+	return Answer{Domain: domain, Body: body, Cache: Hit, Remaining: remaining}, nil
+}
+
+// held returns the record that the index has, without a crawl. The index may lag behind the log: a brand that was just
+// answered is read from its stream. The domain is returned even with an error, unless an id is unknown.
+func (s *Service) held(ctx context.Context, id brand.Identifier) (body brands.Body, domain string, err error) {
+	entry, domain, err := s.find(ctx, id)
+	if err != nil {
+		return body, domain, err
+	}
+	if entry != nil {
+		return entry.Body, domain, nil
+	}
+	state, err := s.brands.State(ctx, domain)
+	switch {
+	case err != nil:
+		return body, domain, err
+	case state.Withdrawn():
+		return body, domain, brand.ErrWithdrawn
+	case !state.Known():
+		return body, domain, ErrNotIndexed
+	}
+	return brands.Render(state.View()), domain, nil
+}
+
+// unchanged answers a caller who has the record that is held. Any other caller gets an answer that is not
+// Unchanged, and no error because of the record: the look-up then finds it.
+func (s *Service) unchanged(ctx context.Context, q Query) (Answer, error) {
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
+	defer cancel()
+	body, domain, err := s.held(quick, q.Identifier)
+	if err != nil || !q.Has(body) {
+		return Answer{}, nil
+	}
+	answer := Answer{Domain: domain, Body: body, Cache: Hit, Unchanged: true}
+	answer.Remaining, err = s.Credits(quick, q.Caller.AccountID)
+	return answer, err
 }
 
 // Credits returns the value of X-Credits-Remaining: the balance, never below zero.

@@ -53,7 +53,7 @@ var always = map[string]string{
 }
 
 // ofHTTP are headers of HTTP itself, which the document need not list.
-var ofHTTP = []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding"}
+var ofHTTP = []string{"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary"}
 
 // Checker checks responses against the document. It is safe for concurrent use.
 type Checker struct {

@@ -40,8 +40,8 @@ type Invalidator interface {
 
 // Swapper is a Projection that writes something when other tables become live.
 type Swapper interface {
-	// Swap is part of the transaction that makes the tables live, after they are marked so. Their rows may differ from
-	// those of the previous tables, even at the same position. Like Changes.Write, it may be repeated.
+	// Swap is part of the transaction that makes the tables live, after they are marked so, or that repairs rows of live
+	// ones. The rows may differ from the previous ones, even at the same position. Like Changes.Write, it may be repeated.
 	Swap(ctx context.Context, tx *sqlstore.Tx, t *Tables) error
 }
 
@@ -56,6 +56,9 @@ type Version struct {
 	// Categories are the streams that it folds.
 	Categories Category
 	Tables     []Table
+	// Strict means that the tables are not read while rows are known to differ from the log and could not be repaired,
+	// because a wrong row would admit a request.
+	Strict bool
 	// NewFold returns the fold that fills the tables. empty means that the tables have no rows yet.
 	NewFold func(t *Tables, empty bool) Fold
 }

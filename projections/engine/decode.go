@@ -17,6 +17,16 @@ var prefixes = [...]struct {
 	category projections.Category
 }{{account.StreamPrefix, projections.Accounts}, {usage.StreamPrefix, projections.Usage}, {brand.StreamPrefix, projections.Brands}, {eventschemas.BooksStream, projections.Books}, {eventschemas.CheckpointsStream, projections.Checkpoints}, {eventschemas.OperatorsStream, projections.Operators}, {eventschemas.NoticesPrefix, projections.Notices}, {eventschemas.SignInsPrefix, projections.SignIns}, {eventschemas.BillingPrefix, projections.Billing}}
 
+// filterOf returns the filter of the streams of categories.
+func filterOf(categories projections.Category) (f eventlog.Filter) {
+	for _, p := range prefixes {
+		if categories&p.category != 0 {
+			f.StreamPrefixes = append(f.StreamPrefixes, p.prefix)
+		}
+	}
+	return f
+}
+
 func decode(rec *eventlog.Recorded, into *projections.Event) {
 	into.Recorded = rec
 	for _, p := range prefixes {

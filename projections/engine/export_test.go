@@ -16,3 +16,6 @@ func (r *Runner) OnDisk(space func(folder string) (disk.Space, error)) { r.space
 
 // GatherAfter exports gatherAfter.
 var GatherAfter = gatherAfter
+
+// Quiet exports quiet.
+func (r *Runner) Quiet(ctx context.Context) (bool, error) { return r.quiet(ctx) }

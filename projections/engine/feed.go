@@ -114,7 +114,7 @@ func (r *Runner) subscribe(ctx context.Context, after eventlog.Position) *feed {
 func (r *Runner) between(ctx context.Context, after, upTo eventlog.Position) *feed {
 	return start(ctx, true, func(ctx context.Context, emit func(page) bool) error {
 		for after < upTo {
-			p, err := r.readPage(ctx, after, upTo)
+			p, err := r.readPage(ctx, after, upTo, eventlog.Filter{}, pageEvents)
 			if err != nil {
 				return err
 			}
@@ -127,8 +127,8 @@ func (r *Runner) between(ctx context.Context, after, upTo eventlog.Position) *fe
 	})
 }
 
-func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position) (page, error) {
-	got, err := r.log.ReadAll(ctx, after, eventlog.Filter{}, pageEvents)
+func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position, filter eventlog.Filter, limit int) (page, error) {
+	got, err := r.log.ReadAll(ctx, after, filter, limit)
 	if err != nil {
 		return page{}, err
 	}

@@ -218,6 +218,9 @@ func (r *Runner) adopt(ctx context.Context, m *model, records []record) error {
 		}
 	}
 	buildErr := m.buildErr
+	if repaired := repairs(records, m.name); repaired != m.repaired { // rows differ at the same position
+		m.repaired, m.stale = repaired, true
+	}
 	m.mu.Unlock()
 	if live == nil || m.version(live.version) == nil {
 		m.lose(live)

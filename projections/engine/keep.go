@@ -318,8 +318,8 @@ func (k *keeper) compare(ctx context.Context, models []*model, progress func(Pro
 
 // compareWholeTable counts the rows of both tables that differ. Both have the same columns.
 func compareWholeTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair) (out projections.TableComparison, err error) {
-	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key}
-	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key}
+	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
+	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	out.Table = table.Name
 	var live, rebuilt []any
 	for order := 0; ; {

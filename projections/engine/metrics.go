@@ -17,15 +17,30 @@ var (
 		"Age of the oldest event that a read model has not folded.", []string{"projection"}, nil)
 	quarantinedDesc = prometheus.NewDesc("letterhead_projection_set_aside",
 		"1 while a read model is quarantined because its fold failed.", []string{"projection"}, nil)
+	scrubDoneDesc = prometheus.NewDesc("letterhead_projection_scrub_last_complete_timestamp_seconds",
+		"When the last whole comparison of a read model with the event log ended, on any node; 0 before the first.", []string{"projection"}, nil)
+	repairedDesc = prometheus.NewDesc("letterhead_projection_scrub_repaired_rows_total",
+		"Rows of a read model that were repaired because they differed from the event log, on any node.", []string{"projection"}, nil)
+	scrubPositionDesc = prometheus.NewDesc("letterhead_projection_scrub_position",
+		"Position up to which this node has folded the event log again, to compare a read model with it; 0 while it does not.", nil, nil)
 )
 
-type metrics struct{ pollFailures prometheus.Counter }
+type metrics struct {
+	pollFailures prometheus.Counter
+	scrubDiffers *prometheus.CounterVec
+}
 
 func newMetrics() *metrics {
-	return &metrics{pollFailures: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_projection_look_failures_total",
-		Help: "Polls of the state of the read models in a shared database that failed. Until one succeeds, this node uses the state of the last one.",
-	})}
+	return &metrics{
+		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_projection_look_failures_total",
+			Help: "Polls of the state of the read models in a shared database that failed. Until one succeeds, this node uses the state of the last one.",
+		}),
+		scrubDiffers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_projection_scrub_differing_rows_total",
+			Help: "Rows of a read model that this node found to differ from the event log, whether they could be repaired or not.",
+		}, []string{"projection"}),
+	}
 }
 
 // collector asks the log at each scrape, so that a loop that hangs is visible.
@@ -42,11 +57,21 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lagDesc
 	ch <- behindDesc
 	ch <- quarantinedDesc
+	ch <- scrubDoneDesc
+	ch <- repairedDesc
+	ch <- scrubPositionDesc
 	c.r.metrics.pollFailures.Describe(ch)
+	c.r.metrics.scrubDiffers.Describe(ch)
 }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.r.metrics.pollFailures.Collect(ch)
+	c.r.metrics.scrubDiffers.Collect(ch)
+	scrubbing := 0.0
+	if g := c.r.scrubbing.Load(); g != nil {
+		scrubbing = float64(g.position())
+	}
+	ch <- prometheus.MustNewConstMetric(scrubPositionDesc, prometheus.GaugeValue, scrubbing)
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // Collect has no context
 	defer cancel()
 	all, err := c.r.List(ctx)
@@ -62,5 +87,14 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(s.Lag), s.Name)
 		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, s.Behind.Seconds(), s.Name)
 		ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, aside, s.Name)
+		done, repaired := 0.0, 0.0
+		if s.Scrub != nil && !s.Scrub.Finished.IsZero() {
+			done = float64(s.Scrub.Finished.UnixMicro()) / 1e6
+		}
+		if s.Scrub != nil {
+			repaired = float64(s.Scrub.Repaired)
+		}
+		ch <- prometheus.MustNewConstMetric(scrubDoneDesc, prometheus.GaugeValue, done, s.Name)
+		ch <- prometheus.MustNewConstMetric(repairedDesc, prometheus.CounterValue, repaired, s.Name)
 	}
 }

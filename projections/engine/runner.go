@@ -71,6 +71,9 @@ type Runner struct {
 	hurry  chan struct{}
 	wanted atomic.Uint64
 
+	// scrubbing is the scratch generation of the pass of Scrub that runs, or nil.
+	scrubbing atomic.Pointer[generation]
+
 	// keeping is held by the command that works on kept tables.
 	keeping sync.Mutex
 
@@ -105,6 +108,7 @@ type model struct {
 	failure  *failure    // of the live generation
 	buildErr error       // why building is stopped
 	lastGen  int         // the highest generation ever seen
+	repaired int64       // rows repaired when the caches were filled; on a shared database
 }
 
 func (m *model) version(number int) *projections.Version {

@@ -200,6 +200,8 @@ type Status struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 	// Building is the generation that becomes live next.
 	Building *Building `json:"building,omitempty"`
+	// Scrub is nil until rows were compared with the log; see Runner.Scrub.
+	Scrub *Scrubbed `json:"scrub,omitempty"`
 	// Kept is a rebuilt generation that is kept beside the live one, complete or not.
 	Kept *Building `json:"kept,omitempty"`
 }
@@ -235,6 +237,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 		if e := keptRecord(records, m.name, stateKept, stateFilling); e != nil {
 			s.Kept = &Building{Version: e.version, Generation: e.generation, Position: e.position}
 		}
+		s.Scrub = scrubbedOf(records, m.name)
 		if s.Lag = lag(s.Position, head); s.Lag > 0 {
 			if s.Behind, err = r.behind(ctx, s.Position); err != nil {
 				return nil, fmt.Errorf("list projections: %w", err)

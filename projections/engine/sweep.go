@@ -76,6 +76,9 @@ func (s *sweeper) keep(e record) (time.Duration, bool) {
 	case stateRetired:
 		return s.r.cfg.DropAfter, true
 	case stateScratch, stateFailed: // its node may be using it, or about to read the reason
+		if g := s.r.scrubbing.Load(); g != nil && g.model == m && g.number == e.generation {
+			return 0, false
+		}
 		return orphanFactor * s.r.cfg.DropAfter, true
 	case stateKept, stateFilling: // of a version that cannot become live any more
 		return orphanFactor * s.r.cfg.DropAfter, e.version < s.r.target(m).Number

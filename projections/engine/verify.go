@@ -95,24 +95,30 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 }
 
 // open chooses where the scratch tables are.
-func (v *verifier) open(ctx context.Context, models []*model) (err error) {
-	if v.folder = v.r; v.r.shared {
-		return nil
+func (v *verifier) open(ctx context.Context, models []*model) error {
+	parent, err := v.openScratch(ctx)
+	if err != nil || v.file == nil {
+		return err
 	}
-	parent := v.r.cfg.ScratchFolder
-	if parent == "" {
+	v.space, err = v.r.spaceFor(ctx, models, parent, nil)
+	return err
+}
+
+// openScratch opens a file for the scratch tables, in a folder of its own below parent, unless the database is shared.
+func (v *verifier) openScratch(ctx context.Context) (parent string, err error) {
+	if v.folder = v.r; v.r.shared {
+		return "", nil
+	}
+	if parent = v.r.cfg.ScratchFolder; parent == "" {
 		parent = os.TempDir()
 	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
-		return fmt.Errorf("create a folder for scratch tables: %w", err)
-	}
-	if v.space, err = v.r.spaceFor(ctx, models, parent, nil); err != nil {
-		return err
+		return "", fmt.Errorf("create a folder for scratch tables: %w", err)
 	}
 	if v.file, err = openScratch(ctx, parent); err != nil {
-		return err
+		return "", err
 	}
 	v.folder = &Runner{cfg: v.r.cfg, log: v.r.log, store: v.file.store, metrics: v.r.metrics}
-	return nil
+	return parent, nil
 }
 
 func (v *verifier) begin(ctx context.Context, models []*model) error {
@@ -318,8 +324,8 @@ func (v *verifier) cleanUp(ctx context.Context) {
 
 // compareTable reads both tables in the order of the primary key.
 func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair) (rows int64, diff *projections.Difference, err error) {
-	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key}
-	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key}
+	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
+	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	for ; ; rows++ {
 		left, err := a.next(ctx)
 		if err != nil {
@@ -399,6 +405,7 @@ type walk struct {
 	name    string
 	key     []string
 	columns []string
+	limit   int // of one read
 	rows    [][]any
 	last    []any // key of the last row read
 	ended   bool
@@ -424,7 +431,7 @@ func (w *walk) read(ctx context.Context) error {
 	if w.last != nil {
 		query += " WHERE (" + key + ") > " + sqlstore.In(1, len(w.key))
 	}
-	rows, err := w.q.QueryContext(ctx, fmt.Sprintf("%s ORDER BY %s LIMIT %d", query, key, compareRows), w.last...)
+	rows, err := w.q.QueryContext(ctx, fmt.Sprintf("%s ORDER BY %s LIMIT %d", query, key, w.limit), w.last...)
 	if err != nil {
 		return err
 	}
@@ -445,13 +452,18 @@ func (w *walk) read(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	w.ended = len(w.rows) < compareRows
+	w.ended = len(w.rows) < w.limit
 	if len(w.rows) > 0 {
-		last := w.rows[len(w.rows)-1]
-		w.last = make([]any, len(w.key))
-		for i, k := range w.key {
-			w.last[i] = last[slices.Index(w.columns, k)]
-		}
+		w.last = keyOf(w.key, w.columns, w.rows[len(w.rows)-1])
 	}
 	return nil
+}
+
+// keyOf returns the values of the key's columns.
+func keyOf(key, columns []string, row []any) []any {
+	values := make([]any, len(key))
+	for i, k := range key {
+		values[i] = row[slices.Index(columns, k)]
+	}
+	return values
 }

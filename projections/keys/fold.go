@@ -135,6 +135,7 @@ func (d *Directory) versionOf(number, format int) projections.Version {
 		Number: number, Format: format,
 		Categories: projections.Accounts | projections.Usage,
 		Tables:     []projections.Table{keys, accountTable.Table},
+		Strict:     true,
 		NewFold:    d.newFold,
 	}
 }

@@ -145,6 +145,7 @@ func (m *Model) Versions() []projections.Version {
 		Number: version, Format: firstFormat,
 		Categories: projections.Operators,
 		Tables:     []projections.Table{table.Table},
+		Strict:     true,
 		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
 			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
 		},

@@ -87,6 +87,7 @@ func (m *Model) Versions() []projections.Version {
 		Number: version, Format: firstFormat,
 		Categories: projections.SignIns,
 		Tables:     []projections.Table{{Name: "sessions", Create: create, Indexes: []string{indexHash}, Key: []string{"account", "id"}}},
+		Strict:     true,
 		NewFold:    newFold,
 	}}
 }

@@ -1,0 +1,396 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+// liveTable is a live table of a read model with its present rows.
+type liveTable struct {
+	name    string
+	key     []string
+	columns []string
+	rows    [][]any
+}
+
+func readTable(t *testing.T, e *projectionstest.Env, m projections.Projection, table projections.Table) liveTable {
+	t.Helper()
+	l := liveTable{key: table.Key}
+	err := m.Handle().Read(func(q projections.Queryer, tables *projections.Tables) error {
+		l.name = tables.Name(table.Name)
+		rows, err := q.QueryContext(t.Context(), "SELECT * FROM "+l.name+" ORDER BY "+strings.Join(table.Key, ", "))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		l.columns, _ = rows.Columns()
+		for rows.Next() {
+			row, into := make([]any, len(l.columns)), make([]any, len(l.columns))
+			for i := range row {
+				into[i] = &row[i]
+			}
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			l.rows = append(l.rows, row)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *liveTable) where(row []any, first int) (text string, args []any) {
+	for _, k := range l.key {
+		args = append(args, row[slices.Index(l.columns, k)])
+	}
+	return "(" + strings.Join(l.key, ", ") + ") = " + sqlstore.In(first, len(l.key)), args
+}
+
+// flipped returns a value of which one bit differs, or nil for NULL.
+func flipped(v any) any {
+	switch v := v.(type) {
+	case string:
+		b := []byte(v)
+		if len(b) == 0 {
+			return "\x01"
+		}
+		b[len(b)-1] ^= 1
+		return string(b)
+	case []byte:
+		if len(v) == 0 {
+			return []byte{1}
+		}
+		b := slices.Clone(v)
+		b[len(b)/2] ^= 1
+		return b
+	case int64:
+		return v ^ 1<<40
+	case float64:
+		return math.Float64frombits(math.Float64bits(v) ^ 1<<51)
+	case bool:
+		return !v
+	}
+	return nil
+}
+
+// flip changes one bit of a column in the first of the rows that has a value there, and returns that row's index.
+func (l *liveTable) flip(t *testing.T, e *projectionstest.Env, column string, free []int) (taken int, ok bool) {
+	t.Helper()
+	i := slices.Index(l.columns, column)
+	for _, n := range free {
+		v := flipped(l.rows[n][i])
+		if v == nil {
+			continue
+		}
+		where, args := l.where(l.rows[n], 2)
+		err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
+			_, err := tx.Exec("UPDATE "+l.name+" SET "+column+" = $1 WHERE "+where, append([]any{v}, args...)...)
+			return err
+		})
+		if err != nil {
+			t.Fatalf("flip %s.%s: %v", l.name, column, err)
+		}
+		return n, true
+	}
+	return 0, false
+}
+
+func differences(t *testing.T, r *engine.Runner, name string) int64 {
+	t.Helper()
+	all, err := r.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if s.Name == name && s.Scrub != nil {
+			return s.Scrub.Differences
+		}
+	}
+	t.Fatalf("%s was not scrubbed", name)
+	return 0
+}
+
+func sameDumps(t *testing.T, e *projectionstest.Env, want map[string]string) {
+	t.Helper()
+	for name, before := range want {
+		if got := e.Dump(name); got != before {
+			t.Errorf("rows of %s after the scrub:\n%s\nwant\n%s", name, got, before)
+		}
+	}
+}
+
+func TestScrub_OneBitInAnyColumn_IsFoundAndRepaired(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		e.Fill(projectionstest.NewWorld(3, 8, 12, time.Minute), 1500)
+		all := newModels(t, e).all()
+		r, _ := e.Start(engine.Config{ScratchFolder: t.TempDir()}, all...)
+		e.CatchUp(r)
+		before := dumps(e)
+		left := map[string][]string{} // columns that were not flipped yet, by table
+		flips := 0
+		for round := 0; ; round++ {
+			want, more := map[string]int64{}, false
+			for _, m := range all {
+				want[m.Name()] = 0
+				for _, table := range m.Versions()[0].Tables {
+					l := readTable(t, e, m, table)
+					free := make([]int, len(l.rows))
+					for i := range free {
+						free[i] = i
+					}
+					id := m.Name() + "." + table.Name
+					if round == 0 {
+						left[id] = l.columns
+					}
+					for len(left[id]) > 0 && len(free) > 0 {
+						column := left[id][0]
+						left[id] = left[id][1:]
+						n, ok := l.flip(t, e, column, free)
+						if !ok {
+							continue // NULL in every row
+						}
+						free = slices.DeleteFunc(free, func(i int) bool { return i == n })
+						flips++
+						want[m.Name()]++
+						if slices.Contains(l.key, column) {
+							want[m.Name()]++ // one row is missing and one is not in the log
+						}
+					}
+					more = more || len(left[id]) > 0 && len(l.rows) > 0
+				}
+			}
+			if err := r.ScrubOnce(e.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for name, n := range want {
+				if got := differences(t, r, name); got != n {
+					t.Errorf("round %d: scrub of %s found %d differences, want %d", round, name, got, n)
+				}
+			}
+			sameDumps(t, e, before)
+			if !more {
+				break
+			}
+		}
+		if flips < 150 {
+			t.Errorf("%d columns were changed; the read models have more", flips)
+		}
+	})
+}
+
+func TestScrub_RowsInsertedAndDeleted_AreRepaired(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		e.Fill(projectionstest.NewWorld(4, 8, 12, time.Minute), 2500)
+		all := newModels(t, e).all()
+		r, _ := e.Start(engine.Config{ScratchFolder: t.TempDir()}, all...)
+		e.CatchUp(r)
+		before := dumps(e)
+		for _, m := range all {
+			want := int64(0)
+			for _, table := range m.Versions()[0].Tables {
+				l := readTable(t, e, m, table)
+				if len(l.rows) == 0 {
+					continue
+				}
+				first, last := l.rows[0], l.rows[len(l.rows)-1]
+				where, args := l.where(first, 1)
+				key := slices.Index(l.columns, l.key[len(l.key)-1])
+				inserted := slices.Clone(last)
+				for i, v := range inserted {
+					text, isText := v.(string)
+					blob, isBlob := v.([]byte)
+					switch unique := i == key || l.columns[i] == "revision" || l.columns[i] == "account"; {
+					case unique && isText:
+						inserted[i] = text + "x"
+					case unique:
+						inserted[i] = flipped(v)
+					case isBlob && blob == nil: // which would be written as NULL
+						inserted[i] = []byte{}
+					}
+				}
+				err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
+					if _, err := tx.Exec("DELETE FROM "+l.name+" WHERE "+where, args...); err != nil {
+						return err
+					}
+					return sqlstore.Insert(t.Context(), tx, l.name+" ("+strings.Join(l.columns, ", ")+")", len(l.columns), "", inserted)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want += 2
+			}
+			if err := r.ScrubOnce(e.Context(), m.Name()); err != nil {
+				t.Fatal(err)
+			}
+			if got := differences(t, r, m.Name()); got != want {
+				t.Errorf("scrub of %s found %d differences, want %d", m.Name(), got, want)
+			}
+		}
+		sameDumps(t, e, before)
+		e.Exec("DELETE FROM " + readTable(t, e, all[3], all[3].Versions()[0].Tables[0]).name) // ledger entries: several slices
+		if err := r.ScrubOnce(e.Context(), all[3].Name()); err != nil {
+			t.Fatal(err)
+		}
+		sameDumps(t, e, before)
+		if !e.Logged("rows of a read model differ from the event log") {
+			t.Error("the differences were not logged")
+		}
+	})
+}
+
+// TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing also shows that a repair during appends loses no update.
+func TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		w := projectionstest.NewWorld(uint64(time.Now().UnixNano()), 8, 12, time.Minute)
+		e.Fill(w, 1000)
+		m := newModels(t, e)
+		r, _ := e.Start(engine.Config{ScratchFolder: t.TempDir()}, m.all()...)
+		e.CatchUp(r)
+		stop := make(chan struct{})
+		var appending sync.WaitGroup
+		appending.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					e.Append(w.Next())
+				}
+			}
+		})
+		scrub := func(damaged int64) {
+			t.Helper()
+			if err := r.ScrubOnce(e.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				want := int64(0)
+				if name == "keys" {
+					want = damaged
+				}
+				if got := differences(t, r, name); got > want { // the next use of a key writes its whole row
+					t.Errorf("scrub of %s found %d differences, want %d", name, got, want)
+				}
+			}
+		}
+		scrub(0)
+		l := readTable(t, e, m.keys, m.keys.Versions()[0].Tables[0])
+		if _, ok := l.flip(t, e, "account", []int{0}); !ok {
+			t.Fatal("no key")
+		}
+		scrub(1)
+		close(stop)
+		appending.Wait()
+		e.CatchUp(r)
+		results, err := r.Verify(e.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range results {
+			if !v.OK() {
+				t.Errorf("verify of %s: %v", v.Name, v)
+			}
+		}
+	})
+}
+
+func TestScrub_RepairFails_StrictReadModelIsNotRead(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Fill(projectionstest.NewWorld(5, 8, 12, time.Minute), 1500)
+	m := newModels(t, e)
+	r, _ := e.Start(engine.Config{ScratchFolder: t.TempDir()}, m.all()...)
+	e.CatchUp(r)
+	for _, model := range []projections.Projection{m.sessions, m.accounts} {
+		l := readTable(t, e, model, model.Versions()[0].Tables[0])
+		if _, ok := l.flip(t, e, l.columns[2], []int{0}); !ok {
+			t.Fatal("no row")
+		}
+		e.Exec(fmt.Sprintf("CREATE TRIGGER full_disk BEFORE DELETE ON %s BEGIN SELECT RAISE(ABORT, 'no space'); END", l.name))
+		if err := r.ScrubOnce(e.Context(), model.Name()); err == nil {
+			t.Errorf("%s: the repair did not fail", model.Name())
+		}
+		err := model.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil })
+		if strict := model.Versions()[0].Strict; errors.Is(err, projections.ErrNotReady) != strict {
+			t.Errorf("reading %s with a wrong row: %v, strict %t", model.Name(), err, strict)
+		}
+		e.Exec("DROP TRIGGER full_disk")
+		if err := r.ScrubOnce(e.Context(), model.Name()); err != nil {
+			t.Error(err)
+		}
+		if err := model.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil }); err != nil {
+			t.Errorf("reading %s after the repair: %v", model.Name(), err)
+		}
+	}
+}
+
+func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Fill(projectionstest.NewWorld(6, 3, 3, time.Minute), 50)
+	p := newToy("toy", e.Store, 1)
+	r, _ := e.Start(engine.Config{}, p)
+	e.CatchUp(r)
+	quiet := func() bool {
+		t.Helper()
+		ok, err := r.Quiet(e.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !quiet() {
+		t.Error("a scrub would pause though nothing is built")
+	}
+	built := make(chan error)
+	go func() {
+		built <- r.Rebuild(e.Context(), nil, func(engine.Progress) {
+			if quiet() {
+				t.Error("a scrub would run during a rebuild")
+			}
+		})
+	}()
+	if err := <-built; err != nil {
+		t.Fatal(err)
+	}
+	if !quiet() {
+		t.Error("a scrub would pause after the rebuild")
+	}
+}
+
+func TestScrub_FollowsLeader(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		n.root.Fill(projectionstest.NewWorld(7, 3, 3, time.Minute), 200)
+		a := n.start(engine.Config{}, 1)
+		a.leading(t)
+		a.CatchUp(a.r)
+		b := n.start(engine.Config{}, 1)
+		b.CatchUp(b.r)
+		if err := b.r.ScrubOnce(b.Context(), "toy"); !errors.Is(err, engine.ErrNotFolding) {
+			t.Errorf("scrub on a follower: %v, want ErrNotFolding", err)
+		}
+		if err := a.r.ScrubOnce(a.Context(), "toy"); err != nil {
+			t.Errorf("scrub on the leader: %v", err)
+		}
+		if differences(t, b.r, "toy") != 0 {
+			t.Error("the follower reports differences")
+		}
+		a.stop()
+		b.leading(t)
+		if err := b.r.ScrubOnce(b.Context(), "toy"); err != nil {
+			t.Errorf("scrub on the next leader: %v", err)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package keys_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/keys"
+	"letterhead/projections/projectionstest"
+)
+
+// damage changes rows of the live table of keys behind the read model's back. The text has the table as {keys}.
+func damage(t *testing.T, e *projectionstest.Env, d *keys.Directory, statement string, args ...any) {
+	t.Helper()
+	var text string
+	err := d.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
+		text = tables.SQL(statement)
+		return nil
+	})
+	if err == nil {
+		err = e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
+			_, err := tx.Exec(text, args...)
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// state returns how a directory answers for a key.
+func state(t *testing.T, e *projectionstest.Env, d *keys.Directory, key string) string {
+	t.Helper()
+	k, found, err := d.Lookup(e.Context(), sum(key))
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("found %t, id %s, account %s, revoked %t", found, k.ID, k.AccountID, k.Revoked)
+}
+
+const nobody = "found false, id , account , revoked false"
+
+// TestScrub_DamagedKeys_AreAsInTheLog covers a process that loads damaged rows at its start, and one with the keys in memory.
+func TestScrub_DamagedKeys_AreAsInTheLog(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		d, r, stop := open(t, e)
+		e.Events("account-a", at, eventschemas.AccountOpened{Plan: "free"}, issued("k1", "lh_sk_one", "secret"), issued("k2", "lh_sk_two", "secret"), eventschemas.KeyRevoked{KeyID: "k2"})
+		e.CatchUp(r)
+		good, revoked := "found true, id k1, account a, revoked false", "found true, id k2, account a, revoked true"
+		changed, injected := sum("lh_sk_one"), sum("lh_sk_injected")
+		changed[7] ^= 4
+		damage(t, e, d, `UPDATE {keys} SET hash = $1 WHERE id = 'k1'`, changed[:])
+		damage(t, e, d, `UPDATE {keys} SET revoked_at = NULL WHERE id = 'k2'`)
+		damage(t, e, d, `INSERT INTO {keys} (id, account, kind, hash, last4, issued_at, scopes, origins) VALUES ('k3', 'a', 'secret', $1, '0000', 1, '', '')`, injected[:])
+		stop()
+		d, r, _ = open(t, e)
+		e.CatchUp(r)
+		if state(t, e, d, "lh_sk_one") != nobody || state(t, e, d, "lh_sk_two") == revoked || state(t, e, d, "lh_sk_injected") == nobody {
+			t.Fatal("the damage has no effect, so this test shows nothing")
+		}
+		for range 2 {
+			var err error
+			testwait.Until(testwait.Timeout, func() bool { // the node that has just started may not lead yet
+				err = r.ScrubOnce(e.Context(), keys.Name)
+				return !errors.Is(err, engine.ErrNotFolding)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, want := range map[string]string{"lh_sk_one": good, "lh_sk_two": revoked, "lh_sk_injected": nobody} {
+				if got := state(t, e, d, key); got != want {
+					t.Errorf("%s after the scrub: %s, want %s", key, got, want)
+				}
+			}
+			// The fold continues with the repaired rows.
+			if err := r.WaitFor(e.Context(), keys.Name, e.Events("account-a", at, eventschemas.PlanChanged{From: "free", To: "pro"})); err != nil {
+				t.Fatal(err)
+			}
+			damage(t, e, d, `DELETE FROM {keys} WHERE id = 'k1'`)
+		}
+	})
+}
+
+// A node that remembers a key learns that the row was wrong.
+func TestScrub_RevokedKeyRememberedByAnotherNode_IsRejectedThere(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	d, r, _ := open(t, e)
+	e.Events("account-a", at, eventschemas.AccountOpened{Plan: "free"}, issued("k1", "lh_sk_one", "secret"), eventschemas.KeyRevoked{KeyID: "k1"})
+	e.CatchUp(r)
+	damage(t, e, d, `UPDATE {keys} SET revoked_at = NULL WHERE id = 'k1'`)
+	n, other, _ := follower(t, e)
+	remembering(t, n, other, "lh_sk_one")
+	if got := state(t, n, other, "lh_sk_one"); got != "found true, id k1, account a, revoked false" {
+		t.Fatalf("before the scrub: %s", got)
+	}
+	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		return state(t, n, other, "lh_sk_one") == "found true, id k1, account a, revoked true"
+	}); !ok {
+		t.Errorf("after the scrub the other node answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
 	"letterhead/node/datafolder"
+	"letterhead/projections/engine"
 )
 
 // lowDisk is the free space below which the disk check fails: room for several hundred thousand events.
@@ -77,7 +78,7 @@ func (n *Node) Checks() []Check {
 				}
 				lag = max(lag, m.Lag)
 			}
-			return fmt.Sprintf("%d live, at most %d positions behind", len(models), lag), nil
+			return fmt.Sprintf("%d live, at most %d positions behind; %s", len(models), lag, engine.Scrubs(models)), nil
 		}},
 		search,
 		{"broker", n.checkBroker},

@@ -60,6 +60,9 @@ func (n *Node) startRoles(ctx context.Context) error {
 	if n.logFile != nil {
 		parts = append(parts, part{"scrub", n.logFile.Scrub})
 	}
+	if n.Config.Has(config.RoleProjector) {
+		parts = append(parts, part{"scrub of the read models", func(ctx context.Context) error { return n.Runner.Scrub(ctx, n.Config.ScrubPercent) }})
+	}
 	n.start(parts)
 	return nil
 }

@@ -79,6 +79,7 @@ type Config struct {
 	CrawlsPerMinute int           // limit of the whole service
 	PlanCrawls      map[string]int
 	BrandCacheBytes int64
+	ScrubPercent    int // share of one core for comparing the read models with the log
 	UserAgent       string
 	CrawlDeny       []netip.Prefix // public networks that crawls must not connect to
 	Renderer        string         // "off", or "chromium" for pages that are empty without their scripts
@@ -297,6 +298,7 @@ func Settings() []Setting {
 			return nil
 		}},
 		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "", "memory for rendered brand records", byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
+		{"LETTERHEAD_SCRUB_PERCENT", "1", "", "share of one core, 1 to 50 percent, for comparing the read models with the event log while the server runs", number(1, 50, func(c *Config) *int { return &c.ScrubPercent })},
 		{"LETTERHEAD_LOGO_HOST", "none", "", "second host name that serves logos at its root: https://logos.example.com/acme.com", func(c *Config, v string) error {
 			if v == "none" {
 				return nil

@@ -151,6 +151,7 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projecti
 			continue
 		}
 		r.models = append(r.models, &model{r: r, p: p, name: p.Name(), versions: p.Versions()})
+		r.metrics.scrubDiffers.WithLabelValues(p.Name()) // 0 until a row differs
 	}
 	r.format.Store(int64(cmp.Or(r.cfg.InForce, r.cfg.Format)))
 	if err := errors.Join(errs...); err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,6 +40,29 @@ func scrubbedOf(records []record, name string) *Scrubbed {
 		}
 	}
 	return nil
+}
+
+// Scrubs returns a clause for operators about the scrubs of all read models.
+func Scrubs(models []Status) string {
+	var oldest, repaired time.Time
+	var rows int64
+	for i, m := range models {
+		s := cmp.Or(m.Scrub, &Scrubbed{})
+		if i == 0 || s.Finished.Before(oldest) {
+			oldest = s.Finished
+		}
+		if rows += s.Repaired; s.RepairedAt.After(repaired) {
+			repaired = s.RepairedAt
+		}
+	}
+	text := "not all compared with the event log yet"
+	if !oldest.IsZero() {
+		text = "each compared with the event log since " + oldest.Format(time.RFC3339)
+	}
+	if rows == 0 {
+		return text + ", no row ever differed"
+	}
+	return fmt.Sprintf("%s, %d rows differed and were repaired, the last at %s", text, rows, repaired.Format(time.RFC3339))
 }
 
 // repairs returns the number of rows of a read model ever repaired.

@@ -259,6 +259,9 @@ func (m *model) status() Status {
 	if g := m.live; g != nil {
 		s.State, s.Version, s.Generation, s.Position = stateLive, g.version.Number, g.number, g.position()
 	}
+	if m.blocked != nil {
+		s.Error = m.blocked.Error()
+	}
 	if f := m.failure; f != nil {
 		s.State, s.Error, s.Attempts, s.RetryAt = stateQuarantined, f.err.Error(), f.attempts, f.retryAt
 	}

@@ -109,7 +109,8 @@ func (r *Runner) quiet(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(r.models, busy), nil
 }
 
-// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago.
+// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago. A process begins
+// with the Strict ones.
 func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time) (*model, error) {
 	if !r.shared || r.leads.Load() {
 		records, err := readGenerations(ctx, r.store.Read())
@@ -117,7 +118,7 @@ func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time) (*
 			return nil, sqlstore.Classify(err)
 		}
 		last := func(m *model) time.Time {
-			if s := scrubbedOf(records, m.name); s != nil && s.Finished.After(tried[m]) {
+			if s := scrubbedOf(records, m.name); s != nil && !m.current().Strict && s.Finished.After(tried[m]) {
 				return s.Finished
 			}
 			return tried[m]

@@ -26,9 +26,8 @@ func liveTable(t *testing.T, db *sql.DB, model, table string) string {
 
 // TestServe_RowsChangedUnderneath_AreRepaired changes a record and revokes a key in the database of a running server.
 func TestServe_RowsChangedUnderneath_AreRepaired(t *testing.T) {
-	t.Setenv("LETTERHEAD_SCRUB_PERCENT", "50")
-	data := t.TempDir()
-	n := start(t, data)
+	data := folder(t)
+	n := start(t, data, "LETTERHEAD_SCRUB_PERCENT=50")
 	_, key := account(t, data, "custom")
 	name := func() string {
 		t.Helper()

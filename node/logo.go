@@ -47,7 +47,7 @@ func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (Dra
 	if err != nil {
 		return DrawnLogo{}, err
 	}
-	if image.Fallback && o.Fallback == logo.NotFound {
+	if image.Fallback != "" && o.Fallback == logo.NotFound {
 		return DrawnLogo{}, fmt.Errorf("no logo of %s is known", domain)
 	}
 	info, err := imaging.Probe(image.Body)
@@ -58,7 +58,7 @@ func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (Dra
 	if info.Format == imaging.SVG {
 		out.Size = "a vector"
 	}
-	if !image.Fallback {
+	if image.Fallback == "" {
 		out.From = describeSource(b.Logos, image.From)
 	}
 	return out, nil

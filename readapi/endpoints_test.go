@@ -429,7 +429,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 			}
 		}
 	}
-	exposed := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining", "Retry-After", "X-Cache", "X-Api-Key-Status"}
+	exposed := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining", "Retry-After", "X-Cache", "X-Api-Key-Status", "X-Logo-Source", "X-Logo-Type", "X-Logo-Theme"}
 	for _, r := range []request{
 		{path: "/v1/me", header: bearer(c.secret)}, {path: "/v1/me"}, {path: "/nothing"}, {path: "/v1//me"}, {path: "/v1/brands/co.uk", header: bearer(c.secret)},
 		{method: "POST", path: "/v1/me"}, {path: "/cdn/x.svg"}, {path: "/bot"},

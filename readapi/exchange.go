@@ -89,7 +89,7 @@ var (
 	noSniff      = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
 	anyOrigin    = []string{"*"}
-	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status"}
+	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
 	cacheHit     = []string{string(lookup.Hit)}
 	cacheMiss    = []string{string(lookup.Miss)}
 	bearer       = []string{"Bearer"}

@@ -438,7 +438,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 			d.Logos = rendererFunc(func(ctx context.Context) (logo.Image, error) {
 				select {
 				case <-time.After(3 * time.Second):
-					return logo.Image{Body: []byte("an image"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
+					return logo.Image{Body: []byte("an image"), ContentType: "image/png", ETag: `"a"`, Fallback: logo.Monogram}, nil
 				case <-ctx.Done():
 					return logo.Image{}, ctx.Err()
 				}

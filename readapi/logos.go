@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -126,21 +127,22 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 	h := x.Header()
 	h["Cross-Origin-Resource-Policy"] = assetResource
 	h["Content-Security-Policy"] = imagePolicy
+	describeLogo(h, p)
 	if o.Negotiated {
 		h["Vary"] = varyAccept
 	}
 	switch {
-	case found.crawl.Temporary(), found.early && p.Fallback:
+	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "":
 		h["Cache-Control"] = cacheBesideStatus
-	case p.Fallback:
+	case p.Fallback != "":
 		h["Cache-Control"] = cacheFallback
 	default:
 		h["Cache-Control"] = cacheLogo
 	}
 	status := http.StatusOK
-	if p.Fallback && o.Fallback == logo.NotFound {
+	if p.Fallback != "" && o.Fallback == logo.NotFound {
 		status = http.StatusNotFound
 	}
 	if !x.whole(func() { x.sendTagged(status, []string{p.ContentType}, p.ETag, p.Body) }) {
@@ -149,10 +151,31 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 	return nil
 }
 
+// Headers that describe a logo.
+const (
+	headerLogoSource = "X-Logo-Source"
+	headerLogoType   = "X-Logo-Type"
+	headerLogoTheme  = "X-Logo-Theme"
+)
+
+// ofLogo is the value of X-Logo-Source for an image of a stored file; the others are the names of fallbacks.
+const ofLogo = "logo"
+
+// describeLogo sets the headers that describe what was drawn: a stored file with its type and its theme, or a fallback.
+func describeLogo(h http.Header, p logo.Image) {
+	h[headerLogoSource] = []string{cmp.Or(string(p.Fallback), ofLogo)}
+	if p.From.Type != "" {
+		h[headerLogoType] = []string{string(p.From.Type)}
+	}
+	if p.From.Ink != logo.Any {
+		h[headerLogoTheme] = []string{string(p.From.Ink)}
+	}
+}
+
 // noteLogo adds the kind of answer to the log.
 func (x *exchange) noteLogo(p logo.Image, found logoBrand, who logoCaller) {
 	shown := "brand"
-	if p.Fallback {
+	if p.Fallback != "" {
 		shown = "fallback"
 	}
 	x.notes = append(x.notes, slog.String("logo", shown))

@@ -172,7 +172,7 @@ func serveConcurrent(t *testing.T, cache string) {
 			switch p, err := g.renderer.Draw(t.Context(), b, o); {
 			case errors.Is(err, variants.ErrBusy):
 				t.Logf("%d pixels: %v", o.Size, err)
-			case err != nil || p.ContentType != logo.ContentTypeWebP || p.Fallback:
+			case err != nil || p.ContentType != logo.ContentTypeWebP || p.Fallback != "":
 				t.Errorf("%d pixels: %v, %+v", o.Size, err, p)
 			default:
 				drawn.Add(1)

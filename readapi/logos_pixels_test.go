@@ -94,7 +94,7 @@ func TestLogo_Raster_IsNeverEnlarged(t *testing.T) {
 			longest := max(stored.w, stored.h)
 			for _, size := range []int{1, 16, longest - 1, longest, longest + 1, 128, 256, 1024, 5000} {
 				for _, asked := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG, imaging.SVG} {
-					path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, asked)
+					path := fmt.Sprintf("/logo/%s/symbol?size=%d&format=%s", domain, size, asked)
 					img, is := s.logoImage(path)
 					if asked == imaging.SVG {
 						asked = imaging.PNG

@@ -10,20 +10,36 @@ import (
 // side, as app icons have it.
 const PlateRadius = 0.22
 
-// Centered returns an image in the middle of a clear canvas of some size, at
-// its own size. A canvas that is smaller than the image cuts it off.
+// Ink returns the bounding box of the pixels that are not clear, or the whole
+// image if all of them are.
+func Ink(img *image.NRGBA) image.Rectangle {
+	if box := inkBox(img, true, clearAlpha); !box.Empty() {
+		return box
+	}
+	return image.Rectangle{Max: img.Rect.Size()}
+}
+
+// middle returns the place of an image on a canvas that has the box of its ink
+// in the middle.
+func middle(img *image.NRGBA, canvas image.Point) image.Point {
+	ink := Ink(img)
+	return canvas.Sub(ink.Min).Sub(ink.Max).Div(2)
+}
+
+// Centered returns an image with its ink in the middle of a clear canvas of
+// some size, at its own size. A canvas that is smaller than the image cuts it
+// off; an image of the canvas's size is returned unchanged.
 func Centered(img *image.NRGBA, size image.Point) *image.NRGBA {
 	if img.Rect.Size() == size {
 		return img
 	}
 	out := image.NewNRGBA(image.Rectangle{Max: size})
-	at := size.Sub(img.Rect.Size()).Div(2)
-	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(at), img, img.Rect.Min, draw.Src)
+	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(middle(img, size)), img, img.Rect.Min, draw.Src)
 	return out
 }
 
-// OnPlate returns an image in the middle of a plate of some size, at its own
-// size.
+// OnPlate returns an image with its ink in the middle of a plate of some size,
+// at its own size.
 func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
 	out := image.NewNRGBA(image.Rectangle{Max: size})
 	halfW, halfH := float64(size.X)/2, float64(size.Y)/2
@@ -40,7 +56,6 @@ func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
 			p[0], p[1], p[2], p[3] = plate.R, plate.G, plate.B, uint8(math.Round(math.MaxUint8*share))
 		}
 	}
-	at := size.Sub(img.Rect.Size()).Div(2)
-	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(at), img, img.Rect.Min, draw.Over)
+	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(middle(img, size)), img, img.Rect.Min, draw.Over)
 	return out
 }

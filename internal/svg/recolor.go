@@ -126,11 +126,14 @@ type Frame struct {
 	Square bool
 	Margin float64      // on each side, as a share of the longest side of the result
 	Plate  *imaging.RGB // color of a rounded tile behind the drawing; nil for none
+	// Off measures how far the middle of the ink is from the middle of the SVG, as shares of its width
+	// and height. It is called only for an SVG that gets a canvas; nil means that the middles agree.
+	Off func() (x, y float64, err error)
 }
 
-// Framed rebuilds an SVG as Sanitize does and puts it in the middle of a
-// canvas. An SVG without a size is returned without a canvas. Errors: those of
-// Sanitize.
+// Framed rebuilds an SVG as Sanitize does and puts it on a canvas with its ink
+// in the middle. An SVG without a size is returned without a canvas. Errors:
+// those of Sanitize and of Frame.Off.
 func Framed(data []byte, f Frame) ([]byte, error) {
 	d, err := reparse(data)
 	if err != nil {
@@ -154,6 +157,14 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 	if f.Plate == nil && canvas.w == width && canvas.h == height {
 		return d.write(), nil
 	}
+	x, y := (canvas.w-width)/2, (canvas.h-height)/2
+	if f.Off != nil {
+		offX, offY, err := f.Off()
+		if err != nil {
+			return nil, err
+		}
+		x, y = x-offX*width, y-offY*height
+	}
 	outer := &node{name: "svg"}
 	outer.set("viewBox", "0 0 "+shortNumber(canvas.w)+" "+shortNumber(canvas.h))
 	if hasWidth && hasHeight {
@@ -173,8 +184,8 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 	}
 	inner := d.root
 	inner.parent = outer
-	inner.set("x", shortNumber((canvas.w-width)/2))
-	inner.set("y", shortNumber((canvas.h-height)/2))
+	inner.set("x", shortNumber(x))
+	inner.set("y", shortNumber(y))
 	inner.set("width", shortNumber(width))
 	inner.set("height", shortNumber(height))
 	outer.children = append(outer.children, inner)

@@ -14,6 +14,7 @@ type Source struct {
 	Format imaging.Format // imaging.SVG, PNG, WebP or JPEG
 	Side   int            // longest side in pixels; 0 for a vector, or if unknown
 	Bytes  int64          // size of the file, according to the record
+	Type   Type           // of the logo, also one that cannot be requested, such as other
 	Ink    Theme          // of the logo; Any if unknown or if the logo has a background
 }
 
@@ -132,7 +133,7 @@ func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok boo
 
 // sourceOf parses a stored file's entry. ok is false if no image can be drawn from the file.
 func sourceOf(l *eventschemas.Logo, f *eventschemas.Asset) (s Source, ok bool) {
-	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Bytes: f.Size, Ink: inkOf(l)}
+	s = Source{ID: f.ID, Format: imaging.Format(f.Format), Bytes: f.Size, Type: Type(l.Type), Ink: inkOf(l)}
 	switch s.Format {
 	case imaging.SVG:
 		return s, true

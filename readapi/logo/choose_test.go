@@ -153,7 +153,8 @@ func TestChoose_PaleInk_IsLast(t *testing.T) {
 func TestChoose_Record_DescribesSources(t *testing.T) {
 	t.Parallel()
 	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG}, nil)
-	want := []logo.Source{{ID: "0.1", Format: imaging.SVG, Ink: logo.Light}, {ID: "0.0", Format: imaging.PNG, Side: 16, Ink: logo.Light}, {ID: "2.0", Format: imaging.JPEG, Side: 200}, {ID: "1.0", Format: imaging.WebP, Side: 64, Ink: logo.Dark}}
+	want := []logo.Source{{ID: "0.1", Format: imaging.SVG, Type: logo.Icon, Ink: logo.Light}, {ID: "0.0", Format: imaging.PNG, Side: 16, Type: logo.Icon, Ink: logo.Light},
+		{ID: "2.0", Format: imaging.JPEG, Side: 200, Type: logo.Icon}, {ID: "1.0", Format: imaging.WebP, Side: 64, Type: logo.Icon, Ink: logo.Dark}}
 	if !slices.Equal(got, want) {
 		t.Errorf("chose %+v, want %+v", got, want)
 	}

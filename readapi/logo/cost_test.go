@@ -61,7 +61,7 @@ func TestDraw_ExpensiveVector_IsDrawnSmaller(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.Fallback {
+		if err != nil || p.Fallback != "" {
 			t.Errorf("requested %d, possible %d: %+v, %v", c.requested, c.above, p, err)
 			continue
 		}

@@ -19,8 +19,8 @@ func TestDraw_Vector_AtRequestedSize(t *testing.T) {
 		for _, format := range []imaging.Format{imaging.WebP, imaging.PNG, imaging.JPEG} {
 			p := w.draw(b, request(size, format))
 			img := pixels(t, p)
-			if img.Rect.Dx() != size || p.Fallback || imaging.Sniff(p.Body) != format {
-				t.Errorf("%d %s: %v, %s, fallback %t", size, format, img.Rect, p.ContentType, p.Fallback)
+			if img.Rect.Dx() != size || p.Fallback != "" || imaging.Sniff(p.Body) != format {
+				t.Errorf("%d %s: %v, %s, fallback %q", size, format, img.Rect, p.ContentType, p.Fallback)
 			}
 			if got := img.NRGBAAt(size/2, img.Rect.Dy()/2); !alike(got, teal) {
 				t.Errorf("%d %s: ink %v", size, format, got)
@@ -35,7 +35,7 @@ func TestDraw_SVG_IsServedUnchanged(t *testing.T) {
 	data := barSVG(t, "#118899")
 	b := brandOf(iconOf("dark", w.put(data, "svg")))
 	for _, size := range []int{16, 1024} {
-		if p := w.draw(b, request(size, imaging.SVG)); !bytes.Equal(p.Body, data) || p.ContentType != "image/svg+xml" || p.Fallback {
+		if p := w.draw(b, asSymbol(size, imaging.SVG)); !bytes.Equal(p.Body, data) || p.ContentType != "image/svg+xml" || p.Fallback != "" {
 			t.Errorf("%d: %s, body %q", size, p.ContentType, p.Body)
 		}
 	}
@@ -65,7 +65,7 @@ func TestDraw_AnySize_NeverEnlargesRaster(t *testing.T) {
 	b := brandOf(iconOf("dark", w.raster(bar(100, 50, teal)), w.raster(bar(300, 150, black))))
 	for size, want := range map[int]image.Point{16: {16, 8}, 100: {100, 50}, 101: {101, 51}, 300: {300, 150}, 1024: {300, 150}} {
 		for _, format := range []imaging.Format{imaging.WebP, imaging.PNG, imaging.JPEG, imaging.SVG} {
-			p := w.draw(b, request(size, format))
+			p := w.draw(b, asSymbol(size, format))
 			img := pixels(t, p)
 			if img.Rect.Max != want {
 				t.Errorf("%d %s: %v, want %v", size, format, img.Rect.Max, want)

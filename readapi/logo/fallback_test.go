@@ -23,8 +23,8 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 					o := request(48, format)
 					o.Fallback, o.Theme = fallback, theme
 					p := w.draw(b, o)
-					if !p.Fallback || imaging.Sniff(p.Body) != format {
-						t.Fatalf("%s %s %s: fallback %t, %s", name, fallback, format, p.Fallback, p.ContentType)
+					if p.Fallback == "" || imaging.Sniff(p.Body) != format {
+						t.Fatalf("%s %s %s: fallback %q, %s", name, fallback, format, p.Fallback, p.ContentType)
 					}
 					if format == imaging.SVG {
 						if _, _, err := svg.Sanitize(p.Body); fallback == logo.Monogram && (err != nil || bytes.Contains(p.Body, []byte("<text"))) || p.ContentType != logo.ContentTypeSVG {

@@ -51,7 +51,7 @@ func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, o
 	if err != nil {
 		return Image{}, false, err
 	}
-	fit.squared = o.Type == Icon && (fit.change == plated || !isSquare(b.Logos, source))
+	fit.squared = o.Type == Icon
 	img, err = r.made(ctx, dressed(source, o, fit))
 	if isFault(err) {
 		return Image{}, false, nil
@@ -76,18 +76,6 @@ func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options)
 		}
 	}
 	return a, err
-}
-
-// isSquare reports whether a file is a square, according to the record.
-func isSquare(logos []eventschemas.Logo, s Source) bool {
-	for _, l := range logos {
-		for _, f := range l.Formats {
-			if f.ID == s.ID && f.Width != nil && f.Height != nil {
-				return *f.Width == *f.Height
-			}
-		}
-	}
-	return false
 }
 
 // dress chooses one of the alternatives, of which only the last may be legible, and its outfit. Errors:

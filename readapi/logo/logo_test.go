@@ -164,6 +164,13 @@ func request(size int, format imaging.Format) logo.Options {
 	return logo.Options{Type: logo.Icon, Size: size, Format: format, Fallback: logo.Monogram}
 }
 
+// asSymbol is a request for a symbol, which keeps its ratio.
+func asSymbol(size int, format imaging.Format) logo.Options {
+	o := request(size, format)
+	o.Type = logo.Symbol
+	return o
+}
+
 var (
 	teal  = color.NRGBA{0x11, 0x88, 0x99, 0xff}
 	black = color.NRGBA{0, 0, 0, 0xff}

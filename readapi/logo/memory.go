@@ -34,10 +34,14 @@ func (f form) largest() image.Point { return image.Pt(f.size, f.size) }
 
 // frameCost returns the memory, in bytes, for the frame of a logo, beside the logo.
 func (v variant) frameCost() int64 {
-	if v.outfit == (outfit{}) {
+	side := int64(v.size)
+	switch {
+	case v.outfit == (outfit{}):
 		return 0
+	case v.format == imaging.SVG:
+		side = centeredSide
 	}
-	return costRaw * int64(v.size) * int64(v.size)
+	return costRaw * side * side
 }
 
 // costOf returns the memory, in bytes, for making the variant of a stored raster, including the file.
@@ -52,8 +56,11 @@ func (v variant) costOf(data []byte, stored imaging.Info, within imaging.Limits)
 	if longest := max(w, h); longest > v.size {
 		output = image.Pt(w*v.size/longest+1, h*v.size/longest+1)
 	}
-	if v.outfit != (outfit{}) {
+	switch {
+	case v.outfit.change != unchanged:
 		output = v.largest() // the frame may be larger than the logo
+	case v.outfit.squared:
+		output = image.Pt(max(output.X, output.Y), max(output.X, output.Y))
 	}
 	cost += int64(len(data)) + v.cost(output) + v.frameCost()
 	if v.fitsSmall() && max(w, h) > smallSide {

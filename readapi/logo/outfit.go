@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/svg"
 )
 
-// outfit changes a stored logo for a background. The zero value is the logo itself.
+// outfit changes a stored logo for a background, or for a square. The zero value is the logo itself.
 type outfit struct {
 	change  change
 	color   imaging.RGB // the page of a turned logo, or of the plate
@@ -68,8 +68,12 @@ func (f outfit) frame(img *image.NRGBA, size int) *image.NRGBA {
 	return imaging.Centered(img, canvas)
 }
 
-// appendTo adds the outfit to a key. The zero value adds nothing, so the keys of stored logos are those
-// of releases without outfits.
+// keeps reports whether an image of some size is not changed.
+func (f outfit) keeps(width, height int) bool {
+	return f.change == unchanged && (!f.squared || width == height)
+}
+
+// appendTo adds the outfit to a key. The zero value adds nothing.
 func (f outfit) appendTo(key []byte) []byte {
 	if f == (outfit{}) {
 		return key
@@ -104,7 +108,7 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 		}
 	}
 	if v.format == imaging.SVG {
-		frame := svg.Frame{Square: f.squared, Margin: f.margin()}
+		frame := svg.Frame{Square: f.squared, Margin: f.margin(), Off: func() (x, y float64, err error) { return r.off(ctx, data) }}
 		if f.change == plated {
 			frame.Plate = &f.color
 		}
@@ -117,6 +121,25 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 		return nil, err
 	}
 	return v.output(imaging.Scale(img, inside.size))
+}
+
+// centeredSide is the size, in pixels, at which the ink of a vector is measured to put it in the middle of an SVG: its
+// place is right to half a percent.
+const centeredSide = 256
+
+// off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;
+// zero for a vector that cannot be drawn. Errors: those of Vectors that are not the file's.
+func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err error) {
+	img, err := r.vectors.Render(ctx, data, centeredSide)
+	if err != nil {
+		if isFileFault(err) {
+			err = nil
+		}
+		return 0, 0, err
+	}
+	ink, size := imaging.Ink(img), img.Rect.Size()
+	share := func(from, to, whole int) float64 { return float64(from+to-whole) / float64(2*whole) }
+	return share(ink.Min.X, ink.Max.X, size.X), share(ink.Min.Y, ink.Max.Y, size.Y), nil
 }
 
 // Stored results of trying to turn a vector.

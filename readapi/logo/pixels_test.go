@@ -142,13 +142,13 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 				if got := want.Rect.Size(); got != d.at(size) {
 					t.Fatalf("the reference of %d pixels is %v, not %v", size, got, d.at(size))
 				}
-				drawn := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG})
+				drawn := w.decoded(t, icon, asSymbol(size, imaging.PNG))
 				wrong := wrongCells(t, drawn, want)
 				t.Logf("%d pixels: %.2f %% of the inked cells are wrong", size, 100*wrong)
 				if wrong > d.wrong {
 					t.Errorf("%d pixels: %.2f %% of the inked cells are wrong, at most %.2f %% may be", size, 100*wrong, 100*d.wrong)
 				}
-				webp := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
+				webp := w.decoded(t, icon, asSymbol(size, imaging.WebP))
 				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {
 					t.Errorf("%d pixels: WebP and PNG show different images", size)
 				}
@@ -183,8 +183,8 @@ func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Format != o.Format || made.Fallback {
-		t.Fatalf("requested %s, got %s; fallback %t", o.Format, info.Format, made.Fallback)
+	if info.Format != o.Format || made.Fallback != "" {
+		t.Fatalf("requested %s, got %s; fallback %q", o.Format, info.Format, made.Fallback)
 	}
 	return img
 }

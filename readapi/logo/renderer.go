@@ -32,8 +32,8 @@ type Image struct {
 	ContentType string // one of the constants below; the type of Body, which may differ from the requested one
 	ETag        string // strong, quoted: a digest of the bytes
 	From        Source // the file that it was drawn from; zero for a fallback
-	// Fallback means that the image replaces a missing logo.
-	Fallback bool
+	// Fallback is Monogram or Transparent if the image replaces a missing logo, and "" otherwise.
+	Fallback Fallback
 }
 
 // The media types of images.
@@ -206,7 +206,9 @@ func (r *Renderer) fallback(ctx context.Context, b Brand, o Options) (Image, err
 		return Image{}, drawError(ctx, err)
 	}
 	img := imageOf(made)
-	img.Fallback = true
+	if img.Fallback = Transparent; f.kind == kindMonogram {
+		img.Fallback = Monogram
+	}
 	return img, nil
 }
 

@@ -105,7 +105,7 @@ func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	var all sync.WaitGroup
 	for _, b := range brands {
 		all.Go(func() {
-			if p, err := renderer.Draw(t.Context(), b, request(16, imaging.PNG)); err != nil || p.Fallback {
+			if p, err := renderer.Draw(t.Context(), b, request(16, imaging.PNG)); err != nil || p.Fallback != "" {
 				t.Errorf("%+v, %v", p, err)
 			}
 		})

@@ -20,7 +20,7 @@ import (
 
 // renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image for
 // the same file, so that variants drawn before the change are not served.
-const renderVersion = 5
+const renderVersion = 6
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
 // would take about 250 MB to draw and is not a legitimate logo.
@@ -112,7 +112,7 @@ func variantOf(s Source, o Options, pale bool) variant {
 	if s.Side > 0 && f.size > s.Side {
 		f.size = s.Side
 	}
-	return variant{form: f, source: s, kind: kindLogo}
+	return variant{form: f, source: s, kind: kindLogo, outfit: outfit{squared: o.Type == Icon}}
 }
 
 func inspectionOf(s Source) variant {
@@ -265,7 +265,8 @@ func (v variant) output(img *image.NRGBA) ([]byte, error) {
 // matches reports whether a stored raster is the variant: it was encoded on intake as it would be now.
 func (v variant) matches(stored imaging.Info) bool {
 	// A rotated JPEG is upright only after decoding.
-	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size && v.outfit == outfit{}
+	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size &&
+		v.outfit.keeps(stored.Width, stored.Height)
 }
 
 // placeholder is an image that replaces a missing logo.

@@ -42,7 +42,8 @@ func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 	}
 	for name, group := range map[string][]request{
 		"vector as webp": {{brandOf(vector), with(64, imaging.WebP, nil)}, {brandOf(vector), with(64, imaging.WebP, negotiated)}, {brandOf(vector), with(64, imaging.WebP, dark)},
-			{brandOf(vector), with(64, imaging.WebP, lit)}, {brandOf(vector), with(64, imaging.WebP, symbol)}, {brandOf(vector), with(64, imaging.WebP, bare)}, {named, with(64, imaging.WebP, nil)}},
+			{brandOf(vector), with(64, imaging.WebP, lit)}, {brandOf(vector), with(64, imaging.WebP, bare)}, {named, with(64, imaging.WebP, nil)}},
+		"vector as symbol":   {{brandOf(vector), with(64, imaging.WebP, symbol)}},
 		"vector, larger":     {{brandOf(vector), with(65, imaging.WebP, nil)}},
 		"vector as png":      {{brandOf(vector), with(64, imaging.PNG, nil)}},
 		"vector as svg":      {{brandOf(vector), with(64, imaging.SVG, nil)}, {brandOf(vector), with(512, imaging.SVG, lit)}},

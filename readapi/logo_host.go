@@ -64,15 +64,14 @@ var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, 
 
 // logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if
 // there is none. On a logo host /logo/acme.com works as on the other host, since "logo" is not a
-// domain.
-func (x *exchange) logoAddress() (address string, ok bool) {
+// domain. published reports whether the address may have any published form, which /logo does not accept.
+func (x *exchange) logoAddress() (address string, published, ok bool) {
 	sent := x.request.URL.EscapedPath()
+	address, strict := strings.CutPrefix(sent, logoPath)
 	if !x.api.logoHost.is(x.request.Host) {
-		return strings.TrimPrefix(sent, logoPath), true
+		return address, false, true
 	}
-	if address, ok = strings.CutPrefix(sent, logoPath); !ok {
-		address = strings.TrimPrefix(sent, "/")
-	}
+	address = strings.TrimPrefix(address, "/")
 	first, _, _ := strings.Cut(address, "/")
-	return address, !noLogo[strings.ToLower(first)]
+	return address, !strict, !noLogo[strings.ToLower(first)]
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"letterhead/domain/plan"
+	"letterhead/eventschemas"
 	"letterhead/readapi"
 )
 
@@ -151,4 +152,45 @@ func TestSearch_LogoHostSet_IconsUseIt(t *testing.T) {
 	if tool.URL != "https://logos.example.net/acme.com?size=64" {
 		t.Errorf("tool %+v", tool)
 	}
+}
+
+// Published forms of the compatible third-party URLs answer at the root of the logo host, and not below /logo.
+func TestLogoHost_PublishedForms_Answer(t *testing.T) {
+	t.Parallel()
+	s := start(t, onLogoHost)
+	acme := s.withLogo("Acme", "png", inked(t, 256))
+	ticker := "NASDAQ:ACME"
+	acme.Company = eventschemas.EmptyCompany()
+	acme.Company.Ticker, acme.Company.Tickers = &ticker, []string{"ACME", "ACMEB"}
+	s.known("acme.com", acme)
+	for path, shown := range map[string]bool{
+		"/domain/acme.com": true, "/domain/acme.com/w/64/h/64/fallback/404/type/icon.png": true, "/domain/www.acme.com/icon": true, "/domain/unknown.com": false,
+		"/acme.com/type/icon.png": true, "/acme.com/fallback/brandfetch/icon": true, "/unknown.com/fallback/brandfetch/icon": false,
+		"/ticker/ACME": true, "/ticker/acme/w/64/h/64/icon?c=x": true, "/ticker/ACMEB": true, "/ticker/NASDAQ%3AACME": true, "/ticker/NYSE%3AACME": false,
+		"/ticker/ACME.L": false, "/ticker/ZZZZ": false, "/ticker/%00%ff": false, "/ticker/acme.com": false, "/isin/US0000000000": false, "/crypto/ACME": false,
+	} {
+		a := s.sendTo(logoHostName, http.MethodGet, path, nil)
+		kept, source := fallbackKept, "monogram"
+		if shown {
+			kept, source = logoKept, "logo"
+		}
+		a.is(t, path, shown, kept)
+		if a.header.Get("X-Logo-Source") != source {
+			t.Errorf("%s: source %q, want %q", path, a.header.Get("X-Logo-Source"), source)
+		}
+		if strict := s.sendTo(logoHostName, http.MethodGet, "/logo"+path, nil); strings.Count(path, "/") > 1 && !strings.HasPrefix(path, "/acme.com/type/") && strict.status != http.StatusBadRequest {
+			t.Errorf("/logo%s: status %d, want %d", path, strict.status, http.StatusBadRequest)
+		}
+	}
+	if a := s.sendTo(logoHostName, http.MethodGet, "/acme.com/icon.jpg", nil); a.status != http.StatusOK || a.header.Get("Content-Type") != "image/jpeg" {
+		t.Errorf("an extension of jpg: status %d, %s", a.status, a.header.Get("Content-Type"))
+	}
+	if a := s.sendTo(logoHostName, http.MethodGet, "/crypto/ACM/fallback/404", nil); a.status != http.StatusNotFound || a.header.Get("X-Logo-Source") != "transparent" {
+		t.Errorf("fallback of a cryptocurrency: status %d, source %q", a.status, a.header.Get("X-Logo-Source"))
+	}
+	for _, path := range []string{"/domain", "/domain/", "/ticker", "/ticker/ACME/w/x", "/domain/localhost", "/acme.com/type/fallback/404/w/400", "/crypto/ACM/banner", "/isin/X/theme/auto"} {
+		s.sendTo(logoHostName, http.MethodGet, path, nil).plainly(t, http.StatusBadRequest)
+	}
+	s.send(request{path: "/logo/acme.com?format=jpg"}).plainly(t, http.StatusBadRequest)
+	s.send(request{path: "/logo/acme.com/type/icon.png"}).ok(t)
 }

@@ -47,17 +47,20 @@ func (x *exchange) serveLogo() error {
 	quick, cancel := context.WithTimeout(whole, x.api.quick)
 	defer cancel()
 
-	identifier, options, err := x.parseLogo()
+	named, id, options, err := x.parseLogo()
 	if err != nil {
 		return err
 	}
-	x.domain = identifier.Domain
+	x.domain = id.Domain
 	who, problem := x.admitLogo()
 	if problem != nil {
 		return problem
 	}
-	if x.domain, err = x.api.lookup.DomainOf(quick, identifier); err == nil {
-		err = x.drawLogo(whole, quick, who, options)
+	if named.Kind == logo.Domain {
+		named.Name, err = x.api.lookup.DomainOf(quick, id)
+	}
+	if err == nil {
+		err = x.drawLogo(whole, quick, who, named, options)
 	}
 	if err != nil {
 		x.returnLogo(who, err)
@@ -74,8 +77,14 @@ type logoBrand struct {
 }
 
 // drawLogo answers an admitted request. quick limits the quick parts, within whole.
-func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, options logo.Options) error {
-	q := lookup.LogoQuery{Domain: x.domain, Address: who.Address}
+func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, named logo.Identifier, options logo.Options) error {
+	q := lookup.LogoQuery{Address: who.Address}
+	switch named.Kind {
+	case logo.Domain:
+		q.Domain = named.Name
+	case logo.Ticker:
+		q.Symbol = named.Name
+	}
 	if who.Keyed {
 		q.AccountID, q.Request = who.Caller.AccountID, x.command()
 	}
@@ -84,8 +93,11 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, option
 	if err != nil {
 		return err
 	}
-	found := logoBrand{Brand: logo.Brand{Domain: x.domain}, crawl: answer.Crawl, early: !filled}
-	if !answer.Looks.Restricted { // a restricted brand is drawn like an unknown one
+	x.domain = answer.Domain
+	found := logoBrand{Brand: logo.Brand{Domain: answer.Domain}, crawl: answer.Crawl, early: !filled || answer.Partial}
+	if answer.Domain == "" { // a monogram of the identifier
+		found.Domain, found.Name = string(named.Kind)+"/"+named.Name, named.Name
+	} else if !answer.Looks.Restricted { // a restricted brand is drawn like an unknown one
 		found.Name, found.Logos = answer.Looks.Name, answer.Looks.Logos
 	}
 	drawCtx := quick
@@ -100,26 +112,34 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, option
 	return x.sendImage(image, found, options, who)
 }
 
-// parseLogo returns the brand and the options. The separate host takes every identifier that a look-up takes, the path on
-// the host of the API only a domain.
-func (x *exchange) parseLogo() (identifier brand.Identifier, o logo.Options, err error) {
-	address, ok := x.logoAddress()
+// parseLogo returns what names the brand and the options. A domain is also returned as the identifier that it was read as:
+// the separate host takes every one that a look-up takes, the path on the host of the API only a domain.
+func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, err error) {
+	address, published, ok := x.logoAddress()
 	if !ok {
-		return brand.Identifier{}, o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+		return named, id, o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Message: "This path does not exist. Logos are at /{domain}, for example /github.com."}
 	}
-	sent, o, err := logo.Parse(address, x.request.URL.RawQuery, x.request.Header["Accept"])
+	query, accept := x.request.URL.RawQuery, x.request.Header["Accept"]
+	if published {
+		named, o, err = logo.ParsePublished(address, query, accept)
+	} else {
+		named.Kind = logo.Domain
+		named.Name, o, err = logo.Parse(address, query, accept)
+	}
 	var invalid *logo.InvalidError
 	if errors.As(err, &invalid) {
-		return brand.Identifier{}, o, invalidRequest("%s", invalid.Sentence)
+		return named, id, o, invalidRequest("%s", invalid.Sentence)
 	}
-	if x.api.logoHost.is(x.request.Host) {
-		identifier, err = brand.ParseIdentifier(sent)
-	} else {
-		identifier.Kind = brand.Domain
-		identifier.Domain, err = brand.ParseDomain(sent)
+	switch {
+	case named.Kind != logo.Domain:
+	case published:
+		id, err = brand.ParseIdentifier(named.Name)
+	default:
+		id.Kind = brand.Domain
+		id.Domain, err = brand.ParseDomain(named.Name)
 	}
-	return identifier, o, err
+	return named, id, o, err
 }
 
 // sendImage answers with an image, or with 304 if the caller has it.

@@ -141,6 +141,7 @@ type Model struct {
 	cache   *cache
 	shared  bool
 	metrics *metrics
+	listed  *listed
 	// followed is the range of log positions whose events the cache knows.
 	followed followed
 	now      func() time.Time
@@ -161,7 +162,7 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), now: time.Now}
+	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), listed: newListed(), now: time.Now}
 	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
 		return nil, err
 	}
@@ -196,7 +197,10 @@ func (m *Model) version(number, format int) projections.Version {
 
 // Reload implements projections.Reloader: answers of other tables may be rendered differently.
 func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
-	return m.cache.invalidateAll, nil
+	return func() {
+		m.cache.invalidateAll()
+		m.listed.outdated.Store(true)
+	}, nil
 }
 
 // Invalidate implements projections.Invalidator: another node folded events. Brands whose events this

@@ -48,6 +48,46 @@ const (
 // third-party URLs.
 const lettermark Fallback = "lettermark"
 
+// spellings are the values of a request's options that are spelled in several ways. Each of them is the value that is
+// listed with it.
+type spellings struct {
+	formats         []imaging.Format
+	inPath, inQuery []Fallback
+}
+
+// documented are the spellings of /logo, published those of a separate host, which also accepts all that are in use
+// with the compatible third-party URLs.
+var (
+	documented = spellings{formats: formats, inPath: []Fallback{lettermark, Transparent, NotFound}, inQuery: fallbacks}
+	published  = spellings{
+		formats: append(slices.Clone(formats), shortJPEG),
+		inPath:  []Fallback{lettermark, thirdParty, Transparent, NotFound},
+		inQuery: append(slices.Clone(fallbacks), lettermark, thirdParty),
+	}
+)
+
+// Spellings of the compatible third-party URLs.
+const (
+	shortJPEG  imaging.Format = "jpg"
+	thirdParty Fallback       = "brandfetch" // the vendor's own mark, here the monogram
+)
+
+func (s spellings) format(what, value string) (imaging.Format, error) {
+	format, err := oneOf(what, value, s.formats)
+	if format == shortJPEG {
+		format = imaging.JPEG
+	}
+	return format, err
+}
+
+func fallbackOneOf(what, value string, list []Fallback) (Fallback, error) {
+	fallback, err := oneOf(what, value, list)
+	if fallback == lettermark || fallback == thirdParty {
+		fallback = Monogram
+	}
+	return fallback, err
+}
+
 // requestedOptions are the options in a path or a query; missing ones are zero.
 type requestedOptions struct {
 	kind       Type
@@ -59,19 +99,60 @@ type requestedOptions struct {
 	fallback   Fallback
 }
 
-// Parse parses a request for a logo. path is the part after /logo/ (or after the slash on a separate
-// host), still percent-encoded; accept contains the request's Accept headers. Unknown query parameters
-// are ignored. The domain is returned as sent, decoded. Errors: *InvalidError.
+// Parse parses a request for a logo. path is the part after /logo/, still percent-encoded; accept
+// contains the request's Accept headers. Unknown query parameters are ignored. The domain is returned
+// as sent, decoded. Errors: *InvalidError.
 //
 // A path may contain options, in any order and each followed by a slash: w, h, theme, type and
-// fallback with their values, and one bare type, whose extension is a format. If path and query
-// contain the same option, the values must be equal.
+// fallback with their values, and one bare type. A type may have an extension, which is a format. If
+// path and query contain the same option, the values must be equal.
 func Parse(path, rawQuery string, accept []string) (domain string, o Options, err error) {
-	domain, here, err := parsePath(path)
+	return documented.parse(path, rawQuery, accept)
+}
+
+// ParsePublished is Parse for the path after the slash on a separate host, which accepts every published form of the
+// compatible third-party URLs: also other spellings of values, and an identifier after its kind.
+func ParsePublished(path, rawQuery string, accept []string) (Identifier, Options, error) {
+	id := Identifier{Kind: Domain}
+	if first, rest, typed := strings.Cut(path, "/"); slices.Contains(kinds, Kind(first)) {
+		if id.Kind = Kind(first); !typed || strings.Trim(rest, "/") == "" {
+			return Identifier{}, Options{}, invalid("The path lacks the identifier after %s, as in /domain/github.com or /ticker/AAPL.", first)
+		}
+		path = rest
+	}
+	name, o, err := published.parse(path, rawQuery, accept)
+	if err != nil {
+		return Identifier{}, Options{}, err
+	}
+	id.Name = name
+	return id, o, nil
+}
+
+// Kind is the kind of an Identifier, and the path segment before one that is not a bare domain.
+type Kind string
+
+// Kinds of identifiers. None of the names is a domain, because they have no dot.
+const (
+	Domain Kind = "domain"
+	Ticker Kind = "ticker"
+	ISIN   Kind = "isin"
+	Crypto Kind = "crypto"
+)
+
+var kinds = []Kind{Domain, Ticker, ISIN, Crypto}
+
+// Identifier names a brand. The name is as sent, decoded.
+type Identifier struct {
+	Kind Kind
+	Name string
+}
+
+func (s spellings) parse(path, rawQuery string, accept []string) (domain string, o Options, err error) {
+	domain, here, err := s.parsePath(path)
 	if err != nil {
 		return "", Options{}, err
 	}
-	there, err := parseQuery(rawQuery)
+	there, err := s.parseQuery(rawQuery)
 	if err != nil {
 		return "", Options{}, err
 	}
@@ -101,7 +182,7 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 var pathOptions = map[string]string{"w": "256", "h": "256", "theme": "dark", "type": "icon", "fallback": "lettermark"}
 
 // parsePath parses the options of a path, segment by segment.
-func parsePath(path string) (domain string, w requestedOptions, err error) {
+func (s spellings) parsePath(path string) (domain string, w requestedOptions, err error) {
 	if len(path) > maxPath {
 		return "", requestedOptions{}, invalid("The path is longer than %d bytes.", maxPath)
 	}
@@ -121,12 +202,12 @@ func parsePath(path string) (domain string, w requestedOptions, err error) {
 		example, valued := pathOptions[name]
 		switch {
 		case !valued:
-			name, err = "type", w.takeBare(name)
+			name, err = "type", w.takeBare(name, s)
 			rest = rest[1:]
 		case len(rest) == 1 || rest[1] == "":
 			return "", requestedOptions{}, invalid("The path option %s has no value. Put the value after it, as in /logo/github.com/%s/%s.", name, name, example)
 		default:
-			err = w.takeOption(name, rest[1])
+			err = w.takeOption(name, rest[1], s)
 			rest = rest[2:]
 		}
 		if err != nil {
@@ -140,9 +221,9 @@ func parsePath(path string) (domain string, w requestedOptions, err error) {
 	return domain, w, nil
 }
 
-// takeBare parses the one segment without a name: a type, whose extension is the format.
-func (w *requestedOptions) takeBare(segment string) (err error) {
-	name, ending, ended := strings.Cut(segment, ".")
+// takeBare parses the one segment without a name: a type.
+func (w *requestedOptions) takeBare(segment string, s spellings) error {
+	name, _, _ := strings.Cut(segment, ".")
 	switch {
 	case segment == "":
 		return invalid("The path has an empty segment. Remove the extra slash.")
@@ -150,15 +231,20 @@ func (w *requestedOptions) takeBare(segment string) (err error) {
 		return invalid("The path has %s, which is not a logo option. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
 			"/type/{icon|symbol|logo}, /fallback/{lettermark|transparent|404}, and icon, symbol or logo by itself.", shown(segment))
 	}
-	w.kind = Type(name)
-	if ended {
-		w.format, err = oneOf("The ending of "+name, ending, formats)
+	return w.takeType("", segment, s)
+}
+
+// takeType parses a type, whose extension is the format; what names the option in errors.
+func (w *requestedOptions) takeType(what, value string, s spellings) (err error) {
+	name, ending, ended := strings.Cut(value, ".")
+	if w.kind, err = oneOf(what, name, types); err == nil && ended {
+		w.format, err = s.format("The ending of "+name, ending)
 	}
 	return err
 }
 
 // takeOption parses an option with its value. The larger of two sizes is the longest side.
-func (w *requestedOptions) takeOption(name, value string) (err error) {
+func (w *requestedOptions) takeOption(name, value string, s spellings) (err error) {
 	what := "The path option " + name
 	switch name {
 	case "w", "h":
@@ -168,24 +254,27 @@ func (w *requestedOptions) takeOption(name, value string) (err error) {
 	case "theme":
 		w.theme, err = oneOf(what, value, themes)
 	case "type":
-		w.kind, err = oneOf(what, value, types)
+		err = w.takeType(what, value, s)
 	case "fallback":
-		w.fallback, err = oneOf(what, value, []Fallback{lettermark, Transparent, NotFound})
-		if w.fallback == lettermark {
-			w.fallback = Monogram
-		}
+		w.fallback, err = fallbackOneOf(what, value, s.inPath)
 	}
 	return err
 }
 
 // parseQuery parses the parameters of a query, including those that the path overrides, so that errors
 // in them are reported.
-func parseQuery(rawQuery string) (requestedOptions, error) {
+func (s spellings) parseQuery(rawQuery string) (requestedOptions, error) {
 	p := &parameters{raw: rawQuery}
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
 	requested := requestedOptions{
-		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", formats),
-		theme: chosen(p, "theme", themes), background: p.background(), noPlate: chosen(p, "plate", plates) == noPlate, fallback: chosen(p, "fallback", fallbacks),
+		kind: chosen(p, "type", types), size: cmp.Or(size, w, width),
+		theme: chosen(p, "theme", themes), background: p.background(), noPlate: chosen(p, "plate", plates) == noPlate,
+	}
+	if value, ok := p.value("format"); ok {
+		requested.format, p.err = s.format("The parameter format", value)
+	}
+	if value, ok := p.value("fallback"); ok {
+		requested.fallback, p.err = fallbackOneOf("The parameter fallback", value, s.inQuery)
 	}
 	return requested, p.err
 }

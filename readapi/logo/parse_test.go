@@ -54,6 +54,8 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 		"acme.com/logo":                             with(kind(logo.Full)),
 		"acme.com/type/logo":                        with(kind(logo.Full)),
 		"acme.com/logo?type=logo":                   with(kind(logo.Full)),
+		"acme.com/type/icon.png":                    with(format(imaging.PNG)),
+		"acme.com/h/64/type/logo.svg?type=logo":     with(kind(logo.Full), size(64), format(imaging.SVG)),
 		"acme.com/%6C%6fgo":                         with(kind(logo.Full)),
 		"acme.com/logo.svg":                         with(kind(logo.Full), format(imaging.SVG)),
 		"acme.com/icon.png/w/64":                    with(size(64), format(imaging.PNG)),
@@ -118,6 +120,91 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 	}
 }
 
+// Every published form of the compatible third-party URLs is parsed on a host of its own, and /logo stays as strict as
+// the specification.
+func TestParsePublished_EveryForm_ReturnsOptions(t *testing.T) {
+	t.Parallel()
+	domain := func(changes ...func(*logo.Options)) published {
+		return published{"domain", "acme.com", with(changes...), true}
+	}
+	only := func(p published) published { p.strict = false; return p }
+	named := func(kind logo.Kind, name string, changes ...func(*logo.Options)) published {
+		return published{kind, name, with(changes...), false}
+	}
+	png, jpeg, dark := format(imaging.PNG), format(imaging.JPEG), theme(logo.Dark)
+	for sent, want := range map[string]published{
+		"acme.com?c=x":           domain(),
+		"acme.com":               domain(),
+		"acme.com/icon":          domain(),
+		"acme.com/w/64/h/64?c=x": domain(size(64)),
+		"acme.com/w/400/h/400/fallback/lettermark":                          domain(size(400)),
+		"acme.com/icon/fallback/lettermark/w/40/h/40?c=x":                   domain(size(40)),
+		"acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon?c=x":      domain(size(256), dark),
+		"acme.com/w/400/h/400/theme/dark/fallback/lettermark/type/icon?c=x": domain(size(400), dark),
+		"acme.com/w/128/h/128/logo?c=x":                                     domain(kind(logo.Full)),
+		"acme.com/logo/theme/light/":                                        domain(kind(logo.Full), theme(logo.Light)),
+		"acme.com/h/72/logo.png?c=x":                                        domain(kind(logo.Full), size(72), png),
+		"acme.com/type/icon.png":                                            domain(png),
+		"acme.com/type/symbol.webp/w/20":                                    domain(kind(logo.Symbol), size(20), format(imaging.WebP)),
+		"acme.com/theme/dark/type/logo.png":                                 domain(kind(logo.Full), dark, png),
+		"acme.com/fallback/404/icon?c=x":                                    domain(fallback(logo.NotFound)),
+		"acme.com/fallback/transparent/icon":                                domain(fallback(logo.Transparent)),
+		"acme.com/fallback/brandfetch/icon?c=x":                             only(domain()),
+		"acme.com?fallback=brandfetch":                                      only(domain()),
+		"acme.com?fallback=lettermark":                                      only(domain()),
+		"acme.com/icon.jpg":                                                 only(domain(jpeg)),
+		"acme.com/type/icon.jpg?format=jpeg":                                only(domain(jpeg)),
+		"acme.com?format=jpg&size=128":                                      only(domain(jpeg)),
+		"domain/acme.com":                                                   only(domain()),
+		"domain/acme.com/":                                                  only(domain()),
+		"domain/acme.com?c=x":                                               only(domain()),
+		"domain/acme.com/w/128/h/128/fallback/lettermark/icon?c=x":          only(domain()),
+		"domain/acme.com/w/64/h/64/theme/dark/fallback/404/type/icon":       only(domain(size(64), dark, fallback(logo.NotFound))),
+		"domain/acme.com/type/logo.svg":                                     only(domain(kind(logo.Full), format(imaging.SVG))),
+		"ticker/ACME":                                                       named("ticker", "ACME"),
+		"ticker/ACME?c=x":                                                   named("ticker", "ACME"),
+		"ticker/ACME/w/64/h/64/icon?c=x":                                    named("ticker", "ACME", size(64)),
+		"ticker/ACME.L":                                                     named("ticker", "ACME.L"),
+		"ticker/7203.T/symbol.png":                                          named("ticker", "7203.T", kind(logo.Symbol), png),
+		"ticker/NYSE%3AACME/fallback/404":                                   named("ticker", "NYSE:ACME", fallback(logo.NotFound)),
+		"isin/US0000000000":                                                 named("isin", "US0000000000"),
+		"isin/US0000000000/theme/dark/logo":                                 named("isin", "US0000000000", kind(logo.Full), dark),
+		"crypto/ACM":                                                        named("crypto", "ACM"),
+		"crypto/ACM/w/32/h/32/fallback/transparent/icon.png":                named("crypto", "ACM", size(32), png, fallback(logo.Transparent)),
+	} {
+		path, query, _ := strings.Cut(sent, "?")
+		id, got, err := logo.ParsePublished(path, query, nil)
+		if err != nil || id != (logo.Identifier{Kind: want.kind, Name: want.name}) || got != want.options {
+			t.Errorf("%s is %+v %+v, want %+v: %v", sent, id, got, want, err)
+		}
+		if name, strict, err := logo.Parse(path, query, nil); want.strict && (err != nil || name != want.name || strict != want.options) {
+			t.Errorf("/logo/%s is %q %+v, want %+v: %v", sent, name, strict, want, err)
+		} else if first := logo.Kind(strings.Split(path, "/")[0]); !want.strict && err == nil && !slices.Contains([]logo.Kind{"domain", "ticker", "isin", "crypto"}, first) {
+			t.Errorf("/logo/%s is valid", sent)
+		}
+	}
+	for sent, says := range map[string]string{
+		"acme.com/type/fallback/404/w/400/h/400": "type must be icon, symbol or logo", "acme.com/banner": "not a logo option", "acme.com/w/0/icon": "whole number",
+		"acme.com/icon.gif": "webp, png, svg, jpeg or jpg", "acme.com/type/icon.": "The ending of icon", "acme.com/type/.png": "type must be", "acme.com/icon.png?format=jpg": "different values of format",
+		"acme.com/icon.JPG": "The ending of icon", "acme.com?format=gif": "parameter format", "acme.com/theme/auto": "light or dark", "acme.com/fallback/none": "lettermark",
+		"ticker": "lacks the identifier", "ticker/": "lacks the identifier", "domain//": "lacks the identifier", "ticker/ACME/w": "has no value", "crypto/ACM/icon/icon": "more than once",
+		"isin/US0000000000?size=x": "parameter size", "ticker//icon": "lacks a domain", "": "lacks a domain",
+	} {
+		path, query, _ := strings.Cut(sent, "?")
+		if id, o, err := logo.ParsePublished(path, query, nil); err == nil || !strings.Contains(err.Error(), says) || id != (logo.Identifier{}) || o != (logo.Options{}) {
+			t.Errorf("%s is %+v %+v, %v; want an error with %q", sent, id, o, err, says)
+		}
+	}
+}
+
+// published is what a URL of the third party's form means.
+type published struct {
+	kind    logo.Kind
+	name    string
+	options logo.Options
+	strict  bool // also a form of /logo
+}
+
 // Each case has words of the expected error.
 func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	t.Parallel()
@@ -156,7 +243,6 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 		"acme.com/w/h/64":                         "The path option w must be a whole number",
 		"acme.com/theme/icon":                     `The path option theme must be light or dark, not "icon"`,
 		"acme.com/theme/DARK":                     "The path option theme",
-		"acme.com/type/icon.png":                  "The path option type must be icon, symbol or logo",
 		"acme.com/fallback/monogram":              "The path option fallback must be lettermark, transparent or 404",
 		"acme.com/fallback/none":                  "The path option fallback",
 		"acme.com/w/64/w/64":                      "the option w more than once",
@@ -287,6 +373,11 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		_, _ = brand.RegistrableDomain(domain)
+		if !slices.Contains([]string{"domain", "ticker", "isin", "crypto"}, domain) {
+			if id, same, err := logo.ParsePublished(path, query, []string{accept}); err != nil || same != o || id != (logo.Identifier{Kind: logo.Domain, Name: domain}) {
+				t.Fatalf("%q %q is %+v on a separate host, want %+v: %v", path, query, same, o, err)
+			}
+		}
 		switch {
 		case !slices.Contains([]logo.Type{logo.Icon, logo.Symbol, logo.Full}, o.Type),
 			o.Size < logo.MinSize || o.Size > logo.MaxSize,

@@ -24,7 +24,8 @@ const (
 // LogoQuery is the request for the brand of a logo.
 type LogoQuery struct {
 	Request   commands.Request
-	Domain    string
+	Domain    string // registrable; "" if the brand is named by Symbol, or by nothing that the index has
+	Symbol    string // of the company's shares, bare or qualified by the exchange
 	AccountID string // of the key; "" for a caller who may not cause a crawl
 	Address   string // the caller's, as limits count it
 }
@@ -54,8 +55,10 @@ func (c LogoCrawl) Temporary() bool { return c == CrawlRuns || c == CrawlLimited
 
 // LogoAnswer is what is known of a brand to draw its logo.
 type LogoAnswer struct {
-	Looks brands.Looks // zero for an unknown brand
-	Crawl LogoCrawl
+	Domain  string       // "" if a symbol names no brand
+	Looks   brands.Looks // zero for an unknown brand
+	Crawl   LogoCrawl
+	Partial bool // the symbols of the index have not all been read yet
 }
 
 // Logo finds the brand for a domain's logo: in the index, or for a caller with a key by a crawl that it
@@ -65,6 +68,22 @@ type LogoAnswer struct {
 // Errors: those of the index and, if the brand is known, of the log; ratelimit.ErrUnavailable;
 // ctx.Err().
 func (s *Service) Logo(ctx, quick context.Context, q LogoQuery) (LogoAnswer, error) {
+	whole := true
+	if q.Symbol != "" {
+		var err error
+		if q.Domain, whole, err = s.index.Listed(quick, q.Symbol); err != nil {
+			return LogoAnswer{}, err
+		}
+	}
+	if q.Domain == "" {
+		return LogoAnswer{Partial: !whole}, nil
+	}
+	answer, err := s.logoOfDomain(ctx, quick, q)
+	answer.Domain = q.Domain
+	return answer, err
+}
+
+func (s *Service) logoOfDomain(ctx, quick context.Context, q LogoQuery) (LogoAnswer, error) {
 	entry, _, err := s.find(quick, brand.Identifier{Kind: brand.Domain, Domain: q.Domain})
 	if err != nil {
 		return LogoAnswer{}, err

@@ -53,6 +53,7 @@ type (
 	Index interface {
 		Get(ctx context.Context, domain string) (*brands.Entry, error)
 		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
+		Listed(ctx context.Context, symbol string) (domain string, whole bool, err error)
 	}
 
 	// Changes reports live changes of brand streams; projections/brandwatch.

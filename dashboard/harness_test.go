@@ -93,7 +93,8 @@ func serve(t testing.TB, settings map[string]string, replays *audit.Limits) *ser
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	server := readapi.NewServer(api.Handler())
-	go func() { _ = server.Serve(readapi.NewListener(listener, nil, apiConfig.Logger)) }()
+	unrouted := readapi.NewUnrouted(apiConfig.BaseURL, "", apiConfig.Logger)
+	go func() { _ = server.Serve(readapi.NewListener(listener, unrouted)) }()
 	t.Cleanup(func() { s.must(server.Close()) })
 	s.url = "http://" + listener.Addr().String()
 	return s

@@ -34,19 +34,38 @@ func startWithFiles(t testing.TB, data string, files int) *node {
 	return n
 }
 
-// attackers are clients without a key. From eight IP addresses, they announce request bodies and never send them.
+// attackers are clients without a key that begin requests and never finish them.
 type attackers struct {
 	address  string
+	from     func(i int) net.IP
+	sent     func(i int) string
 	answered atomic.Int64 // connections that the server closed after an answer
 	dropped  atomic.Int64 // connections that the server closed without an answer
 	stopped  chan struct{}
 	running  sync.WaitGroup
 }
 
-// attack starts n clients. Each opens a connection, waits pause after its end, and repeats this: rounds connections in
-// all, or until stop if rounds is 0.
+// attack starts n clients at eight IP addresses that announce request bodies and never send them. Each opens a
+// connection, waits pause after its end, and repeats this: rounds connections in all, or until stop if rounds is 0.
 func attack(address string, n, rounds int, pause time.Duration) *attackers {
 	a := &attackers{address: address, stopped: make(chan struct{})}
+	a.from = func(i int) net.IP { return net.IPv4(127, 0, 0, byte(2+i%8)) }
+	a.sent = func(i int) string {
+		path := []string{"/v1/brands/batch", "/mcp", "/v1/me", "/healthz", "/v1/brands/github.com", "/docs"}[i%6]
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, []int{1000, 100_000, 1 << 30}[i%3])
+	}
+	return a.begin(n, rounds, pause)
+}
+
+// attackFromHere starts n clients at 127.0.0.1 that send the same bytes and reconnect immediately, until stop.
+func attackFromHere(address string, n int, sent string) *attackers {
+	a := &attackers{address: address, stopped: make(chan struct{})}
+	a.from = func(int) net.IP { return net.IPv4(127, 0, 0, 1) }
+	a.sent = func(int) string { return sent }
+	return a.begin(n, 0, 0)
+}
+
+func (a *attackers) begin(n, rounds int, pause time.Duration) *attackers {
 	for i := range n {
 		a.running.Go(func() {
 			for round := 0; rounds == 0 || round < rounds; round++ {
@@ -63,7 +82,7 @@ func attack(address string, n, rounds int, pause time.Duration) *attackers {
 }
 
 func (a *attackers) once(i int) {
-	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%8))}, Timeout: wireTimeout}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: a.from(i)}, Timeout: wireTimeout}
 	conn, err := from.Dial("tcp", a.address)
 	if err != nil {
 		a.dropped.Add(1)
@@ -71,8 +90,16 @@ func (a *attackers) once(i int) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(wireTimeout))
-	path := []string{"/v1/brands/batch", "/mcp", "/v1/me", "/healthz", "/v1/brands/github.com", "/docs"}[i%6]
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", path, a.address, []int{1000, 100_000, 1 << 30}[i%3])
+	_, _ = io.WriteString(conn, a.sent(i)) // the server may have closed it
+	stopping := make(chan struct{})
+	defer close(stopping)
+	go func() {
+		select {
+		case <-a.stopped:
+			_ = conn.SetDeadline(time.Now())
+		case <-stopping:
+		}
+	}()
 	answers, _ := io.ReadAll(conn) // until the server closes the connection
 	if strings.HasPrefix(string(answers), "HTTP/1.1 ") {
 		a.answered.Add(1)
@@ -122,6 +149,47 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 		t.Errorf("%d connections were answered and %d dropped, want %d in all and some answered", a.answered.Load(), a.dropped.Load(), clients*rounds)
 	}
 	t.Logf("%d connections of the attackers were answered, %d dropped", a.answered.Load(), a.dropped.Load())
+}
+
+// TestLookups_BesideClientsOfTheSameAddress_AreAnswered looks up brands from the address of 560 clients that take every
+// connection and reconnect immediately.
+func TestLookups_BesideClientsOfTheSameAddress_AreAnswered(t *testing.T) {
+	const clients, asked = 560, 20
+	data := folder(t)
+	n := startWithFiles(t, data, 1024)
+	n.t = t
+	acc, key := account(t, data, "growth")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1000", "--kind", "adjustment")
+	for _, c := range []struct{ name, sent string }{
+		{"nothing", ""},
+		{"half a header", "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: lh_"},
+		{"a header without its body", "POST /v1/brands/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
+		{"a form without its fields", "POST /dashboard/sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"},
+		{"a whole request", "GET /docs/errors HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{"no HTTP", "\x16\x03\x01\x02\x00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attackFromHere(strings.TrimPrefix(n.url, "http://"), clients, c.sent)
+			defer a.stop()
+			client := &http.Client{Timeout: wireTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+			for range asked {
+				req, err := http.NewRequest(http.MethodGet, n.url+"/v1/brands/github.com", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Api-Key", key)
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Errorf("a look-up failed: %v", err)
+					continue
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					t.Errorf("a look-up answered %d, want 200", resp.StatusCode)
+				}
+			}
+		})
+	}
 }
 
 // BenchmarkLookupsUnderAttack measures the p99 of look-ups without attackers, while 1,000 attackers are busy with

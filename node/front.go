@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 
@@ -20,7 +19,13 @@ type front struct {
 	clients, operators, admin handlerSwitch
 }
 
-func newFront(l *readapi.Listener) *front { return &front{listener: l} }
+// newFront returns a front that answers with these while the node is starting.
+func newFront(l *readapi.Listener, clients, admin http.Handler) *front {
+	return &front{
+		listener: l, clients: handlerSwitch{starting: clients}, operators: handlerSwitch{starting: admin},
+		admin: handlerSwitch{starting: admin},
+	}
+}
 
 func (f *front) open(clients, operators, admin http.Handler) {
 	f.operators.open(operators)
@@ -46,7 +51,7 @@ func (f *front) explain(v Server, why error) error {
 		return err
 	}
 	clients := operatorsMux(n.operators(v.Settings.MetricsListen == config.MetricsWithAPI))
-	clients.HandleFunc("/", starting)
+	clients.Handle("/", f.clients.starting)
 	f.open(clients, operatorsMux(n.operators(true)), nil)
 	return nil
 }
@@ -56,6 +61,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.clients.Se
 
 // handlerSwitch passes requests to a handler that can be exchanged.
 type handlerSwitch struct {
+	starting http.Handler // answers while the node is starting
 	mu       sync.Mutex
 	handler  http.Handler    // nil while the node is starting
 	requests *sync.WaitGroup // in the handler
@@ -92,23 +98,11 @@ func (s *handlerSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, requests := s.handler, s.requests
 	if handler == nil {
 		s.mu.Unlock()
-		starting(w, r)
+		s.starting.ServeHTTP(w, r)
 		return
 	}
 	requests.Add(1)
 	s.mu.Unlock()
 	defer requests.Done()
 	handler.ServeHTTP(w, r)
-}
-
-// starting answers for a node that is not open yet.
-func starting(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if r.URL.Path == "/healthz" {
-		fmt.Fprintln(w, "ok")
-		return
-	}
-	w.Header().Set("Retry-After", "1")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	fmt.Fprintln(w, "starting")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/readapi"
 )
 
 func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
@@ -81,7 +84,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 }
 
 func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
-	front := newFront(nil)
+	front := newFront(nil, readapi.NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)), nil)
 	ask := func(path string) int {
 		w := httptest.NewRecorder()
 		front.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

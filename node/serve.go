@@ -64,8 +64,9 @@ func (v Server) Serve(ctx context.Context) error {
 	}
 	cfg = cfg.ListeningOn(listener.Addr().String())
 	v.Settings = cfg
-	clients := readapi.NewListener(listener, cfg.TrustedProxies, logger)
-	front := newFront(clients)
+	unrouted, unroutedAdmin := readapi.NewUnrouted(cfg.BaseURL, cfg.LogoHost, logger), readapi.NewUnroutedAdmin(logger)
+	clients := readapi.NewListener(listener, unrouted)
+	front := newFront(clients, unrouted, unroutedAdmin)
 	server := readapi.NewServer(front)
 	failed := make(chan error, 3)
 	metrics, err := serveMetrics(cfg, &front.operators, failed)

@@ -26,7 +26,7 @@ func TestStart_CommandHoldsFolder_WaitsOnlyWithSharedServices(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				server := Server{Settings: cfg, Release: release}
-				_, _, err = server.start(ctx, nil, newFront(nil), slog.New(slog.DiscardHandler))
+				_, _, err = server.start(ctx, nil, newFront(nil, nil, nil), slog.New(slog.DiscardHandler))
 				if waited := errors.Is(err, context.DeadlineExceeded); waited != cfg.Shared() || !waited && !errors.Is(err, datafolder.ErrInUse) {
 					t.Errorf("the start ended with %v", err)
 				}

@@ -190,6 +190,7 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	if err != nil {
 		return Caller{}, internalError(err)
 	}
+	connOf(ctx).keyChecked()
 	a.recorder.KeyUsed(found.AccountID, found.ID, a.now())
 	return Caller{
 		Caller: lookup.Caller{AccountID: found.AccountID, KeyID: found.ID, Plan: row},

@@ -128,7 +128,7 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"acme.com%zz", "%"} {
-		// Not even a URL: net/http rejects it before any handler, in plain text.
+		// Not even a URL: it is rejected before any handler.
 		if status := s.rawStatus("GET /v1/brands/" + bad + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nConnection: close\r\n\r\n"); status != http.StatusBadRequest {
 			t.Errorf("%s: %d, want %d", bad, status, http.StatusBadRequest)
 		}

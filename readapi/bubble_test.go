@@ -3,7 +3,6 @@ package readapi_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -47,7 +46,7 @@ func (s *service) serveInBubble(maxConns int) {
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
 	go func() {
-		done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns, nil, slog.New(slog.DiscardHandler)))
+		done <- server.Serve(readapi.NewSmallListener(s.pipes, maxConns))
 	}()
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 128, DisableCompression: true,

@@ -1,14 +1,11 @@
 package readapi_test
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
+	"letterhead/domain/plan"
 	"letterhead/readapi"
 )
 
@@ -30,16 +28,20 @@ type bounded struct {
 	served   chan error
 }
 
-func serveBounded(limit int, proxies []netip.Prefix, logger *slog.Logger) *bounded {
+// serveBounded serves with room for limit connections, in addition to a reserve of one.
+func serveBounded(limit int) *bounded {
 	b := &bounded{pipes: newPipes(), finish: make(chan struct{}), served: make(chan error, 1)}
 	b.server = readapi.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") != "" {
+			readapi.KeyChecked(r)
+		}
 		if r.URL.Path == "/slow" {
 			<-b.finish
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "ok")
 	}))
-	b.listener = readapi.NewSmallListener(b.pipes, limit, proxies, logger)
+	b.listener = readapi.NewSmallListener(b.pipes, limit+1)
 	go func() { b.served <- b.server.Serve(b.listener) }()
 	return b
 }
@@ -48,11 +50,12 @@ func (b *bounded) close() {
 	close(b.finish)
 	b.server.Close()
 	<-b.served
+	time.Sleep(time.Second) // net/http lingers
 	synctest.Wait()
 }
 
-// metric returns the value of a counter of the listener with one label.
-func (b *bounded) metric(name, label string) (value float64) {
+// evicted returns how many connections were closed to make room.
+func (b *bounded) evicted() (n float64) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b.listener.Collectors()...)
 	families, err := registry.Gather()
@@ -61,49 +64,47 @@ func (b *bounded) metric(name, label string) (value float64) {
 	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == name && m.GetLabel()[0].GetValue() == label {
-				value = m.GetCounter().GetValue()
+			if family.GetName() == "letterhead_http_connections_evicted_total" {
+				n += m.GetCounter().GetValue()
 			}
 		}
 	}
-	return value
+	return n
 }
 
 // held is a connection that a client keeps open.
 type held struct {
-	conn    net.Conn
-	end     *pipe // the server's
-	address string
-	kind    string
-	since   time.Time // when it last began to wait or to be served
+	conn  net.Conn
+	end   *pipe // the server's
+	kind  string
+	since time.Time // when it last sent something
 }
 
-// Kinds of connections by what the client sends: "stalled" does not read its answer.
+// Kinds of connections by what the client sends.
 var kinds = map[string]string{
-	"silent":  "",
-	"idle":    "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-	"body":    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
-	"stalled": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-	"busy":    "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n",
+	"silent": "",
+	"header": "GET / HTTP/1.1\r\nX-Api-Key: k",
+	"idle":   "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	"body":   "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
+	"busy":   "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n",
+	"keyed":  "GET / HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\n\r\n",
+	"kept":   "POST / HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\nContent-Length: 1000\r\n\r\n", // keyed, without its body
 }
 
-// hold connects from an address, after a millisecond, and sends the bytes of its kind.
-func (b *bounded) hold(address, kind string) *held {
-	time.Sleep(time.Millisecond)
-	conn, end, err := b.pipes.dialFrom(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1)))
+// hold connects and sends the bytes of a kind, when the connections before have waited for WaitGrace.
+func (b *bounded) hold(kind string) *held {
+	time.Sleep(readapi.WaitGrace)
+	conn, end, err := b.pipes.dialFrom(nil)
 	if err != nil {
 		panic(err)
 	}
 	synctest.Wait()
-	h := &held{conn, end, address, kind, time.Now()}
-	if kind != "stalled" {
-		go io.Copy(io.Discard, conn)
-	}
+	h := &held{conn, end, kind, time.Now()}
+	go io.Copy(io.Discard, conn)
 	h.send()
 	return h
 }
 
-// send sends the bytes of the connection's kind, which fails if it was refused.
 func (h *held) send() {
 	h.since = time.Now()
 	_, _ = io.WriteString(h.conn, kinds[h.kind])
@@ -112,31 +113,19 @@ func (h *held) send() {
 
 func (h *held) open() bool { return !h.end.ended.Load() }
 
-// victim implements the rule: the longest waiting connection of the client with the most waiting ones;
-// for a client with more connections than that one, only if it has waited for WaitGrace. Each connection
-// of a proxy is its own client.
-func victim(all []*held, isProxy func(*held) bool, has int) *held {
-	var best *held
-	most := 0
+// isSafe reports whether a connection may never be closed to make room.
+func (h *held) isSafe() bool { return h.kind == "busy" || h.kind == "keyed" || h.kind == "kept" }
+
+func (h *held) isUnfinished() bool { return h.kind == "header" || h.kind == "body" }
+
+// victim implements the rule: a request that was begun and not finished before an idle connection, and then the one that
+// has waited longest.
+func victim(all []*held) (best *held) {
 	for _, h := range all {
-		if h.kind == "busy" || h.kind == "stalled" && time.Since(h.since) < readapi.StalledWrite {
-			continue
-		}
-		waits, open := 0, 0
-		for _, other := range all {
-			if other != h && (other.address != h.address || isProxy(h)) {
-				continue
-			}
-			open++
-			if other.kind != "busy" {
-				waits++
-			}
-		}
-		if open < has && time.Since(h.since) < readapi.WaitGrace {
-			continue
-		}
-		if waits > most || waits == most && h.since.Before(best.since) {
-			best, most = h, waits
+		switch {
+		case h.isSafe():
+		case best == nil, h.isUnfinished() && !best.isUnfinished(), h.isUnfinished() == best.isUnfinished() && h.since.Before(best.since):
+			best = h
 		}
 	}
 	return best
@@ -145,187 +134,240 @@ func victim(all []*held, isProxy func(*held) bool, has int) *held {
 // undated hides the test's deadline, which a bubble does not have, from rapid.
 type undated struct{ *testing.T }
 
-// TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient compares the connections that a
-// server closes with the rule.
-func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.T) {
+// TestConnections_AnySequence_ClosesTheVictimOnly compares the connections that a server closes with the rule.
+func TestConnections_AnySequence_ClosesTheVictimOnly(t *testing.T) {
 	t.Parallel()
-	const limit, byAddress = 12, 3
-	addresses := []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "198.51.100.1", "2001:db8::1", "10.0.0.1"}
-	isProxy := func(h *held) bool { return strings.HasPrefix(h.address, "10.") }
+	const limit, steps = 6, 25 // within BodyStartWithin
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(undated{t}, func(r *rapid.T) {
-			b := serveBounded(limit, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler))
+			b := serveBounded(limit)
 			defer b.close()
 			var all []*held
-			steps := rapid.IntRange(1, 60).Draw(r, "steps")
-			pause := rapid.IntRange(0, steps).Draw(r, "a pause before step")
-			for step := range steps {
-				if step == pause {
-					time.Sleep(readapi.StalledWrite)
-				}
-				if i := rapid.IntRange(-5, len(all)-1).Draw(r, "asks again"); i >= 0 && all[i].kind == "idle" {
-					time.Sleep(time.Millisecond)
+			for step := range rapid.IntRange(1, steps).Draw(r, "steps") {
+				if i := rapid.IntRange(-5, len(all)-1).Draw(r, "asks again"); i >= 0 && (all[i].kind == "idle" || all[i].kind == "keyed") {
+					time.Sleep(readapi.WaitGrace)
 					all[i].send()
 					continue
 				}
-				address := rapid.SampledFrom(addresses).Draw(r, "address")
-				kind := rapid.SampledFrom([]string{"silent", "idle", "body", "stalled", "busy"}).Draw(r, "kind")
-				added := &held{address: address}
-				// The connection is made after a millisecond.
-				time.Sleep(time.Millisecond)
-				of := slices.DeleteFunc(slices.Clone(all), func(h *held) bool { return h.address != address })
-				var out *held
-				refused := false
-				has := len(of)
-				if isProxy(added) {
-					has = 0
-				}
-				switch {
-				case has >= byAddress:
-					out = victim(of, isProxy, has)
-					refused = out == nil
-				case len(all) >= limit:
-					out = victim(all, isProxy, has)
-					refused = out == nil
-				}
-				if refused && kind == "stalled" {
-					// The server would wait for the end of lingerWithin, and later steps for BodyStartWithin.
-					kind = "idle"
-				}
-				h := b.hold(address, kind)
-				if refused == h.open() {
-					r.Fatalf("step %d: connection from %s rejected: %t, want %t", step, address, !h.open(), refused)
-				}
-				if !refused {
-					all = append(all, h)
-				}
-				all = slices.DeleteFunc(all, func(h *held) bool {
-					if h.open() == (h == out) {
-						r.Fatalf("step %d: the connection of %s, %s since %s, is open: %t", step, h.address, h.kind, h.since, h.open())
+				all = slices.DeleteFunc(all, func(h *held) bool { return !h.open() })
+				safe := 0
+				for _, h := range all {
+					if h.isSafe() {
+						safe++
 					}
-					return h == out
-				})
+				}
+				among := []string{"silent", "header", "idle", "body", "busy", "keyed", "kept"}
+				if safe == limit-1 {
+					among = among[:4]
+				}
+				var out *held
+				if len(all) == limit {
+					out = victim(all)
+				}
+				added := b.hold(rapid.SampledFrom(among).Draw(r, "kind"))
+				if !added.open() {
+					r.Fatalf("step %d: the new connection was closed", step)
+				}
+				for _, h := range all {
+					if h.open() == (h == out) {
+						r.Fatalf("step %d: the connection %s since %s is open: %t", step, h.kind, h.since, h.open())
+					}
+				}
+				all = append(all, added)
 			}
 		})
 	})
 }
 
-// A client whose requests are all being processed closes no connection of another client that has just
-// connected and whose request may be in transit.
-func TestConnections_BusyClientConnectsAgain_ClosesNoFreshConnection(t *testing.T) {
+// However many clients without a key connect, a connection whose key was checked stays, whatever it does, and so does one
+// whose request arrives within WaitGrace.
+func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 	t.Parallel()
-	const limit, byAddress = 12, 3
+	const limit, attackers = 8, 2000
 	synctest.Test(t, func(t *testing.T) {
-		b := serveBounded(limit, nil, slog.New(slog.DiscardHandler))
+		b := serveBounded(limit)
 		defer b.close()
-		for i := range limit - 1 {
-			b.hold(fmt.Sprintf("192.0.2.%d", 1+i/byAddress), "busy")
+		keyed := b.hold("keyed")
+		connect := func() (net.Conn, *pipe) {
+			conn, end, err := b.pipes.dialFrom(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go io.Copy(io.Discard, conn)
+			return conn, end
 		}
-		fresh := b.hold("198.51.100.1", "silent")
-		const attacker = "192.0.2.4" // with two connections
-		if again := b.hold(attacker, "busy"); again.open() || !fresh.open() {
-			t.Errorf("the busy client's next connection is open: %t, the fresh connection: %t; want only the fresh one", again.open(), fresh.open())
+		for i := range attackers {
+			conn, _ := connect()
+			go io.WriteString(conn, kinds[[]string{"silent", "header", "idle", "body"}[i%4]])
+			if i%100 == 0 {
+				_, end := connect()
+				connect()
+				time.Sleep(readapi.WaitGrace / 2) // its request is in transit
+				if end.ended.Load() {
+					t.Fatal("a new connection was closed before its request could arrive")
+				}
+				keyed.send()
+			}
 		}
-		time.Sleep(readapi.WaitGrace)
-		if again := b.hold(attacker, "busy"); !again.open() || fresh.open() {
-			t.Errorf("after %v, the busy client's next connection is open: %t, the silent connection: %t; want only the busy client's", readapi.WaitGrace, again.open(), fresh.open())
+		if !keyed.open() {
+			t.Error("a connection whose key was checked was closed")
+		}
+		if b.evicted() < attackers/2 {
+			t.Errorf("%v connections were closed to make room, want most of %d", b.evicted(), attackers)
 		}
 	})
 }
 
-// An attacker whose connections are younger than those of many honest clients, and which a scan of the
-// oldest would not reach, is evicted first.
-func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
+// A client that keeps connections with a valid key open takes at most three quarters of them: further answers end theirs.
+func TestConnections_MostAreTaken_AnswersEndTheirs(t *testing.T) {
 	t.Parallel()
-	const limit, reserve, honest, newClients = 1632, 32, 1500, 90
-	synctest.Test(t, func(t *testing.T) {
-		b := serveBounded(limit, nil, slog.New(slog.DiscardHandler))
-		defer b.close()
-		var idle, attackers []*held
-		for i := range honest {
-			idle = append(idle, b.hold(fmt.Sprintf("198.18.%d.%d", i/256, i%256), "idle"))
-		}
-		for range limit - reserve - honest {
-			attackers = append(attackers, b.hold("192.0.2.66", "body"))
-		}
-		for i := range newClients {
-			if h := b.hold(fmt.Sprintf("198.19.0.%d", i), "idle"); !h.open() {
-				t.Fatal("a new client was rejected")
-			}
-		}
-		closed := func(all []*held) (n int) {
-			for _, h := range all {
-				if !h.open() {
-					n++
+	const limit = 16
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Custom, 50)
+		for _, key := range []string{"", "X-Api-Key: " + c.secret + "\r\n"} {
+			kept := 0
+			var conns []net.Conn
+			for range limit {
+				conn := s.sent("GET /v1/me HTTP/1.1\r\nHost: x\r\n" + key + "\r\n")
+				if resp := s.answer(conn); !resp.Close {
+					kept++
 				}
+				conns = append(conns, conn)
 			}
-			return n
+			if want := limit * 3 / 4; kept != want {
+				s.t.Errorf("with key %q, %d of %d connections were kept, want %d", key, kept, limit, want)
+			}
+			for _, conn := range conns {
+				conn.Close()
+			}
+			synctest.Wait()
 		}
-		if got := closed(idle); got != 0 {
-			t.Errorf("%d idle connections of clients with one each were closed, want 0", got)
+	}, func(set *setup) { set.maxConns = limit + 1 })
+}
+
+// Without room, a request is answered with the error body in the form of its path.
+func TestConnections_NoRoom_RequestGetsErrorBody(t *testing.T) {
+	t.Parallel()
+	var underWay, finish chan struct{}
+	inBubble(t, func(s *service) {
+		busy := s.sent("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-underWay
+		for _, c := range unroutedForms {
+			conn := s.sent(c.method + " " + c.path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+			checkUnrouted(s.t, conn, c, http.StatusServiceUnavailable, "upstream_failed")
 		}
-		if got := closed(attackers); got != newClients {
-			t.Errorf("%d of the attacker's connections were closed, want %d", got, newClients)
+		close(finish)
+		s.answer(busy)
+		if resp := s.answer(s.sent(whole)); resp.StatusCode != http.StatusOK {
+			s.t.Errorf("a request once there is room: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
+	}, func(set *setup) {
+		set.maxConns = 2
+		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
+		set.extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			underWay <- struct{}{}
+			<-finish
+		})}
 	})
 }
 
-func TestConnections_AddressAtItsLimit_IsLoggedOnceAMinuteAndCounted(t *testing.T) {
+// A connection that is closed while its body is awaited is answered with the error body.
+func TestConnections_WaitingForBodyWithoutKey_IsAnsweredAndClosed(t *testing.T) {
 	t.Parallel()
-	const limit, byAddress = 12, 3
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		b := serveBounded(limit, nil, slog.New(slog.NewJSONHandler(&log, nil)))
-		defer b.close()
-		// line returns the only log line since the last call.
-		line := func() (line struct {
-			Level, Address, Hint  string
-			Most, Refused, Closed int
-		}) {
-			t.Helper()
-			text := log.String()
-			log.Reset()
-			if strings.Count(text, "\n") > 1 {
-				t.Errorf("more than one line was logged:\n%s", text)
-			}
-			if text != "" {
-				if err := json.Unmarshal([]byte(text), &line); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return line
+	inBubble(t, func(s *service) {
+		held := s.sent(withBody("POST", "/reads", ""))
+		synctest.Wait()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			checkUnrouted(s.t, held, unroutedForm{method: "POST", path: "/reads"}, http.StatusServiceUnavailable, "upstream_failed")
+		}()
+		if resp := s.answer(s.sent(whole)); resp.StatusCode != http.StatusOK {
+			s.t.Errorf("a request while the only connection waits for a body: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
-		for range byAddress {
-			b.hold("2001:db8::1", "busy")
+		<-answered
+		s.clock.add(time.Second) // net/http lingers
+	}, reads, func(set *setup) { set.maxConns = 2 })
+}
+
+// unroutedForm is a request with the form of its answer when it reaches no router.
+type unroutedForm struct {
+	method, path string
+	form         string // "" is the error body; message adds it at the top level; plain, rpc and none
+}
+
+var unroutedForms = []unroutedForm{
+	{"GET", "/v1/me", ""},
+	{"GET", "/", ""},
+	{"POST", "/v1/brands/batch", ""},
+	{"GET", "/v2/brands/acme.com", "message"},
+	{"HEAD", "/v1/brands/acme.com", "none"},
+	{"GET", "/logo/acme.com", "plain"},
+	{"GET", "/cdn/a.png", "plain"},
+	{"POST", "/mcp", "rpc"},
+}
+
+// checkUnrouted reads an answer and the end of its connection.
+func checkUnrouted(t testing.TB, conn net.Conn, c unroutedForm, status int, code string) {
+	t.Helper()
+	text, _ := io.ReadAll(conn)
+	head, body, _ := strings.Cut(string(text), "\r\n\r\n")
+	resp := readHead(t, head)
+	if resp.StatusCode != status || !resp.Close {
+		t.Errorf("%s %s: status %d, close %t; want %d and the end", c.method, c.path, resp.StatusCode, resp.Close, status)
+	}
+	for _, name := range []string{"X-Request-Id", "Date"} {
+		if resp.Header.Get(name) == "" {
+			t.Errorf("%s %s: no %s", c.method, c.path, name)
 		}
-		if got := line(); got.Address != "" {
-			t.Errorf("logged before the limit was reached: %+v", got)
+	}
+	if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" {
+		t.Errorf("%s %s: Access-Control-Allow-Origin %q, want *", c.method, c.path, got)
+	}
+	if got := resp.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(got, "X-Request-Id") {
+		t.Errorf("%s %s: Access-Control-Expose-Headers %q", c.method, c.path, got)
+	}
+	if got := resp.Header.Get("Retry-After"); (got != "") != (status == http.StatusServiceUnavailable) {
+		t.Errorf("%s %s: Retry-After %q", c.method, c.path, got)
+	}
+	var sent struct {
+		JSONRPC string
+		Message string
+		Error   struct {
+			Code    any
+			Message string
+			Docs    string
+			Data    struct{ Code string }
 		}
-		for range 5 {
-			if b.hold("2001:db8::2", "busy").open() {
-				t.Error("a connection past the limit was not rejected")
-			}
+	}
+	if c.form != "none" && c.form != "plain" {
+		if err := json.Unmarshal([]byte(body), &sent); err != nil {
+			t.Errorf("%s %s: %v in %q", c.method, c.path, err, body)
+			return
 		}
-		got := line()
-		if got.Level != "WARN" || got.Address != "2001:db8::/64" || got.Most != byAddress || got.Refused != 1 || got.Closed != 0 || !strings.Contains(got.Hint, "LETTERHEAD_TRUSTED_PROXIES") {
-			t.Errorf("the first rejection: %+v", got)
-		}
-		time.Sleep(readapi.BoundLogEvery - time.Second)
-		for range byAddress + 2 {
-			if !b.hold("192.0.2.1", "idle").open() {
-				t.Error("a connection was rejected although others of its address are idle")
-			}
-		}
-		if got := line(); got.Address != "" {
-			t.Errorf("logged again within the minute: %+v", got)
-		}
-		time.Sleep(time.Second)
-		b.hold("192.0.2.1", "idle")
-		if got := line(); got.Address != "192.0.2.1/32" || got.Refused != 4 || got.Closed != 3 {
-			t.Errorf("after the minute: %+v", got)
-		}
-		if refused, closed := b.metric("letterhead_http_connections_refused_total", "address"), b.metric("letterhead_http_connections_evicted_total", "request"); refused != 5 || closed != 3 {
-			t.Errorf("%v rejected, %v closed; want 5 and 3", refused, closed)
-		}
-	})
+	}
+	right := false
+	switch c.form {
+	case "none":
+		right = body == ""
+	case "plain":
+		right = strings.HasSuffix(body, ".\n") && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain")
+	case "rpc":
+		right = sent.JSONRPC == "2.0" && sent.Error.Data.Code == code
+	default:
+		right = sent.Error.Code == code && sent.Error.Docs == "https://brands.example.com/docs/errors#"+code && (sent.Message == sent.Error.Message) == (c.form == "message")
+	}
+	if !right {
+		t.Errorf("%s %s: the body is %q", c.method, c.path, body)
+	}
+}
+
+// readHead parses the head of an answer.
+func readHead(t testing.TB, head string) *http.Response {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(head+"\r\n\r\n")), &http.Request{Method: http.MethodHead})
+	if err != nil {
+		t.Fatalf("%v in %q", err, head)
+	}
+	return resp
 }

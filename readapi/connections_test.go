@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -122,28 +121,6 @@ func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 	}, reads)
 }
 
-func TestConnections_WaitingForBody_AreEvictedWithAnAnswer(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(s *service) {
-		c := s.account(plan.Custom, 50)
-		var held []net.Conn
-		for range 3 {
-			held = append(held, s.sent(withBody("POST", "/v1/brands/batch", "X-Api-Key: "+c.secret+"\r\n")))
-			synctest.Wait()
-			s.clock.add(time.Millisecond)
-		}
-		if resp := s.answer(s.sent("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + c.secret + "\r\n\r\n")); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("a request while all connections wait for bodies: status %d, want %d", resp.StatusCode, http.StatusOK)
-		}
-		if resp := s.answer(held[0]); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !resp.Close {
-			s.t.Errorf("the connection that waited longest: status %d, header %v", resp.StatusCode, resp.Header)
-		}
-		if b := c.books(); b.balance() != 50 {
-			s.t.Errorf("balance %d, want 50", b.balance())
-		}
-	}, func(set *setup) { set.maxConns = 3 })
-}
-
 func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 	t.Parallel()
 	const limit = 32 // including a reserve of two
@@ -217,7 +194,7 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 				<-finish
 			}
 		}))
-		listener := readapi.NewSmallListener(pipes, 10, nil, slog.New(slog.DiscardHandler))
+		listener := readapi.NewSmallListener(pipes, 10)
 		done := make(chan error)
 		go func() { done <- server.Serve(listener) }()
 		dial := func() net.Conn {
@@ -296,7 +273,7 @@ func TestDrain_AcceptReturnsLate_Succeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := &lateListener{readapi.NewListener(inner, nil, slog.New(slog.DiscardHandler)), make(chan struct{})}
+	late := &lateListener{readapi.NewSmallListener(inner, 0), make(chan struct{})}
 	serving := make(chan struct{})
 	server := readapi.NewServer(http.NotFoundHandler())
 	server.BaseContext = func(net.Listener) context.Context { close(serving); return context.Background() }

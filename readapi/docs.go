@@ -87,6 +87,15 @@ type documents struct {
 	description            page // the OpenAPI document, JSON
 }
 
+// docsURLs returns the URL of the documentation of each error.
+func docsURLs(baseURL string) map[Code]string {
+	urls := map[Code]string{}
+	for _, c := range codeDocs {
+		urls[c.Code] = baseURL + "/docs/errors#" + string(c.Code)
+	}
+	return urls
+}
+
 // newPages prepares the pages. The first request for a document renders all of them, so that a start does
 // not wait for it. logoHost is the separate host of logos, or "".
 func newPages(baseURL, logoHost, userAgent string) (pages, error) {
@@ -94,10 +103,7 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	if err != nil {
 		return pages{}, fmt.Errorf("read the pages' style: %w", err)
 	}
-	p := pages{docsURLs: map[Code]string{}}
-	for _, c := range codeDocs {
-		p.docsURLs[c.Code] = baseURL + "/docs/errors#" + string(c.Code)
-	}
+	p := pages{docsURLs: docsURLs(baseURL)}
 	p.csp = policyOf(style)
 	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), sourceOf(style)); err != nil {
 		return pages{}, err

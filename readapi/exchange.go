@@ -50,7 +50,7 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 func (x *exchange) WriteHeader(status int) {
 	if x.status == 0 {
 		x.status = status
-		if connOf(x.request.Context()).draining() {
+		if connOf(x.request.Context()).endsWithAnswer() {
 			x.Header()["Connection"] = connectionClose
 		}
 	}
@@ -215,7 +215,7 @@ type errorBody struct {
 type errorObject struct {
 	Code    Code     `json:"code"`
 	Message string   `json:"message"`
-	Docs    string   `json:"docs"`
+	Docs    string   `json:"docs,omitempty"`
 	Details *Details `json:"details,omitempty"`
 }
 

@@ -3,10 +3,8 @@ package readapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,12 +29,10 @@ type Listener struct {
 // NewListener wraps a listener so that each answer of this API is sent in one write. net/http's own
 // buffer is 4 KiB, and a record with its headers is larger: without this every such answer takes a
 // second system call, which measured as the largest single cost of a look-up. The connection also
-// records whether a first byte was written. The listener limits the open connections in total and per
-// client address; connections of proxies, which serve many clients, count for no address. The logger
-// gets a warning, at most once a minute, when an address reaches its limit. Servers made by NewServer
-// work without it, too.
-func NewListener(l net.Listener, proxies []netip.Prefix, logger *slog.Logger) *Listener {
-	return &Listener{l, sync.OnceValue(l.Close), newConnections(openConns(), proxies, logger)}
+// records whether a first byte was written. The listener limits the open connections, and sends the
+// answers of unrouted to requests that net/http rejects. Servers made by NewServer work without it, too.
+func NewListener(l net.Listener, unrouted *Unrouted) *Listener {
+	return &Listener{l, sync.OnceValue(l.Close), newConnections(openConns(), unrouted)}
 }
 
 // Close implements net.Listener. Later calls, of the server after Drain, return the result of the first.
@@ -49,20 +45,21 @@ func (l *Listener) Collectors() []prometheus.Collector {
 
 // Accept implements net.Listener. It returns http.ErrServerClosed once a drain has closed the listener.
 func (l *Listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			if l.open.ending.Load() {
-				err = http.ErrServerClosed
-			}
-			return nil, err
+	c, err := l.Listener.Accept()
+	if err != nil {
+		if l.open.ending.Load() {
+			err = http.ErrServerClosed
 		}
-		own := &answerConn{Conn: c}
-		if l.open.admit(own) {
-			return own, nil
-		}
-		l.open.dismiss(c)
+		return nil, err
 	}
+	conn := &answerConn{Conn: c}
+	for !l.open.admit(conn) {
+		if l.open.ending.Load() {
+			return nil, errors.Join(http.ErrServerClosed, c.Close())
+		}
+		time.Sleep(roomPoll)
+	}
+	return conn, nil
 }
 
 // answerConn is a client's connection that can buffer an answer until it is complete. Only the
@@ -73,10 +70,13 @@ type answerConn struct {
 	holding bool
 	begun   bool        // the system took a byte of the answer that is, or was last, buffered
 	linger  atomic.Bool // the request's body was not read: Close lingers
+	start   []byte      // first bytes of the request
+	handled bool        // the request has reached the server's handler
 
 	among    *connections // the connections that include it; nil before it was admitted
-	client   *client      // the client that it counts for; nil before it was admitted
-	reserved atomic.Bool  // it is in the reserve; changed under the lock of among
+	index    int          // its place in them; changed under the lock of among
+	reserved bool         // it is in the reserve; changed under the lock of among
+	keyed    atomic.Bool  // a valid key was checked on it; changed under the lock of among
 	word     atomic.Int64
 }
 
@@ -98,18 +98,14 @@ func (c *answerConn) setState(to connState) (was connState) {
 // change moves the connection from the state in word to another. It returns false, without effect, if
 // the state has changed in the meantime.
 func (c *answerConn) change(word int64, to connState) bool {
-	if !c.word.CompareAndSwap(word, packState(to, time.Now())) {
-		return false
-	}
-	was, _ := unpackState(word)
-	switch {
-	case c.client == nil || was.waits() == to.waits():
-	case to.waits():
-		c.client.waits.Add(1)
-	default:
-		c.client.waits.Add(-1)
-	}
-	return true
+	return c.word.CompareAndSwap(word, packState(to, time.Now()))
+}
+
+// changeFrom is change that does nothing in another state than the given one.
+func (c *answerConn) changeFrom(from, to connState) bool {
+	word := c.word.Load()
+	state, _ := unpackState(word)
+	return state == from && c.change(word, to)
 }
 
 // isGone reports whether the connection was closed to make room, or by a drain.
@@ -118,9 +114,21 @@ func (c *answerConn) isGone() bool {
 	return state == gone
 }
 
-// draining reports whether the connection should end with the next answer. It is false for a nil
-// connection.
-func (c *answerConn) draining() bool { return c != nil && c.among != nil && c.among.ending.Load() }
+// draining reports whether a drain has begun.
+func (c *answerConn) draining() bool { return c.among != nil && c.among.ending.Load() }
+
+// maxStart limits the bytes of a request that decide about the form of its rejection.
+const maxStart = 64
+
+// Read notes when a request begins.
+func (c *answerConn) Read(b []byte) (int, error) {
+	c.changeFrom(fresh, idle)
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.changeFrom(idle, begun) {
+		c.start = append(c.start[:0], b[:min(n, maxStart)]...)
+	}
+	return n, err
+}
 
 func (c *answerConn) Close() error {
 	if c.linger.CompareAndSwap(true, false) {
@@ -132,8 +140,17 @@ func (c *answerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write buffers bytes, or writes them if the connection is not holding.
+// Write buffers bytes, or writes them if the connection is not holding. What net/http writes before a request has
+// reached the handler is its rejection, in place of which it writes one of ours.
 func (c *answerConn) Write(b []byte) (int, error) {
+	if !c.handled && c.among != nil {
+		c.linger.Store(true)
+		c.setState(begun) // the request ends here
+		if _, err := c.write(c.among.unrouted.reject(c.start, rejectionOf(b))); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	}
 	if !c.holding {
 		return c.write(b)
 	}

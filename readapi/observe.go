@@ -52,7 +52,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	operators := a.extra[r.URL.Path] != nil
 	if c := connOf(r.Context()); c != nil && !operators && !c.among.mayServe(c) {
 		x.Header()["Connection"] = connectionClose
-		x.fail(unavailable("Too many requests are running. Send this one again.", retryBusy, errOverloaded))
+		x.setForm()
+		x.fail(crowded(errOverloaded))
 		return
 	}
 	if dashboard && a.dashboard != nil {

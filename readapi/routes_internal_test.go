@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net"
-	"net/netip"
+	"net/http"
 
 	"github.com/gorilla/mux"
 )
@@ -31,23 +31,24 @@ func (a *API) Routes() ([]Route, error) {
 }
 
 // NewSmallListener is NewListener with another limit; 0 is the real one.
-func NewSmallListener(l net.Listener, limit int, proxies []netip.Prefix, logger *slog.Logger) *Listener {
-	small := NewListener(l, proxies, logger)
-	small.open = newConnections(cmp.Or(limit, openConns()), proxies, logger)
+func NewSmallListener(l net.Listener, limit int) *Listener {
+	small := NewListener(l, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
+	small.open = newConnections(cmp.Or(limit, openConns()), small.open.unrouted)
 	return small
 }
 
-// NewPlainListener is NewListener without proxies.
-func NewPlainListener(l net.Listener) net.Listener {
-	return NewListener(l, nil, slog.New(slog.DiscardHandler))
-}
+// NewPlainListener is NewListener for the service of these tests.
+func NewPlainListener(l net.Listener) net.Listener { return NewSmallListener(l, 0) }
 
-// Limits of a body, of a write, of the log, and of a drain.
+// KeyChecked records that a valid key was checked on the connection of a request.
+func KeyChecked(r *http.Request) { connOf(r.Context()).keyChecked() }
+
+// Limits of a body, of a write, of room, and of a drain.
 const (
 	StalledWrite    = stalledWrite
 	WaitGrace       = waitGrace
+	RoomPatience    = roomPatience
 	MaxLingerBytes  = maxLingerBytes
-	BoundLogEvery   = boundLogEvery
 	BodyStartWithin = bodyStartWithin
 	MinBodyRate     = minBodyRate
 	DrainQuiet      = drainQuiet

@@ -54,6 +54,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.handler.ServeHTTP(w, r)
 		return
 	}
+	conn.handled = true
 	conn.among.handlers.Add(1)
 	defer conn.among.handlers.Add(-1)
 	if conn.isGone() {
@@ -82,7 +83,7 @@ const (
 )
 
 // pacedBody is a body that must arrive at a minimum rate. While a handler waits for it, its connection
-// may be closed to make room.
+// may be closed to make room if no key was checked.
 type pacedBody struct {
 	io.ReadCloser
 	conn   *answerConn
@@ -153,6 +154,6 @@ func (b *pacedBody) finish() {
 		return
 	}
 	b.conn.linger.Store(true)
-	b.conn.setState(waiting) // the remaining work may be cut short
+	b.conn.setState(begun) // the remaining work may be cut short
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0))
 }

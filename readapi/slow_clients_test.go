@@ -1,12 +1,8 @@
 package readapi_test
 
 import (
-	"bufio"
-	"errors"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,100 +106,8 @@ func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// The longest idle connection is evicted, and never one with a running request.
-func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
-	t.Parallel()
-	var underWay, finish chan struct{}
-	inBubble(t, func(s *service) {
-		connect := func(sent string) net.Conn {
-			conn, err := s.pipes.dial()
-			s.must(err)
-			s.t.Cleanup(func() { conn.Close() })
-			_, err = io.WriteString(conn, sent)
-			s.must(err)
-			return conn
-		}
-		answered := func(conn net.Conn) {
-			s.t.Helper()
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			s.must(err)
-			if resp.StatusCode != http.StatusOK {
-				s.t.Fatalf("status %d, want %d", resp.StatusCode, http.StatusOK)
-			}
-			_, err = io.Copy(io.Discard, resp.Body)
-			s.must(err)
-			synctest.Wait()
-		}
-		closed := func(conn net.Conn) bool {
-			if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
-				return true
-			}
-			_, err := conn.Read(make([]byte, 1))
-			return !errors.Is(err, os.ErrDeadlineExceeded) || conn.SetReadDeadline(time.Time{}) != nil
-		}
-		working := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-underWay
-		idle := connect(whole)
-		answered(idle)
-		half := connect(halfAHeader)
-		synctest.Wait()
-		var later []net.Conn
-		for _, c := range []struct {
-			name string
-			out  net.Conn
-			stay []net.Conn
-		}{{"the idle one, which waits longest", idle, []net.Conn{working, half}}, {"then the one with half a header", half, []net.Conn{working}}} {
-			later = append(later, connect(whole))
-			answered(later[len(later)-1])
-			if !closed(c.out) {
-				s.t.Errorf("%s is still open", c.name)
-			}
-			for _, conn := range c.stay {
-				if closed(conn) {
-					s.t.Errorf("the connection of %s was closed, too", c.name)
-				}
-			}
-		}
-		// A client that has sent another request has waited for a shorter time.
-		_, err := io.WriteString(later[0], whole)
-		s.must(err)
-		answered(later[0])
-		answered(connect(whole))
-		if closed(later[0]) || !closed(later[1]) {
-			s.t.Error("the longest idle connection was not evicted")
-		}
-		// With a running request on each connection, a new one is refused.
-		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-underWay
-		<-underWay
-		late, err := s.pipes.dial()
-		s.must(err)
-		resp, err := http.ReadResponse(bufio.NewReader(late), nil)
-		s.must(err)
-		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
-			s.t.Errorf("a fourth connection while three requests are under way: status %d, header %v", resp.StatusCode, resp.Header)
-		}
-		if !closed(late) {
-			s.t.Error("the fourth connection stays open")
-		}
-		close(finish)
-		for _, conn := range []net.Conn{working, second, third} {
-			answered(conn)
-		}
-		if open := s.pipes.open.Load(); open != 3 {
-			s.t.Errorf("%d connections are open, want 3", open)
-		}
-	}, func(set *setup) {
-		set.maxConns = 3
-		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
-		set.extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			underWay <- struct{}{}
-			<-finish
-		})}
-	})
-}
-
-// TestConnections_HeldOpen_OthersAreServed is the same over real sockets, without waiting for their end.
+// TestConnections_HeldOpen_OthersAreServed is TestServer_SlowClients_AreDisconnected over real sockets, without waiting for
+// their end.
 func TestConnections_HeldOpen_OthersAreServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, reads)

@@ -1,0 +1,161 @@
+package readapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// messageNothingRan ends the sentence of a 503 for a request that reached no router.
+const messageNothingRan = "nothing ran and nothing was charged. Send the request again after Retry-After."
+
+// Unrouted answers requests that reach no router: all while a node is starting, those that are not
+// well-formed, and those for which there is no room.
+type Unrouted struct {
+	api   *API // only what an error needs
+	admin bool // of the admin API, which has its own codes and is closed to pages of other sites
+}
+
+// NewUnrouted returns the answers of a server of the API at a base URL. logoHost is the host that serves logos at its
+// root, or "".
+func NewUnrouted(baseURL, logoHost string, logger *slog.Logger) *Unrouted {
+	u := newUnrouted(logger)
+	u.api.logoHost = parseLogoHost(logoHost, schemeOf(baseURL))
+	u.api.pages.docsURLs = docsURLs(baseURL)
+	return u
+}
+
+// NewUnroutedAdmin returns the answers of a server of the admin API.
+func NewUnroutedAdmin(logger *slog.Logger) *Unrouted {
+	u := newUnrouted(logger)
+	u.admin = true
+	return u
+}
+
+func newUnrouted(logger *slog.Logger) *Unrouted {
+	metrics, _ := newMetrics(nil) // which fails only in registering
+	return &Unrouted{api: &API{log: logger, metrics: metrics, now: time.Now, newID: uuid.NewString}}
+}
+
+// ServeHTTP answers for a node that is starting: 503, but /healthz, since the process answers, and preflights, without
+// which a page could not read the 503.
+func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := u.exchange(w, r)
+	defer x.finish()
+	switch path := r.URL.Path; {
+	case path == "/healthz":
+		x.closeToOtherSites()
+		x.send(http.StatusOK, typeText, []byte("ok\n"))
+	case path == "/readyz":
+		x.closeToOtherSites()
+		x.plain = true
+		x.fail(unavailable("starting", retryStarting, nil))
+	case isPreflight(r) && !u.admin && !isDashboard(path):
+		x.answerPreflight()
+	default:
+		u.fail(x, unavailable("The service is starting, so "+messageNothingRan, retryStarting, nil))
+	}
+}
+
+func (u *Unrouted) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{
+		ResponseWriter: w, api: u.api, request: r, ctx: r.Context(), id: u.api.newID(), route: "unrouted", start: u.api.now(),
+	}
+	x.setCommonHeaders()
+	if u.admin {
+		x.closeToOtherSites()
+	}
+	return x
+}
+
+// fail answers with a problem in the form of the path.
+func (u *Unrouted) fail(x *exchange, p *Problem) {
+	if !u.admin {
+		x.setForm()
+	} else if p.Code == CodeUpstreamFailed {
+		p.Code = "unavailable" // as the description of the admin API has it
+	}
+	x.fail(p)
+}
+
+// setForm sets the form of an error by the path, for requests that reach no endpoint.
+func (x *exchange) setForm() {
+	path, host := x.request.URL.EscapedPath(), x.request.Host
+	x.topMessage = isV2(path)
+	x.rpc = path == "/mcp"
+	x.plain = strings.HasPrefix(path, logoPath) || strings.HasPrefix(path, "/cdn/") || x.api.logoHost.is(host)
+	if isDashboard(path) {
+		x.plain = true
+		x.closeToOtherSites()
+	}
+}
+
+// reject returns the whole answer to a request of which only the first bytes are known. They decide
+// about its form as far as they can be read.
+func (u *Unrouted) reject(start []byte, p *Problem) []byte {
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	method, target, _ := strings.Cut(string(line), " ")
+	target, _, _ = strings.Cut(strings.TrimSuffix(target, "\r"), " ")
+	path, _, _ := strings.Cut(target, "?")
+	r := (&http.Request{Method: method, URL: &url.URL{Path: path}}).WithContext(context.Background())
+	w := &answer{header: http.Header{"Date": {u.api.now().UTC().Format(http.TimeFormat)}}}
+	x := u.exchange(w, r)
+	u.fail(x, p)
+	x.finish()
+	whole := http.Response{
+		StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Request: r, Close: true,
+		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
+	}
+	var text bytes.Buffer
+	_ = whole.Write(&text) // to memory, which does not fail
+	return text.Bytes()
+}
+
+// answer is a ResponseWriter that keeps the answer.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header             { return a.header }
+func (a *answer) WriteHeader(status int)          { a.status = status }
+func (a *answer) Write(bytes []byte) (int, error) { return a.body.Write(bytes) }
+
+// rejectionOf returns the problem that a rejection of net/http, which is a whole answer, describes.
+func rejectionOf(sent []byte) *Problem {
+	line, _, _ := strings.Cut(string(sent), "\r\n")
+	_, rest, _ := strings.Cut(line, " ")
+	number, rest, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(number)
+	if err != nil {
+		status = http.StatusBadRequest
+	}
+	var message string
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		message = fmt.Sprintf("The request line and headers are larger than %d KiB. Send a shorter URL, or fewer or shorter headers.",
+			maxHeaderBytes>>10)
+	case http.StatusNotImplemented:
+		message = "The Transfer-Encoding of the request is not supported. Send its body with a Content-Length, or chunked."
+	case http.StatusHTTPVersionNotSupported:
+		message = "The version of HTTP is not supported. Send HTTP/1.1."
+	case http.StatusExpectationFailed:
+		message = "The only expectation that is supported is 100-continue. Send the request without Expect."
+	default:
+		message = "The request is not well-formed HTTP/1.1."
+		if _, reason, ok := strings.Cut(rest, ": "); ok {
+			message = fmt.Sprintf("The request is not well-formed HTTP/1.1: %s.", reason)
+		}
+	}
+	return &Problem{Status: status, Code: CodeInvalidRequest, Message: message}
+}

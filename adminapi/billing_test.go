@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -88,6 +89,60 @@ func TestLinks_CustomerAndPayment_TheirEventsApply(t *testing.T) {
 		s.post(path, body).rejected(http.StatusBadRequest, want)
 	}
 	s.send(request{method: "POST", path: path, body: payment, token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")
+}
+
+// A buyer, who has an account, pays with the account id of another person in the URL of a payment link.
+func TestLinks_CustomerOfAnotherAccount_MovesOnlyByAnOperator(t *testing.T) {
+	s := start(t)
+	id, other := s.open("Acme").Account.ID, s.open("Bolt").Account.ID
+	for n, e := range []struct{ eventType, object string }{
+		{"customer.subscription.created", `{"id":"sub_1","status":"incomplete","customer":"cus_1","metadata":{"account_id":"` + id + `"}}`},
+		{"checkout.session.completed", `{"id":"cs_1","mode":"subscription","payment_status":"paid","client_reference_id":"` + other + `","customer":"cus_1"}`},
+		{"checkout.session.completed", `{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":"` + other + `","customer":"cus_1","metadata":{"account_id":"` + other + `"}}`},
+	} {
+		r, ok := billing.FromStripe(billing.StripeEvent{ID: "evt_" + strconv.Itoa(n), Type: e.eventType, APIVersion: billing.StripeVersion, Created: 1795000000 + int64(n), Object: []byte(e.object)})
+		if !ok {
+			t.Fatal(e)
+		}
+		s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), r))
+	}
+	s.applyReports()
+	type report struct {
+		ID, Reason, Customer string
+		Account              string `json:"account_id"`
+		Asks                 bool   `json:"asks_to_link"`
+	}
+	inbox := func() (all []report) {
+		var l struct{ Reports []report }
+		s.get("/admin/billing/inbox?state=inbox").want(http.StatusOK, &l)
+		return l.Reports
+	}
+	customer := func(of string) string {
+		got, err := s.node.Inbox.SubscriberOf(t.Context(), billing.Stripe, of)
+		s.must(err)
+		return got
+	}
+	s.await(func() bool { return len(inbox()) == 2 && customer(id) == "cus_1" })
+	for n, want := range []report{
+		{"stripe:evt_1", "the event cannot be used: only its client_reference_id", "cus_1", other, true}, {"stripe:evt_2", billing.LinkStays, "cus_1", other, true},
+	} {
+		got := inbox()[n]
+		reason := got.Reason
+		if got.Reason = want.Reason; got != want || !strings.HasPrefix(reason, want.Reason) {
+			t.Errorf("the report is %+v with the reason %q, want %+v", got, reason, want)
+		}
+	}
+	s.post("/admin/billing/inbox/stripe:evt_1/replay", "").want(http.StatusOK, nil)
+	s.post("/admin/billing/inbox/stripe:evt_2/replay", "").want(http.StatusOK, nil)
+	s.await(func() bool { return len(inbox()) == 2 })
+	if customer(id) != "cus_1" || customer(other) != "" {
+		t.Errorf("the accounts have the customers %q and %q, want cus_1 and none", customer(id), customer(other))
+	}
+	s.post("/admin/billing/links", `{"account":"`+other+`","customer":"cus_1"}`).want(http.StatusOK, nil)
+	s.await(func() bool { return len(inbox()) == 0 })
+	if customer(id) != "" {
+		t.Errorf("the account whose customer was moved has the customer %q", customer(id))
+	}
 }
 
 // processor is a stand-in for Stripe that counts sessions, and rejects the price price_gone.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"letterhead/console"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
+	"letterhead/domain/billing"
 	"letterhead/domain/brand"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
@@ -291,6 +293,27 @@ func TestPayments_Refund_IsRecorded(t *testing.T) {
 	p.get("/books").shows(200, "running")
 	p.get("/books/revenue").shows(200, "Deferred after", "44.10 EUR")
 	p.get("/books/revenue?by=plan&from=nonsense").shows(400).beside("from", "nonsense")
+}
+
+func TestInbox_ReportThatAsksToLink_IsLinkedByItsButton(t *testing.T) {
+	s := start(t)
+	id, other := s.account("Acme"), s.account("Bolt")
+	for n, r := range []eventschemas.BillingReported{
+		{AccountID: id, Customer: "cus_1"}, {AccountID: other, Customer: "cus_1"}, {Customer: "cus_2"},
+	} {
+		r.Processor, r.EventID, r.Type, r.Kind = billing.Stripe, "evt_"+strconv.Itoa(n), "test", billing.KindCustomer
+		s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), r))
+		reason := []string{"", billing.LinkStays, "the customer cus_2 is not linked to an account"}[n]
+		s.must(s.node.Billing.Settle(t.Context(), s.node.Operator(), billing.Stream(billing.Stripe, r.EventID), 1,
+			eventschemas.BillingSettled{Outcome: []string{billing.Applied, billing.Inbox, billing.Inbox}[n], Reason: reason, AccountID: r.AccountID}))
+	}
+	p := s.signedIn(operator.Finance)
+	form := p.get("/inbox").shows(200, billing.LinkStays, "cus_1 to "+other).lacks("cus_2 to").form("/inbox")
+	if form.Get("customer") != "cus_1" || form.Get("account") != other {
+		t.Errorf("the button links %v", form)
+	}
+	p.post("/inbox", form).leadsTo("/inbox?done=customer")
+	s.signedIn(operator.Support).get("/inbox").shows(200, billing.LinkStays).lacks("Link the customer")
 }
 
 func TestAccounts_SpendAndUse_AreShownAndSorted(t *testing.T) {

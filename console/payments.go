@@ -109,6 +109,7 @@ type inboxView struct {
 		AccountID string    `json:"account_id"`
 		Customer  string    `json:"customer"`
 		PaymentID string    `json:"payment_id"`
+		Asks      bool      `json:"asks_to_link"`
 	} `json:"reports"`
 	Total  int64 `json:"total"`
 	State  string

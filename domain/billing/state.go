@@ -199,6 +199,12 @@ func (s *State) Apply(stream string, revision uint64, ev eventschemas.Event, at 
 
 // settle records the outcome of a report.
 func (s *State) settle(e *Entry, ev eventschemas.BillingSettled) {
+	r := e.Report
+	if e.learned && ev.Outcome != Dismissed {
+		if remove(s.customers, key{r.Processor, r.Customer}, e.Stream); !strings.HasSuffix(ev.Reason, LinkStays) {
+			s.link(e)
+		}
+	}
 	if ev.Outcome == Inbox {
 		e.State, e.Reason = Inbox, ev.Reason
 		return
@@ -212,8 +218,8 @@ func (s *State) settle(e *Entry, ev eventschemas.BillingSettled) {
 	if ev.Plan != "" {
 		s.plans[ev.AccountID] = plan.ID(ev.Plan)
 	}
-	if e.Report.Kind == KindPayment {
-		s.payments[key{e.Report.Processor, e.Report.PaymentID}] = ev.AccountID
+	if r.Kind == KindPayment {
+		s.payments[key{r.Processor, r.PaymentID}] = ev.AccountID
 	}
 }
 
@@ -250,8 +256,8 @@ func (s *State) learn(e *Entry) {
 	e.learned = true
 	of := func(id string) key { return key{r.Processor, id} }
 	v := version{created: r.CreatedAt, eventID: r.EventID}
-	if r.AccountID != "" && r.Customer != "" {
-		add(s.customers, of(r.Customer), statement[string]{v, e.Stream, r.AccountID})
+	if !s.replaces(r) {
+		s.link(e)
 	}
 	switch r.Kind {
 	case KindLink:
@@ -275,6 +281,30 @@ func (s *State) learn(e *Entry) {
 		e.stale = len(h) > 0 && h[len(h)-1].compare(v) > 0
 		add(s.subs, of(r.Subject), statement[subscription]{v, e.Stream, sub})
 	}
+}
+
+// link makes the account that a report names, if any, that of its customer.
+func (s *State) link(e *Entry) {
+	if r := e.Report; r.AccountID != "" && r.Customer != "" {
+		add(s.customers, key{r.Processor, r.Customer}, statement[string]{version{created: r.CreatedAt, eventID: r.EventID}, e.Stream, r.AccountID})
+	}
+}
+
+// replaces reports whether a report would link its customer to another account than the one that it has. Operators may.
+func (s *State) replaces(r eventschemas.BillingReported) bool {
+	linked := s.linkedTo(r)
+	return r.AccountID != "" && linked != "" && linked != r.AccountID && !(r.Kind == KindCustomer && r.Type == LinkedByOperator)
+}
+
+// linkedTo returns the account to which the customer of a report is linked, and "" if it has none.
+func (s *State) linkedTo(r eventschemas.BillingReported) string {
+	return s.customers[key{r.Processor, r.Customer}].latest()
+}
+
+// confirmed reports whether an operator has linked the customer of a report to the account that the report names and could
+// not link.
+func (s *State) confirmed(r eventschemas.BillingReported) bool {
+	return r.Kind == "" && AsksToLink(r.Problem) && s.linkedTo(r) == r.AccountID
 }
 
 // Usable reports whether what a report says counts. One with a problem counts after it was reopened, if it has a kind.
@@ -376,6 +406,22 @@ type Decision struct {
 	// what they gave before.
 	Plan   plan.ID
 	Change bool
+
+	linkStays bool
+}
+
+// Settled returns the outcome of a decision.
+func (d *Decision) Settled() eventschemas.BillingSettled {
+	reason := d.Reason
+	if d.linkStays {
+		reason = keepingLink(reason)
+	}
+	return eventschemas.BillingSettled{Outcome: d.Outcome, Reason: reason, AccountID: d.AccountID, Plan: string(d.Plan)}
+}
+
+// Refused returns the decision to put a report into the inbox, because an effect of this one was refused.
+func (d *Decision) Refused(err error) Decision {
+	return Decision{Outcome: Inbox, Reason: err.Error(), AccountID: d.AccountID, linkStays: d.linkStays}
 }
 
 func inbox(format string, args ...any) Decision {
@@ -383,14 +429,31 @@ func inbox(format string, args ...any) Decision {
 }
 
 // Due reports whether a report should be decided: it is new, was reopened, waits, or is in the inbox only because its
-// account was unknown, which it is no longer.
+// customer was not linked to its account, which it is now.
 func (s *State) Due(e *Entry) bool {
-	return e.State != Inbox || e.learned && e.Reason == s.noAccount(e).Reason && s.accountOf(e.Report) != ""
+	switch {
+	case e.State != Inbox:
+		return true
+	case e.Reason == LinkStays:
+		return !s.replaces(e.Report)
+	case !e.learned:
+		return s.confirmed(e.Report)
+	}
+	return e.Reason == s.noAccount(e).Reason && s.accountOf(e.Report) != ""
 }
 
 // Decide decides a report.
 func (s *State) Decide(e *Entry, c *Catalog) Decision {
+	d := s.decide(e, c)
+	d.linkStays = e.learned && s.replaces(e.Report)
+	return d
+}
+
+func (s *State) decide(e *Entry, c *Catalog) Decision {
 	r := e.Report
+	if s.confirmed(r) {
+		return Decision{Outcome: Applied, AccountID: r.AccountID}
+	}
 	if r.Problem != "" && (!e.reopened || r.Kind == "") {
 		return inbox("%s", r.Problem)
 	}
@@ -405,8 +468,11 @@ func (s *State) Decide(e *Entry, c *Catalog) Decision {
 		return Decision{Outcome: Applied} // the claims against the payment wait themselves
 	case KindCustomer:
 		accountID := s.accountOf(r)
-		if accountID == "" {
+		switch {
+		case accountID == "":
 			return s.noAccount(e)
+		case s.replaces(r):
+			return Decision{Outcome: Inbox} // an operator links it
 		}
 		return Decision{Outcome: Applied, AccountID: accountID}
 	case KindPayment:

@@ -89,7 +89,7 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	if err == nil {
 		r = full
 	} else {
-		r.Problem = limit(fmt.Sprintf("the event cannot be used: %v", err))
+		r.Problem = limit(fmt.Sprintf(cannotBeUsed, err))
 		keepIDs(&r, &full)
 	}
 	if release(e.APIVersion) != release(StripeVersion) {
@@ -113,6 +113,16 @@ func keepIDs(r, full *eventschemas.BillingReported) {
 	r.Subject, r.PaymentID, r.InvoiceID = id(full.Subject), id(full.PaymentID), id(full.InvoiceID)
 	r.Customer, r.AccountID = id(full.Customer), full.AccountID
 }
+
+// cannotBeUsed is the problem of an event whose reader fails.
+const cannotBeUsed = "the event cannot be used: %v"
+
+// Errors of checkout sessions whose account is not confirmed by metadata account_id. Buyers choose the client_reference_id of
+// a payment link, because it is a parameter of the page's URL. Only Letterhead and the operator set metadata.
+var (
+	errReferenceOnly = errors.New("only its client_reference_id names the account, and no metadata account_id. If the customer is that of the account, link it with letterhead billing link; otherwise dismiss the event")
+	errTwoAccounts   = errors.New("its client_reference_id and its metadata account_id name different accounts")
+)
 
 // maxUnix is the last second of the year 9999.
 const maxUnix = 253402300799
@@ -259,12 +269,28 @@ func sessionOf(r *eventschemas.BillingReported, object []byte) (s session, err e
 	if json.Unmarshal(object, &s) != nil {
 		return s, errors.New("its object is not a checkout session")
 	}
-	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
-	if s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup" {
+	r.AccountID, r.Customer = accountIn(s.Metadata[MetaAccount], s.Account), string(s.Customer)
+	if s.Mode != "subscription" {
 		r.PaymentID = s.paymentID()
+	}
+	if s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup" {
 		return s, errors.New("its mode is unknown")
 	}
 	return s, nil
+}
+
+// confirm removes the customer of a payment whose metadata does not name its account: it is granted, and links no customer.
+func (s *session) confirm(r *eventschemas.BillingReported) error {
+	switch {
+	case isAccountID(s.Account) && s.Account != r.AccountID:
+		return errTwoAccounts
+	case r.AccountID == "" || r.AccountID == s.Metadata[MetaAccount]:
+		return nil
+	case s.Mode == "subscription":
+		return errReferenceOnly
+	}
+	r.Customer = ""
+	return nil
 }
 
 // paymentID returns the id of the payment of a session.
@@ -284,19 +310,23 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 		return err
 	}
 	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required" {
-		r.PaymentID = s.paymentID()
 		return errors.New("its payment_status is unknown")
+	}
+	if s.Mode == "setup" {
+		return nil
+	}
+	if err := s.confirm(r); err != nil {
+		return err
 	}
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
 	switch {
-	case s.Mode == "subscription", s.Mode == "payment" && !paid && r.Customer != "" && r.AccountID != "":
-		r.Kind = KindCustomer // the credits come with the paid invoice, or when the payment has succeeded
+	case s.Mode == "subscription", !paid && r.Customer != "" && r.AccountID != "":
+		r.Kind, r.PaymentID = KindCustomer, "" // the credits come with the paid invoice, or when the payment has succeeded
 		return nil
-	case s.Mode != "payment", !paid:
+	case !paid:
 		return nil
 	}
-	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, s.paymentID()
-	r.Prices = s.prices()
+	r.Kind, r.State, r.GrantKind, r.Prices = KindPayment, s.PaymentStatus, account.KindTopup, s.prices()
 	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
 }
 
@@ -307,7 +337,10 @@ func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
 	if err != nil || s.Mode != "payment" {
 		return err
 	}
-	r.Kind, r.PaymentID, r.Prices = KindFailure, s.paymentID(), s.prices()
+	if err := s.confirm(r); err != nil {
+		return err
+	}
+	r.Kind, r.Prices = KindFailure, s.prices()
 	r.Money, err = moneyOf(s.Total, s.Currency)
 	return err
 }

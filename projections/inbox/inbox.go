@@ -87,14 +87,19 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
-	// subscriberOf leaves out subscriptions that have ended, and customers that belong to another account since.
+	// subscriberOf leaves out subscriptions that have ended or were applied to another account since, and customers that are
+	// linked to another account. As in billing.State, the latest report that was applied and names an account links its
+	// customer, unless its outcome says that the link stays.
 	subscriberOf = `
 SELECT r.customer FROM {reports} AS r
 WHERE r.granted = $1 AND r.kind = 'subscription' AND r.state = 'applied' AND r.processor = $2 AND r.customer <> ''
 	AND NOT EXISTS (SELECT 1 FROM {reports} AS e
-		WHERE e.customer = r.customer AND e.processor = r.processor AND e.subject = r.subject AND e.state = 'applied' AND e.ended = 1)
-	AND NOT EXISTS (SELECT 1 FROM {reports} AS o
-		WHERE o.customer = r.customer AND o.processor = r.processor AND o.granted NOT IN ('', $1) AND o.state = 'applied' AND (o.created, o.event) > (r.created, r.event))
+		WHERE e.customer = r.customer AND e.processor = r.processor AND e.subject = r.subject AND e.state = 'applied'
+			AND (e.ended = 1 OR e.granted NOT IN ('', $1) AND (e.created, e.event) > (r.created, r.event)))
+	AND $1 = COALESCE((SELECT l.account FROM {reports} AS l
+		WHERE l.customer = r.customer AND l.processor = r.processor AND l.account <> '' AND l.state = 'applied' AND l.kind <> ''
+			AND l.reason NOT LIKE '%` + billing.LinkStays + `'
+		ORDER BY l.created DESC, l.event DESC LIMIT 1), $1)
 ORDER BY r.created DESC, r.event DESC LIMIT 1`
 )
 
@@ -150,6 +155,8 @@ type Report struct {
 	AccountID string    `json:"account_id,omitempty"`
 	Customer  string    `json:"customer,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
+	// AsksToLink reports whether an operator settles it by linking its customer to its account.
+	AsksToLink bool `json:"asks_to_link,omitempty"`
 }
 
 // Stream returns the name of the report's stream.
@@ -165,6 +172,7 @@ func (r *Report) scan(row projections.Scanner) error {
 	if r.State == billing.Waiting {
 		r.Reason = billing.NotGranted(r.PaymentID)
 	}
+	r.AsksToLink = r.State == billing.Inbox && billing.AsksToLink(r.Reason)
 	return nil
 }
 

@@ -161,7 +161,11 @@ func TestSubscriberOf_LatestSubscriptionThatHasNotEnded(t *testing.T) {
 		} {
 			event := fmt.Sprintf("evt_%02d", n)
 			stream := billing.Stream(s.processor, event)
-			e.Events(stream, at, eventschemas.BillingReported{Processor: s.processor, EventID: event, Type: "test", Kind: s.kind, State: s.state, Subject: s.subject, Customer: s.customer, CreatedAt: at.Add(s.created * time.Second)})
+			report := eventschemas.BillingReported{Processor: s.processor, EventID: event, Type: "test", Kind: s.kind, State: s.state, Subject: s.subject, Customer: s.customer, CreatedAt: at.Add(s.created * time.Second)}
+			if s.kind == billing.KindCustomer {
+				report.AccountID = s.account
+			}
+			e.Events(stream, at, report)
 			if s.outcome != "" {
 				e.Events(stream, at, eventschemas.BillingSettled{Outcome: s.outcome, AccountID: s.account})
 			}
@@ -172,6 +176,35 @@ func TestSubscriberOf_LatestSubscriptionThatHasNotEnded(t *testing.T) {
 		}
 		if got, err := m.SubscriberOf(t.Context(), "stripe", "b"); err != nil || got != "" {
 			t.Errorf("the account that had the customer: customer %q, %v", got, err)
+		}
+	})
+}
+
+// Two accounts share a customer, which the first subscription links. The second account gets the customer from an operator.
+func TestSubscriberOf_SharedCustomer_IsThatOfTheLinkedAccount(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := inbox.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		for n, s := range []struct{ kind, eventType, subject, state, account, reason, a, b string }{
+			{billing.KindSubscription, "test", "sub_a", "active", "a", "", "cus_1", ""},
+			{billing.KindSubscription, "test", "sub_b", "active", "b", billing.LinkStays, "cus_1", ""},
+			{billing.KindPayment, "test", "sub_b", "", "b", "the payment was granted before; " + billing.LinkStays, "cus_1", ""},
+			{billing.KindSubscription, "test", "sub_a", "past_due", "a", "", "cus_1", ""},
+			{billing.KindCustomer, billing.LinkedByOperator, "", "", "b", "", "", "cus_1"},
+			{billing.KindSubscription, "test", "sub_a", "active", "a", billing.LinkStays, "", "cus_1"},
+			{billing.KindSubscription, "test", "sub_b", "canceled", "b", "", "", ""},
+		} {
+			event := fmt.Sprintf("evt_%02d", n)
+			e.Events(billing.Stream("stripe", event), at, eventschemas.BillingReported{
+				Processor: "stripe", EventID: event, Type: s.eventType, Kind: s.kind, State: s.state, Subject: s.subject, AccountID: s.account,
+				Customer: "cus_1", CreatedAt: at.Add(time.Duration(n) * time.Second),
+			}, eventschemas.BillingSettled{Outcome: billing.Applied, AccountID: s.account, Reason: s.reason})
+			e.CatchUp(r)
+			for account, want := range map[string]string{"a": s.a, "b": s.b} {
+				if got, err := m.SubscriberOf(t.Context(), "stripe", account); err != nil || got != want {
+					t.Errorf("after %s: the customer of account %s is %q, %v, want %q", event, account, got, err, want)
+				}
+			}
 		}
 	})
 }

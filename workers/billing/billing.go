@@ -223,7 +223,7 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		if !refused(err) {
 			return false, err
 		}
-		d = billing.Decision{Outcome: billing.Inbox, Reason: err.Error(), AccountID: d.AccountID}
+		d = d.Refused(err)
 	}
 	if done.Short > 0 {
 		d.Reason = billing.NothingLeft
@@ -232,10 +232,10 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		}
 		w.cfg.Logger.Warn("a refund or dispute of the payment processor is more than was left of the payment", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
 	}
-	if e.State == billing.Inbox && d.Outcome == billing.Inbox && e.Reason == d.Reason {
+	outcome := d.Settled()
+	if e.State == billing.Inbox && outcome.Outcome == billing.Inbox && e.Reason == outcome.Reason {
 		return false, nil
 	}
-	outcome := eventschemas.BillingSettled{Outcome: d.Outcome, Reason: d.Reason, AccountID: d.AccountID, Plan: string(d.Plan)}
 	err = w.outcomes.Settle(ctx, by, e.Stream, e.Revisions, outcome)
 	if errors.Is(err, eventlog.ErrWrongRevision) {
 		return false, nil // another event of the stream follows in the log
@@ -245,7 +245,7 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 	}
 	w.settled.WithLabelValues(d.Outcome).Inc()
 	if d.Outcome == billing.Inbox {
-		w.cfg.Logger.Warn("an event of the payment processor is in the inbox", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
+		w.cfg.Logger.Warn("an event of the payment processor is in the inbox", "event", e.Report.EventID, "type", e.Report.Type, "reason", outcome.Reason)
 	}
 	w.state.Apply(e.Stream, e.Revisions, outcome, e.At)
 	return true, nil

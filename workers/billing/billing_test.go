@@ -64,7 +64,7 @@ func (e stripeEvent) report(t interface{ Fatal(...any) }) eventschemas.BillingRe
 // packSession is a checkout of the pack small for 49 euros.
 func packSession(id, status string, at int64, eventType string) stripeEvent {
 	return stripeEvent{id, eventType, fmt.Sprintf(`{"id":"cs_1","mode":"payment","payment_status":%q,"client_reference_id":%q,"customer":"cus_1",
-		"payment_intent":"pi_1","amount_total":4900,"currency":"eur","total_details":{"amount_tax":782},"metadata":{"price":"price_small"}}`, status, acme), at}
+		"payment_intent":"pi_1","amount_total":4900,"currency":"eur","total_details":{"amount_tax":782},"metadata":{"account_id":%q,"price":"price_small"}}`, status, acme, acme), at}
 }
 
 func subscribed(id string, at int64, eventType, status, price string) stripeEvent {
@@ -82,7 +82,7 @@ func invoiceFailed(id, invoice string, attempt, at int64) stripeEvent {
 }
 
 func subscriptionSession(id string, at int64) stripeEvent {
-	return stripeEvent{id, "checkout.session.completed", fmt.Sprintf(`{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":%q,"customer":"cus_2"}`, acme), at}
+	return stripeEvent{id, "checkout.session.completed", fmt.Sprintf(`{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":%q,"customer":"cus_2","metadata":{"account_id":%q}}`, acme, acme), at}
 }
 
 func invoicePaidBy(id, invoice, payment string, at int64) stripeEvent {

@@ -236,9 +236,9 @@ func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error)
 
 // EraseEmails erases the addresses of an account's people. Errors: those of the table of names.
 func (s *SignIns) EraseEmails(ctx context.Context, accountID string) error {
-	found, err := s.names.Emails(ctx, accountID)
-	for _, e := range found {
-		err = errors.Join(err, s.names.Erase(ctx, e.ID))
+	ids, err := s.names.EmailIDs(ctx, accountID)
+	for _, id := range ids {
+		err = errors.Join(err, s.names.Erase(ctx, id))
 	}
 	return err
 }

@@ -66,6 +66,7 @@ func (n *Node) Checks() []Check {
 		{"disk", func(context.Context) (string, error) { return diskSpace(n.Config.Data) }},
 		{"event log", n.checkLog},
 		{"database", n.checkDatabase},
+		{"names", n.checkNames},
 		{"read models", func(ctx context.Context) (string, error) {
 			models, err := n.Runner.List(ctx)
 			if err != nil {
@@ -151,6 +152,20 @@ func (n *Node) checkDatabase(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("answers; this machine's clock is %s away from the database's: let it follow a time server", offset.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("answers; this machine's clock is %s away from the database's, give or take %s", offset.Round(time.Millisecond), bound.Round(time.Microsecond)), nil
+}
+
+// checkNames verifies the rows that exist nowhere else.
+func (n *Node) checkNames(ctx context.Context) (string, error) {
+	rows, damaged, err := n.Names.Check(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(damaged) > 0:
+		return "", fmt.Errorf("%d of %d rows of the table of holders are damaged and not used, such as %q; \"letterhead names\" lists them and what to do", len(damaged), rows, damaged[0])
+	case !n.Names.Sealed():
+		return fmt.Sprintf("%d rows, whose checksums count when the upgrade is finished", rows), nil
+	}
+	return fmt.Sprintf("%d rows, every checksum holds", rows), nil
 }
 
 func (n *Node) checkBroker(ctx context.Context) (string, error) {

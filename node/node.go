@@ -278,6 +278,11 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	if err := n.Runner.Start(ctx); err != nil || n.reading {
 		return err
 	}
+	if n.namesMayBeSealed() {
+		if err := n.Names.Seal(ctx); err != nil {
+			return err
+		}
+	}
 	// The directory answers once it holds every key event that the log held at the start; the sessions, too.
 	head, err := n.Log.Head(ctx)
 	if err != nil {

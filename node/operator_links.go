@@ -41,11 +41,11 @@ func (n *Node) IssueOperatorLink(ctx context.Context, by commands.Request, name 
 
 // eraseNames erases those names that are stored. Erasing one takes long, and most were erased before.
 func (n *Node) eraseNames(ctx context.Context, ids []string) error {
-	stored, err := n.Names.Names(ctx, ids...)
+	stored, err := n.Names.Stored(ctx, ids...)
 	if err != nil {
 		return err
 	}
-	for id := range stored {
+	for _, id := range stored {
 		if err := n.Names.Erase(ctx, id); err != nil {
 			return err
 		}

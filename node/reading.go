@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
@@ -58,7 +57,7 @@ func OpenReading(ctx context.Context, cfg config.Config, o Options, pace func(co
 	if n.clock, err = sqlstore.NewClock(ctx, n.Store, sqlstore.ClockConfig{Local: n.machineClock, Logger: n.logger}); err != nil {
 		return nil, err
 	}
-	if n.Names, err = accountnames.New(ctx, n.Store); err != nil {
+	if err = n.openNames(ctx); err != nil {
 		return nil, err
 	}
 	if n.Positions, err = sqlstore.NewPositions(ctx, n.Store); err != nil {

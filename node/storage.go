@@ -104,7 +104,7 @@ func (n *Node) openDatabase(ctx context.Context) error {
 	if n.clock, err = sqlstore.NewClock(ctx, n.Store, sqlstore.ClockConfig{Local: n.machineClock, Logger: n.logger}); err != nil {
 		return err
 	}
-	if n.Names, err = accountnames.New(ctx, n.Store); err != nil {
+	if err = n.openNames(ctx); err != nil {
 		return err
 	}
 	if n.runs, err = runs.New(ctx, n.Store); err != nil {
@@ -116,6 +116,20 @@ func (n *Node) openDatabase(ctx context.Context) error {
 	n.snapshots, err = sqlstore.NewSnapshots(ctx, n.Store)
 	return err
 }
+
+// openNames opens the table of the names of holders.
+func (n *Node) openNames(ctx context.Context) (err error) {
+	if n.Names, err = accountnames.New(ctx, n.Store); err != nil {
+		return err
+	}
+	return n.Names.Observe(n.logger, n.metrics)
+}
+
+// sealedFormat is the first data format in which every row of the table of holders has a checksum.
+const sealedFormat = 3
+
+// namesMayBeSealed reports whether no node of a release that writes names without checksums can be running.
+func (n *Node) namesMayBeSealed() bool { return n.Runner.Format() >= sealedFormat }
 
 // machineClock returns the time of this machine's clock plus the skew of the settings.
 func (n *Node) machineClock() time.Time {

@@ -34,6 +34,8 @@ var examples = map[string][]string{
 	"admin token issue":     {"admin token issue --name billing --scope finance", "admin token issue --name audit --scope read --expires 720h --json"},
 	"admin token list":      {"admin token list"},
 	"admin token revoke":    {"admin token revoke 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77", "admin token revoke 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77 --erase-name"},
+	"names":                 {"names", "names --json"},
+	"names repair":          {"names repair 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77 --name Acme", "names repair 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77 --erase"},
 	"archive":               {"archive --before 2026-10-01 --to archived.jsonl.zst"},
 	"backup":                {"backup ./backup", "backup s3://backups/letterhead?region=eu-central-1"},
 	"billing checkout":      {"billing checkout --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --pack small"},

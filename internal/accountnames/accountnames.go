@@ -4,14 +4,21 @@
 // name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
-// backups, and is never touched by a rebuild.
+// backups, and is never touched by a rebuild. Each row has a checksum, and a row that fails it is not used: Names, WithName
+// and Emails leave it out, and Put replaces it.
+//
+// Releases before data format 3 write rows without one, and change a name without its checksum. So rows are not checked
+// until Seal, when no such node is left.
 package accountnames
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"letterhead/internal/sqlstore"
@@ -43,75 +50,114 @@ const (
 )
 
 const (
-	columns = `holders (id, name)`
-	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name`
-	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2) ` + replace
-	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
-	emails  = `SELECT id, name FROM holders WHERE substr(id, 1, 50) = $1 AND substr(id, 1, 14) = '` + EmailPrefix + `' ORDER BY id LIMIT $2`
-	named   = `SELECT id, name FROM holders WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
+	// holders_sealed has a row once every row of holders needs its checksum.
+	createSealed = `CREATE TABLE IF NOT EXISTS holders_sealed (format BIGINT NOT NULL PRIMARY KEY)`
+	countSealed  = `SELECT count(*) FROM holders_sealed`
+	countSums    = `SELECT count(checksum) FROM holders WHERE id = ''`
+	seal         = `INSERT INTO holders_sealed (format) VALUES (3) ON CONFLICT (format) DO NOTHING`
+	sealRow      = `UPDATE holders SET checksum = $3 WHERE id = $1 AND name = $2`
 )
 
-// Entry is one row: a name and its id in events.
-type Entry struct{ ID, Name string }
+const (
+	columns = `holders (id, name, checksum)`
+	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name, checksum = excluded.checksum`
+	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2, $3) ` + replace
+	erase   = `DELETE FROM holders WHERE id = CAST($1 AS TEXT)`
+	page    = `WHERE id > CAST($1 AS TEXT) ORDER BY id LIMIT $2`
+	emails  = `WHERE substr(id, 1, 50) = $1 AND substr(id, 1, 14) = '` + EmailPrefix + `' ORDER BY id LIMIT $2`
+	named   = `WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
+)
+
+// Entry is one row: a name and its id in events. Checksum is that of the row, as it is stored in a sealed table; 0 otherwise,
+// and to have PutAll compute it.
+type Entry struct {
+	ID, Name string
+	Checksum int64
+}
 
 func (e Entry) validate() error {
 	return errors.Join(validate("id", e.ID, MaxIDBytes), validate("name", e.Name, MaxNameBytes))
 }
 
 // Table stores the entries. It is safe for concurrent use.
-type Table struct{ store *sqlstore.Store }
+type Table struct {
+	store  *sqlstore.Store
+	sums   bool        // the table has the column; not in a folder of an earlier release that is only read
+	sealed atomic.Bool // see Seal
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	damaged map[string]struct{} // by id
+}
 
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
+	t := &Table{store: store, logger: slog.New(slog.DiscardHandler), damaged: map[string]struct{}{}}
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		for _, statement := range []string{create, createNames, createEmails} {
+		for _, statement := range []string{create, createNames, createEmails, createSealed} {
 			if _, err := tx.ExecContext(ctx, store.DDL(statement)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		if _, missing := t.has(ctx, countSums); missing != nil {
+			err = t.addColumn(ctx)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
 	}
-	return &Table{store: store}, nil
+	// Setup does nothing in a database that is only read, which may be that of an earlier release.
+	if _, err := t.has(ctx, countSums); err == nil {
+		rows, err := t.has(ctx, countSealed)
+		t.sums = err == nil
+		t.sealed.Store(rows > 0)
+	}
+	return t, nil
 }
 
 // Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable,
 // sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Put(ctx context.Context, id, name string) error {
-	if err := (Entry{id, name}).validate(); err != nil {
+	if err := (Entry{ID: id, Name: name}).validate(); err != nil {
 		return fmt.Errorf("put holder: %w", err)
 	}
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, put, id, name)
+		_, err := tx.ExecContext(ctx, put, id, name, checksum(id, name))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("put holder %s: %w", id, err)
 	}
+	t.repaired(id)
 	return nil
 }
 
-// PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Errors: as Put.
+// PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Rows keep the checksums of the entries, so
+// that copies of damaged rows are damaged. Errors: as Put.
 func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	if len(all) > MaxPage {
 		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
 	}
-	values := make([]any, 0, 2*len(all))
+	values := make([]any, 0, 3*len(all))
 	seen := make(map[string]struct{}, len(all))
 	for _, one := range all {
 		if err := one.validate(); err != nil {
 			return fmt.Errorf("put %d holders: %w", len(all), err)
 		}
 		seen[one.ID] = struct{}{}
-		values = append(values, one.ID, one.Name)
+		if one.Checksum == uncounted {
+			one.Checksum = checksum(one.ID, one.Name)
+		}
+		values = append(values, one.ID, one.Name, one.Checksum)
 	}
 	if len(seen) < len(all) {
 		return fmt.Errorf("put %d holders: %w: an id is repeated", len(all), ErrInvalid)
 	}
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		return sqlstore.Insert(ctx, tx, columns, 2, replace, values)
+		return sqlstore.Insert(ctx, tx, columns, 3, replace, values)
 	})
 	if err != nil {
 		return fmt.Errorf("put %d holders: %w", len(all), err)
@@ -121,13 +167,13 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 
 // Page returns at most limit holders, in the database's order of ids. after is the last id of the previous
 // page, or "" for the first page. The page after the last holder is empty. A holder that exists during the
-// whole listing is returned exactly once. Errors: ErrInvalid (limit is not between 1 and MaxPage),
+// whole listing is returned exactly once, also one that is damaged. Errors: ErrInvalid (limit is not between 1 and MaxPage),
 // sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
 	}
-	found, err := t.entries(ctx, page, after, limit)
+	found, err := t.entries(ctx, page, raw(after), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list holders: %w", sqlstore.Classify(err))
 	}
@@ -141,11 +187,8 @@ func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("find a name of holders: %w", sqlstore.Classify(err))
 	}
-	ids := make([]string, len(found))
-	for i := range found {
-		ids[i] = found[i].ID
-	}
-	return ids, nil
+	found = t.used(found)
+	return idsOf(found), nil
 }
 
 // Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at most
@@ -155,20 +198,50 @@ func (t *Table) Emails(ctx context.Context, accountID string) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
 	}
+	found = t.used(found)
+	for i := range found {
+		found[i].Checksum = uncounted
+	}
 	return found, nil
 }
 
-func (t *Table) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {
-	rows, err := t.store.Read().QueryContext(ctx, query, args...)
+// EmailIDs returns the ids of the rows that Emails reads, also of damaged ones, so that they can be erased. Errors: as Emails.
+func (t *Table) EmailIDs(ctx context.Context, accountID string) ([]string, error) {
+	found, err := t.entries(ctx, emails, EmailPrefix+accountID, MaxPage)
+	if err != nil {
+		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
+	}
+	return idsOf(found), nil
+}
+
+func idsOf(all []Entry) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
+// entries returns the rows that a condition selects.
+func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
+	sum := "COALESCE(checksum, -1)"
+	if !t.sums {
+		sum = "0"
+	}
+	rows, err := t.store.Read().QueryContext(ctx, "SELECT id, name, "+sum+" FROM holders "+condition, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	sealed := t.sealed.Load()
 	var found []Entry
 	for rows.Next() {
 		var one Entry
-		if err := rows.Scan(&one.ID, &one.Name); err != nil {
+		if err := rows.Scan(&one.ID, &one.Name, &one.Checksum); err != nil {
 			return nil, err
+		}
+		if !sealed {
+			one.Checksum = uncounted
 		}
 		found = append(found, one)
 	}
@@ -187,38 +260,41 @@ func validate(what, value string, limit int) error {
 	return nil
 }
 
-// Names returns the names for the ids; ids that were never put, or were erased, are not in the map.
+// Names returns the names for the ids; ids that were never put, were erased or are damaged, are not in the map.
 // Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Names(ctx context.Context, ids ...string) (map[string]string, error) {
+	stored, err := t.stored(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	names := make(map[string]string, len(ids))
-	for len(ids) > 0 {
-		part := ids[:min(namesPerQuery, len(ids))]
-		ids = ids[len(part):]
-		if err := t.names(ctx, part, names); err != nil {
-			return nil, fmt.Errorf("read the names of holders: %w", sqlstore.Classify(err))
-		}
+	for _, e := range t.used(stored) {
+		names[e.ID] = e.Name
 	}
 	return names, nil
 }
 
-func (t *Table) names(ctx context.Context, ids []string, into map[string]string) error {
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	rows, err := t.store.Read().QueryContext(ctx, "SELECT id, name FROM holders WHERE id IN "+sqlstore.In(1, len(ids)), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return err
+// Stored returns those of the ids that have a row, also a damaged one. Errors: as Names.
+func (t *Table) Stored(ctx context.Context, ids ...string) ([]string, error) {
+	stored, err := t.stored(ctx, ids)
+	return idsOf(stored), err
+}
+
+func (t *Table) stored(ctx context.Context, ids []string) (all []Entry, err error) {
+	for len(ids) > 0 {
+		part := ids[:min(namesPerQuery, len(ids))]
+		ids = ids[len(part):]
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = id
 		}
-		into[id] = name
+		found, err := t.entries(ctx, "WHERE id IN "+sqlstore.In(1, len(part)), args...)
+		if err != nil {
+			return nil, fmt.Errorf("read the names of holders: %w", sqlstore.Classify(err))
+		}
+		all = append(all, found...)
 	}
-	return rows.Err()
+	return all, nil
 }
 
 // Erase deletes the name for an id forever. Erasing a missing id is not an error. Earlier backups keep
@@ -233,12 +309,13 @@ func (t *Table) names(ctx context.Context, ids []string, into map[string]string)
 // its log; then call Erase again), sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Erase(ctx context.Context, id string) error {
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)
+		_, err := tx.ExecContext(ctx, erase, raw(id))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("erase holder %s: %w", id, err)
 	}
+	t.repaired(id)
 	if err := t.store.Truncate(ctx); err != nil {
 		return fmt.Errorf("erase holder %s: the row is deleted, but its bytes are still in the file: %w", id, err)
 	}

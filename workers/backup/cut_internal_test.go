@@ -91,7 +91,7 @@ func brandEvents(t testing.TB, to Source, from, n int) {
 func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	from := internalSource(t)
 	brandEvents(t, from, 0, 8)
-	if err := from.Names.Put(t.Context(), []Name{{"1", "One"}}); err != nil {
+	if err := from.Names.Put(t.Context(), []Name{{ID: "1", Name: "One"}}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{SegmentBytes: 1 << 10, RetryAfter: time.Millisecond}.withDefaults()
@@ -107,7 +107,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 		t.Fatal(err)
 	}
 	brandEvents(t, from, 8, 6)
-	if err := from.Names.Put(t.Context(), []Name{{"2", "Two"}}); err != nil {
+	if err := from.Names.Put(t.Context(), []Name{{ID: "2", Name: "Two"}}); err != nil {
 		t.Fatal(err)
 	}
 	for writes := 0; ; writes++ {

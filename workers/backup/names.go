@@ -22,6 +22,8 @@ const (
 type Name struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+	// Checksum is that of the row, so that a copy of a damaged one is damaged. 0: the row has none yet.
+	Checksum int64 `json:"checksum,omitempty"`
 }
 
 // Names is the table of personal names that belongs to a log.
@@ -53,7 +55,11 @@ func (t table) Page(ctx context.Context, after string, limit int) ([]Name, error
 	return names, err
 }
 
+// Put writes to a target, which nodes of an earlier release do not use.
 func (t table) Put(ctx context.Context, names []Name) error {
+	if err := t.rows.Seal(ctx); err != nil {
+		return err
+	}
 	all := make([]accountnames.Entry, len(names))
 	for i, n := range names {
 		all[i] = accountnames.Entry(n)

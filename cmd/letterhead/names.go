@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/domain/notices"
+	"letterhead/internal/accountnames"
+	"letterhead/node"
+)
+
+// damagedName is a row of the table of holders that is not used.
+type damagedName struct {
+	ID   string `json:"id"` // quoted as by Go if it is not UTF-8
+	Is   string `json:"is"`
+	Then string `json:"then"` // how it is set again
+}
+
+// damagedNameOf describes a row. Its id may be damaged, too.
+func damagedNameOf(id string) damagedName {
+	if !utf8.ValidString(id) {
+		id = strings.Trim(strconv.Quote(id), `"`)
+	}
+	d := damagedName{ID: id, Is: "the name of an account's holder, a key or a token", Then: "letterhead names repair '" + id + "' --name NAME"}
+	if of, ok := strings.CutPrefix(id, accountnames.EmailPrefix); ok {
+		account, person, named := strings.Cut(of, "/")
+		d.Is, d.Then = "the address for sign-in links of account "+account, "letterhead account sign-in-email "+account+" --email ADDRESS"
+		if named {
+			d.Is, d.Then = d.Is+", person "+person, "letterhead account sign-in-email "+account+" --person "+person+" --email ADDRESS"
+		}
+	}
+	for _, destination := range notices.Destinations {
+		if account, ok := strings.CutPrefix(id, commands.DestinationID("", destination)); ok {
+			d.Is, d.Then = "the "+destination+" for notices of account "+account, "letterhead account notices "+account+" --"+destination+" …"
+		}
+	}
+	return d
+}
+
+func namesCommand(e *environment) *cobra.Command {
+	c := group("names", "List and repair damaged names and addresses", namesRepair(e))
+	c.Long = "List the rows of the table of holders that fail their checksum: names of accounts, keys and tokens, addresses for sign-in links and destinations of notices. They exist nowhere else, and are not used until they are set again: addresses and destinations with the commands of the account or on the dashboards, names with \"letterhead names repair\". If the id itself is damaged, erase the row and set the one that is missing. The command fails if there are any."
+	asJSON := jsonFlag(c)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		_, damaged, err := n.Names.Check(ctx)
+		if err != nil {
+			return err
+		}
+		shown := newList(e.stdout, *asJSON, "ID\tIS\tSET IT AGAIN WITH")
+		for _, id := range damaged {
+			d := damagedNameOf(id)
+			if err := shown.add(d, d.ID, d.Is, d.Then); err != nil {
+				return err
+			}
+		}
+		if err := shown.end(); err != nil || len(damaged) == 0 {
+			return err
+		}
+		return fmt.Errorf("%d names or addresses are damaged", len(damaged))
+	})
+	return c
+}
+
+func namesRepair(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "repair ID", Short: "Set a damaged name again, or erase it", Args: exactArgs("ID"),
+		Long: "Set a name that \"letterhead names\" lists, or erase the row. Addresses for sign-in links and destinations of notices are set with the commands of the account, which check and record them."}
+	name := c.Flags().String("name", "", "the name")
+	erase := c.Flags().Bool("erase", false, "erase the row; its account, key or token is then shown with its id")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		id := args[0]
+		if (*name == "") != *erase {
+			return usageError{errors.New("either --name or --erase is needed")}
+		}
+		_, damaged, err := n.Names.Check(ctx)
+		if err != nil {
+			return err
+		}
+		// The list shows the bytes of a damaged id as Go quotes them.
+		at := slices.IndexFunc(damaged, func(d string) bool { return d == id || strings.Trim(strconv.Quote(d), `"`) == strings.Trim(id, `"`) })
+		if at < 0 {
+			return fmt.Errorf("no damaged name has the id %q; \"letterhead names\" lists those that are damaged", id)
+		}
+		id = damaged[at]
+		if *erase {
+			err = n.Names.Erase(ctx, id)
+		} else if err = checkName("--name", *name); err != nil {
+			return usageError{err}
+		} else if d := damagedNameOf(id); !strings.HasPrefix(d.Then, "letterhead names repair") {
+			return usageError{fmt.Errorf("it is %s; set it with %q", d.Is, d.Then)}
+		} else {
+			err = n.Names.Put(ctx, id, *name)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "%q is repaired\n", id)
+		return err
+	})
+	return c
+}

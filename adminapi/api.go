@@ -245,6 +245,8 @@ type Config struct {
 	Registerer   prometheus.Registerer
 	Now          func() time.Time
 	NewID        func() string // request ids
+	// Visitor returns the identity of the client of a request, by which those without a valid token are limited.
+	Visitor func(*http.Request) string
 	// Pages makes what answers the paths outside the API, from the handler of the API; nil if nothing does.
 	Pages func(api http.Handler) (http.Handler, error)
 }
@@ -255,8 +257,8 @@ type API struct {
 	Deps
 	pages    http.Handler // nil if there are none
 	hosts    map[string]bool
-	failures ratelimit.Counters // failed attempts to authenticate, by address
-	valid    validTokens
+	failures ratelimit.Counters  // failed attempts to authenticate, by address
+	lookUps  *semaphore.Weighted // of tokens
 	running  *semaphore.Weighted
 	reports  *semaphore.Weighted
 	mux      *http.ServeMux
@@ -266,13 +268,13 @@ type API struct {
 
 // New returns the API.
 func New(cfg Config, deps Deps) (*API, error) {
-	if cfg.Logger == nil || cfg.Now == nil || cfg.BaseURL == "" || deps.Operations == nil {
+	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil || cfg.BaseURL == "" || deps.Operations == nil {
 		return nil, errors.New("admin API: a part is missing")
 	}
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
-	a := &API{Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning), reports: semaphore.NewWeighted(maxReports)}
+	a := &API{Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning), lookUps: semaphore.NewWeighted(maxLookUps), reports: semaphore.NewWeighted(maxReports)}
 	for _, host := range cfg.Hosts {
 		if ip, err := netip.ParseAddr(host); err == nil {
 			host = ip.Unmap().String()

@@ -8,9 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 
-	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/operators"
@@ -20,34 +18,9 @@ import (
 // a valid token are not limited: an attempt to guess one must not lock operators out.
 const maxFailures = 20
 
-// maxUnknown limits the tokens of an address that are looked up in a minute and are not valid. Then only tokens that were
-// valid before are looked up for it.
-const maxUnknown = 100
-
-// validTokens are the hashes of tokens that were valid when they were last looked up.
-type validTokens struct {
-	mu     sync.Mutex
-	hashes map[[sha256.Size]byte]bool
-}
-
-func (v *validTokens) has(hash [sha256.Size]byte) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.hashes[hash]
-}
-
-func (v *validTokens) set(hash [sha256.Size]byte, valid bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case !valid:
-		delete(v.hashes, hash)
-	case v.hashes == nil || len(v.hashes) >= operator.MaxTokens:
-		v.hashes = map[[sha256.Size]byte]bool{hash: true}
-	default:
-		v.hashes[hash] = true
-	}
-}
+// maxLookUps limits the tokens that are looked up at a time. The others wait in their order, so that unknown tokens, which
+// anyone can send, take few connections of the database, and a valid one has its turn.
+const maxLookUps = 8
 
 // checkHost rejects requests for another host, which a browser sends if a page of that host leads its name to this
 // address (DNS rebinding). The machine's own addresses are no names, so they are safe.
@@ -126,34 +99,14 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-// lookUp finds a token by its hash, unless its address has sent too many that are not valid. A look-up that fails does not
-// count.
+// lookUp finds a token by its hash. Every well-formed token is looked up, however many unknown ones its address has sent, so
+// that these lock no operator out.
 func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
-	key := ratelimit.Key{Scope: "admin look-ups", ID: ratelimit.AddressOf(x.request)}
-	known := x.api.valid.has(hash)
-	var taken ratelimit.Decision
-	if !known {
-		var err error
-		if taken, err = x.api.failures.Take(x.ctx, key, 1, maxUnknown); err != nil {
-			return nil, err
-		}
-		if !taken.Allowed {
-			return nil, x.tooMany(taken)
-		}
+	if err := x.api.lookUps.Acquire(x.ctx, 1); err != nil {
+		return nil, err
 	}
-	token, err := x.api.Operators.ByHash(x.ctx, hash)
-	failed := err != nil && !errors.Is(err, operators.ErrNotFound)
-	valid := err == nil && token.Valid(x.api.Now())
-	if !failed {
-		x.api.valid.set(hash, valid)
-	}
-	// A client that leaves before the answer has had its look-up.
-	if !known && (valid || failed && x.ctx.Err() == nil) {
-		if err := x.api.failures.Give(x.ctx, key, 1, taken); err != nil {
-			return nil, err
-		}
-	}
-	return token, err
+	defer x.api.lookUps.Release(1)
+	return x.api.Operators.ByHash(x.ctx, hash)
 }
 
 // tooMany returns the answer to a request without a valid token after too many others.
@@ -180,7 +133,7 @@ func unauthorized(message string) *problem {
 
 // unauthorized counts a failed attempt, and returns its answer.
 func (x *exchange) unauthorized(p *problem) error {
-	decision, err := x.api.failures.Take(x.ctx, ratelimit.Key{Scope: "admin failures", ID: ratelimit.AddressOf(x.request)}, 1, maxFailures)
+	decision, err := x.api.failures.Take(x.ctx, ratelimit.Key{Scope: "admin failures", ID: x.api.Visitor(x.request)}, 1, maxFailures)
 	if err != nil {
 		return err
 	}

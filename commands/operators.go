@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
@@ -21,17 +23,22 @@ const (
 	operatorPage = 512
 )
 
-// Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds the stream, which is short, decides, and
-// appends at the revision that it folded.
+// Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds what the stream
+// has more than at the last one, decides, and appends at the revision that it folded. So a link that is tried costs one
+// read of the end of the stream, however long it is. It is safe for concurrent use: commands wait for each other.
 type Operators struct {
 	log    eventlog.Log
 	events eventschemas.Encoder
 	now    func() time.Time
+
+	turn  *semaphore.Weighted // of the command that uses the fields below
+	state *operator.Tokens
+	last  eventlog.Recorded // event that was folded
 }
 
 // NewOperators returns the commands for a log. events is as in AccountWriterConfig.
 func NewOperators(log eventlog.Log, events eventschemas.Encoder, now func() time.Time) *Operators {
-	return &Operators{log: log, events: events, now: now}
+	return &Operators{log: log, events: events, now: now, turn: semaphore.NewWeighted(1), state: operator.New()}
 }
 
 // IssueToken is the command to make a token valid. It has only the part of the token that may be stored.
@@ -68,25 +75,28 @@ func (o *Operators) RevokeToken(ctx context.Context, request Request, tokenID st
 // appended is a repeat. Errors: the decision's rejections; ErrBusy after too many attempts; eventlog.ErrUnavailable,
 // eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
 func (o *Operators) update(ctx context.Context, request Request, key string, decide func(*operator.Tokens, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+	if err := o.turn.Acquire(ctx, 1); err != nil {
+		return Done{}, err
+	}
+	defer o.turn.Release(1)
 	pause := brandBackoff
 	for range maxOperatorAttempts {
-		state, last, err := o.load(ctx)
-		if err != nil {
+		if err := o.follow(ctx); err != nil {
 			return Done{}, err
 		}
-		now := monotonic(o.now(), last.OccurredAt)
-		events, err := decide(state, now)
+		now := monotonic(o.now(), o.last.OccurredAt)
+		events, err := decide(o.state, now)
 		if err != nil {
 			return Done{}, err
 		}
 		if len(events) == 0 {
-			return Done{Position: last.Position, Repeated: true}, nil
+			return Done{Position: o.last.Position, Repeated: true}, nil
 		}
 		proposed, err := propose(o.events, onOperatorsStream, eventschemas.OperatorsStream, events, request, key, now)
 		if err != nil {
 			return Done{}, err
 		}
-		appended, err := o.log.Append(ctx, eventschemas.OperatorsStream, eventlog.After(state.Events()), proposed)
+		appended, err := o.log.Append(ctx, eventschemas.OperatorsStream, eventlog.After(o.state.Events()), proposed)
 		if err == nil {
 			return Done{Position: appended.Position}, nil
 		}
@@ -101,23 +111,22 @@ func (o *Operators) update(ctx context.Context, request Request, key string, dec
 	return Done{}, fmt.Errorf("decide about tokens: %d attempts: %w", maxOperatorAttempts, ErrBusy)
 }
 
-// load folds the stream, and returns its last event.
-func (o *Operators) load(ctx context.Context) (*operator.Tokens, eventlog.Recorded, error) {
-	state := operator.New()
-	var last eventlog.Recorded
-	err := eventlog.ReadPages(ctx, o.log, eventschemas.OperatorsStream, operatorPage, func(page []eventlog.Recorded) error {
+// follow folds the events of the stream that were not folded yet.
+func (o *Operators) follow(ctx context.Context) error {
+	for more := true; more; {
+		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, o.state.Events(), eventlog.Forward, operatorPage)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
+		}
 		for i := range page {
 			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
 			if err != nil {
-				return err
+				return fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
 			}
-			state.Apply(ev)
-			last = page[i]
+			o.state.Apply(ev)
+			o.last = page[i]
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, last, fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
+		more = len(page) == operatorPage
 	}
-	return state, last, nil
+	return nil
 }

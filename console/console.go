@@ -31,9 +31,9 @@ const (
 	maxToken = 200
 	// maxRunning limits the requests that run at a time.
 	maxRunning = 32
-	// maxFailures limits the links that an address may try in a minute and that do not sign in. Each is compared with the
-	// links in the log.
-	maxFailures = 20
+	// maxUnknown limits the unknown links of a client in a minute that are answered with 404; more of them get 429. Known ones
+	// are accepted all the same.
+	maxUnknown = 20
 )
 
 // SignIn uses a one-time link up, and returns a token of the operator for the browser. Errors: operator.ErrUnknownLink,
@@ -52,24 +52,26 @@ type Config struct {
 	Logger  *slog.Logger
 	Now     func() time.Time
 	NewID   func() string // ids of requests
+	// Visitor returns the identity of the client of a request, by which unknown links are limited.
+	Visitor func(*http.Request) string
 }
 
 // Console serves the pages.
 type Console struct {
 	Config
-	protection *http.CrossOriginProtection
-	policy     string // Content-Security-Policy
-	static     *site.Static
-	templates  map[string]*template.Template
-	statements *statement.Page
-	mux        *http.ServeMux
-	running    *semaphore.Weighted
-	failures   ratelimit.Counters // links that did not sign in, by address
+	protection   *http.CrossOriginProtection
+	policy       string // Content-Security-Policy
+	static       *site.Static
+	templates    map[string]*template.Template
+	statements   *statement.Page
+	mux          *http.ServeMux
+	running      *semaphore.Weighted
+	unknownLinks ratelimit.Counters // links, by client
 }
 
 // New returns the console, or an error that names the part that is missing or wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil || cfg.Visitor == nil {
 		return nil, errors.New("console: a part is missing")
 	}
 	base, err := url.Parse(cfg.BaseURL)
@@ -77,7 +79,7 @@ func New(cfg Config) (*Console, error) {
 		return nil, fmt.Errorf("console: BaseURL %q is not a URL", cfg.BaseURL)
 	}
 	c := &Console{Config: cfg, protection: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, running: semaphore.NewWeighted(maxRunning)}
-	if c.failures, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
+	if c.unknownLinks, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.policy = strings.Replace(site.Policy, "img-src 'self'", "img-src 'self' "+base.Scheme+"://"+base.Host, 1)

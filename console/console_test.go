@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -248,16 +250,52 @@ func TestPages_LogAway_SayWhatIsAway(t *testing.T) {
 	other.post("/sign-in", url.Values{"token": {link}}).leadsTo("/")
 }
 
-func TestSignIn_ManyFailures_AreLimited(t *testing.T) {
+// Anyone who reaches the address can send unknown links, also from the address of an operator.
+func TestSignIn_ManyUnknownLinks_AreLimitedButNoOperatorIs(t *testing.T) {
 	s := start(t)
 	s.ahead.Add(int64(time.Minute - time.Duration(s.node.Now().Second())*time.Second)) // the limit is that of a whole minute
-	p := s.browser()
-	for range console.MaxFailures {
-		p.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(404, "not known")
+	operator, link := s.signedIn(operator.Admin), s.link("Bo", operator.Read)
+	stranger := s.browser()
+	for i := range console.MaxUnknown {
+		stranger.post("/sign-in", url.Values{"token": {unknownLink(i)}}).shows(404, "not known")
 	}
-	if a := p.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(429, "Too many failed sign-ins"); a.header.Get("Retry-After") == "" {
-		t.Error("the answer does not say when to try again")
+	for i := range 30 {
+		if a := stranger.post("/sign-in", url.Values{"token": {unknownLink(console.MaxUnknown + i)}}).shows(429, "Too many failed sign-ins"); a.header.Get("Retry-After") == "" {
+			t.Error("the answer does not say when to try again")
+		}
+		stranger.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(429)
 	}
+	operator.get("/").shows(200, "Read models")
+	s.browser().post("/sign-in", url.Values{"token": {link}}).leadsTo("/")
+	for range console.MaxUnknown + 10 {
+		s.browser().post("/sign-in", url.Values{"token": {link}}).shows(410, "used before") // is no guess
+	}
+}
+
+// unknownLink returns a text of the form of a link's token.
+func unknownLink(i int) string {
+	sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func TestSignIn_BehindTrustedProxy_CountsClients(t *testing.T) {
+	s := startWith(t, map[string]string{"LETTERHEAD_TRUSTED_PROXIES": "127.0.0.1"})
+	s.ahead.Add(int64(time.Minute - time.Duration(s.node.Now().Second())*time.Second)) // the limit is that of a whole minute
+	from := func(client string, i int) answer {
+		return s.browser().send(http.MethodPost, "/sign-in", url.Values{"token": {unknownLink(i)}}, http.Header{"X-Forwarded-For": {client}})
+	}
+	for i := range console.MaxUnknown {
+		from("198.51.100.7", i).shows(404)
+	}
+	from("198.51.100.7", 0).shows(429)
+	from("198.51.100.8", 0).shows(404)
+	signedOut := func(client string) answer { // with the cookie of no session, which the admin API counts
+		return s.browser().send(http.MethodGet, "/", nil, http.Header{"X-Forwarded-For": {client}, "Cookie": {"letterhead_operator=x"}})
+	}
+	for signedOut("198.51.100.9").status == http.StatusUnauthorized {
+	}
+	signedOut("198.51.100.9").shows(429)
+	signedOut("198.51.100.10").shows(401)
 }
 
 func TestAccounts_OpenAccount_ShowsItsKeysOnce(t *testing.T) {

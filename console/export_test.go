@@ -1,4 +1,4 @@
 package console
 
-// MaxFailures limits the links that an address may try in a minute.
-const MaxFailures = maxFailures
+// MaxUnknown limits the unknown links of a client in a minute.
+const MaxUnknown = maxUnknown

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -72,12 +73,17 @@ func (l away) Append(ctx context.Context, stream string, expected eventlog.Expec
 	return appended, err
 }
 
-func start(t *testing.T) *service {
+func start(t *testing.T) *service { return startWith(t, nil) }
+
+// startWith is start with further settings.
+func startWith(t *testing.T, more map[string]string) *service {
 	t.Helper()
 	s := &service{t: t}
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
+	settings := map[string]string{
 		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": "https://brands.example.com",
-	})
+	}
+	maps.Copy(settings, more)
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)
 	s.must(err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)

@@ -29,7 +29,7 @@ var (
 	errNoPage          = &problem{Status: http.StatusNotFound, Title: "This page does not exist", Text: "There is nothing at this URL."}
 	errOtherSite       = &problem{Status: http.StatusForbidden, Title: "The form comes from another site", Text: "Forms are accepted from the pages of this site only. Nothing was changed."}
 	errTooMany         = &problem{Status: http.StatusServiceUnavailable, Title: "Too many pages are being loaded", Text: "Wait a moment, then load this one again."}
-	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address", Text: "Wait a minute, then open a new link."}
+	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address", Text: "The link is not known: copy all of it, or open a new one."}
 	errSignedOut       = &problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Text: "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
 )
 

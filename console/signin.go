@@ -39,30 +39,33 @@ func (x *exchange) signIn() error {
 	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
 		return errOtherSite
 	}
-	link := x.form.Get("token")
-	key := ratelimit.Key{Scope: "console sign-ins", ID: ratelimit.AddressOf(x.r)}
-	taken, err := x.failures.Take(x.ctx, key, 1, maxFailures)
-	if err != nil {
-		return err
+	token, expires, err := x.SignIn(x.ctx, x.form.Get("token"))
+	if err == nil {
+		if x.token != "" { // of an earlier sign-in in this browser
+			_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
+		}
+		x.setCookie(token, expires)
+		return x.redirect("/", "")
 	}
-	if !taken.Allowed {
-		return errTooManyFailures
-	}
-	err = domain.ErrUnknownLink
-	if link != "" && len(link) <= maxToken {
-		token, expires, entered := x.SignIn(x.ctx, link)
-		if err = entered; err == nil {
-			if x.token != "" { // of an earlier sign-in in this browser
-				_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
-			}
-			x.setCookie(token, expires)
-			return errors.Join(x.failures.Give(x.ctx, key, 1, taken), x.redirect("/", ""))
+	if errors.Is(err, domain.ErrUnknownLink) {
+		if limited := x.countUnknown(); limited != nil {
+			return limited
 		}
 	}
 	for _, known := range linkProblems {
 		if errors.Is(err, known.err) {
 			return x.show(known.problem.Status, "signin", view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
 		}
+	}
+	return err
+}
+
+// countUnknown counts an unknown link of a client. A link that was used or has expired does not count: only those who were
+// given it know it, so it is no guess.
+func (x *exchange) countUnknown() error {
+	taken, err := x.unknownLinks.Take(x.ctx, ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.r)}, 1, maxUnknown)
+	if err == nil && !taken.Allowed {
+		err = errTooManyFailures
 	}
 	return err
 }

@@ -218,6 +218,17 @@ func operator() commands.Request {
 	return commands.Request{ID: uuid.NewString(), Actor: "operator:test"}
 }
 
+// undated is a jar that ignores when cookies expire, which the clock of the node says and the machine's has passed.
+type undated struct{ http.CookieJar }
+
+// SetCookies implements http.CookieJar.
+func (j undated) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	for _, c := range cookies {
+		c.Expires = time.Time{}
+	}
+	j.CookieJar.SetCookies(u, cookies)
+}
+
 // browser returns a browser that follows no redirects.
 func browser(t testing.TB) *http.Client {
 	t.Helper()
@@ -227,7 +238,7 @@ func browser(t testing.TB) *http.Client {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Jar: undated{jar}, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // newAccount opens an account without a session.
@@ -358,6 +369,14 @@ func (a answer) shows(status int, texts ...string) answer {
 		}
 	}
 	return a
+}
+
+// leadsTo fails unless the answer leads the browser to a path.
+func (a answer) leadsTo(path string) {
+	a.t.Helper()
+	if got := strings.TrimPrefix(a.header.Get("Location"), baseURL); a.status != http.StatusSeeOther || got != path {
+		a.t.Errorf("status %d leads to %q, want 303 to %q", a.status, got, path)
+	}
 }
 
 // lacks reports an error if the body of an answer has a text.

@@ -39,12 +39,8 @@ var (
 )
 
 // Errors of Sessions.MailLink.
-var (
-	// ErrNoMail means that the service has no mail server.
-	ErrNoMail = errors.New("the service sends no e-mail")
-	// ErrTooManyMails means that too many links were asked for in this minute.
-	ErrTooManyMails = errors.New("too many sign-in links by e-mail")
-)
+// ErrNoMail means that the service has no mail server.
+var ErrNoMail = errors.New("the service sends no e-mail")
 
 // ErrNoWebhooks means that the service has no key to sign webhooks with.
 var ErrNoWebhooks = errors.New("webhooks cannot be signed")
@@ -69,7 +65,7 @@ type Sessions interface {
 	// MailsLinks reports whether the service can send links by e-mail.
 	MailsLinks() bool
 	// MailLink has a link sent to an e-mail address if it is that of an account. It does not wait for that, and does not
-	// report whether the address is known. client limits how many one client asks for. Errors: ErrNoMail, ErrTooManyMails,
+	// report whether the address is known. client limits how many one client has sent. Errors: ErrNoMail,
 	// ratelimit.ErrUnavailable.
 	MailLink(ctx context.Context, address, client string) error
 	// Session returns the session that has a token. Errors: ErrNoSession.

@@ -88,7 +88,6 @@ func (x *exchange) mailLink() error {
 		return errOtherSite
 	}
 	f := mailForm{Email: strings.TrimSpace(x.form.Get("email"))}
-	status := http.StatusUnprocessableEntity
 	if f.Email == "" || commands.CheckEmail(f.Email) != nil {
 		f.Problem = "Enter the e-mail address of your account, such as ann@example.com."
 	} else {
@@ -96,15 +95,13 @@ func (x *exchange) mailLink() error {
 		switch {
 		case errors.Is(err, ErrNoMail):
 			return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}
-		case errors.Is(err, ErrTooManyMails):
-			status, f.Problem = http.StatusTooManyRequests, "Too many links were requested. Check your mailbox, or try again in a minute."
 		case err != nil:
 			return err
 		default:
 			return x.redirect("/sign-in?sent=1")
 		}
 	}
-	return x.show(status, "signin", view{Title: "Sign in", Page: signInView{Mails: true, Mail: f}})
+	return x.show(http.StatusUnprocessableEntity, "signin", view{Title: "Sign in", Page: signInView{Mails: true, Mail: f}})
 }
 
 // showSignOut answers GET /dashboard/sign-out.

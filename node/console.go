@@ -19,7 +19,7 @@ func (n *Node) Console(api http.Handler) (http.Handler, error) {
 	}
 	return console.New(console.Config{
 		BaseURL: n.Config.BaseURL, SignIn: n.signInOperator, API: api, Audit: auditor, Metrics: n.metrics, Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.clock.Now,
-		NewID: func() string { return runs.RequestID(n.runID) },
+		NewID: func() string { return runs.RequestID(n.runID) }, Visitor: n.visitor,
 	})
 }
 

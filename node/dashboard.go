@@ -22,7 +22,6 @@ import (
 	"letterhead/projections/sessions"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
-	"letterhead/workers/signinmail"
 )
 
 // Dashboard returns what makes the pages for customers, for readapi.Config.Dashboard.
@@ -37,7 +36,7 @@ func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Hand
 	}
 	d, err := dashboard.New(dashboard.Config{
 		BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now,
-		Visitor: func(r *http.Request) string { return readapi.Visitor(r, n.Config.TrustedProxies) },
+		Visitor: n.visitor,
 	}, dashboard.Deps{
 		Sessions: people, API: ownAPI{api}, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
 		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger, Audit: auditor,
@@ -47,6 +46,9 @@ func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Hand
 	}
 	return d.Handler(), nil
 }
+
+// visitor returns the identity by which limits count the client of a request.
+func (n *Node) visitor(r *http.Request) string { return readapi.Visitor(r, n.Config.TrustedProxies) }
 
 // People returns the sign-ins of customers.
 func (n *Node) People() dashboard.Sessions { return people{n} }
@@ -174,11 +176,7 @@ func (p people) MailLink(ctx context.Context, address, client string) error {
 	if !p.MailsLinks() {
 		return dashboard.ErrNoMail
 	}
-	err := p.node.mailLink(ctx, address, client)
-	if errors.Is(err, errTooManyMails) || errors.Is(err, signinmail.ErrFull) {
-		err = fmt.Errorf("%w: %w", dashboard.ErrTooManyMails, err)
-	}
-	return err
+	return p.node.mailLink(ctx, address, client)
 }
 
 // Session implements dashboard.Sessions.

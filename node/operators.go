@@ -89,7 +89,7 @@ func (n *Node) adminHandler(ctx context.Context) (http.Handler, error) {
 func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, error) {
 	cfg := adminapi.Config{
 		BaseURL: n.Config.BaseURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout, Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
-		NewID: func() string { return runs.RequestID(n.runID) },
+		NewID: func() string { return runs.RequestID(n.runID) }, Visitor: n.visitor,
 	}
 	requests, err := repeats.New(ctx, n.Store)
 	if err != nil {

@@ -1,10 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -20,14 +20,11 @@ import (
 
 // Links by e-mail in a minute.
 const (
-	// maxClientMails limits those that one client asks for.
+	// maxClientMails limits those that one client asks for and that are sent.
 	maxClientMails = 10
 	// maxAddressMails limits those to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit those of an account.
 	maxAddressMails = 1
 )
-
-// errTooManyMails means that too many links by e-mail were asked for in this minute.
-var errTooManyMails = errors.New("too many links by e-mail in this minute")
 
 // IssueLoginLink issues a link with which a person of an account (signin.Owner if empty) can sign in once. Each call issues
 // another one. Errors: those of commands.SignIns.IssueLink.
@@ -74,26 +71,47 @@ func (l mailedLinks) Issue(ctx context.Context, of signin.Person) (signinmail.Li
 // mailLink queues a message with links for the people who have an e-mail address. The address is personal data, so it is
 // counted by its hash; the client is counted by its network address, as other visitors are.
 //
-// Errors: errTooManyMails, signinmail.ErrFull, ratelimit.ErrUnavailable.
+// Only messages that are sent count and take a place in the queue, so that a stranger with invented addresses keeps nobody
+// from a link. An unknown address gets the same result after the same steps, so neither reveals whether it is known. For the
+// same reason a message beyond a limit is only logged. Errors: ratelimit.ErrUnavailable, those of the table of names.
 func (n *Node) mailLink(ctx context.Context, address, client string) error {
 	address = strings.ToLower(address)
+	people, err := n.SignIns.WithEmail(ctx, address)
+	if err != nil {
+		return err
+	}
 	sum := sha256.Sum256([]byte(address))
-	for _, limit := range []struct {
+	limits := []struct {
 		key ratelimit.Key
 		max int64
 	}{
-		{ratelimit.Key{Scope: "sign-in-mail-clients", ID: client}, maxClientMails},
 		{ratelimit.Key{Scope: "sign-in-mail-addresses", ID: hex.EncodeToString(sum[:])}, maxAddressMails},
-	} {
-		decision, err := n.counters.Take(ctx, limit.key, 1, limit.max)
-		if err != nil {
-			return err
-		}
-		if !decision.Allowed {
-			return fmt.Errorf("%w: the limit of %s is %d", errTooManyMails, limit.key.Scope, limit.max)
+		{ratelimit.Key{Scope: "sign-in-mail-clients", ID: client}, maxClientMails},
+	}
+	if len(people) == 0 {
+		for i := range limits {
+			limits[i].key = ratelimit.Key{Scope: "sign-in-mail-unknown", ID: client}
 		}
 	}
-	return n.mailer.Send(address)
+	for _, limit := range limits {
+		decision, taken := n.counters.Take(ctx, limit.key, 1, limit.max)
+		if taken != nil {
+			return taken
+		}
+		if !decision.Allowed {
+			err = cmp.Or(err, fmt.Errorf("the limit of %s in a minute is %d", limit.key.Scope, limit.max))
+		}
+	}
+	if len(people) == 0 {
+		return nil
+	}
+	if err == nil {
+		err = n.mailer.Send(address)
+	}
+	if err != nil {
+		n.logger.Warn("a link is not sent by e-mail", "account", people[0].AccountID, "person", people[0].ID, "client", client, "error", err)
+	}
+	return nil
 }
 
 // Enter begins a session with the token of a link, and returns once requests with the token of the session are accepted.

@@ -313,7 +313,7 @@ func Settings() []Setting {
 		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
 		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
 		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "", "disk space for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
-		{"LETTERHEAD_TRUSTED_PROXIES", "none", "", "comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request or of a search on the first page", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
+		{"LETTERHEAD_TRUSTED_PROXIES", "none", "", "comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
 		{"LETTERHEAD_CRAWL_DENY", "none", "", "comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
 		{"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "User-Agent header of the crawler", func(c *Config, v string) error {
 			c.UserAgent = cmp.Or(v, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +"+c.BaseURL+"/bot)")

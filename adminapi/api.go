@@ -304,7 +304,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 
 // Handler returns the handler to serve.
 func (a *API) Handler() http.Handler {
+	secure := strings.HasPrefix(a.BaseURL, "https://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if secure {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // as of the API for clients
+		}
 		if a.pages == nil || r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") || r.URL.Path == "/metrics" {
 			a.serve(w, r)
 			return

@@ -27,8 +27,6 @@ const (
 	requestTimeout = 60 * time.Second
 	// maxForm limits the body of a form.
 	maxForm = 64 << 10
-	// maxToken limits the tokens that are looked up.
-	maxToken = 200
 	// maxRunning limits the requests that run at a time.
 	maxRunning = 32
 	// maxUnknown limits the unknown links of a client in a minute that are answered with 404; more of them get 429. Known ones
@@ -164,11 +162,8 @@ func (c *Console) handler(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		x := &exchange{Console: c, w: w, r: r, ctx: ctx, id: c.NewID()}
+		x := &exchange{Console: c, w: w, r: r, ctx: ctx, id: c.NewID(), token: cookieOf(r).Token(r)}
 		w.Header().Set("X-Request-Id", x.id)
-		if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) <= maxToken {
-			x.token = cookie.Value
-		}
 		if err := x.run(p); err != nil {
 			x.fail(err)
 		}

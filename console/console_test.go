@@ -63,6 +63,26 @@ func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	other.post("/sign-in", url.Values{"token": {late}}).shows(410, "expired")
 }
 
+func TestSignIn_BehindTLS_CookieIsOfThisHostOnly(t *testing.T) {
+	s := start(t)
+	tls := func(method, path string, form url.Values, cookie string) answer {
+		header := http.Header{"X-Forwarded-Proto": {"https"}, "Sec-Fetch-Site": {"same-origin"}}
+		if cookie != "" {
+			header.Set("Cookie", cookie)
+		}
+		return s.browser().send(method, path, form, header)
+	}
+	a := tls(http.MethodPost, "/sign-in", url.Values{"token": {s.link("Ann", operator.Read)}}, "")
+	a.leadsTo("/")
+	cookie := a.header.Get("Set-Cookie")
+	if !strings.HasPrefix(cookie, "__Host-letterhead_operator=") || !strings.Contains(cookie, "; Path=/;") || !strings.Contains(cookie, "; Secure") || strings.Contains(cookie, "Domain") {
+		t.Errorf("the cookie is %q", cookie)
+	}
+	session, _, _ := strings.Cut(strings.TrimPrefix(cookie, "__Host-"), ";")
+	tls(http.MethodGet, "/", nil, "__Host-"+session).shows(200, "Read models")
+	tls(http.MethodGet, "/", nil, session).shows(401)
+}
+
 func TestPages_WithoutToken_Are401AndRevealNothing(t *testing.T) {
 	s := start(t)
 	p := s.browser()

@@ -47,7 +47,11 @@ type operator struct {
 // May reports whether the operator has a permission of the API.
 func (o operator) May(permission string) bool { return slices.Contains(o.Permissions, permission) }
 
-const cookieName = "letterhead_operator"
+// cookieOf returns the cookie of operators for a request. The listener has no TLS, so only a proxy knows whether the connection
+// is encrypted.
+func cookieOf(r *http.Request) site.Cookie {
+	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: r.Header.Get("X-Forwarded-Proto") == "https"}
+}
 
 func (x *exchange) run(p page) error {
 	if x.r.Method == http.MethodPost {
@@ -79,14 +83,9 @@ func (x *exchange) run(p page) error {
 	return p.serve(x)
 }
 
-// setCookie sets the cookie with the operator's token; an empty token deletes it. The listener has no TLS, so only a proxy
-// knows whether the connection is encrypted.
+// setCookie sets the cookie with the operator's token; an empty token deletes it.
 func (x *exchange) setCookie(token string, expires time.Time) {
-	cookie := &http.Cookie{Name: cookieName, Value: token, Path: "/", Expires: expires, HttpOnly: true, Secure: x.r.Header.Get("X-Forwarded-Proto") == "https", SameSite: http.SameSiteLaxMode}
-	if token == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(x.w, cookie)
+	cookieOf(x.r).Set(x.w, token, expires)
 }
 
 // redirect leads the browser to a page with GET. The page says that something was done, if it is one of the keys of done.

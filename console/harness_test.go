@@ -214,7 +214,7 @@ func (p *person) send(method, path string, form url.Values, header http.Header) 
 		a.page, err = html.Parse(bytes.NewReader(body))
 		p.must(err)
 		policy := a.header.Get("Content-Security-Policy")
-		if a.header.Get("Referrer-Policy") != "no-referrer" || a.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		if a.header.Get("Referrer-Policy") != "no-referrer" || a.header.Get("Cross-Origin-Opener-Policy") != "same-origin" || a.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			p.t.Errorf("%s %s: status %d, header %v", method, path, a.status, a.header)
 		}
 		for _, n := range append(sitetest.Elements(a.page, "script"), sitetest.Elements(a.page, "style")...) {
@@ -225,6 +225,9 @@ func (p *person) send(method, path string, form url.Values, header http.Header) 
 				p.t.Errorf("%s %s has inline code that its policy does not allow", method, path)
 			}
 		}
+	}
+	if got := a.header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
+		p.t.Errorf("%s %s: Strict-Transport-Security %q of a service with an https URL", method, path, got)
 	}
 	for name := range a.header {
 		if strings.HasPrefix(name, "Access-Control-") {

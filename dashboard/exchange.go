@@ -26,10 +26,13 @@ type exchange struct {
 	form    url.Values        // of a POST
 }
 
-const cookieName = "letterhead_session"
-
 // maxToken limits the tokens that are looked up.
 const maxToken = 200
+
+// cookie returns the cookie of sessions. Over plain http the browser sends it to the dashboard only.
+func (d *Dashboard) cookie() site.Cookie {
+	return site.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
+}
 
 // serve answers a request.
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
@@ -99,10 +102,7 @@ func (d *Dashboard) handler(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		x := &exchange{Dashboard: d, w: w, r: r, ctx: ctx}
-		if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) <= maxToken {
-			x.token = cookie.Value
-		}
+		x := &exchange{Dashboard: d, w: w, r: r, ctx: ctx, token: d.cookie().Token(r)}
 		if err := x.run(p); err != nil {
 			x.fail(err)
 		}
@@ -181,14 +181,9 @@ func (x *exchange) checkOrigin() error {
 	return errOtherSite
 }
 
-// setCookie sets the cookie of a session; an empty token deletes it. The browser sends it to the dashboard only, also when
-// a page of another site leads there, as that of a payment processor does.
+// setCookie sets the cookie of a session; an empty token deletes it.
 func (x *exchange) setCookie(token string, expires time.Time) {
-	cookie := &http.Cookie{Name: cookieName, Value: token, Path: x.base + "/dashboard", Expires: expires, HttpOnly: true, Secure: x.secure, SameSite: http.SameSiteLaxMode}
-	if token == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(x.w, cookie)
+	x.cookie().Set(x.w, token, expires)
 }
 
 // redirect leads the browser to a page of the dashboard, given below /dashboard, with GET.

@@ -330,7 +330,7 @@ func (c *customer) send(method, path string, form url.Values, header http.Header
 func (a answer) checkHeaders(method, path string) {
 	a.t.Helper()
 	policy := a.header.Get("Content-Security-Policy")
-	if a.header.Get("Referrer-Policy") != "no-referrer" || strings.HasPrefix(path, "/dashboard") && a.header.Get("Cache-Control") != "no-store" ||
+	if a.header.Get("Referrer-Policy") != "no-referrer" || a.header.Get("Cross-Origin-Opener-Policy") != "same-origin" || strings.HasPrefix(path, "/dashboard") && a.header.Get("Cache-Control") != "no-store" ||
 		!strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || a.header.Get("X-Content-Type-Options") != "nosniff" {
 		a.t.Errorf("%s %s: status %d, header %v", method, path, a.status, a.header)
 	}

@@ -110,9 +110,13 @@ func TestSignIn_HTTPSAndPathInBaseURL_AreInTheCookie(t *testing.T) {
 	c := s.newAccount("Acme", plan.Growth)
 	token := c.link("owner")
 	a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {token}})
-	if cookie := a.header.Get("Set-Cookie"); a.header.Get("Location") != "/letterhead/dashboard" || !strings.Contains(cookie, "Path=/letterhead/dashboard;") || !strings.Contains(cookie, "; Secure") {
+	if cookie := a.header.Get("Set-Cookie"); a.header.Get("Location") != "/letterhead/dashboard" || !strings.HasPrefix(cookie, "__Host-letterhead_session=") || !strings.Contains(cookie, "; Path=/;") || !strings.Contains(cookie, "; Secure") || strings.Contains(cookie, "Domain") {
 		t.Errorf("to %q with the cookie %q", a.header.Get("Location"), cookie)
 	}
+	session, _, _ := strings.Cut(strings.TrimPrefix(a.header.Get("Set-Cookie"), "__Host-"), ";")
+	visitor := &customer{service: s, client: browser(t)}
+	visitor.send(http.MethodGet, "/dashboard", nil, http.Header{"Cookie": {session}}).shows(401) // another host of the domain could set it
+	visitor.send(http.MethodGet, "/dashboard", nil, http.Header{"Cookie": {"__Host-" + session}}).shows(200, "Balance")
 	if action := c.get("/dashboard/sign-in?account=a&token=t").form("/letterhead/dashboard/sign-in"); action.Get("token") != "t" {
 		t.Errorf("the form has %v", action)
 	}

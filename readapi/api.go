@@ -216,6 +216,7 @@ func (d Deps) Validate() error {
 // API is the HTTP API of the service.
 type API struct {
 	baseURL     string
+	secure      bool // baseURL is https
 	billingURL  string
 	plans       plan.Table
 	keys        KeyDirectory
@@ -277,7 +278,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	quick := min(cfg.RequestTimeout, cfg.QuickTimeout)
 	a := &API{
-		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
+		baseURL: cfg.BaseURL, secure: schemeOf(cfg.BaseURL) == "https", billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, crawls: deps.Crawls, ledgerCaughtUp: deps.LedgerCaughtUp,
 		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,

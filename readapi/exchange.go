@@ -53,6 +53,9 @@ func (x *exchange) WriteHeader(status int) {
 		if connOf(x.request.Context()).endsWithAnswer() {
 			x.Header()["Connection"] = connectionClose
 		}
+		if h := x.Header(); len(h["Content-Type"]) == 1 && h["Content-Type"][0] == typeHTML[0] {
+			h["Cross-Origin-Opener-Policy"], h["Referrer-Policy"] = ownWindow, noReferrer
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
@@ -88,11 +91,15 @@ var (
 	cacheNever   = []string{"no-store"}
 	noSniff      = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
-	anyOrigin    = []string{"*"}
-	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
-	cacheHit     = []string{string(lookup.Hit)}
-	cacheMiss    = []string{string(lookup.Miss)}
-	bearer       = []string{"Bearer"}
+	ownWindow    = []string{"same-origin"}
+	// onlyTLS makes browsers use https for this host for a year, the least that preload lists of browsers accept. Other hosts
+	// of the domain may belong to other services.
+	onlyTLS   = []string{"max-age=31536000"}
+	anyOrigin = []string{"*"}
+	exposed   = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
+	cacheHit  = []string{string(lookup.Hit)}
+	cacheMiss = []string{string(lookup.Miss)}
+	bearer    = []string{"Bearer"}
 
 	connectionClose = []string{"close"}
 )
@@ -118,6 +125,9 @@ func (x *exchange) setCommonHeaders() {
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	h["Access-Control-Expose-Headers"] = exposed
 	h["X-Content-Type-Options"] = noSniff
+	if x.api.secure {
+		h["Strict-Transport-Security"] = onlyTLS
+	}
 }
 
 // closeToOtherSites makes browsers keep the answer from pages of other sites.

@@ -30,12 +30,55 @@ var files embed.FS
 // Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// Protect sets the headers of every page and form: browsers do not store it, and send no referrer from it.
+// Protect sets the headers of every page and form: browsers do not store it, send no referrer from it, and give windows of
+// other sites no access to it.
 func Protect(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", Policy)
+}
+
+// Cookie is the cookie of a session, of which a browser has one with this name.
+type Cookie struct {
+	Name string // over plain http
+	Path string // over plain http
+	TLS  bool   // the connection of the browser is encrypted
+}
+
+// name returns the name that browsers know. Only this host can set a cookie with the prefix, over https, for all its paths
+// (RFC 6265bis, section 4.1.3.2), so a page of another host of the domain cannot put a session of its own in its place.
+func (c Cookie) name() string {
+	if c.TLS {
+		return "__Host-" + c.Name
+	}
+	return c.Name
+}
+
+// maxToken limits the tokens that are looked up.
+const maxToken = 200
+
+// Token returns the token of the session; empty if there is none.
+func (c Cookie) Token(r *http.Request) string {
+	cookie, err := r.Cookie(c.name())
+	if err != nil || len(cookie.Value) > maxToken {
+		return ""
+	}
+	return cookie.Value
+}
+
+// Set sets the token of a session; an empty one deletes the cookie. The browser sends it also when a page of another site
+// leads here, as that of a payment processor does.
+func (c Cookie) Set(w http.ResponseWriter, token string, expires time.Time) {
+	cookie := &http.Cookie{Name: c.name(), Value: token, Path: c.Path, Expires: expires, HttpOnly: true, Secure: c.TLS, SameSite: http.SameSiteLaxMode}
+	if c.TLS {
+		cookie.Path = "/"
+	}
+	if token == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
 }
 
 // HTMXConfig is the content of the meta element htmx-config of the pages.

@@ -19,7 +19,7 @@ import (
 const (
 	// DefaultURL is the address of Stripe's API.
 	DefaultURL = stripe.APIURL
-	// Tolerance is how old the signature of a webhook may be.
+	// Tolerance is how old the signature of a webhook may be, and how far in the future, because clocks differ.
 	Tolerance = webhook.DefaultTolerance
 	// callTime limits a call of the API, with its repeats.
 	callTime = 20 * time.Second
@@ -36,6 +36,9 @@ var (
 	ErrSignature = errors.New("the signature is not that of the body")
 	// ErrTooOld means that the signature of a webhook is older than Tolerance.
 	ErrTooOld = errors.New("the signature is older than 5 minutes")
+	// ErrTooNew means that the time of a webhook's signature is further in the future than Tolerance. It could be sent again
+	// for as long.
+	ErrTooNew = errors.New("the time of the signature is more than 5 minutes in the future; set the clock of this machine")
 	// ErrNotEvent means that the signed body is not an event.
 	ErrNotEvent = errors.New("the body is not an event")
 	// ErrNoKey means that no key of the API is configured.
@@ -82,7 +85,7 @@ type Event struct {
 }
 
 // CheckHeader returns an error if no body can have this header Stripe-Signature. It needs no body, so that one need not be
-// read. Errors: ErrNoSecret, ErrHeader, ErrTooOld.
+// read. Errors: ErrNoSecret, ErrHeader, ErrTooOld, ErrTooNew.
 func (c *Client) CheckHeader(signature string) error {
 	if len(c.cfg.Secrets) == 0 {
 		return ErrNoSecret
@@ -95,16 +98,27 @@ func (c *Client) CheckHeader(signature string) error {
 	if errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", Tolerance), webhook.ErrTooOld) {
 		return ErrTooOld
 	}
+	if tooNew(signature) {
+		return ErrTooNew
+	}
 	return nil
 }
 
+// tooNew reports whether the time in a header that can be read is too far in the future: it is not older than a tolerance
+// below zero.
+func tooNew(signature string) bool {
+	return !errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", -Tolerance), webhook.ErrTooOld)
+}
+
 // Verify returns the event of a webhook, of any API version. signature is the header Stripe-Signature. Errors: ErrNoSecret,
-// ErrSignature, ErrTooOld, ErrNotEvent.
+// ErrSignature, ErrTooOld, ErrTooNew, ErrNotEvent.
 func (c *Client) Verify(body []byte, signature string) (Event, error) {
 	failed := ErrNoSecret
 	for _, secret := range c.cfg.Secrets {
 		e, err := webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{Tolerance: Tolerance, IgnoreAPIVersionMismatch: true})
 		switch {
+		case err == nil && tooNew(signature):
+			return Event{}, ErrTooNew
 		case err == nil && e.Data != nil:
 			return Event{ID: e.ID, Type: string(e.Type), APIVersion: e.APIVersion, Created: e.Created, Object: e.Data.Raw}, nil
 		case errors.Is(err, webhook.ErrTooOld):

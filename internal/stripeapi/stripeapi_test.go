@@ -44,6 +44,8 @@ func TestVerify_AnySecretAndVersion(t *testing.T) {
 		{[]string{"old"}, body, signed(body, "new", time.Now()), stripeapi.ErrSignature},
 		{[]string{"old"}, body + " ", signed(body, "old", time.Now()), stripeapi.ErrSignature},
 		{[]string{"old", "new"}, body, signed(body, "old", time.Now().Add(-time.Hour)), stripeapi.ErrTooOld},
+		{[]string{"old", "new"}, body, signed(body, "new", time.Now().Add(time.Hour)), stripeapi.ErrTooNew},
+		{[]string{"old", "new"}, body, signed(body, "new", time.Now().Add(stripeapi.Tolerance-time.Minute)), nil},
 		{[]string{"old"}, "[]", signed("[]", "old", time.Now()), stripeapi.ErrNotEvent},
 		{[]string{"old"}, "{}", signed("{}", "old", time.Now()), stripeapi.ErrNotEvent},
 	} {
@@ -67,7 +69,9 @@ func TestCheckHeader_NeedsNoBody(t *testing.T) {
 		fmt.Sprintf("t=%d,v0=00", now): stripeapi.ErrHeader,
 		fmt.Sprintf("t=%d,v1=zz", now): stripeapi.ErrHeader,
 		fmt.Sprintf("t=%d,v1=00", old): stripeapi.ErrTooOld,
-		signed(body, "new", time.Now().Add(-time.Hour)): stripeapi.ErrTooOld,
+		signed(body, "new", time.Now().Add(-time.Hour)):                      stripeapi.ErrTooOld,
+		signed(body, "new", time.Now().Add(time.Hour)):                       stripeapi.ErrTooNew,
+		signed(body, "new", time.Now().Add(stripeapi.Tolerance-time.Minute)): nil,
 		"v1=00": stripeapi.ErrTooOld, // without a time
 	} {
 		if err := c.CheckHeader(header); !errors.Is(err, want) {

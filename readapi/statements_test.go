@@ -76,7 +76,7 @@ func TestStatement_EachForm_IsThatOfTheEvents(t *testing.T) {
 		}
 		a := s.send(request{path: path + f.query, header: header})
 		h := a.ok(t)
-		if h.Get("Content-Type") != f.contentType+"; charset=utf-8" || h.Get("Vary") != f.vary || h.Get("Cache-Control") != "no-store" {
+		if h.Get("Content-Type") != f.contentType+"; charset=utf-8" || strings.HasPrefix(h.Get("Vary")+",", "Accept,") != (f.vary != "") || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s, Accept %q: headers %v", f.query, f.accept, h)
 		}
 		if f.body != nil && !bytes.Equal(a.body, f.body) {

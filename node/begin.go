@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,27 +29,19 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	if n.Config.Shared() {
 		return n.beginShared(ctx)
 	}
-	if err := n.CatchUp(ctx); err != nil {
-		// A quarantined read model must not keep the others from being served, nor itself from being rebuilt.
-		if !errors.As(err, new(*engine.QuarantinedError)) {
-			return err
-		}
-		n.logger.Error("serving without all read models", "error", err)
-		if err := n.CatchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
-			return err
-		}
+	full, err := n.fillOrFull(ctx)
+	if err != nil {
+		return err
 	}
 	first, err := n.Accounts.List(ctx, "", 1)
 	if err != nil {
 		return err
 	}
-	if n.Config.Starter {
-		if err := n.importStarter(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(n.awaitVectors(ctx), n.awaitCheckpoint(ctx)); err != nil {
+	if err := n.awaitVectors(ctx); err != nil {
 		return err
+	}
+	if full != nil && (len(first) == 0 || n.firstStartUnfinished()) {
+		return fmt.Errorf("the first start cannot finish: %w; make room and start again", full)
 	}
 	if len(first) > 0 && !n.firstStartUnfinished() {
 		n.ready.Store(true)
@@ -63,6 +56,56 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 		return err
 	}
 	return os.Remove(n.firstStartMarker())
+}
+
+// fillOrFull waits until everything that was stored is served, and loads the starter index. If the disk is full, it returns
+// why: then the rest follows in the background when there is room.
+func (n *Node) fillOrFull(ctx context.Context) (full, err error) {
+	filling, stop := n.whileRoom(ctx)
+	defer stop()
+	err = n.fill(filling)
+	full = context.Cause(filling)
+	if err == nil || !errors.Is(full, errNoRoom) || ctx.Err() != nil || n.alive.Err() != nil {
+		return nil, err
+	}
+	n.logger.Error("serving only what needs no room on the disk", "error", full)
+	n.start([]part{{"rest of the start", func(ctx context.Context) error {
+		for ctx.Err() == nil && n.awaitRoom(ctx) == nil {
+			filling, stop := n.whileRoom(ctx)
+			err := n.fill(filling)
+			full := context.Cause(filling)
+			stop()
+			if err == nil {
+				break
+			}
+			if !errors.Is(full, errNoRoom) && ctx.Err() == nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}}})
+	return full, nil
+}
+
+// fill waits for the read models and the first checkpoint, and loads the starter index.
+func (n *Node) fill(ctx context.Context) error {
+	if err := n.CatchUp(ctx); err != nil {
+		// A quarantined read model must not keep the others from being served, nor itself from being rebuilt.
+		if !errors.As(err, new(*engine.QuarantinedError)) {
+			return err
+		}
+		n.logger.Error("serving without all read models", "error", err)
+		if err := n.CatchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
+			return err
+		}
+	}
+	if n.Config.Starter {
+		if err := n.importStarter(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
+			return err
+		}
+	}
+	return n.awaitCheckpoint(ctx)
 }
 
 // beginShared is begin for a node in a cluster, where other nodes fold. It waits without a limit for the read models that

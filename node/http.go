@@ -18,7 +18,7 @@ import (
 
 // operators returns the operators' endpoints by path.
 func (n *Node) operators(metrics bool) map[string]http.Handler {
-	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(n.healthz), "/readyz": http.HandlerFunc(n.readyz)}
+	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(n.healthz), "/readyz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.readiness().ServeHTTP(w, r) })}
 	if metrics {
 		endpoints["/metrics"] = n.metrics.Handler()
 	}
@@ -87,7 +87,7 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	n.counters = counters
 	deps := readapi.Deps{
 		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
-		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
+		Credits: recordedCredits{n.AccountWriter, n.unrecorded}, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
 		Usage: n.usage, Ledger: n.Ledger, Crawls: brandCrawls{n.Log}, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
 		Filled:         n.filled,
 		LedgerCaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, ledger.Name) },
@@ -153,27 +153,3 @@ func (n *Node) begun() bool { return n.ready.Load() && n.Runner.Ready() == nil }
 
 // filled is begun, including the starter index in every case.
 func (n *Node) filled() bool { return n.starterSeen.Load() && n.begun() }
-
-// readyz reports whether the node serves everything that was stored at its start (see begun), and whether the services
-// that it cannot do without still answer.
-func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if lost := n.lost.Load(); lost != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, *lost)
-		return
-	}
-	if !n.begun() {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, "starting")
-		return
-	}
-	if name := n.probe.missing(); name != "" {
-		w.Header().Set("Retry-After", "5")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, "the "+name+" does not answer")
-		return
-	}
-	fmt.Fprintln(w, "ready")
-}

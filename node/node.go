@@ -129,6 +129,7 @@ type Node struct {
 	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not reversed
 	stopAPI func()      // announces to the API that its server is about to stop
 
+	unnoted     atomic.Pointer[error]  // why the run could not be recorded; nil once it is
 	lost        atomic.Pointer[error]  // why the event store is rejected: it lost events
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool

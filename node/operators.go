@@ -267,14 +267,9 @@ func (n *Node) Balances(ctx context.Context, until time.Time) ([]books.Posting, 
 
 // Ready returns why the node does not serve everything; "" if it does.
 func (n *Node) Ready() string {
-	if lost := n.lost.Load(); lost != nil {
-		return (*lost).Error()
+	s := n.readiness()
+	if s.Status == statusReady {
+		return ""
 	}
-	if !n.begun() {
-		return "starting"
-	}
-	if name := n.probe.missing(); name != "" {
-		return "the " + name + " does not answer"
-	}
-	return ""
+	return cmp.Or(s.Reason, s.Status)
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,7 @@ type probe struct {
 	misses  *prometheus.CounterVec
 	reaches *prometheus.GaugeVec
 	row     map[string]int // of misses, by service
-	lost    atomic.Pointer[string]
+	lost    atomic.Pointer[[]string]
 }
 
 func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context) error) (*probe, error) {
@@ -81,7 +82,7 @@ func (p *probe) check(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	var lost *string
+	var lost []string
 	for name, failed := range failed {
 		if !failed {
 			p.row[name] = 0
@@ -91,19 +92,20 @@ func (p *probe) check(ctx context.Context) {
 		p.reaches.WithLabelValues(name).Set(0)
 		p.misses.WithLabelValues(name).Inc()
 		if p.row[name]++; p.row[name] >= probeMisses {
-			lost = &name
+			lost = append(lost, name)
 		}
 	}
-	p.lost.Store(lost)
+	slices.Sort(lost)
+	p.lost.Store(&lost)
 }
 
-// missing names a service that has not answered for a while. It is empty if all answer, and for a nil probe.
-func (p *probe) missing() string {
+// missing names the services that have not answered for a while. It is empty if all answer, and for a nil probe.
+func (p *probe) missing() []string {
 	if p == nil {
-		return ""
+		return nil
 	}
-	if name := p.lost.Load(); name != nil {
-		return *name
+	if names := p.lost.Load(); names != nil {
+		return *names
 	}
-	return ""
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,7 +40,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		go func() { ended <- p.run(ctx) }()
 		after := func(beats int) string {
 			time.Sleep(time.Duration(beats)*(probeEvery+probeTimeout) + time.Millisecond) // of the bubble's clock
-			return p.missing()
+			return strings.Join(p.missing(), ", ")
 		}
 		reaches := func() string {
 			said := ""

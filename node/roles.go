@@ -127,21 +127,21 @@ func (n *Node) openProbe(context.Context) (_ []part, err error) {
 		return nil, err
 	}
 	checks := map[string]func(context.Context) error{
-		"event store": func(ctx context.Context) error {
+		serviceEventStore: func(ctx context.Context) error {
 			_, err := n.Log.Head(ctx)
 			return err
 		},
-		"database": func(ctx context.Context) error {
+		serviceDatabase: func(ctx context.Context) error {
 			var one int
 			return n.Store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
 		},
-		"registry of the read models": func(context.Context) error {
+		serviceRegistry: func(context.Context) error {
 			_, err := n.Runner.Stale()
 			return err
 		},
 	}
 	if n.Config.Has(config.RoleAPI) || n.Config.Has(config.RoleCrawler) { // other roles do not use assets
-		checks["object storage"] = n.Assets.Reachable
+		checks[serviceAssets] = n.Assets.Reachable
 	}
 	if n.probe, err = newProbe(n.metrics, checks); err != nil {
 		return nil, err

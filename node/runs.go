@@ -9,6 +9,7 @@ import (
 	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 	"letterhead/projections/ledger"
@@ -17,22 +18,52 @@ import (
 const (
 	// beatEvery is how often a process that answers requests records that it is alive.
 	beatEvery = 5 * time.Second
+	// recordEvery is the pause between two attempts to record a start on a full disk.
+	recordEvery = time.Second
 	// goneAfter is how long a node in a cluster may be silent before it counts as gone. A node that cannot reach the
 	// database to report that it is alive cannot check keys either, and charges nothing.
 	goneAfter = time.Minute
 )
 
-// openRun records that a process begins to answer requests, and returns the part that records that it is alive.
+// openRun records that a process begins to answer requests, and returns the part that records that it is alive. If the
+// disk is full, the process begins without charging anything.
 func (n *Node) openRun(ctx context.Context) ([]part, error) {
 	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin()}
-	if err := n.runs.Begin(ctx, run); err != nil {
+	err := n.runs.Begin(ctx, run)
+	if err != nil && !isFull(err) {
 		return nil, err
 	}
+	if err != nil {
+		n.unnoted.Store(&err)
+		n.logger.Error("nothing is charged until the start of this process can be recorded", "error", err)
+	}
+	if n.logFile != nil {
+		_ = n.logFile.Try(ctx) // the log notes the result
+	}
 	n.answers.Store(true)
-	return []part{{"run", n.beat}}, nil
+	return []part{{"run", func(ctx context.Context) error { return n.beat(ctx, run) }}}, nil
 }
 
-func (n *Node) beat(ctx context.Context) error {
+// record records the start of a run once there is room. It returns whether it is recorded.
+func (n *Node) record(ctx context.Context, run runs.Run) bool {
+	if n.unrecorded() == nil {
+		return true
+	}
+	if err := n.runs.Begin(ctx, run); err != nil {
+		n.unnoted.Store(&err)
+		return false
+	}
+	n.unnoted.Store(nil)
+	n.logger.Info("the start of this process is recorded; look-ups are charged")
+	return true
+}
+
+func (n *Node) beat(ctx context.Context, run runs.Run) error {
+	for pause := recordEvery; !n.record(ctx, run); {
+		if delay.For(ctx, pause) != nil {
+			return nil
+		}
+	}
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
@@ -49,7 +80,7 @@ func (n *Node) beat(ctx context.Context) error {
 
 // endRun records a clean shutdown: every request was answered, or its charge reversed.
 func (n *Node) endRun() error {
-	if !n.answers.Load() || n.unclean.Load() {
+	if !n.answers.Load() || n.unclean.Load() || n.unrecorded() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // independent of the request to stop

@@ -95,6 +95,9 @@ type Changes struct {
 	Write func(ctx context.Context, tx *sqlstore.Tx) error
 	// Committed, if not nil, is called once after the rows are committed. live reports whether readers use the tables.
 	Committed func(live bool)
+	// Unchanged reports that no answer which requests depend on changes. While the disk is full, readers of the tables do
+	// not wait for the commit of such a batch.
+	Unchanged bool
 }
 
 // Queryer runs queries. *sql.DB, *sql.Tx and *sqlstore.Tx are Queryers.

@@ -255,7 +255,7 @@ type faultyLog struct {
 
 func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	if prefix := l.reject.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
-		return eventlog.Appended{}, fmt.Errorf("append to %s: disk full: %w", stream, eventlog.ErrUnavailable)
+		return eventlog.Appended{}, fmt.Errorf("append to %s: disk full: %w", stream, eventlog.ErrFull)
 	}
 	return l.Log.Append(ctx, stream, expected, events)
 }
@@ -275,6 +275,9 @@ func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if strings.Contains(string(a.body), "disk") {
 			t.Errorf("the answer reveals internals: body %s", a.body)
+		}
+		if !strings.Contains(string(a.body), "no storage left") || a.header.Get("Retry-After") == "" {
+			t.Errorf("the answer does not say why, or when to try again: %s %s", a.header, a.body)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t) // appends nothing

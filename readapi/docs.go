@@ -58,7 +58,7 @@ var codeDocs = []codeDoc{
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
 	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
+	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; no storage is left to charge or change anything; or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
 		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
 }
 

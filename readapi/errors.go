@@ -16,6 +16,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
+	"letterhead/internal/sqlstore"
 	"letterhead/internal/variants"
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/ledger"
@@ -61,6 +62,7 @@ const (
 	messageReversed    = "Any charge is reversed."
 	messageUnavailable = "A part of the service could not be reached in time. " + messageReversed + " Send the request again."
 	messageLoading     = "The account's history is still being loaded. " + messageReversed + " Send the request again after Retry-After."
+	messageFull        = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed + " Send the request again later; what is free and needs no change is answered as usual."
 	messageBusy        = "The account has more running requests than can be settled in time. " + messageReversed + " Send this one again."
 )
 
@@ -187,6 +189,8 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return unavailable(messageLoading, loading.RetryAfter, err)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, brandwatch.ErrTooMany):
 		return unavailable(messageBusy, retryBusy, err)
+	case errors.Is(err, eventlog.ErrFull), errors.Is(err, sqlstore.ErrFull):
+		return unavailable(messageFull, retryUnavailable, err)
 	case lookup.Unavailable(err), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed):
 		return unavailable(messageUnavailable, retryUnavailable, err)
 	default:

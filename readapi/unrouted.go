@@ -55,10 +55,6 @@ func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/healthz":
 		x.closeToOtherSites()
 		x.send(http.StatusOK, typeText, []byte("ok\n"))
-	case path == "/readyz":
-		x.closeToOtherSites()
-		x.plain = true
-		x.fail(unavailable("starting", retryStarting, nil))
 	case isPreflight(r) && !u.admin && !isDashboard(path):
 		x.answerPreflight()
 	default:

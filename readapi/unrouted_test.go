@@ -77,7 +77,6 @@ func TestUnrouted_Starting_GetsErrorBody(t *testing.T) {
 		body               string
 	}{
 		{"GET", "/healthz", "x", http.StatusOK, "ok\n"},
-		{"GET", "/readyz", "x", http.StatusServiceUnavailable, "starting\n"},
 		{"OPTIONS", "/v1/brands/acme.com", "x", http.StatusNoContent, ""},
 		{"GET", "/acme.com", "logos.example.com", http.StatusServiceUnavailable, "The service is starting, so nothing ran and nothing was charged. Send the request again after Retry-After.\n"},
 	} {

@@ -48,6 +48,8 @@ var (
 	// ErrUnavailable: the store failed (for example because of a full disk) and nothing was written. Retry
 	// later.
 	ErrUnavailable = errors.New("event log is unavailable")
+	// ErrFull: the store has no room left and nothing was written. It is an ErrUnavailable too.
+	ErrFull = fmt.Errorf("no space is left for the event log: %w", ErrUnavailable)
 	// ErrAmbiguous: the outcome is unknown. Repeat the same append (same ids, same expected revision) to
 	// learn it.
 	ErrAmbiguous = errors.New("outcome of the append is unknown")

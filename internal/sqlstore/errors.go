@@ -29,7 +29,7 @@ var (
 	// ErrCorrupt: the file is damaged or not a database, or the server found its files damaged.
 	ErrCorrupt = errors.New("database file is damaged")
 	// ErrFull: there is no space left for the file. It is an ErrUnavailable too. PostgreSQL never returns it.
-	ErrFull = fmt.Errorf("no space is left for the database: %w", ErrUnavailable)
+	ErrFull = fmt.Errorf("no space is left for the database; make room on its disk, or raise its quota: %w", ErrUnavailable)
 	// ErrReadOnly: the file was opened with Config.ReadOnly.
 	ErrReadOnly = errors.New("database was opened read-only")
 	// ErrClosed: Close was called.
@@ -100,6 +100,11 @@ func sentinelOf(code string) error {
 }
 
 func sentinelOfSQLite(code int) error {
+	switch code {
+	case sqlite3.SQLITE_IOERR_SHMSIZE, // the index of the write-ahead log
+		sqlite3.SQLITE_IOERR_WRITE: // a used-up quota, among others
+		return ErrFull
+	}
 	switch code & primaryCode {
 	case sqlite3.SQLITE_FULL:
 		return ErrFull

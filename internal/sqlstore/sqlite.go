@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ type sqliteFile struct {
 	check   *checkpointer
 	closing <-chan struct{}
 	alone   bool // read-only, and there is no write-ahead log
+	empty   bool // the file has no page yet
+	own     bool // the index of the write-ahead log is in memory, because the disk has no room for its file
 }
 
 func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
@@ -40,7 +43,14 @@ func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 	if s.cfg.ReadOnly {
 		return s, s.connectReaders(ctx)
 	}
-	if err := s.connect(ctx); err != nil {
+	err := s.connect(ctx)
+	if errors.Is(Classify(err), ErrFull) && runtime.GOOS != "windows" { // SQLite has the mode for Unix only
+		s.cfg.Logger.Warn("the disk of the database is full; until the next start no other process can read the database", "path", s.cfg.Path)
+		_ = s.disconnect()
+		s.own = true
+		err = s.connect(ctx)
+	}
+	if err != nil {
 		_ = s.disconnect() // the first error is the cause
 		return nil, fmt.Errorf("open database %s: %w", filepath.Base(s.cfg.Path), Classify(err))
 	}
@@ -53,7 +63,9 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	// next to it the same mode.
 	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
-		err = file.Close()
+		info, stat := file.Stat()
+		s.empty = stat == nil && info.Size() == 0
+		err = errors.Join(stat, file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -130,8 +142,13 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 // the server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64
-	if err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied); err != nil {
-		return fmt.Errorf("checkpoint: %w", Classify(err))
+	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied)
+	if err = Classify(err); errors.Is(err, ErrFull) {
+		s.cfg.Logger.Warn("the disk of the database is full: it can be read, and written when there is room", "path", s.cfg.Path, "error", err)
+		return nil // pages that are missing at the end of the file may be in the log
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if busy != 0 || inLog != copied {
 		return nil
@@ -158,11 +175,13 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 	if s.cfg.ReadOnly { // there may be no writable folder
 		common = append(common, "temp_store(MEMORY)")
 	} else {
+		if s.empty { // before the first page, see Reclaim; on other files the pragma writes, which a full disk prevents
+			common = append(common, "auto_vacuum(INCREMENTAL)")
+		}
 		common = append(common,
 			// SQLite sorts more than fits into the cache, such as the rows for an index of a large table, in files in
 			// temp_store_directory, which it deletes as soon as it has opened them.
 			"temp_store(FILE)",
-			"auto_vacuum(INCREMENTAL)", // of a new file, before its first page; see Reclaim
 			"journal_mode(WAL)",
 			"wal_autocheckpoint(0)", // see checkpointer
 			"journal_size_limit("+strconv.Itoa(maxIdleWALBytes)+")")
@@ -178,6 +197,9 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 	if s.cfg.ReadOnly {
 		q.Set("_txlock", "deferred")
 		q.Set("mode", "ro")
+	}
+	if s.own {
+		q.Set("vfs", "unix-excl")
 	}
 	if s.alone {
 		q.Set("immutable", "1") // otherwise SQLite would create a write-ahead log

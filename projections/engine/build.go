@@ -297,6 +297,7 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			r.depose()
 			return
 		}
+		r.full.Store(nil)
 		var again []*model
 		for _, m := range models {
 			cause := failed[m]
@@ -305,6 +306,9 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			}
 			if cause == nil {
 				continue
+			}
+			if errors.Is(cause, sqlstore.ErrFull) {
+				r.full.Store(&cause)
 			}
 			if failed[m] != nil && r.failRebuild(ctx, m, cause) {
 				continue

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -193,5 +195,41 @@ func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 				wantCount(t, p, account, n)
 			}
 		}
+	})
+}
+
+// On a full disk, readers of tables that a batch does not change do not wait for it; those of others do.
+func TestFullDisk_UnchangedModel_IsCurrent(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		p := newToy("toy", e.Store, 1)
+		r, _ := e.Start(quick, p)
+		e.Events("account-a", start, charge(0))
+		e.CatchUp(r)
+		var full atomic.Bool
+		full.Store(true)
+		p.breakWrite(func(uint64) error {
+			if full.Load() {
+				return sqlstore.ErrFull
+			}
+			return nil
+		})
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		unchanged := e.Events("account-a", start, eventschemas.AccountSuspended{Reason: "a test"})
+		if err := r.WaitFor(e.Context(), "toy", unchanged); err != nil {
+			t.Errorf("on a full disk a model that does not change is not current: %v", err)
+		}
+		if err := r.Full(); !errors.Is(err, sqlstore.ErrFull) {
+			t.Errorf("Full = %v, want ErrFull", err)
+		}
+		changed := e.Events("account-a", start, charge(1))
+		if err := r.Await(ended, "toy", changed); !errors.Is(err, context.Canceled) {
+			t.Errorf("on a full disk a model that changes is current: %v", err)
+		}
+		full.Store(false)
+		if err := r.WaitFor(e.Context(), "toy", changed); err != nil || r.Full() != nil {
+			t.Errorf("when there is room: %v, Full %v", err, r.Full())
+		}
+		wantCount(t, p, "a", 2)
 	})
 }

@@ -136,6 +136,7 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 	for len(work) > 0 {
 		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(r.within(ctx), tx, work, upTo) })
 		if err == nil {
+			r.full.Store(nil)
 			for _, t := range work {
 				t.unit.committed(t.changes)
 				t.unit.at.Store(uint64(upTo))
@@ -153,11 +154,33 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 		case errors.Is(err, sqlstore.ErrFull) && !slices.ContainsFunc(work, task.needed):
 			return nil, err // it makes space for the live tables
 		}
+		if errors.Is(err, sqlstore.ErrFull) {
+			r.full.Store(&err)
+			reachUnchanged(work, upTo)
+		}
 		r.cfg.Logger.ErrorContext(ctx, "writing read models failed; will retry",
 			slog.Uint64("position", uint64(upTo)), slog.Any("error", err))
 		_ = delay.For(ctx, pause.pause()) // if ctx has ended, the next Write returns its error
 	}
 	return failed, nil
+}
+
+// Full returns why the last batch could not be written, if the disk was full: an sqlstore.ErrFull.
+func (r *Runner) Full() error {
+	if err := r.full.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// reachUnchanged lets waiters of live tables continue whose answers a batch does not change. Only the checkpoint of such
+// tables is missing, because the disk is full.
+func reachUnchanged(work []task, upTo eventlog.Position) {
+	for _, t := range work {
+		if t.changes.Unchanged && t.unit.state == stateLive {
+			t.unit.model.mark.reach(upTo)
+		}
+	}
 }
 
 // within returns the context for statements of a transaction. With SQLite a transaction is not interrupted, so that the

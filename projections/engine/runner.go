@@ -51,6 +51,8 @@ type Runner struct {
 	lastPoll              atomic.Pointer[time.Time] // when the last successful poll began
 	// failing is not nil while polls fail; see Stale.
 	failing atomic.Pointer[stale]
+	// full is why the last batch could not be written, if the disk was full.
+	full    atomic.Pointer[error]
 	metrics *metrics
 	// space is disk.At, except in tests.
 	space func(folder string) (disk.Space, error)

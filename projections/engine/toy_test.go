@@ -147,7 +147,7 @@ func (f *toyFold) Fold(ctx context.Context, q projections.Queryer, events []*pro
 	}
 	var values []any
 	f.rows.Take(func(account string, n *int64) { values = append(values, account, *n) })
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
+	return projections.Changes{Unchanged: len(values) == 0, Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 		if write != nil {
 			if err := write(events[len(events)-1].Revision); err != nil {
 				return err

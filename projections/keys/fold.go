@@ -313,6 +313,7 @@ func (f *fold) changes(n *news) projections.Changes {
 				f.directory.take(known, standings)
 			}
 		},
+		Unchanged: len(n.keys)+len(n.accounts) == 0,
 	}
 }
 

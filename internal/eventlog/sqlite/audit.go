@@ -39,11 +39,31 @@ type audit struct {
 
 // openAudit opens the log at path. alone ignores the write-ahead log, whatever it contains.
 func openAudit(path string, alone bool) (*audit, error) {
-	mode := "ro"
 	if alone {
-		mode = modeAlone
+		return openAuditIn(path, modeAlone)
 	}
-	conn, err := connect(path, mode)
+	return openAuditIn(path, "ro")
+}
+
+// openSoleAudit is openAudit for a log that no connection has open. It works on a full disk.
+func openSoleAudit(path string, alone bool) (*audit, error) {
+	a, err := openAudit(path, alone)
+	if errors.Is(classify("", err), eventlog.ErrFull) && soleModes {
+		return openAuditIn(path, modeSole)
+	}
+	return a, err
+}
+
+// openOwnAudit is openAudit for a log that this process has open.
+func (l *Log) openOwnAudit() (*audit, error) {
+	if l.mode == modeOwn {
+		return openAuditIn(l.cfg.Path, modeOwn)
+	}
+	return openAudit(l.cfg.Path, false)
+}
+
+func openAuditIn(path, mode string) (*audit, error) {
+	conn, err := connect(path, mode, "query_only(1)")
 	if err != nil {
 		return nil, err
 	}

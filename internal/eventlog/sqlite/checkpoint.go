@@ -37,8 +37,8 @@ type checkpointer struct {
 	length, notBefore int64
 }
 
-func newCheckpointer(path string, every int, log *slog.Logger) (*checkpointer, error) {
-	conn, err := connect(path, "rw", "synchronous(FULL)", "wal_autocheckpoint(0)")
+func newCheckpointer(path, mode string, every int, log *slog.Logger) (*checkpointer, error) {
+	conn, err := connect(path, mode, "synchronous(FULL)", "wal_autocheckpoint(0)")
 	if err != nil {
 		return nil, err
 	}

@@ -24,18 +24,31 @@ type connection struct {
 	statements []*statement
 }
 
-// modeAlone is mode ro without the write-ahead log.
-const modeAlone = "alone"
+// Modes for connect in addition to SQLite's URI modes ro, rw and rwc. The last two keep the index of the
+// write-ahead log in memory, because the file for it, Path-shm, needs room on the disk.
+const (
+	modeAlone = "alone" // ro without the write-ahead log
+	// modeSole is ro without locks, for a file that nothing writes.
+	modeSole = "sole"
+	// modeOwn is rw, and keeps other processes from opening the file. All connections of this process must have
+	// the mode.
+	modeOwn = "own"
+)
 
-// connect opens the file. mode is one of SQLite's URI modes (ro, rw, rwc), or modeAlone.
+// connect opens the file.
 func connect(path, mode string, pragmas ...string) (*connection, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	query := url.Values{"mode": {mode}}
-	if mode == modeAlone {
+	switch mode {
+	case modeAlone:
 		query = url.Values{"mode": {"ro"}, "immutable": {"1"}}
+	case modeSole:
+		query = url.Values{"mode": {"ro"}, "vfs": {"unix-none"}, "_pragma": {"locking_mode(EXCLUSIVE)"}}
+	case modeOwn:
+		query = url.Values{"mode": {"rw"}, "vfs": {"unix-excl"}}
 	}
 	query.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout))
 	for _, p := range pragmas {

@@ -25,8 +25,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// classify wraps an error of the store as an error of the port: damage is ErrCorrupt, everything else (full
-// disk, I/O error, locks, memory) ErrUnavailable. attempt describes the operation.
+// classify wraps an error of the store as an error of the port: damage is ErrCorrupt, a full disk ErrFull,
+// everything else (I/O error, locks, memory) ErrUnavailable. attempt describes the operation.
 func classify(attempt string, err error) error {
 	if err == nil {
 		return nil
@@ -41,9 +41,14 @@ func classify(attempt string, err error) error {
 		// the file as it is.
 		sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH:
 		return corrupt(attempt, err)
+	case sqlite3.SQLITE_FULL:
+		return full(attempt, err)
 	case sqlite3.SQLITE_IOERR:
-		if code == sqlite3.SQLITE_IOERR_SHORT_READ {
+		switch code {
+		case sqlite3.SQLITE_IOERR_SHORT_READ:
 			return corrupt(attempt, err)
+		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE:
+			return full(attempt, err)
 		}
 	}
 	return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrUnavailable, err)
@@ -52,6 +57,13 @@ func classify(attempt string, err error) error {
 func corrupt(attempt string, err error) error {
 	return fmt.Errorf("%s: %w: %w; keep a copy of the damaged files and restore the data folder from a backup",
 		attempt, eventlog.ErrCorrupt, err)
+}
+
+// full adds what an operator can do. SQLite has an error for ENOSPC only: a used-up quota (EDQUOT) is a failed write, as
+// is a fault of the disk.
+func full(attempt string, err error) error {
+	return fmt.Errorf("%s: %w: %w; make room on the disk that holds the event log, or raise its quota; nothing that was acknowledged is lost",
+		attempt, eventlog.ErrFull, err)
 }
 
 // classifyCommit is classify for a failed COMMIT. As far as this process can see, SQLite has rolled it

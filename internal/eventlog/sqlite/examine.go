@@ -134,7 +134,7 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 			return err
 		}
 	}
-	a, err := openAudit(path, false)
+	a, err := openSoleAudit(path, false)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ type view struct {
 }
 
 func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
-	a, err := openAudit(path, alone)
+	a, err := openSoleAudit(path, alone)
 	if err != nil {
 		return view{why: err}, unlessDamage(err)
 	}

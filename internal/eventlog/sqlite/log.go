@@ -27,8 +27,12 @@ type Log struct {
 	readers    chan *reader
 	names      *names
 
+	mode string // of the connections: rw, or modeOwn if the log was opened on a full disk
 	head *headFile
 	loss *eventlog.LossError // the loss that Open accepted
+	// fault is why the last commit failed; nil after one that succeeded.
+	fault atomic.Pointer[error]
+	tries chan chan error // asks the writer whether it can commit
 	// unmarked is set while the marker cannot be written.
 	unmarked atomic.Bool
 	scrubbed atomic.Pointer[ScrubReport]
@@ -70,6 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		imports: make(chan *bulk, importQueue),
 		readers: make(chan *reader, cfg.Readers),
 		closing: make(chan struct{}),
+		tries:   make(chan chan error),
 	}
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.release())
@@ -106,14 +111,14 @@ func (l *Log) open(ctx context.Context) (err error) {
 	if l.metrics, err = newMetrics(l.cfg.Registerer); err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
-	if l.writer, err = newWriter(l.cfg.Path, l.cfg.HeadCache); err != nil {
+	if err := l.openWriter(); err != nil {
 		return classify(attempt, err)
 	}
-	if l.checkpoint, err = newCheckpointer(l.cfg.Path, l.cfg.CheckpointPages, l.cfg.Logger); err != nil {
+	if l.checkpoint, err = newCheckpointer(l.cfg.Path, l.mode, l.cfg.CheckpointPages, l.cfg.Logger); err != nil {
 		return classify(attempt, err)
 	}
 	for range l.cfg.Readers {
-		r, err := newReader(l.cfg.Path, l.names)
+		r, err := newReader(l.cfg.Path, l.mode, l.names)
 		if err != nil {
 			return classify(attempt, err)
 		}
@@ -135,6 +140,19 @@ func (l *Log) open(ctx context.Context) (err error) {
 	l.tail = newTail(eventlog.Position(l.writer.position), l.cfg.TailEvents)
 	l.metrics.head.Set(float64(l.writer.position))
 	return nil
+}
+
+// openWriter opens the file for writing. If the disk has no room for the index of the write-ahead log, the index is
+// kept in memory: everything can be read, and appends succeed as soon as there is room.
+func (l *Log) openWriter() (err error) {
+	l.mode = "rw"
+	l.writer, err = newWriter(l.cfg.Path, l.mode, l.cfg.HeadCache)
+	if soleModes && errors.Is(classify("", err), eventlog.ErrFull) {
+		l.cfg.Logger.Warn("the disk of the event log is full; until the next start no other process can read the log", "path", l.cfg.Path)
+		l.mode = modeOwn
+		l.writer, err = newWriter(l.cfg.Path, l.mode, l.cfg.HeadCache)
+	}
+	return err
 }
 
 // examine creates an empty log if there is none; otherwise it compares the log with its marker.
@@ -250,6 +268,9 @@ func (l *Log) flushHead() {
 			} else if err := l.head.flush(); err != nil {
 				l.headWritten(err)
 			}
+			if l.Fault() != nil && l.roomy() {
+				_ = l.Try(context.Background()) // it notes the result
+			}
 		case <-l.closing:
 			return
 		}
@@ -326,6 +347,10 @@ func (l *Log) write() {
 	var group []*request
 	for queue, imports := l.queue, l.imports; queue != nil || imports != nil; {
 		select {
+		case result := <-l.tries:
+			err := l.writer.try()
+			l.note(err)
+			result <- err
 		case r, open := <-queue:
 			if !open {
 				queue = nil
@@ -345,6 +370,9 @@ func (l *Log) write() {
 // appendGroup commits appends together and answers each of them.
 func (l *Log) appendGroup(group []*request) {
 	events, err := l.writer.commit(group, false)
+	if err != nil || events > 0 {
+		l.note(err)
+	}
 	if events > 0 {
 		l.committed(group, events)
 	}

@@ -28,8 +28,8 @@ type reader struct {
 	page, forward, backward, streamID, streamName, typeName *statement
 }
 
-func newReader(path string, names *names) (*reader, error) {
-	conn, err := connect(path, "rw", "query_only(1)")
+func newReader(path, mode string, names *names) (*reader, error) {
+	conn, err := connect(path, mode, "query_only(1)")
 	if err != nil {
 		return nil, err
 	}

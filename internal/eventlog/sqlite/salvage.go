@@ -55,7 +55,7 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 
 // copyIntact writes the intact beginning of a log to a new log.
 func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err error) {
-	from, err := openAudit(cfg.Path, alone)
+	from, err := openSoleAudit(cfg.Path, alone)
 	if err != nil {
 		return err
 	}

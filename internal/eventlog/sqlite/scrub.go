@@ -89,7 +89,7 @@ func (l *Log) LastScrub() ScrubReport {
 }
 
 func (l *Log) scrubOnce(ctx context.Context) (r ScrubReport, err error) {
-	a, err := openAudit(l.cfg.Path, false)
+	a, err := l.openOwnAudit()
 	if err != nil {
 		return r, err
 	}

@@ -24,7 +24,7 @@ func (l *Log) Check(ctx context.Context, progress func(done, last eventlog.Posit
 		return err
 	}
 	defer end()
-	a, err := openAudit(l.cfg.Path, false)
+	a, err := l.openOwnAudit()
 	if err != nil {
 		return classify(attempt, err)
 	}

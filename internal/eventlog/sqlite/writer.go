@@ -50,9 +50,9 @@ type group struct {
 	types                 map[string]int64
 }
 
-func newWriter(path string, headCache int) (*writer, error) {
+func newWriter(path, mode string, headCache int) (*writer, error) {
 	// SQLite truncates the WAL to this size when it restarts the file after it had grown.
-	conn, err := connect(path, "rw", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(0)",
+	conn, err := connect(path, mode, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(0)",
 		fmt.Sprintf("cache_size(-%d)", writerCache), fmt.Sprintf("journal_size_limit(%d)", walPages*pageBytes))
 	if err != nil {
 		return nil, err

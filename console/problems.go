@@ -41,6 +41,8 @@ func (x *exchange) fail(err error) {
 	var p *problem
 	switch {
 	case errors.As(err, &p):
+	case errors.Is(err, eventlog.ErrFull), errors.Is(err, sqlstore.ErrFull):
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "The disk is full", Text: "Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."}
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
 		p = &problem{Status: http.StatusServiceUnavailable, Title: "The event log cannot be reached", Text: "You can sign in when it is back. The next attempt says whether the link was used up."}
 		if x.me.Token.ID != "" {

@@ -53,6 +53,9 @@ func problemOf(err error) *problem {
 		return &problem{http.StatusServiceUnavailable, "The account is still being loaded", "Its history is long, and the service was restarted. Load the page again in a minute.", err}
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return &problem{http.StatusServiceUnavailable, "The limits of requests cannot be checked", "Load the page again in a moment.", err}
+	case isOne(err, eventlog.ErrFull, sqlstore.ErrFull):
+		return &problem{http.StatusServiceUnavailable, "The service has no storage left",
+			"Nothing can be changed until there is room. Balances, logos of known brands and the documentation are still served. Look-ups answer 503, which costs nothing.", err}
 	case isOne(err, eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed):
 		return &problem{http.StatusServiceUnavailable, "The event log cannot be reached",
 			"Credits and keys can neither be read nor changed until it is back. Logos of known brands and the documentation are still served. Look-ups and searches answer 503, which costs nothing.", err}

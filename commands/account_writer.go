@@ -23,9 +23,29 @@ type AccountWriterConfig struct {
 	// Keys finds charges under older idempotency keys. If nil, requests with a key are rejected with
 	// ErrKeysUnknown while the account has forgotten keys that are still valid.
 	Keys KeyIndex
+	// Charges learns which charges have no answer yet. Optional.
+	Charges ChargeWatch
 	// LookupCredits is the price of a look-up; plan.LookupCredits when zero.
 	LookupCredits int64
 }
+
+// ChargeWatch learns about charges of look-ups; *runs.Charges. Its methods must not block.
+type ChargeWatch interface {
+	// Begin is called before a charge of a request may be appended, and before a charge is reversed without a caller. One
+	// of the others follows, unless the outcome stays unknown.
+	Begin(requestID string)
+	// Charged is called when the caller of ChargeLookup gets a durable charge.
+	Charged(requestID string, at eventlog.Position)
+	// Ended is called when nothing was charged, or the charge was reversed.
+	Ended(requestID string)
+}
+
+// unwatched is a ChargeWatch that does nothing.
+type unwatched struct{}
+
+func (unwatched) Begin(string)                      {}
+func (unwatched) Charged(string, eventlog.Position) {}
+func (unwatched) Ended(string)                      {}
 
 // Validate reports all errors of the configuration.
 func (c AccountWriterConfig) Validate() error {
@@ -48,6 +68,7 @@ type AccountWriter struct {
 	log      eventlog.Log
 	shared   bool
 	keys     KeyIndex
+	charges  ChargeWatch
 	price    int64 // of a look-up, in credits
 }
 
@@ -64,7 +85,11 @@ func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots strea
 		return nil, fmt.Errorf("account writer: %w", err)
 	}
 	price := cmp.Or(cfg.LookupCredits, plan.LookupCredits)
-	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, price: price}, nil
+	charges := cfg.Charges
+	if charges == nil {
+		charges = unwatched{}
+	}
+	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, charges: charges, price: price}, nil
 }
 
 // accountStreams describes the streams of accounts. An id that no account can have is rejected, so that
@@ -102,6 +127,7 @@ type plainCommand struct {
 	now     func(s *accountState, now time.Time) (account.Outcome, error)
 	outcome account.Outcome
 	done    Done
+	ended   func(error) // optional
 }
 
 func (c *plainCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
@@ -114,7 +140,10 @@ func (c *plainCommand) Applied(s *accountState) { c.done.Balance = s.Balance() }
 
 func (c *plainCommand) Undone(*accountState) {}
 
-func (c *plainCommand) Finished(_ *accountActor, _ error, position eventlog.Position) {
+func (c *plainCommand) Finished(_ *accountActor, err error, position eventlog.Position) {
+	if c.ended != nil {
+		c.ended(err)
+	}
 	c.done.Position, c.done.Repeated = position, c.outcome.Repeated
 }
 

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,7 +66,7 @@ func (d *AccountWriter) ChargeLookup(ctx context.Context, in ChargeLookup) (Rece
 		return Receipt{}, err
 	}
 	started := time.Now()
-	c := &chargeCommand{fromStream: in.FromStream, in: account.Charge{
+	c := &chargeCommand{fromStream: in.FromStream, charges: d.charges, in: account.Charge{
 		RequestID: in.Request.ID, Credits: d.price, BrandID: in.BrandID, Domain: in.Domain,
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item, KeyID: in.KeyID,
 	}}
@@ -75,9 +76,14 @@ func (d *AccountWriter) ChargeLookup(ctx context.Context, in ChargeLookup) (Rece
 		in.Reservation.Drop()
 		return Receipt{}, err
 	}
+	d.charges.Begin(in.Request.ID)
 	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
+		if !c.queued { // otherwise it ends with its command, or with the reversal
+			d.charges.Ended(in.Request.ID)
+		}
 		return Receipt{}, keysUnknown(err)
 	}
+	d.charges.Charged(in.Request.ID, c.receipt.Position)
 	d.accounts.Observe(time.Since(started))
 	return c.receipt, nil
 }
@@ -86,6 +92,7 @@ type chargeCommand struct {
 	spending
 	in         account.Charge
 	fromStream bool
+	charges    ChargeWatch
 	fact       account.ChargeFact
 	repeated   bool
 	receipt    Receipt
@@ -119,26 +126,36 @@ func receiptOf(s *accountState, c account.ChargeFact, repeated bool) Receipt {
 
 func (c *chargeCommand) Undone(s *accountState) { c.giveBack(s) }
 
-func (c *chargeCommand) Finished(a *accountActor, _ error, position eventlog.Position) {
+func (c *chargeCommand) Finished(a *accountActor, err error, position eventlog.Position) {
 	c.end(a.State())
 	c.receipt.Position = position
+	if err != nil && !errors.Is(err, ErrUnknownOutcome) {
+		c.charges.Ended(c.in.RequestID)
+	}
 }
 
 // Compensation reverses the charge because its caller never got the outcome.
 func (c *chargeCommand) Compensation() *compensation {
 	if c.repeated {
+		c.charges.Ended(c.in.RequestID)
 		return nil
 	}
 	request := Request{ID: c.in.RequestID, Actor: actorAccountWriter}
-	return reversal(request, account.Reverse{
+	return reversal(c.charges, request, account.Reverse{
 		ChargeID: c.fact.ChargeID, Credits: c.fact.Credits, ChargedAt: c.fact.At,
 		RequestID: c.in.RequestID, Reason: account.ReasonClientGone,
 	})
 }
 
-// reversal returns the compensation that reverses a charge.
-func reversal(request Request, in account.Reverse) *compensation {
-	return compensate(request, func(s *accountState, now time.Time) (account.Outcome, error) {
+// reversal returns the compensation that reverses a charge. A reversal that is retried or left to an operator has not
+// ended.
+func reversal(charges ChargeWatch, request Request, in account.Reverse) *compensation {
+	ended := func(err error) {
+		if err == nil || !streamwriter.Temporary(err) && !errors.Is(err, ErrUnknownOutcome) && !errors.Is(err, eventlog.ErrCorrupt) && !errors.Is(err, account.ErrTooLate) {
+			charges.Ended(request.ID)
+		}
+	}
+	return &compensation{Request: request, Command: &plainCommand{ended: ended, now: func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(in, now)
-	})
+	}}}
 }

@@ -126,6 +126,7 @@ func (c *reserveCommand) Compensation() *compensation {
 // spending tracks the use of a reservation by a command. It is guarded by the actor's lock.
 type spending struct {
 	reservation *Reservation // nil for a command without one
+	queued      bool         // the actor has the command; only the caller uses the field
 	spent       bool         // the reserved credits became a charge or hold, tentatively or finally
 }
 
@@ -172,5 +173,6 @@ func (d *AccountWriter) spend(ctx context.Context, accountID string, request Req
 		}
 		return err
 	}
+	p.queued = true
 	return w.Wait()
 }

@@ -27,7 +27,8 @@ func (d *AccountWriter) ReverseUndelivered(in UndeliveredCharge) error {
 	if in.Receipt.Repeated {
 		return nil
 	}
-	return d.accounts.Compensate(in.AccountID, *reversal(in.Request, account.Reverse{
+	d.charges.Begin(in.Request.ID) // ends with the reversal; one that is left to an operator stays open
+	return d.accounts.Compensate(in.AccountID, *reversal(d.charges, in.Request, account.Reverse{
 		ChargeID: in.Receipt.ChargeID, Credits: in.Receipt.Credits, ChargedAt: in.Receipt.At,
 		RequestID: in.Request.ID, Reason: account.ReasonClientGone,
 	}))

@@ -3,10 +3,16 @@ package e2e
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/runs"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 )
 
 type undeliveredLine struct {
@@ -153,4 +159,94 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 		}
 	}
 	ok(t, data, "ledger", "verify")
+}
+
+// After a heartbeat, the command lists no charge that was answered before it, and every charge that was not answered.
+func TestLedgerUndelivered_KilledAfterHeartbeat_OmitsAnsweredCharges(t *testing.T) {
+	data, since := folder(t), time.Now().Add(-time.Minute)
+	n := start(t, data)
+	acc, key := account(t, data, "custom")
+	id := acc.Account.ID
+	ok(t, data, "credits", "grant", "--account", id, "--amount", "100000", "--kind", "topup", "--payment-id", "p")
+	var mu sync.Mutex
+	received := map[string]bool{}
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for {
+				a, err := n.get("/v1/brands/github.com", key)
+				if err != nil {
+					return
+				}
+				if a.status == 429 {
+					continue
+				}
+				mu.Lock()
+				received[a.header.Get("X-Request-Id")] = true
+				mu.Unlock()
+			}
+		})
+	}
+	answered := heartbeatAfter(t, data, 100)
+	n.kill()
+	clients.Wait()
+	listed := map[string]bool{}
+	for _, l := range undelivered(t, data, since) {
+		listed[l.RequestID] = true
+	}
+	missing, omitted := 0, 0
+	for _, l := range ledgerOf(t, data, id) {
+		if l.Type != "CreditsCharged" {
+			continue
+		}
+		if !received[l.RequestID] {
+			if missing++; !listed[l.RequestID] {
+				t.Errorf("the command did not list the charge of request %s, which was not received", l.RequestID)
+			}
+			continue
+		}
+		if answered.Covers(eventlog.Position(l.Position), l.RequestID) {
+			if omitted++; listed[l.RequestID] {
+				t.Errorf("the command listed the charge at %d of request %s, which was answered before the heartbeat", l.Position, l.RequestID)
+			}
+		}
+	}
+	if omitted < 50 {
+		t.Errorf("%d charges were answered before the heartbeat, want at least 50", omitted)
+	}
+	t.Logf("%d not received, %d answered before the heartbeat, %d listed", missing, omitted, len(listed))
+}
+
+// heartbeatAfter waits for a heartbeat by which charges behind a position were answered, and returns it.
+func heartbeatAfter(t *testing.T, data string, charges eventlog.Position) (answered runs.Answered) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(data, "letterhead.db"), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	table, err := runs.New(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := eventlog.Position(0)
+	_, reached := testwait.Until(readyTimeout, func() bool {
+		all, err := table.All(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := all[len(all)-1]
+		if last.Answered == nil || last.Answered.UpTo == 0 {
+			return false
+		}
+		if first == 0 {
+			first = last.Answered.UpTo
+		}
+		answered = *last.Answered
+		return answered.UpTo >= first+charges
+	})
+	if !reached {
+		t.Fatal("no heartbeat recorded enough answers")
+	}
+	return answered
 }

@@ -90,6 +90,7 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 		Credits: recordedCredits{n.AccountWriter, n.unrecorded}, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
 		Usage: n.usage, Ledger: n.Ledger, Crawls: brandCrawls{n.Log}, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
 		Filled:         n.filled,
+		Answered:       n.charges.Answered,
 		LedgerCaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, ledger.Name) },
 	}
 	if n.Config.Shared() { // another node folds the tables that this node reads

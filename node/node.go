@@ -99,6 +99,7 @@ type Node struct {
 	eventStore    *esdb.Log   // what Log reads and writes, if nodes share it
 	clock         *sqlstore.Clock
 	runs          *runs.Runs
+	charges       *runs.Charges // of this process
 	snapshots     *sqlstore.Snapshots
 	quotaWriter   *commands.QuotaWriter
 	usageRecorder *commands.UsageRecorder
@@ -188,7 +189,7 @@ type Parts struct {
 func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (_ *Node, err error) {
 	n := &Node{
 		Config: cfg, release: o.Release, lock: lock, use: o.Use, parts: o.Parts,
-		runID: uuid.NewString(), memory: membudget.New(0), stopAPI: func() {},
+		runID: uuid.NewString(), charges: runs.NewCharges(), memory: membudget.New(0), stopAPI: func() {},
 	}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
 	n.serving, n.stopServing = context.WithCancel(context.Background())
@@ -305,7 +306,7 @@ func (n *Node) openCommands(context.Context) error {
 	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events, n.clock.Now, n.logger, n.metrics
 	n.Billing = commands.NewBilling(n.Log, events, n.clock.Now)
 	n.Stripe = stripeapi.New(stripeapi.Config{Secrets: n.Config.StripeSecrets, Key: n.Config.StripeKey, URL: n.Config.StripeURL})
-	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency}, n.Log, n.snapshots); err != nil {
+	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency, Charges: n.charges}, n.Log, n.snapshots); err != nil {
 		return err
 	}
 	n.closing(n.endRun)

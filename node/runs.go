@@ -8,6 +8,7 @@ import (
 
 	"letterhead/adminapi"
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
@@ -28,7 +29,7 @@ const (
 // openRun records that a process begins to answer requests, and returns the part that records that it is alive. If the
 // disk is full, the process begins without charging anything.
 func (n *Node) openRun(ctx context.Context) ([]part, error) {
-	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin()}
+	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin() + streamwriter.CompensateWithin}
 	err := n.runs.Begin(ctx, run)
 	if err != nil && !isFull(err) {
 		return nil, err
@@ -71,7 +72,7 @@ func (n *Node) beat(ctx context.Context, run runs.Run) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := n.runs.Beat(ctx, n.runID, n.clock.Now()); err != nil && ctx.Err() == nil {
+			if err := n.runs.Beat(ctx, n.runID, n.clock.Now(), n.charges.State()); err != nil && ctx.Err() == nil {
 				n.logger.Warn("the process could not note that it is alive", "error", err)
 			}
 		}
@@ -135,7 +136,7 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 		}
 		run := runOf(entry.RequestID)
 		for _, period := range uncertain {
-			if entry.At.Before(since) || !period.Covers(entry.At) || run != "" && run != period.Run.ID {
+			if entry.At.Before(since) || !period.Covers(entry.At, entry.Position, entry.RequestID) || run != "" && run != period.Run.ID {
 				continue
 			}
 			if len(found) == most {

@@ -193,6 +193,9 @@ type Deps struct {
 	// log and the starter index. Until then no answer may be cached that a brand is unknown. Optional:
 	// nil if it always has.
 	Filled func() bool
+	// Answered is called with the id of each request that has ended: what it charged was answered, or is being reversed.
+	// Optional.
+	Answered func(requestID string)
 }
 
 // Validate reports all missing parts.
@@ -231,6 +234,7 @@ type API struct {
 	logos       LogoRenderer
 	logoHost    logoHost
 	filled      func() bool
+	answered    func(requestID string)
 	logoURLs    string // prefix of a logo's URL before the domain
 	counters    ratelimit.Counters
 	checkpoints Checkpoints
@@ -270,6 +274,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if deps.Answered == nil {
+		deps.Answered = func(string) {}
+	}
 	if deps.Filled == nil {
 		deps.Filled = func() bool { return true }
 	}
@@ -280,7 +287,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		baseURL: cfg.BaseURL, secure: schemeOf(cfg.BaseURL) == "https", billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, crawls: deps.Crawls, ledgerCaughtUp: deps.LedgerCaughtUp,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, answered: deps.Answered, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
 		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),

@@ -23,6 +23,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
 	x.topMessage = isV2(r.URL.EscapedPath())
 	a.metrics.inFlight.Inc()
+	defer a.answered(x.id) // after everything below, which sends answers or begins to reverse charges
 	defer func() {
 		a.metrics.inFlight.Dec()
 		if thrown := recover(); thrown != nil {

@@ -390,8 +390,8 @@ func (a *Actor[S]) answer(t *queued[S], err error, durable bool) {
 	}
 }
 
-// temporary reports whether a retry may succeed.
-func temporary(err error) bool {
+// Temporary reports whether a retry may succeed.
+func Temporary(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
 		errors.Is(err, eventlog.ErrClosed)
 }

@@ -69,7 +69,7 @@ func (a *Actor[S]) finishCompensation(t *queued[S], err error) {
 		a.leaveToOperator(t, err)
 		return
 	}
-	if !temporary(err) {
+	if !Temporary(err) {
 		a.all.cfg.Logger.Info("nothing to compensate", "stream", a.stream, "request_id", t.request.ID, "reason", err)
 		return
 	}

@@ -60,7 +60,7 @@ func (a *Actor[S]) invalidate(err error) {
 	defer a.mu.Unlock()
 	a.state.Withdraw()
 	a.stale = true
-	if temporary(err) {
+	if Temporary(err) {
 		return
 	}
 	a.corrupt, a.corruptUntil = err, time.Now().Add(DistrustFor)
@@ -91,7 +91,7 @@ func (a *Actor[S]) load(ctx context.Context, until time.Time) error {
 			return nil
 		case err == nil:
 			return a.readTail(ctx, until)
-		case temporary(err) || ctx.Err() != nil:
+		case Temporary(err) || ctx.Err() != nil:
 			a.reset() // it is not yet known whether the snapshot fits
 			return errors.Join(err, ctx.Err())
 		}

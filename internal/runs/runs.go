@@ -5,11 +5,14 @@ package runs
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
 
@@ -25,13 +28,22 @@ CREATE TABLE IF NOT EXISTS runs (
 	started       BIGINT NOT NULL,
 	alive         BIGINT NOT NULL,
 	ended         BIGINT NOT NULL,
-	answer_within BIGINT NOT NULL
+	answer_within BIGINT NOT NULL,
+	answered      BIGINT,
+	unanswered    TEXT
 )`
-	begin = `INSERT INTO runs (id, node, started, alive, ended, answer_within) VALUES ($1, $2, $3, $3, 0, $4)`
-	prune = `DELETE FROM runs WHERE alive < $1`
-	beat  = `UPDATE runs SET alive = $2 WHERE id = $1`
-	end   = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
-	all   = `SELECT id, node, started, alive, ended, answer_within FROM runs ORDER BY started, id`
+	// Tables of earlier releases have neither answered nor unanswered. Processes of these releases leave both null.
+	addAnswered   = `ALTER TABLE runs ADD COLUMN answered BIGINT`
+	addUnanswered = `ALTER TABLE runs ADD COLUMN unanswered TEXT`
+	hasInFile     = `SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'answered'`
+	hasInSchema   = `SELECT count(*) FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'runs' AND column_name = 'answered'`
+
+	begin  = `INSERT INTO runs (id, node, started, alive, ended, answer_within, answered, unanswered) VALUES ($1, $2, $3, $3, 0, $4, 0, '')`
+	prune  = `DELETE FROM runs WHERE alive < $1`
+	beat   = `UPDATE runs SET alive = $2, answered = $3, unanswered = $4 WHERE id = $1`
+	end    = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
+	all    = `SELECT id, node, started, alive, ended, answer_within, answered, unanswered FROM runs ORDER BY started, id`
+	forget = `UPDATE runs SET answered = NULL, unanswered = NULL`
 )
 
 // Run is a process that served requests. Times are whole microseconds.
@@ -43,6 +55,9 @@ type Run struct {
 	Ended   time.Time // zero without a clean shutdown
 	// AnswerWithin is the longest time between a charge and the last byte of its answer.
 	AnswerWithin time.Duration
+	// Answered says which charges were answered when it was last recorded to be alive. It is nil if that is not known: for
+	// a process of an earlier release, and after the events got other positions.
+	Answered *Answered
 }
 
 // Runs is the table. It is safe for concurrent use.
@@ -51,13 +66,32 @@ type Runs struct{ store *sqlstore.Store }
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Runs, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
-		return err
+		if _, err := tx.ExecContext(ctx, store.DDL(create)); err != nil {
+			return err
+		}
+		return addColumns(ctx, store, tx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create table of runs: %w", err)
 	}
 	return &Runs{store: store}, nil
+}
+
+func addColumns(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
+	has := hasInFile
+	if store.Shared() {
+		has = hasInSchema
+	}
+	var columns int
+	if err := tx.QueryRowContext(ctx, has).Scan(&columns); err != nil || columns > 0 {
+		return err
+	}
+	for _, add := range []string{addAnswered, addUnanswered} {
+		if _, err := tx.ExecContext(ctx, add); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Begin durably records a start, and deletes runs older than 30 days. Errors: sqlstore.ErrUnavailable,
@@ -76,9 +110,19 @@ func (r *Runs) Begin(ctx context.Context, run Run) error {
 	return nil
 }
 
-// Beat records that a run is alive. Errors: as Begin.
-func (r *Runs) Beat(ctx context.Context, id string, now time.Time) error {
-	return r.note(ctx, beat, id, now)
+// Beat records that a run is alive, and which of its charges were answered before. Errors: as Begin.
+func (r *Runs) Beat(ctx context.Context, id string, now time.Time, answered Answered) error {
+	return r.note(ctx, beat, id, now, int64(answered.UpTo), strings.Join(answered.Except, " "))
+}
+
+// Table is the name of the table.
+const Table = "runs"
+
+// Forget forgets which charges were answered, because the events get other positions. The table must exist. Errors: those
+// of the database.
+func Forget(ctx context.Context, tx *sqlstore.Tx) error {
+	_, err := tx.ExecContext(ctx, forget)
+	return err
 }
 
 // End records a clean shutdown. Errors: as Begin.
@@ -86,9 +130,9 @@ func (r *Runs) End(ctx context.Context, id string, now time.Time) error {
 	return r.note(ctx, end, id, now)
 }
 
-func (r *Runs) note(ctx context.Context, query, id string, now time.Time) error {
+func (r *Runs) note(ctx context.Context, query, id string, now time.Time, more ...any) error {
 	err := r.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, query, id, now.UnixMicro())
+		_, err := tx.ExecContext(ctx, query, append([]any{id, now.UnixMicro()}, more...)...)
 		return err
 	})
 	if err != nil {
@@ -115,8 +159,13 @@ func (r *Runs) all(ctx context.Context) (found []Run, err error) {
 	for rows.Next() {
 		var run Run
 		var started, alive, ended, within int64
-		if err := rows.Scan(&run.ID, &run.Node, &started, &alive, &ended, &within); err != nil {
+		var answered sql.NullInt64
+		var unanswered sql.NullString
+		if err := rows.Scan(&run.ID, &run.Node, &started, &alive, &ended, &within, &answered, &unanswered); err != nil {
 			return nil, err
+		}
+		if answered.Valid {
+			run.Answered = &Answered{UpTo: eventlog.Position(answered.Int64), Except: strings.Fields(unanswered.String)}
 		}
 		run.Started, run.Alive = time.UnixMicro(started).UTC(), time.UnixMicro(alive).UTC()
 		if ended != 0 {
@@ -153,8 +202,14 @@ type UncertainPeriod struct {
 	From, Until time.Time
 }
 
-// Covers reports whether a time is within the period.
-func (p UncertainPeriod) Covers(at time.Time) bool { return !at.Before(p.From) && !at.After(p.Until) }
+// Covers reports whether the run may not have answered a charge, by the time and the position of the charge and the id of
+// its request.
+func (p UncertainPeriod) Covers(at time.Time, position eventlog.Position, requestID string) bool {
+	if at.Before(p.From) || at.After(p.Until) {
+		return false
+	}
+	return p.Run.Answered == nil || !p.Run.Answered.Covers(position, requestID)
+}
 
 // UncertainSingleNode returns the uncertain periods of a service in which one process runs at a time.
 // current is the running process, if any. A run without a clean shutdown was over when the next one began.

@@ -1,12 +1,14 @@
 package runs_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
@@ -27,26 +29,93 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 		killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
 		for _, err := range []error{
 			r.Begin(t.Context(), forgotten),
-			r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5)), r.End(t.Context(), "1", after(7)),
-			r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25)),
+			r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5), runs.Answered{UpTo: 7}), r.End(t.Context(), "1", after(7)),
+			r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25), runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
+		clean.Answered, killed.Answered = &runs.Answered{UpTo: 7, Except: []string{}}, &runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}
 		again, err := runs.New(t.Context(), store) // another node
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := again.All(t.Context())
-		if want := []runs.Run{clean, killed}; err != nil || !slices.Equal(got, want) {
+		if want := []runs.Run{clean, killed}; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v\nwant %+v", got, err, want)
 		}
-		if want := []runs.UncertainPeriod{{Run: killed, From: after(24), Until: after(85)}}; !slices.Equal(runs.UncertainNodes(got, time.Minute, after(100)), want) {
+		if want := []runs.UncertainPeriod{{Run: killed, From: after(24), Until: after(85)}}; !reflect.DeepEqual(runs.UncertainNodes(got, time.Minute, after(100)), want) {
 			t.Errorf("UncertainNodes = %+v\nwant %+v", runs.UncertainNodes(got, time.Minute, after(100)), want)
 		}
+		// When the events get other positions, the run counts as one of an earlier release.
+		if err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error { return runs.Forget(t.Context(), tx) }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = r.All(t.Context()); err != nil || len(got) != 2 || got[0].Answered != nil || got[1].Answered != nil {
+			t.Errorf("after Forget: %+v, %v", got, err)
+		}
 	})
+}
+
+// A release before the positions of answers made the table, and its processes still write it.
+func TestRuns_TableOfEarlierRelease_GetsColumns(t *testing.T) {
+	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
+		exec := func(query string, args ...any) {
+			t.Helper()
+			err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
+				_, err := tx.ExecContext(t.Context(), query, args...)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec(`CREATE TABLE runs (id TEXT NOT NULL PRIMARY KEY, node TEXT NOT NULL, started BIGINT NOT NULL, alive BIGINT NOT NULL, ended BIGINT NOT NULL, answer_within BIGINT NOT NULL)`)
+		r, err := runs.New(t.Context(), store)
+		if err == nil {
+			_, err = runs.New(t.Context(), store) // again
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(`INSERT INTO runs (id, node, started, alive, ended, answer_within) VALUES ('old', 'n', $1, $1, 0, 1000000)`, noon.UnixMicro())
+		exec(`UPDATE runs SET alive = $2 WHERE id = $1`, "old", after(5).UnixMicro())
+		current := runs.Run{ID: "new", Node: "m", Started: after(1), AnswerWithin: time.Second}
+		if err := r.Begin(t.Context(), current); err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.All(t.Context())
+		if err != nil || len(all) != 2 || all[0].Answered != nil || all[1].Answered == nil {
+			t.Fatalf("All = %+v, %v", all, err)
+		}
+		periods := runs.UncertainNodes(all, time.Minute, after(1000))
+		for _, p := range periods {
+			if !p.Covers(p.Run.Alive, 1, "r") {
+				t.Errorf("a charge of run %s that was not answered is not covered", p.Run.ID)
+			}
+		}
+	})
+}
+
+func TestUncertainPeriod_AnsweredCharges_AreNotCovered(t *testing.T) {
+	r := run("1", "n", 0, 100)
+	r.Answered = &runs.Answered{UpTo: 50, Except: []string{"slow"}}
+	p := runs.UncertainSingleNode([]runs.Run{r}, "", after(110))[0]
+	for _, c := range []struct {
+		at       time.Time
+		position eventlog.Position
+		request  string
+		covered  bool
+	}{
+		{after(99), 50, "quick", false}, {after(99), 51, "quick", true}, {after(99), 40, "slow", true},
+		{after(39), 51, "quick", false}, {after(111), 51, "quick", false},
+	} {
+		if got := p.Covers(c.at, c.position, c.request); got != c.covered {
+			t.Errorf("Covers(%s, %d, %s) = %t, want %t", c.at, c.position, c.request, got, c.covered)
+		}
+	}
 }
 
 // A request's id shows which run created it.
@@ -89,7 +158,7 @@ func TestUncertainSingleNode_NoCleanEnd_LastsUntilNextRun(t *testing.T) {
 	if got, want := runs.UncertainSingleNode(all, "", after(510)), []runs.UncertainPeriod{first, second, last}; !slices.Equal(got, want) {
 		t.Errorf("while nothing serves: %+v\nwant %+v", got, want)
 	}
-	if first.Covers(after(139)) || !first.Covers(after(140)) || !first.Covers(after(300)) || first.Covers(after(301)) {
+	if first.Covers(after(139), 1, "r") || !first.Covers(after(140), 1, "r") || !first.Covers(after(300), 1, "r") || first.Covers(after(301), 1, "r") {
 		t.Error("Covers does not match From and Until")
 	}
 }

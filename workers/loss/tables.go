@@ -7,6 +7,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 )
 
@@ -86,13 +87,20 @@ const (
 	notOfAccounts = " WHERE stream NOT LIKE '" + account.StreamPrefix + "%'"
 )
 
-// forget deletes every checkpoint, and the snapshots selected by allSnapshots or notOfAccounts.
+// forget deletes what depends on positions: every checkpoint, which charges of earlier runs were answered, and the
+// snapshots selected by allSnapshots or notOfAccounts.
 func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
-	tables, err := present(ctx, tx, append([]string{positionsTable}, snapshotTables...)...)
+	tables, err := present(ctx, tx, append([]string{positionsTable, runs.Table}, snapshotTables...)...)
 	if err != nil {
 		return err
 	}
 	for _, table := range tables {
+		if table == runs.Table {
+			if err := runs.Forget(ctx, tx); err != nil {
+				return fmt.Errorf("forget which charges were answered: %w", err)
+			}
+			continue
+		}
 		where := snapshots
 		if table == positionsTable {
 			where = ""

@@ -1,0 +1,111 @@
+package runs
+
+import (
+	"slices"
+	"sync"
+
+	"letterhead/internal/eventlog"
+)
+
+// maxOpen bounds the requests of an Answered, and with them the row of a run. Beyond it the position alone counts, which
+// is then lower.
+const maxOpen = 512
+
+// Answered says which charges of a run were answered: all up to a position, except those of some requests.
+type Answered struct {
+	UpTo eventlog.Position
+	// Except are the ids of requests that had charged, or might have, and were not answered yet.
+	Except []string
+}
+
+// Covers reports whether a charge was answered, or reversed.
+func (a Answered) Covers(position eventlog.Position, requestID string) bool {
+	return position <= a.UpTo && !slices.Contains(a.Except, requestID)
+}
+
+// Charges knows which charges of a process have no answer yet. A charge is open from before its append until it was
+// answered, reversed or turned out not to exist. It is safe for concurrent use; each call takes well below a
+// microsecond.
+type Charges struct {
+	mu   sync.Mutex
+	last eventlog.Position // of the charges that were reported
+	open map[string]*openRequest
+}
+
+// openRequest is a request with charges that are not answered.
+type openRequest struct {
+	after   eventlog.Position // all its charges are behind it
+	pending int               // appends and reversals whose outcome is not known
+	holds   bool              // the request has charges to answer
+}
+
+// NewCharges returns a Charges without charges.
+func NewCharges() *Charges { return &Charges{open: make(map[string]*openRequest)} }
+
+// Begin notes that a charge of a request may be appended from now on. Charged or Ended must follow.
+func (c *Charges) Begin(requestID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.open[requestID]
+	if r == nil {
+		r = &openRequest{after: c.last}
+		c.open[requestID] = r
+	}
+	r.pending++
+}
+
+// Charged notes that the request has a durable charge, which it will answer or reverse.
+func (c *Charges) Charged(requestID string, at eventlog.Position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last, at)
+	if r := c.open[requestID]; r != nil {
+		r.pending--
+		r.holds = true
+	}
+}
+
+// Ended notes that an append or a reversal has ended without a charge that needs an answer: nothing was appended, or the
+// charge was reversed.
+func (c *Charges) Ended(requestID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.open[requestID]; r != nil {
+		r.pending--
+		c.forget(requestID, r)
+	}
+}
+
+// Answered notes that the request has ended: its answer was sent, or its charges are being reversed (see Begin).
+func (c *Charges) Answered(requestID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.open[requestID]; r != nil {
+		r.holds = false
+		c.forget(requestID, r)
+	}
+}
+
+func (c *Charges) forget(requestID string, r *openRequest) {
+	if r.pending <= 0 && !r.holds {
+		delete(c.open, requestID)
+	}
+}
+
+// State returns which of the charges up to now were answered.
+func (c *Charges) State() Answered {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := Answered{UpTo: c.last}
+	if len(c.open) > maxOpen {
+		for _, r := range c.open {
+			state.UpTo = min(state.UpTo, r.after)
+		}
+		return state
+	}
+	for id := range c.open {
+		state.Except = append(state.Except, id)
+	}
+	slices.Sort(state.Except)
+	return state
+}

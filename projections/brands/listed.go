@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,12 +16,13 @@ import (
 )
 
 const (
-	// listedEvery is how often changes of listed companies are read, at most, and listedWithin how long one call reads
-	// them. The first calls on a large index continue each other.
+	// listedEvery is how often changes of listed companies are read, at most, and listedWithin the time after which a
+	// call begins no further page. Each call reads one page at least, so the first calls on a large index, or on a slow
+	// machine, continue each other.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
-	// listedPage is the number of brands that are read at a time, about 6 MB of which the database returns little.
-	listedPage = 1000
+	// listedPage is the number of brands that are read at a time, about 1 MB of which the database returns little.
+	listedPage = 200
 	// maxListed limits the brands with symbols, about 300 bytes each. All exchanges of the world list 60,000 companies.
 	maxListed = 200_000
 	// maxSymbols limits the symbols of one brand.
@@ -112,18 +112,16 @@ func (m *Model) readListed(ctx context.Context) error {
 	if now := m.now(); !l.read.IsZero() && now.Sub(l.read) < listedEvery {
 		return nil
 	}
-	reading, cancel := context.WithTimeout(ctx, listedWithin)
-	defer cancel()
-	for {
-		more, err := m.readPage(reading)
+	for begun := time.Now(); ; {
+		more, err := m.readPage(ctx)
 		switch {
-		case err != nil && ctx.Err() == nil && errors.Is(reading.Err(), context.DeadlineExceeded):
-			return nil // the next call continues
 		case err != nil:
 			return err
 		case !more:
 			l.read = m.now()
 			return nil
+		case time.Since(begun) > listedWithin:
+			return nil // the next call continues
 		}
 	}
 }

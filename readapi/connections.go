@@ -27,7 +27,7 @@ const (
 	// stalledWrite is how long a write may block before its client counts as one that does not read.
 	stalledWrite = 2 * time.Second
 	// roomPoll is the interval between attempts to make room for a new connection; roomPatience is how long none of
-	// them may have succeeded before new connections get the reserve.
+	// them may have succeeded before new connections get the reserve, and how long a request there waits for room.
 	roomPoll     = 2 * time.Millisecond
 	roomPatience = time.Second
 	// maxDismissals limits the connections that are being answered while they are closed; further ones are closed
@@ -48,13 +48,14 @@ func openConns() int { return int(min(maxConns, openFiles()/2)) }
 type connState int64
 
 const (
-	fresh   connState = iota // accepted, and not yet read from
-	idle                     // waits for a request
-	begun                    // waits for the rest of a request's headers, or for the client to read an early answer
-	reading                  // a handler waits for bytes of the body
-	writing                  // a write is in progress
-	serving                  // a handler is running
-	gone                     // closed, or about to be: no request on it is served
+	fresh    connState = iota // accepted, and not yet read from
+	idle                      // waits for a request
+	begun                     // waits for the rest of a request's headers, or for the client to read an early answer
+	reading                   // a handler waits for bytes of the body
+	writing                   // a write is in progress
+	received                  // bytes of a request are being parsed; the time is that of its first byte
+	serving                   // a handler is running
+	gone                      // closed, or about to be: no request on it is served
 )
 
 // stateBits is the width of the state in a connection's word; the other bits are the time of the
@@ -90,7 +91,8 @@ func closable(word int64, now time.Time) (class int, since time.Time, ok bool) {
 // never closed to make room. Instead, its answer ends it if three quarters of the connections are of this kind; other
 // answers end theirs if three quarters of all are taken.
 //
-// Without room, new connections wait to be accepted, at most for roomPatience; then they get the reserve.
+// Without room, new connections wait to be accepted, at most for roomPatience; then they get the reserve. A connection
+// whose bytes the server has not looked at yet is not closed: on a busy machine that may take long.
 type connections struct {
 	limit     int         // without the reserve
 	reserve   int         // in addition to it
@@ -223,13 +225,13 @@ func (c *connections) leave(conn *answerConn) {
 }
 
 // mayServe reports whether a request other than a health check may be served on a connection: one in
-// the reserve first needs room among the others, and waits for it until a connection that waits now may be closed.
+// the reserve first needs room among the others, and waits for it, at most for roomPatience.
 func (c *connections) mayServe(conn *answerConn) bool {
 	for began := time.Now(); conn.reserved; time.Sleep(roomPoll) { // only this goroutine changes it now
 		now := time.Now()
 		switch {
 		case c.leaveReserve(conn, now):
-		case now.Sub(began) > waitGrace:
+		case now.Sub(began) > roomPatience:
 			c.refused.Inc()
 			return false
 		}

@@ -101,13 +101,6 @@ func (c *answerConn) change(word int64, to connState) bool {
 	return c.word.CompareAndSwap(word, packState(to, time.Now()))
 }
 
-// changeFrom is change that does nothing in another state than the given one.
-func (c *answerConn) changeFrom(from, to connState) bool {
-	word := c.word.Load()
-	state, _ := unpackState(word)
-	return state == from && c.change(word, to)
-}
-
 // isGone reports whether the connection was closed to make room, or by a drain.
 func (c *answerConn) isGone() bool {
 	state, _ := unpackState(c.word.Load())
@@ -120,12 +113,29 @@ func (c *answerConn) draining() bool { return c.among != nil && c.among.ending.L
 // maxStart limits the bytes of a request that decide about the form of its rejection.
 const maxStart = 64
 
-// Read notes when a request begins.
+// Read notes when a request begins, and whether the client or the server has to go on with it.
 func (c *answerConn) Read(b []byte) (int, error) {
-	c.changeFrom(fresh, idle)
+	word := c.word.Load()
+	switch state, at := unpackState(word); state {
+	case fresh:
+		c.change(word, idle)
+	case received:
+		c.word.CompareAndSwap(word, packState(begun, at))
+	default:
+	}
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.changeFrom(idle, begun) {
-		c.start = append(c.start[:0], b[:min(n, maxStart)]...)
+	if n == 0 {
+		return n, err
+	}
+	word = c.word.Load()
+	switch state, at := unpackState(word); state {
+	case idle:
+		if c.change(word, received) {
+			c.start = append(c.start[:0], b[:min(n, maxStart)]...)
+		}
+	case begun:
+		c.word.CompareAndSwap(word, packState(received, at))
+	default:
 	}
 	return n, err
 }

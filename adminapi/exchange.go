@@ -23,6 +23,7 @@ import (
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
 	"letterhead/internal/repeats"
+	"letterhead/internal/requestbody"
 	"letterhead/projections/operators"
 )
 
@@ -239,8 +240,14 @@ func (x *exchange) readBody() error {
 			return &problem{http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil}
 		}
 	}
-	x.body = body
-	return nil
+	var refused *requestbody.RefusedError
+	switch x.body, err = requestbody.Decode(x.request.Header, body, maxBody); {
+	case errors.Is(err, requestbody.ErrTooLarge):
+		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", fmt.Sprintf("The decoded body has more than %d bytes.", maxBody), nil}
+	case errors.As(err, &refused):
+		return &problem{http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil}
+	}
+	return err
 }
 
 // decode reads the body into a struct.

@@ -16,6 +16,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/requestbody"
 	"letterhead/readapi/lookup"
 )
 
@@ -111,12 +112,19 @@ func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 	return lookup.OnceForBatch(key, identifiers), nil
 }
 
-// readBatchBody reads the identifiers, whatever content type the client declares.
+// readBatchBody reads the identifiers, whatever media type the client declares.
 func (x *exchange) readBatchBody() ([]string, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxBatchBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, invalidRequest("The body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
+	case err != nil:
+		return nil, x.bodyProblem(err)
+	}
+	body, err = requestbody.Decode(x.request.Header, body, maxBatchBody)
+	switch {
+	case errors.Is(err, requestbody.ErrTooLarge):
+		return nil, invalidRequest("The decoded body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
 	case err != nil:
 		return nil, x.bodyProblem(err)
 	}
@@ -127,9 +135,12 @@ func (x *exchange) readBatchBody() ([]string, error) {
 	return identifiers, nil
 }
 
-// bodyProblem returns why a body could not be read to its end.
+// bodyProblem returns why a body could not be read.
 func (x *exchange) bodyProblem(err error) error {
+	var refused *requestbody.RefusedError
 	switch {
+	case errors.As(err, &refused):
+		return invalidRequest("%s", refused.Sentence)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))

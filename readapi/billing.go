@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,9 @@ func (x *exchange) serveStripe() error {
 		return invalidRequest("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
 	case err != nil:
 		return x.bodyProblem(err)
+	}
+	if coding := x.request.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return invalidRequest("The body has a Content-Encoding. Send the event as Stripe signed it, without one.")
 	}
 	event, err := x.api.stripe.Verify(body, signature)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"letterhead/internal/requestbody"
 )
 
 // MaxBody is the largest body of a POST, in bytes.
@@ -16,7 +18,8 @@ const MaxBody = 64 << 10
 // ErrTooLarge means that the body has more than MaxBody bytes.
 var ErrTooLarge = errors.New("the body is larger than 64 KB")
 
-// ReadBody reads the body of a POST. Errors: ErrTooLarge, and those of the connection.
+// ReadBody reads the body of a POST. Errors: ErrTooLarge, *requestbody.RefusedError for an encoding that is not read, and
+// those of the connection.
 func ReadBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
 		return nil, ErrTooLarge
@@ -28,7 +31,11 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	if len(body) > MaxBody {
 		return nil, ErrTooLarge
 	}
-	return body, nil
+	body, err = requestbody.Decode(r.Header, body, MaxBody)
+	if errors.Is(err, requestbody.ErrTooLarge) {
+		return nil, ErrTooLarge
+	}
+	return body, err
 }
 
 // AllowsHost reports whether a request's host name is allowed. On a connection over the loopback

@@ -1,0 +1,124 @@
+// Package requestbody decodes bodies of requests: their content coding and their character set.
+package requestbody
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxWindow limits the memory of the zstd decoder, in bytes: RFC 9659 allows no larger window for this coding.
+const maxWindow = 8 << 20
+
+// ErrTooLarge means that the decoded body is larger than the limit.
+var ErrTooLarge = errors.New("the decoded body is too large")
+
+// RefusedError explains in one sentence what a client has to change.
+type RefusedError struct{ Sentence string }
+
+func (e *RefusedError) Error() string { return e.Sentence }
+
+func refused(format string, args ...any) error {
+	return &RefusedError{Sentence: fmt.Sprintf(format, args...)}
+}
+
+// Decode returns a body in UTF-8 without a byte order mark. It reads gzip and zstd, and UTF-16 that a byte order mark or
+// the charset of the content type declares. max limits the bytes of the result; the caller limits sent. Text without a
+// declaration is returned unchanged. Errors: ErrTooLarge and *RefusedError.
+func Decode(h http.Header, sent []byte, max int) ([]byte, error) {
+	if len(sent) == 0 {
+		return sent, nil
+	}
+	body, err := uncompressed(strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))), sent, max)
+	if err != nil {
+		return nil, err
+	}
+	if body, err = inUTF8(h.Get("Content-Type"), body); err != nil {
+		return nil, err
+	}
+	if len(body) > max {
+		return nil, ErrTooLarge
+	}
+	return body, nil
+}
+
+func uncompressed(coding string, sent []byte, max int) ([]byte, error) {
+	var r io.Reader
+	var err error
+	switch coding {
+	case "", "identity":
+		return sent, nil
+	case "gzip", "x-gzip": // RFC 9110 section 8.4.1.3
+		r, err = gzip.NewReader(bytes.NewReader(sent))
+	case "zstd":
+		var z *zstd.Decoder
+		if z, err = zstd.NewReader(bytes.NewReader(sent), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true)); err == nil {
+			defer z.Close()
+			r = z
+		}
+	default:
+		return nil, refused("The body has the Content-Encoding %.40q. Send it with gzip or zstd, or without one.", coding)
+	}
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(r, int64(max)+1))
+	}
+	switch {
+	case len(body) > max:
+		return nil, ErrTooLarge
+	case err != nil:
+		return nil, refused("The body is not in its Content-Encoding, %s. Send all of it in that encoding, or leave the header out.", coding)
+	}
+	return body, nil
+}
+
+// inUTF8 converts a body from its character set. A byte order mark decides before the content type (RFC 2781 section 3.2
+// and the WHATWG Encoding Standard agree).
+func inUTF8(contentType string, body []byte) ([]byte, error) {
+	charset := "utf-8"
+	if _, parameters, err := mime.ParseMediaType(contentType); err == nil && parameters["charset"] != "" {
+		charset = strings.ToLower(parameters["charset"])
+	}
+	for _, marked := range []struct{ mark, charset string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff", "utf-16be"}, {"\xff\xfe", "utf-16le"}} {
+		if rest, ok := bytes.CutPrefix(body, []byte(marked.mark)); ok {
+			body, charset = rest, marked.charset
+			break
+		}
+	}
+	switch charset {
+	case "utf-8", "utf8", "us-ascii":
+		return body, nil
+	case "utf-16", "utf-16be": // without a mark it is big-endian (RFC 2781 section 4.3)
+		return fromUTF16(body, binary.BigEndian)
+	case "utf-16le":
+		return fromUTF16(body, binary.LittleEndian)
+	}
+	return nil, refused("The body has the charset %.40q. Send JSON in UTF-8.", charset)
+}
+
+func fromUTF16(body []byte, order binary.ByteOrder) ([]byte, error) {
+	units := make([]uint16, len(body)/2)
+	for i := range units {
+		units[i] = order.Uint16(body[2*i:])
+	}
+	runes := utf16.Decode(units)
+	for i, unit := 0, 0; i < len(runes); i++ {
+		if runes[i] == '\ufffd' && units[unit] != '\ufffd' {
+			return nil, refused("The body is not valid UTF-16. Send JSON in UTF-8.")
+		}
+		unit += utf16.RuneLen(runes[i])
+	}
+	if len(body)%2 != 0 {
+		return nil, refused("The body is not valid UTF-16. Send JSON in UTF-8.")
+	}
+	return []byte(string(runes)), nil
+}

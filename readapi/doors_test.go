@@ -55,9 +55,12 @@ func doors(t *testing.T, s *service, c *customer) map[string]func(identifier str
 	}
 }
 
-// sentence returns the message of an error answer.
+// sentence returns the message of an error answer; logos have only that.
 func (a answer) sentence(t testing.TB) string {
 	t.Helper()
+	if strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+		return strings.TrimSpace(string(a.body))
+	}
 	var p problem
 	if err := json.Unmarshal(a.body, &p); err != nil {
 		t.Fatalf("%v in %s", err, a.body)

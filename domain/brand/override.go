@@ -99,7 +99,11 @@ func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) 
 	if !slices.Contains(Fields(), field) {
 		return nil, unknownField(field)
 	}
-	if _, err := decodeField(field, value); err != nil {
+	decoded, err := decodeField(field, value)
+	if err == nil {
+		err = checkRecord(decoded)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
 	}
 	var compact bytes.Buffer

@@ -11,12 +11,13 @@ import (
 	"letterhead/eventschemas"
 )
 
-// whole returns the record as events carry it: no nil slices, and a company unless it is restricted.
+// whole returns the record as events carry it: no nil slices, a company unless it is restricted, and nothing that
+// clean removes.
 func whole(r eventschemas.Record) eventschemas.Record {
 	if r.Company == nil && r.Restriction == nil {
 		r.Company = eventschemas.EmptyCompany()
 	}
-	return r.Normalized()
+	return clean(r.Normalized())
 }
 
 // SameRecord reports whether b contains nothing new compared with a. The query and fragment of the

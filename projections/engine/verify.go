@@ -96,6 +96,11 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 
 // open chooses where the scratch tables are.
 func (v *verifier) open(ctx context.Context, models []*model) error {
+	if folder := v.r.cfg.ScratchFolder; folder != "" && !v.r.shared {
+		if err := RemoveScratch(folder); err != nil {
+			return err
+		}
+	}
 	parent, err := v.openScratch(ctx)
 	if err != nil || v.file == nil {
 		return err
@@ -111,7 +116,7 @@ func (v *verifier) openScratch(ctx context.Context) (parent string, err error) {
 	}
 	if parent = v.r.cfg.ScratchFolder; parent == "" {
 		parent = os.TempDir()
-	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
+	} else if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", fmt.Errorf("create a folder for scratch tables: %w", err)
 	}
 	if v.file, err = openScratch(ctx, parent); err != nil {

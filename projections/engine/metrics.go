@@ -22,7 +22,7 @@ var (
 	repairedDesc = prometheus.NewDesc("letterhead_projection_scrub_repaired_rows_total",
 		"Rows of a read model that were repaired because they differed from the event log, on any node.", []string{"projection"}, nil)
 	scrubPositionDesc = prometheus.NewDesc("letterhead_projection_scrub_position",
-		"Position up to which this node has folded the event log again, to compare a read model with it; 0 while it does not.", nil, nil)
+		"Position up to which this node has folded the event log again, to compare a read model with it. Absent while it does not.", []string{"projection"}, nil)
 )
 
 type metrics struct {
@@ -67,11 +67,9 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.r.metrics.pollFailures.Collect(ch)
 	c.r.metrics.scrubDiffers.Collect(ch)
-	scrubbing := 0.0
 	if g := c.r.scrubbing.Load(); g != nil {
-		scrubbing = float64(g.position())
+		ch <- prometheus.MustNewConstMetric(scrubPositionDesc, prometheus.GaugeValue, float64(g.position()), g.model.name)
 	}
-	ch <- prometheus.MustNewConstMetric(scrubPositionDesc, prometheus.GaugeValue, scrubbing)
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // Collect has no context
 	defer cancel()
 	all, err := c.r.List(ctx)

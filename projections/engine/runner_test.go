@@ -441,6 +441,8 @@ func TestList_ReportsLagBehindLog(t *testing.T) {
 			"letterhead_projection_behind_seconds toy": 50,
 			"letterhead_projection_lag_positions toy":  2,
 			"letterhead_projection_set_aside toy":      1,
+
+			"letterhead_projection_scrub_last_complete_timestamp_seconds toy": 0, // never
 		}
 		if !maps.Equal(gauges, want) {
 			t.Errorf("gauges are %v, want %v", gauges, want)

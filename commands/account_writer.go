@@ -89,7 +89,9 @@ func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots strea
 	if charges == nil {
 		charges = unwatched{}
 	}
-	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, charges: charges, price: price}, nil
+	return &AccountWriter{
+		accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, charges: charges, price: price,
+	}, nil
 }
 
 // accountStreams describes the streams of accounts. An id that no account can have is rejected, so that

@@ -150,12 +150,19 @@ func (c *chargeCommand) Compensation() *compensation {
 // reversal returns the compensation that reverses a charge. A reversal that is retried or left to an operator has not
 // ended.
 func reversal(charges ChargeWatch, request Request, in account.Reverse) *compensation {
-	ended := func(err error) {
-		if err == nil || !streamwriter.Temporary(err) && !errors.Is(err, ErrUnknownOutcome) && !errors.Is(err, eventlog.ErrCorrupt) && !errors.Is(err, account.ErrTooLate) {
+	back := compensate(request, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Reverse(in, now)
+	})
+	back.Command.(*plainCommand).ended = func(err error) {
+		if !unfinished(err) {
 			charges.Ended(request.ID)
 		}
 	}
-	return &compensation{Request: request, Command: &plainCommand{ended: ended, now: func(s *accountState, now time.Time) (account.Outcome, error) {
-		return s.Reverse(in, now)
-	}}}
+	return back
+}
+
+// unfinished reports whether an attempt at a reversal is followed by another, by this process or by an operator.
+func unfinished(err error) bool {
+	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, eventlog.ErrCorrupt) || errors.Is(err, account.ErrTooLate) ||
+		streamwriter.Temporary(err)
 }

@@ -144,7 +144,8 @@ func TestBody_SameView_SameBytes(t *testing.T) {
 	}
 }
 
-// FuzzString compares the writer with encoding/json without HTML escaping.
+// FuzzString compares the writer with encoding/json without HTML escaping. Go 1.27 no longer escapes the replacement
+// character, for which the writer keeps the escape: rendered records stay the same with every release of Go.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "plain", "\"\\/", "\x00\x01\x1f\x7f", "é世🦊", "\xff\xc0\xaf", "\u2028\u2029", "<&>", "a\xe2\x80", "\b\f\n\r\t"} {
 		f.Add(s)
@@ -158,7 +159,8 @@ func FuzzString(f *testing.F) {
 		}
 		var w writer
 		w.string(s)
-		if got := string(w.b) + "\n"; got != want.String() {
+		plain := func(json string) string { return strings.ReplaceAll(json, `\ufffd`, "\ufffd") }
+		if got := string(w.b) + "\n"; plain(got) != plain(want.String()) {
 			t.Errorf("string(%q) = %s, want %s", s, got, want.String())
 		}
 		if bytes.IndexByte(w.b, baseURLMark) >= 0 || !utf8.Valid(w.b) {

@@ -118,7 +118,7 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 		"ac%00me.com", "acme.com%00", "%00", "acme.com%0d%0aX-Evil%3A%201", "ac%20me.com",
 		"https%253A%252F%252Facme.com", "acme%252ecom", "%25", "javascript%3Aalert(1)", "javascript:alert(1)", "data%3Atext%2Fhtml%2Cx",
 		"file%3A%2F%2F%2Fetc%2Fpasswd", "ftp%3A%2F%2Facme.com", "..", "%2e%2e", "..%2f..%2fetc", "acme..com", ".acme.com", "-acme.com",
-		"acme_%E2%80%AE.com", "%FF%FE.com", "%ef%bc%8e%ef%bc%8e", "https%3A%2Facme.com", "acme.com%5C%40evil.com", "user%3Apass%40acme.com%2Fx",
+		"acme_%E2%80%AE.com", "%FF%FE.com", "%ef%bc%8e%ef%bc%8e", "https%3A%5Cacme.com", "acme.com%5C%40evil.com", "user%3Apass%40acme.com%2Fx",
 		"Batch", "batches", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
 	} {
 		a := c.get("/v1/brands/" + bad)

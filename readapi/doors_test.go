@@ -90,14 +90,12 @@ func (s *service) loggedDomain(t testing.TB, a answer) string {
 }
 
 // TestIdentifier_EveryDoor_ReadsTheSame compares what look-ups, batches, tools and the logo host make of an identifier, and
-// that search names a brand exactly when they do.
+// that a search finds the brand that they find.
 func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	acme := s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
 	s.known("xn--bcher-kva.de", s.withLogo("bücher", "png", inked(t, 64)))
-	c := s.account(plan.Growth, 10_000)
-	all := doors(t, s, c)
 	for identifier, want := range map[string]string{
 		// Read as browsers do (URL Standard), RFC 6068, RFC 5322 and RFC 8141.
 		"acme.com": "acme.com", "ACME.Com": "acme.com", "acme.com.": "acme.com", " acme.com ": "acme.com", "acme.com:8443": "acme.com", "acme.com:": "acme.com",
@@ -117,6 +115,8 @@ func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 		"{" + acme + "}": "", strings.ReplaceAll(acme, "-", ""): "", "urn:uuid:" + acme: "", brand.URNPrefix + "acme.com": "",
 		strings.Repeat("a", 64) + ".com": "", strings.Repeat("a.", 125) + "info": "", "acme\u202e.com": "", "acme.com\x00": "", "acme.com\n": "",
 	} {
+		c := s.account(plan.Growth, 100) // each has its own minute limit
+		all := doors(t, s, c)
 		domain, refusal := all["v1"](identifier)
 		if domain != want || (refusal == "") != (want != "") {
 			t.Errorf("%q: v1 reads %q, %q; want %q", identifier, domain, refusal, want)
@@ -127,8 +127,8 @@ func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 				t.Errorf("%q: %s reads %q, %q; v1 reads %q, %q", identifier, name, gotDomain, gotRefusal, domain, refusal)
 			}
 		}
-		a := c.get("/v1/search?q=" + url.QueryEscape(identifier))
-		if named := strings.Contains(string(a.body), `"domain":`); named != (want != "") || named && !strings.Contains(string(a.body), `"domain":"`+want+`"`) {
+		// What names no brand is text to a search, which may be part of a name.
+		if a := c.get("/v1/search?q=" + url.QueryEscape(identifier)); want != "" && !strings.Contains(string(a.body), `"domain":"`+want+`"`) {
 			t.Errorf("%q: a search answers %d %s, want a result for %q", identifier, a.status, a.body, want)
 		}
 		bare := c.get("/v2/brands/domain/" + url.PathEscape(identifier))

@@ -60,9 +60,12 @@ func indexed(d searchindex.Document) Hit {
 }
 
 // namedDomain returns the domain that a query names as the identifier of a look-up, if its suffix exists: "next.js" is
-// a name.
+// a name. No identifier has spaces, but "Acme.com, Inc." names a domain, too.
 func namedDomain(q string) (string, bool) {
 	id, err := brand.ParseIdentifier(q)
+	if err != nil && strings.Contains(strings.Trim(q, " "), " ") {
+		id, err = brand.ParseIdentifier(searchindex.ReadQuery(q).Domain)
+	}
 	suffix, icann := publicsuffix.PublicSuffix(id.Domain)
 	return id.Domain, err == nil && id.Kind == brand.Domain && (icann || strings.Contains(suffix, "."))
 }

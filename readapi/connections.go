@@ -68,6 +68,9 @@ func unpackState(word int64) (s connState, at time.Time) {
 	return connState(word & (1<<stateBits - 1)), time.UnixMilli(word >> stateBits)
 }
 
+// idleClass is the class of an idle connection.
+const idleClass = 1
+
 // closable returns the class of a connection that may be closed to make room, the lowest first, and since when it has
 // waited for its client. A request that was begun and not finished comes first, an idle connection next, and a client
 // that may only be slow to read its answer last.
@@ -77,7 +80,7 @@ func closable(word int64, now time.Time) (class int, since time.Time, ok bool) {
 	case state == begun, state == reading, state == writing && now.Sub(since) >= stalledWrite:
 		return 0, since, true
 	case state == idle:
-		return 1, since, true
+		return idleClass, since, true
 	case state == writing:
 		return 2, since, true
 	default:
@@ -174,6 +177,10 @@ func (c *connections) evict(reserved bool, now time.Time) bool {
 		}
 		if first == nil || now.Sub(since) < waitGrace {
 			return false
+		}
+		if class == idleClass && hasBytes(first.Conn) {
+			first.change(word, received) // its goroutine has not had a processor yet
+			continue
 		}
 		if first.change(word, gone) { // else it has a request now
 			c.remove(first)

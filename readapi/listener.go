@@ -131,13 +131,19 @@ func (c *answerConn) Read(b []byte) (int, error) {
 	switch state, at := unpackState(word); state {
 	case idle:
 		if c.change(word, received) {
-			c.start = append(c.start[:0], b[:min(n, maxStart)]...)
+			c.noteStart(b[:n])
 		}
+	case received: // which the search for room saw before
+		c.noteStart(b[:n])
 	case begun:
 		c.word.CompareAndSwap(word, packState(received, at))
 	default:
 	}
 	return n, err
+}
+
+func (c *answerConn) noteStart(of []byte) {
+	c.start = append(c.start[:0], of[:min(len(of), maxStart)]...)
 }
 
 func (c *answerConn) Close() error {

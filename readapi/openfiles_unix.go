@@ -4,6 +4,7 @@ package readapi
 
 import (
 	"math"
+	"net"
 	"syscall"
 )
 
@@ -15,4 +16,21 @@ func openFiles() uint64 {
 		return math.MaxUint64
 	}
 	return uint64(limit.Cur)
+}
+
+// hasBytes reports whether bytes of a client wait to be read from a connection.
+func hasBytes(conn net.Conn) (has bool) {
+	of, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := of.SyscallConn() // of a socket that does not block, as all of Go's
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		has = err == nil && n > 0
+	})
+	return has && err == nil
 }

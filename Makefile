@@ -115,9 +115,11 @@ vuln: vulndb ## Report known vulnerabilities in code that Letterhead calls (govu
 vulndb: ## Fetch the database of known vulnerabilities and write its index
 	@set -e; mkdir -p $(VULNDB_AT); cd $(VULNDB_AT); \
 	  module=$$(go mod download -json $(VULNDB) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); version=$${module##*@}; \
+	  if [ -z "$$module" ]; then echo "$(VULNDB) cannot be fetched" >&2; exit 1; fi; \
 	  if [ ! -d "$$version" ]; then \
 	    rm -rf new; go run golang.org/x/vulndb/cmd/indexdb@$$version -vulns "$$module/data/osv" -out new; mv new "$$version"; \
 	  fi; echo "$$PWD/$$version" >current
+	@go run $(GOVULNCHECK) -version >/dev/null
 
 lint-tools: ## Fetch the tools of lint
 	go run $(STATICCHECK) -version

@@ -164,5 +164,5 @@ func reversal(charges ChargeWatch, request Request, in account.Reverse) *compens
 // unfinished reports whether an attempt at a reversal is followed by another, by this process or by an operator.
 func unfinished(err error) bool {
 	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, eventlog.ErrCorrupt) || errors.Is(err, account.ErrTooLate) ||
-		streamwriter.Temporary(err)
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || streamwriter.Temporary(err)
 }

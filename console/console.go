@@ -29,6 +29,8 @@ const (
 	maxForm = 64 << 10
 	// maxRunning limits the requests that run at a time.
 	maxRunning = 32
+	// maxOpening limits the pages for visitors who are not signed in that are loaded at a time; more wait.
+	maxOpening = 8
 	// maxUnknown limits the unknown links of a client in a minute that are answered with 404; more of them get 429. Known ones
 	// are accepted all the same.
 	maxUnknown = 20
@@ -64,6 +66,7 @@ type Console struct {
 	statements   *statement.Page
 	mux          *http.ServeMux
 	running      *semaphore.Weighted
+	opening      *semaphore.Weighted // for pages of visitors who are not signed in
 	unknownLinks ratelimit.Counters // links, by client
 }
 
@@ -76,7 +79,10 @@ func New(cfg Config) (*Console, error) {
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("console: BaseURL %q is not a URL", cfg.BaseURL)
 	}
-	c := &Console{Config: cfg, protection: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, running: semaphore.NewWeighted(maxRunning)}
+	c := &Console{
+		Config: cfg, protection: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
+		running: semaphore.NewWeighted(maxRunning), opening: semaphore.NewWeighted(maxOpening),
+	}
 	if c.unknownLinks, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}

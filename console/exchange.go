@@ -50,7 +50,7 @@ func (o operator) May(permission string) bool { return slices.Contains(o.Permiss
 // cookieOf returns the cookie of operators for a request. The listener has no TLS, so only a proxy knows whether the connection
 // is encrypted.
 func cookieOf(r *http.Request) site.Cookie {
-	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: r.Header.Get("X-Forwarded-Proto") == "https"}
+	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: strings.EqualFold(firstOf(r.Header.Get("X-Forwarded-Proto")), "https")}
 }
 
 func (x *exchange) run(p page) error {
@@ -67,13 +67,17 @@ func (x *exchange) run(p page) error {
 			return errOtherSite
 		}
 	}
+	if p.open { // anyone can send these, so they wait for each other and take no place of an operator's page
+		if err := x.opening.Acquire(x.ctx, 1); err != nil {
+			return errTooMany
+		}
+		defer x.opening.Release(1)
+		return p.serve(x)
+	}
 	if !x.running.TryAcquire(1) {
 		return errTooMany
 	}
 	defer x.running.Release(1)
-	if p.open {
-		return p.serve(x)
-	}
 	if x.token == "" {
 		return errSignedOut
 	}
@@ -178,4 +182,10 @@ func (x *exchange) whole(field string) (*int64, error) {
 		return nil, &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: fmt.Sprintf("Give a whole number such as 100, not %q.", text), Field: field}
 	}
 	return &n, nil
+}
+
+// firstOf returns the first element of a header with a list.
+func firstOf(list string) string {
+	first, _, _ := strings.Cut(list, ",")
+	return strings.TrimSpace(first)
 }

@@ -22,8 +22,8 @@ type front struct {
 // newFront returns a front that answers with these while the node is starting.
 func newFront(l *readapi.Listener, clients, admin http.Handler) *front {
 	return &front{
-		listener: l, clients: handlerSwitch{starting: starting(clients)}, operators: handlerSwitch{starting: starting(admin)},
-		admin: handlerSwitch{starting: starting(admin)},
+		listener: l, clients: handlerSwitch{starting: clients}, operators: handlerSwitch{starting: admin},
+		admin: handlerSwitch{starting: admin},
 	}
 }
 
@@ -105,15 +105,4 @@ func (s *handlerSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	defer requests.Done()
 	handler.ServeHTTP(w, r)
-}
-
-// starting answers for a node that is not open yet: /readyz as an open node does, the rest with other.
-func starting(other http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" {
-			notStarted().ServeHTTP(w, r)
-			return
-		}
-		other.ServeHTTP(w, r)
-	})
 }

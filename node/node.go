@@ -189,7 +189,7 @@ type Parts struct {
 func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (_ *Node, err error) {
 	n := &Node{
 		Config: cfg, release: o.Release, lock: lock, use: o.Use, parts: o.Parts,
-		runID: uuid.NewString(), charges: runs.NewCharges(), memory: membudget.New(0), stopAPI: func() {},
+		runID: uuid.NewString(), charges: runs.NewCharges(time.Now), memory: membudget.New(0), stopAPI: func() {},
 	}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
 	n.serving, n.stopServing = context.WithCancel(context.Background())

@@ -21,6 +21,9 @@ const (
 	beatEvery = 5 * time.Second
 	// recordEvery is the pause between two attempts to record a start on a full disk.
 	recordEvery = time.Second
+	// forgetAfter is how many times the longest time of an answer an unanswered charge is remembered. It is more than
+	// one, because a command may wait before its append.
+	forgetAfter = 2
 	// goneAfter is how long a node in a cluster may be silent before it counts as gone. A node that cannot reach the
 	// database to report that it is alive cannot check keys either, and charges nothing.
 	goneAfter = time.Minute
@@ -72,6 +75,7 @@ func (n *Node) beat(ctx context.Context, run runs.Run) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			n.charges.Forget(forgetAfter * run.AnswerWithin)
 			if err := n.runs.Beat(ctx, n.runID, n.clock.Now(), n.charges.State()); err != nil && ctx.Err() == nil {
 				n.logger.Warn("the process could not note that it is alive", "error", err)
 			}

@@ -34,7 +34,7 @@ var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bea
 
 // sentKey returns the only key in the headers. URLs are never examined.
 //
-// An Authorization header whose token is none of our keys is ignored beside X-Api-Key: it belongs to a gateway, a proxy
+// An Authorization header whose token is not one of our keys is ignored beside X-Api-Key: it belongs to a gateway, a proxy
 // or an OAuth tool. Alone it is the caller's only try at a key; then foreign is true.
 func sentKey(h http.Header) (key string, foreign bool, problem *Problem) {
 	apiKeys := h["X-Api-Key"]
@@ -157,7 +157,7 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 
 // authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as
 // final, so a key that could not be checked is 503; a suspended account is detected later, because its
-// requests count. foreign is that of sentKey.
+// requests count. foreign is as in sentKey.
 func (a *API) authenticate(ctx context.Context, h http.Header) (caller Caller, foreign bool, problem *Problem) {
 	sent, foreign, problem := sentKey(h)
 	if problem != nil {

@@ -101,7 +101,7 @@ func (s *service) stripeSends(body []byte) answer {
 func paidSession(id, accountID string) []byte {
 	return stripeBody(id, "checkout.session.completed", time.Unix(1795000000, 0), fmt.Sprintf(`{"id":"cs_%[1]s","object":"checkout.session","mode":"payment",
 		"payment_status":"paid","client_reference_id":%[2]q,"customer":"cus_%[1]s","payment_intent":"pi_%[1]s","amount_total":4900,"currency":"eur",
-		"total_details":{"amount_tax":782},"metadata":{"price":"price_small"},"customer_details":{"email":"jane@example.com","name":"Jane Roe"}}`, id, accountID))
+		"total_details":{"amount_tax":782},"metadata":{"price":"price_small","account_id":%[2]q},"customer_details":{"email":"jane@example.com","name":"Jane Roe"}}`, id, accountID))
 }
 
 func refundOf(id, payment string, minor int64) []byte {

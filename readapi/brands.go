@@ -106,7 +106,7 @@ func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 }
 
 // etagOf returns the tag of a record: a hash of what is sent, so that it differs with the base URL and between /v1 and
-// /v2, and is the same on every node. It needs no key. It tells whoever has it whether the record has changed since, as
+// /v2, and is the same on every node. It needs no key. It shows whether the record has changed since, as
 // Content-Length of a HEAD, which is free, does most of the time; to guess one that matches, a caller would need the
 // record.
 func etagOf(body []byte) string {

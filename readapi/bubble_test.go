@@ -61,6 +61,7 @@ func (s *service) serveInBubble(maxConns int) {
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
+		time.Sleep(time.Second) // net/http waits for half a second before it closes a connection whose body it did not read
 	})
 }
 

@@ -29,6 +29,10 @@ var (
 // limits the client's own pace.
 const stalledWithin = 10 * time.Second
 
+// maxCodedAsset is the size in bytes up to which an asset is compressed, in memory: most vectors are smaller, and a slow
+// reader keeps what it has not read there.
+const maxCodedAsset = 64 << 10
+
 // serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, unchanged. The storage is
 // asked even if the client has the file already: a removed file must not be confirmed.
 func (x *exchange) serveAsset() error {
@@ -57,7 +61,7 @@ func (x *exchange) serveAsset() error {
 	h["Cross-Origin-Resource-Policy"] = assetResource
 	h["Content-Security-Policy"] = imagePolicy
 	contentType, coding := []string{file.ContentType}, contentcoding.Identity
-	if file.Size <= assets.MaxBytes { // it is compressed in memory
+	if file.Size <= maxCodedAsset {
 		coding = x.coding(contentType, int(file.Size))
 	}
 	if x.unmodified(coding, etag) {

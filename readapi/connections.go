@@ -30,6 +30,8 @@ const (
 	// them may have succeeded before new connections get the reserve, and how long a request there waits for room.
 	roomPoll     = 2 * time.Millisecond
 	roomPatience = time.Second
+	// barrenFor is how long a search for a connection to close is not repeated after it found none.
+	barrenFor = 20 * time.Millisecond
 	// maxDismissals limits the connections that are being answered while they are closed; further ones are closed
 	// without an answer.
 	maxDismissals = 32
@@ -112,6 +114,7 @@ type connections struct {
 	mu        sync.Mutex
 	open      []*answerConn
 	reserved  int       // the part of open that is in the reserve
+	barren    time.Time // when no connection outside of the reserve could be closed
 	fullSince time.Time // when a new connection first found no room; zero once one did
 }
 
@@ -160,6 +163,9 @@ func (c *connections) hasRoom(now time.Time) bool {
 
 // evict closes a connection inside or outside of the reserve. It returns false if none may be closed yet.
 func (c *connections) evict(reserved bool, now time.Time) bool {
+	if !reserved && now.Sub(c.barren) < barrenFor { // every waiting request asks, and a search reads all connections
+		return false
+	}
 	for {
 		var first *answerConn
 		var word int64
@@ -171,11 +177,14 @@ func (c *connections) evict(reserved bool, now time.Time) bool {
 				continue
 			}
 			itsClass, itsSince, ok := closable(seen, now)
-			if ok && (first == nil || itsClass < class || itsClass == class && itsSince.Before(since)) {
+			if ok && now.Sub(itsSince) >= waitGrace && (first == nil || itsClass < class || itsClass == class && itsSince.Before(since)) {
 				first, word, class, since = conn, seen, itsClass, itsSince
 			}
 		}
-		if first == nil || now.Sub(since) < waitGrace {
+		if first == nil {
+			if !reserved {
+				c.barren = now
+			}
 			return false
 		}
 		if class == idleClass && hasBytes(first.Conn) {
@@ -238,7 +247,7 @@ func (c *connections) mayServe(conn *answerConn) bool {
 		now := time.Now()
 		switch {
 		case c.leaveReserve(conn, now):
-		case now.Sub(began) > roomPatience:
+		case now.Sub(began) > roomPatience, c.reserveIsCrowded():
 			c.refused.Inc()
 			return false
 		}
@@ -246,10 +255,18 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	return true
 }
 
+// reserveIsCrowded reports whether requests that wait for room have taken more than half of the reserve. The rest is for
+// health checks.
+func (c *connections) reserveIsCrowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reserved > max(1, c.reserve/2)
+}
+
 func (c *connections) leaveReserve(conn *answerConn, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.hasRoom(now) {
+	if conn.isGone() || !c.hasRoom(now) {
 		return false
 	}
 	conn.reserved = false

@@ -119,7 +119,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	case worst == inside && certain:
 		operation := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
-			operation = d.document.Operation(http.MethodGet, row.Path)
+			operation = d.document.Operation(http.MethodGet, r.o.Path)
 		}
 		domain := operation.Response(http.StatusBadRequest) != nil && slices.Contains(operation.Response(http.StatusBadRequest).Codes(), "invalid_domain")
 		switch {

@@ -429,7 +429,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 			}
 		}
 	}
-	exposed := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining", "Retry-After", "X-Cache", "X-Api-Key-Status", "X-Logo-Source", "X-Logo-Type", "X-Logo-Theme"}
+	exposed := []string{"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Credits-Remaining", "Retry-After", "ETag", "X-Cache", "X-Api-Key-Status", "X-Logo-Source", "X-Logo-Type", "X-Logo-Theme"}
 	for _, r := range []request{
 		{path: "/v1/me", header: bearer(c.secret)}, {path: "/v1/me"}, {path: "/nothing"}, {path: "/v1//me"}, {path: "/v1/brands/co.uk", header: bearer(c.secret)},
 		{method: "POST", path: "/v1/me"}, {path: "/cdn/x.svg"}, {path: "/bot"},
@@ -440,7 +440,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 			t.Errorf("%s: status %d, header %v", r.path, a.status, a.header)
 		}
 	}
-	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, OPTIONS" {
+	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 		t.Errorf("OPTIONS without preflight headers: status %d, header %v", a.status, a.header)
 	}
 	s.send(request{method: "OPTIONS", path: "/nothing"}).rejected(t, http.StatusNotFound, "not_found")

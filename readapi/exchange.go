@@ -92,7 +92,7 @@ var (
 	noSniff      = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
 	ownWindow    = []string{"same-origin"}
-	// onlyTLS makes browsers use https for this host for a year, the least that preload lists of browsers accept. Other hosts
+	// onlyTLS makes browsers use https for this host for a year, the minimum for the preload lists of browsers. Other hosts
 	// of the domain may belong to other services.
 	onlyTLS   = []string{"max-age=31536000"}
 	anyOrigin = []string{"*"}

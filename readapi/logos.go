@@ -59,6 +59,9 @@ func (x *exchange) serveLogo() error {
 	if named.Kind == logo.Domain {
 		named.Name, err = x.api.lookup.DomainOf(quick, id)
 	}
+	if errors.Is(err, lookup.ErrNoSuchBrand) { // the fallback, as for every identifier that names no brand
+		named, err = logo.Identifier{Kind: "id", Name: id.BrandID.String()}, nil
+	}
 	if err == nil {
 		err = x.drawLogo(whole, quick, who, named, options)
 	}

@@ -21,6 +21,8 @@ const messageNothingRan = "nothing ran and nothing was charged. Send the request
 // Unrouted answers requests that reach no router: all while a node is starting, those that are not
 // well-formed, and those for which there is no room.
 type Unrouted struct {
+	// Ready answers /readyz; nil answers like other paths.
+	Ready http.Handler
 	api   *API // only what an error needs
 	admin bool // of the admin API, which has its own codes and is closed to pages of other sites
 }
@@ -28,22 +30,24 @@ type Unrouted struct {
 // NewUnrouted returns the answers of a server of the API at a base URL. logoHost is the host that serves logos at its
 // root, or "".
 func NewUnrouted(baseURL, logoHost string, logger *slog.Logger) *Unrouted {
-	u := newUnrouted(logger)
+	u := newUnrouted(baseURL, logger)
 	u.api.logoHost = parseLogoHost(logoHost, schemeOf(baseURL))
 	u.api.pages.docsURLs = docsURLs(baseURL)
 	return u
 }
 
-// NewUnroutedAdmin returns the answers of a server of the admin API.
-func NewUnroutedAdmin(logger *slog.Logger) *Unrouted {
-	u := newUnrouted(logger)
+// NewUnroutedAdmin returns the answers of a server of the admin API, for an API at a base URL.
+func NewUnroutedAdmin(baseURL string, logger *slog.Logger) *Unrouted {
+	u := newUnrouted(baseURL, logger)
 	u.admin = true
 	return u
 }
 
-func newUnrouted(logger *slog.Logger) *Unrouted {
+func newUnrouted(baseURL string, logger *slog.Logger) *Unrouted {
 	metrics, _ := newMetrics(nil) // which fails only in registering
-	return &Unrouted{api: &API{log: logger, metrics: metrics, now: time.Now, newID: uuid.NewString}}
+	return &Unrouted{api: &API{
+		log: logger, metrics: metrics, now: time.Now, newID: uuid.NewString, secure: schemeOf(baseURL) == "https",
+	}}
 }
 
 // ServeHTTP answers for a node that is starting: 503, but /healthz, since the process answers, and preflights, without
@@ -55,6 +59,9 @@ func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/healthz":
 		x.closeToOtherSites()
 		x.send(http.StatusOK, typeText, []byte("ok\n"))
+	case path == "/readyz" && u.Ready != nil:
+		x.closeToOtherSites()
+		u.Ready.ServeHTTP(x, r)
 	case isPreflight(r) && !u.admin && !isDashboard(path):
 		x.answerPreflight()
 	default:

@@ -105,7 +105,7 @@ func TestUnrouted_Starting_GetsErrorBody(t *testing.T) {
 func TestUnrouted_AdminStarting_HasItsCodeAndNoCORS(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	readapi.NewUnroutedAdmin(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/admin/accounts", nil))
+	readapi.NewUnroutedAdmin("http://x", slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/admin/accounts", nil))
 	const want = `{"error":{"code":"unavailable","message":"The service is starting, so nothing ran and nothing was charged. Send the request again after Retry-After."}}` + "\n"
 	if h := w.Header(); w.Code != http.StatusServiceUnavailable || w.Body.String() != want || h.Get("X-Request-Id") == "" || h.Get("Retry-After") == "" || h.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %s, header %v", w.Code, w.Body, h)

@@ -323,8 +323,8 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 	}
 	for _, path := range []string{"/v2/search/acme", "/v2/search/acme/?c=" + c.publishable} {
 		s.send(request{method: "POST", path: path}).rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
-		if a := s.send(request{method: "HEAD", path: path, header: bearer(c.secret)}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
-			t.Errorf("HEAD %s: status %d, header %v", path, a.status, a.header)
+		if a := s.send(request{method: "PUT", path: path, header: bearer(c.secret)}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+			t.Errorf("PUT %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 	for _, path := range []string{"/v2/brands/acme.com", "/v2/search/acme/", "/v2/nothing/at/all"} {

@@ -92,7 +92,7 @@ func withoutName(s string) (string, error) {
 	if err := checkCharacters(name, maxIdentifier); err != nil {
 		return "", err
 	}
-	if !strings.Contains(inner, "@") {
+	if !strings.Contains(inner, "@") || strings.ContainsAny(name, "/?#@:") { // the brackets may be part of a URL
 		return "", invalid("%s has text before its angle brackets; send what is between them, alone.", quoted(s))
 	}
 	return inner, nil

@@ -3,7 +3,7 @@
 // the browser send (BREACH).
 //
 // The handler of klauspost/compress/gzhttp, whose writers are used here, does not fit: it compresses until after the
-// API's handler has returned, when it is decided already whether a charge stands; it leaves HEAD uncompressed, with the
+// API's handler has returned, when it is decided already whether a charge is final; it leaves HEAD uncompressed, with the
 // tag of another body; and it does not examine If-None-Match.
 package contentcoding
 
@@ -130,7 +130,7 @@ func vary(answer http.Header) {
 	}
 }
 
-// Tag returns the ETag of an answer in the coding, given that of the uncompressed one: a strong tag identifies bytes
+// Tag returns the ETag of an answer in the coding, given the tag of the uncompressed answer: a strong tag identifies bytes
 // (RFC 9110, section 8.8.1).
 func (c Coding) Tag(etag string) string {
 	if c == Identity {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -97,6 +98,10 @@ func inUTF8(contentType string, body []byte) ([]byte, error) {
 	switch charset {
 	case "utf-8", "utf8", "us-ascii":
 		return body, nil
+	case "iso-8859-1", "latin1", "windows-1252": // which libraries name by default
+		if !bytes.ContainsFunc(body, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return body, nil
+		}
 	case "utf-16", "utf-16be": // without a mark it is big-endian (RFC 2781 section 4.3)
 		return fromUTF16(body, binary.BigEndian)
 	case "utf-16le":

@@ -3,6 +3,7 @@ package runs
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"letterhead/internal/eventlog"
 )
@@ -27,6 +28,7 @@ func (a Answered) Covers(position eventlog.Position, requestID string) bool {
 // answered, reversed or turned out not to exist. It is safe for concurrent use; each call takes well below a
 // microsecond.
 type Charges struct {
+	now  func() time.Time
 	mu   sync.Mutex
 	last eventlog.Position // of the charges that were reported
 	open map[string]*openRequest
@@ -35,12 +37,29 @@ type Charges struct {
 // openRequest is a request with charges that are not answered.
 type openRequest struct {
 	after   eventlog.Position // all its charges are behind it
+	since   time.Time         // when its first append began
 	pending int               // appends and reversals whose outcome is not known
 	holds   bool              // the request has charges to answer
 }
 
 // NewCharges returns a Charges without charges.
-func NewCharges() *Charges { return &Charges{open: make(map[string]*openRequest)} }
+func NewCharges(now func() time.Time) *Charges {
+	return &Charges{now: now, open: make(map[string]*openRequest)}
+}
+
+// Forget forgets requests whose first append began longer ago than age. An append whose outcome was never learned would
+// otherwise keep its request open until the process ends. The age must exceed the time from an append to the end of an
+// answer: charges that old are outside of every UncertainPeriod.
+func (c *Charges) Forget(age time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.now().Add(-age)
+	for id, r := range c.open {
+		if r.since.Before(before) {
+			delete(c.open, id)
+		}
+	}
+}
 
 // Begin notes that a charge of a request may be appended from now on. Charged or Ended must follow.
 func (c *Charges) Begin(requestID string) {
@@ -48,7 +67,7 @@ func (c *Charges) Begin(requestID string) {
 	defer c.mu.Unlock()
 	r := c.open[requestID]
 	if r == nil {
-		r = &openRequest{after: c.last}
+		r = &openRequest{after: c.last, since: c.now()}
 		c.open[requestID] = r
 	}
 	r.pending++

@@ -3,6 +3,7 @@ package runs_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -14,7 +15,7 @@ import (
 // everything has ended, every charge does.
 func TestCharges_AnyOrder_NoOpenChargeIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		charges := runs.NewCharges()
+		charges := runs.NewCharges(time.Now)
 		type charge struct {
 			request  string
 			at       eventlog.Position
@@ -114,7 +115,7 @@ func requestNames(n int) (names []string) {
 }
 
 func TestCharges_Answered_OnlyOpenRequestsAreExcepted(t *testing.T) {
-	c := runs.NewCharges()
+	c := runs.NewCharges(time.Now)
 	c.Begin("slow")
 	c.Charged("slow", 10)
 	for i := range 1000 {
@@ -143,8 +144,21 @@ func TestCharges_Answered_OnlyOpenRequestsAreExcepted(t *testing.T) {
 	}
 }
 
+func TestCharges_OutcomeNeverLearned_IsForgottenWithAge(t *testing.T) {
+	now := time.Unix(1795000000, 0)
+	c := runs.NewCharges(func() time.Time { return now })
+	c.Begin("lost")
+	now = now.Add(time.Minute)
+	c.Begin("young")
+	now = now.Add(time.Second)
+	c.Forget(time.Minute)
+	if state := c.State(); len(state.Except) != 1 || state.Except[0] != "young" {
+		t.Errorf("open after a minute: %q, want only the younger request", state.Except)
+	}
+}
+
 func BenchmarkCharges(b *testing.B) {
-	c := runs.NewCharges()
+	c := runs.NewCharges(time.Now)
 	b.RunParallel(func(pb *testing.PB) {
 		id := fmt.Sprintf("%p", pb)
 		for pb.Next() {

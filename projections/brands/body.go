@@ -82,7 +82,7 @@ func afterStrings(rest []byte) []byte {
 			return rest[i:]
 		}
 	}
-	return nil
+	return rest // a damaged body
 }
 
 // Len returns the length of the body without base URLs, in bytes.

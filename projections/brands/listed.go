@@ -53,6 +53,7 @@ var (
 type listed struct {
 	turn     chan struct{} // held by the one who reads and changes the rest
 	outdated atomic.Bool   // other tables became live
+	whole    atomic.Bool   // the first reading has ended
 	at       eventlog.Position
 	read     time.Time // when everything up to at was read; zero before
 	bySymbol map[string][]candidate
@@ -78,10 +79,17 @@ func (m *Model) Listed(ctx context.Context, symbol string) (domain string, whole
 	l := m.listed
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return "", false, ctx.Err()
+	default:
+		if !l.whole.Load() {
+			return "", false, nil // another call continues the first reading
+		}
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return "", false, ctx.Err()
+		}
 	}
+	defer func() { <-l.turn }()
 	if err := m.readListed(ctx); err != nil {
 		return "", false, fmt.Errorf("read listed companies: %w", err)
 	}
@@ -106,6 +114,7 @@ func (m *Model) readListed(ctx context.Context) error {
 	l := m.listed
 	if l.outdated.Swap(false) {
 		l.at, l.read = 0, time.Time{}
+		l.whole.Store(false)
 		clear(l.bySymbol)
 		clear(l.byDomain)
 	}
@@ -119,6 +128,7 @@ func (m *Model) readListed(ctx context.Context) error {
 			return err
 		case !more:
 			l.read = m.now()
+			l.whole.Store(true)
 			return nil
 		case time.Since(begun) > listedWithin:
 			return nil // the next call continues
@@ -163,16 +173,14 @@ func (m *Model) readPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	for _, r := range page {
-		if err := m.listed.put(r.domain, r.quality, r.body); err != nil {
-			return false, err
-		}
+		m.listed.put(r.domain, r.quality, r.body)
 	}
 	m.listed.at = upTo
 	return len(page) == listedPage, nil
 }
 
-// put replaces the symbols of a brand; a nil body has none.
-func (l *listed) put(domain string, quality float64, body []byte) error {
+// put replaces the symbols of a brand; a nil body has none, nor has a damaged one, which a scrub repairs.
+func (l *listed) put(domain string, quality float64, body []byte) {
 	for _, symbol := range l.byDomain[domain] {
 		l.bySymbol[symbol] = slices.DeleteFunc(l.bySymbol[symbol], func(other candidate) bool { return other.domain == domain })
 		if len(l.bySymbol[symbol]) == 0 {
@@ -181,7 +189,7 @@ func (l *listed) put(domain string, quality float64, body []byte) error {
 	}
 	delete(l.byDomain, domain)
 	if body == nil || len(l.byDomain) == maxListed {
-		return nil
+		return
 	}
 	var company struct {
 		Company struct {
@@ -191,8 +199,8 @@ func (l *listed) put(domain string, quality float64, body []byte) error {
 			} `json:"financialIdentifiers"`
 		} `json:"company"`
 	}
-	if err := json.Unmarshal(bytes.ReplaceAll(body, []byte{baseURLMark}, nil), &company); err != nil {
-		return fmt.Errorf("read the symbols of %s: %w", domain, err)
+	if json.Unmarshal(bytes.ReplaceAll(body, []byte{baseURLMark}, nil), &company) != nil {
+		return
 	}
 	all := company.Company.Identifiers.Symbols
 	if main := company.Company.Ticker; main != nil {
@@ -206,7 +214,6 @@ func (l *listed) put(domain string, quality float64, body []byte) error {
 			l.add(domain, bare, main, quality)
 		}
 	}
-	return nil
 }
 
 func (l *listed) add(domain, symbol string, main bool, quality float64) {

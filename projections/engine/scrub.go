@@ -165,6 +165,9 @@ func (s *scrub) run(ctx context.Context) error {
 			return fmt.Errorf("table %s: %w", table.Name, err)
 		}
 	}
+	if err := s.step(ctx, func() error { return s.admit(ctx) }); err != nil {
+		return fmt.Errorf("read the tables again: %w", err)
+	}
 	s.result.Finished = s.r.cfg.Now().UTC()
 	err := s.r.store.Write(ctx, func(tx *sqlstore.Tx) error { return s.note(ctx, tx, 0) })
 	if err != nil {
@@ -436,6 +439,25 @@ func (s *scrub) replace(ctx context.Context, tx *sqlstore.Tx, table projections.
 		}
 	}
 	return s.note(ctx, tx, f.count)
+}
+
+// admit lets a read model that was withheld be read again, because all its rows are right.
+func (s *scrub) admit(ctx context.Context) error {
+	if err := s.r.step.lock(ctx); err != nil {
+		return err
+	}
+	defer s.r.step.Unlock()
+	s.m.mu.Lock()
+	withheld := errors.Is(s.m.blocked, errWithheld)
+	s.m.mu.Unlock()
+	if !withheld || !slices.Contains(s.r.inLive, s.live) {
+		return nil
+	}
+	apply, err := s.r.reload(ctx, s.live)
+	if err == nil {
+		s.live.publish(apply)
+	}
+	return err
 }
 
 // withhold is called when rows could not be repaired. What the read model caches in this process is taken from the

@@ -52,10 +52,10 @@ var always = map[string]string{
 	"X-Request-Id": "", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "", "X-Content-Type-Options": "nosniff",
 }
 
-// ofHTTP are headers of HTTP itself and of the host, which the document need not list.
+// ofHTTP are headers of HTTP itself, of the host and of every page, which the document need not list.
 var ofHTTP = []string{
-	"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Strict-Transport-Security",
-	"Transfer-Encoding", "Vary",
+	"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cross-Origin-Opener-Policy", "Date",
+	"Referrer-Policy", "Strict-Transport-Security", "Transfer-Encoding", "Vary",
 }
 
 // Checker checks responses against the document. It is safe for concurrent use.

@@ -10,6 +10,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/domain/text"
 	"letterhead/projections/accounts"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -106,6 +107,9 @@ func checkName(name string, optional bool) error {
 	}
 	if strings.TrimSpace(name) == "" || len(name) > maxName || !isText(name) {
 		return invalid("The field name takes 1 to %d bytes of text.", maxName)
+	}
+	if err := text.CheckShown(name); err != nil {
+		return invalid("The field name %s. Leave it out.", err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"letterhead/commands"
 	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/projections/keys"
@@ -210,11 +211,12 @@ func (f *keyForm) reject(e *account.InvalidError) bool {
 
 // checkKeyName returns a sentence about a name that a key cannot have.
 func checkKeyName(name string) string {
+	hidden := text.CheckShown(name)
 	switch {
 	case name == "":
 		return "Give the key a name, by which you know it when you want to revoke it."
-	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
-		return "The name has characters that cannot be shown. Use letters, digits and punctuation."
+	case hidden != nil:
+		return fmt.Sprintf("The name %s. Use letters, digits and punctuation.", hidden)
 	case utf8.RuneCountInString(name) > maxKeyName:
 		return fmt.Sprintf("The name has %d characters. Use at most %d.", utf8.RuneCountInString(name), maxKeyName)
 	}

@@ -14,6 +14,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/domain/text"
 	"letterhead/node"
 	"letterhead/projections/accounts"
 )
@@ -264,6 +265,9 @@ func enforced(ctx context.Context, n *node.Node, accountID string, done commands
 func checkName(flag, name string) error {
 	if strings.TrimSpace(name) == "" || len(name) > maxNameBytes {
 		return fmt.Errorf("%s takes 1 to %d bytes with a character other than a space", flag, maxNameBytes)
+	}
+	if err := text.CheckShown(name); err != nil {
+		return fmt.Errorf("%s %w", flag, err)
 	}
 	return nil
 }

@@ -38,8 +38,10 @@ func keyIssue(e *environment) *cobra.Command {
 		if k != apikey.Secret && k != apikey.Publishable {
 			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
 		}
-		if len(*name) > maxNameBytes {
-			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
+		if *name != "" {
+			if err := checkName("--name", *name); err != nil {
+				return usageError{err}
+			}
 		}
 		at, err := expiry(*expires, n.Now())
 		if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,5 +51,34 @@ func TestNames_DamagedRows_AreListedAndRepaired(t *testing.T) {
 	}
 	if got := output(t, folder, "names", "--json"); got != "" {
 		t.Errorf("after the repair the damaged names are %s", got)
+	}
+}
+
+func TestNames_HiddenCharacter_IsRefusedByEachCommand(t *testing.T) {
+	folder, account := openAccount(t)
+	n := openNode(t, folder)
+	err := n.Store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `UPDATE holders SET name = 'Acne' WHERE name = 'Acme'`)
+		return err
+	})
+	if err := errors.Join(err, n.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, damaged, _ := commandLine(t.Context(), "names", "--json", "--data", folder)
+	var row struct{ ID string }
+	if err := json.Unmarshal([]byte(damaged), &row); err != nil {
+		t.Fatalf("%v: %s", err, damaged)
+	}
+	for _, args := range [][]string{
+		{"account", "create", "--name"},
+		{"key", "issue", "--account", account, "--name"},
+		{"admin", "token", "issue", "--scope", "read", "--name"},
+		{"admin", "login-link", "--scope", "read", "--operator"},
+		{"names", "repair", row.ID, "--name"},
+	} {
+		code, _, said := commandLine(t.Context(), append(args, "Ac\u202eme", "--data", folder)...)
+		if flag := args[len(args)-1]; code != exitUsage || !strings.Contains(said, flag+" has a control or bidirectional character, U+202E") {
+			t.Errorf("%v ended with %d: %s", args, code, said)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 )
 
@@ -14,23 +15,17 @@ import (
 const maxURLBytes = 2000
 
 // checkURL returns why a URL cannot be part of a record, which pages show as a link: it must be an absolute one of the web.
-func checkURL(text string) error {
-	u, err := url.Parse(text)
+func checkURL(link string) error {
+	u, err := url.Parse(link)
 	switch {
-	case err != nil || len(text) > maxURLBytes:
-		return fmt.Errorf("%.60q is not a URL of at most %d bytes", text, maxURLBytes)
+	case err != nil || len(link) > maxURLBytes:
+		return fmt.Errorf("%.60q is not a URL of at most %d bytes", link, maxURLBytes)
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
-		return fmt.Errorf("%.60q is not an absolute http or https URL", text)
+		return fmt.Errorf("%.60q is not an absolute http or https URL", link)
 	case u.User != nil:
 		return fmt.Errorf("the URL of host %.60q has a user name or a password", u.Hostname())
 	}
 	return nil
-}
-
-// isHidden reports whether a character changes how the text around it is shown without being shown itself: control
-// characters (Cc), separators of lines and paragraphs, and the Bidi_Control characters of Unicode (UAX #9).
-func isHidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 
 // shownAs replaces a hidden character: one that separates words by a space, one of direction by nothing.
@@ -38,7 +33,7 @@ func shownAs(r rune) rune {
 	switch {
 	case unicode.Is(unicode.Bidi_Control, r):
 		return -1
-	case isHidden(r):
+	case text.IsHidden(r):
 		return ' '
 	}
 	return r
@@ -46,9 +41,12 @@ func shownAs(r rune) rune {
 
 // checkRecord returns why the texts and URLs of a field cannot be served.
 func checkRecord(r *eventschemas.Record) error {
-	for _, text := range []*string{r.Name, r.Description, r.OGImage} {
-		if text != nil && strings.ContainsFunc(*text, isHidden) {
-			return fmt.Errorf("%.60q has a control or bidirectional character", *text)
+	for _, shown := range []*string{r.Name, r.Description, r.OGImage} {
+		if shown == nil {
+			continue
+		}
+		if err := text.CheckShown(*shown); err != nil {
+			return fmt.Errorf("%.60q %w", *shown, err)
 		}
 	}
 	for _, l := range r.Links {
@@ -65,17 +63,17 @@ func checkRecord(r *eventschemas.Record) error {
 // clean returns a record without what checkRecord rejects, which earlier releases accepted in overrides and imports. The
 // input is not modified.
 func clean(r eventschemas.Record) eventschemas.Record {
-	for _, text := range []**string{&r.Name, &r.Description} {
-		if *text != nil && strings.ContainsFunc(**text, isHidden) {
-			shown := strings.Map(shownAs, **text)
-			*text = &shown
+	for _, stored := range []**string{&r.Name, &r.Description} {
+		if *stored != nil && strings.ContainsFunc(**stored, text.IsHidden) {
+			shown := strings.Map(shownAs, **stored)
+			*stored = &shown
 		}
 	}
 	bad := func(l eventschemas.Link) bool { return checkURL(l.URL) != nil }
 	if slices.ContainsFunc(r.Links, bad) {
 		r.Links = slices.DeleteFunc(slices.Clone(r.Links), bad)
 	}
-	if r.OGImage != nil && (checkURL(*r.OGImage) != nil || strings.ContainsFunc(*r.OGImage, isHidden)) {
+	if r.OGImage != nil && (checkURL(*r.OGImage) != nil || strings.ContainsFunc(*r.OGImage, text.IsHidden)) {
 		r.OGImage = nil
 	}
 	return r

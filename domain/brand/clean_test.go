@@ -17,8 +17,8 @@ func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.
 		{"links", `[{"name":"x","url":"data:text/html,x"}]`, "http or https"},
 		{"links", `[{"name":"x","url":"https://user:secret@x.com/acme"}]`, "user name"},
 		{"og_image", `"vbscript:x"`, "http or https"},
-		{"name", `"Ac\u202eme"`, "bidirectional"},
-		{"description", `"a\u0007b"`, "control"},
+		{"name", `"Ac\u202eme"`, "U+202E"},
+		{"description", `"a\u0007b"`, "U+0007"},
 	} {
 		b := brand.New("acme.com")
 		name := "Acme"

@@ -695,3 +695,33 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 		t.Errorf("balance %d after bad requests, want 50", got.Credits.Balance)
 	}
 }
+
+func TestReasons_EmailAddress_IsRefusedWithoutAnEvent(t *testing.T) {
+	s := start(t)
+	id, closed := s.open("Acme").Account.ID, s.open("Closed").Account.ID
+	s.post("/admin/accounts/"+closed+"/close", "").want(http.StatusOK, nil)
+	name := "Acme"
+	_, err := s.node.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1",
+		Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
+	s.must(err)
+	s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), eventschemas.BillingReported{
+		Processor: "stripe", EventID: "evt_1", Type: "customer.subscription.created", Kind: "subscription", Subject: "sub_1", State: "active", Customer: "cus_1",
+	}))
+	before, err := s.node.Log.Head(t.Context())
+	s.must(err)
+	for _, c := range []struct{ method, path, body, field string }{
+		{"POST", "/admin/accounts/" + id + "/notes", `{"text":"asked by jörg@müller.de"}`, "text"},
+		{"POST", "/admin/accounts/" + id + "/suspend", `{"reason":"asked by <ann@example.com>"}`, "reason"},
+		{"POST", "/admin/accounts/" + id + "/grants", `{"credits":1,"kind":"adjustment","reason":"ann@example.com"}`, "reason"},
+		{"POST", "/admin/accounts/" + closed + "/breakage", `{"policy":"ann@example.com agreed"}`, "policy"},
+		{"POST", "/admin/billing/inbox/stripe:evt_1/dismiss", `{"reason":"ann@example.com paid"}`, "reason"},
+		{"PUT", "/admin/brands/acme.com/overrides/name", `{"value":"Acme Inc.","reason":"ann@example.com asked"}`, "reason"},
+	} {
+		s.ids++
+		s.send(request{method: c.method, path: c.path, body: c.body, key: fmt.Sprintf("key-%d", s.ids)}).
+			rejected(http.StatusBadRequest, "The field "+c.field+" holds an e-mail address. Events are permanent and cannot be erased: name the person by an id.")
+	}
+	if after, err := s.node.Log.Head(t.Context()); err != nil || after != before {
+		t.Errorf("the log ends at %d (%v), want %d", after, err, before)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"letterhead/domain/proof"
 	"letterhead/domain/signin"
 	"letterhead/domain/statement"
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -89,11 +90,14 @@ func problemOf(err error) *problem {
 	var p *problem
 	var domain *brand.InvalidDomainError
 	var remembered *brand.RememberedError
+	var email *text.EmailError
 	switch {
 	case err == nil:
 		return &problem{Status: http.StatusOK}
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &email):
+		return invalid("The field %s %s.", email.Field, text.HoldsEmail)
 	case errors.As(err, &domain):
 		return invalid("%s", domain.Sentence)
 	case errors.As(err, &remembered):

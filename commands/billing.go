@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/domain/billing"
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -171,8 +172,12 @@ func (b *Billing) Reopen(ctx context.Context, request Request, stream string) er
 	return b.follow(ctx, request, stream, eventschemas.BillingReopened{})
 }
 
-// Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen.
+// Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen, and
+// *text.EmailError.
 func (b *Billing) Dismiss(ctx context.Context, request Request, stream, reason string) error {
+	if err := text.CheckKept("reason", reason); err != nil {
+		return err
+	}
 	return b.follow(ctx, request, stream, eventschemas.BillingSettled{Outcome: billing.Dismissed, Reason: reason})
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"letterhead/domain/text"
 	"letterhead/internal/eventlog"
 	"letterhead/node"
 )
@@ -62,7 +63,7 @@ func (e *environment) run(ctx context.Context) int {
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
 	var usage usageError
 	switch {
-	case errors.As(err, &usage), errors.As(err, new(node.UsageError)):
+	case errors.As(err, &usage), errors.As(err, new(node.UsageError)), errors.As(err, new(*text.EmailError)):
 		return exitUsage
 	case errors.Is(err, eventlog.ErrLoss):
 		return exitLoss

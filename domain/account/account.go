@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/domain/plan"
+	words "letterhead/domain/text"
 	"letterhead/eventschemas"
 )
 
@@ -360,6 +361,14 @@ func text(field, value string, required bool) error {
 	default:
 		return nil
 	}
+}
+
+// kept rejects a text of an operator that must not be in an event. Repeats of what is recorded are not checked.
+func kept(field, value string) error {
+	if err := words.CheckKept(field, value); err != nil {
+		return &InvalidError{Field: field, Reason: words.HoldsEmail, cause: err}
+	}
+	return nil
 }
 
 // newID validates an id that is not recorded yet, because lists print ids in columns. Ids of earlier releases stay valid.

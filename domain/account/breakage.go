@@ -18,5 +18,8 @@ func (a *Account) RecognizeBreakage(policy string) (Outcome, error) {
 	case a.core.balance <= 0:
 		return repeated(), nil
 	}
+	if err := kept("policy", policy); err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.BreakageRecognized{Credits: a.core.balance, Policy: policy}), nil
 }

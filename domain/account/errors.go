@@ -81,7 +81,11 @@ func (e *InsufficientCreditsError) Is(target error) bool { return target == ErrI
 type InvalidError struct {
 	Field  string
 	Reason string
+	cause  error // a *text.EmailError, or nil
 }
+
+// Unwrap returns the *text.EmailError of a text with an e-mail address.
+func (e *InvalidError) Unwrap() error { return e.cause }
 
 func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s %s", ErrInvalid, e.Field, e.Reason) }
 

@@ -75,6 +75,9 @@ func (a *Account) Suspend(reason string) (Outcome, error) {
 	if a.core.status == Suspended {
 		return repeated(), nil
 	}
+	if err := kept("reason", reason); err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.AccountSuspended{Reason: reason}), nil
 }
 
@@ -98,6 +101,9 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	}
 	if a.core.status == Closed {
 		return repeated(), nil
+	}
+	if err := kept("reason", reason); err != nil {
+		return Outcome{}, err
 	}
 	var out Outcome
 	ids := a.openByDeadline()

@@ -29,5 +29,8 @@ func (a *Account) Note(id, text string) (Outcome, error) {
 	if _, ok := a.notes[id]; ok {
 		return repeated(), nil
 	}
+	if err := kept("text", text); err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.AccountNoted{NoteID: id, Text: text}), nil
 }

@@ -45,3 +45,27 @@ func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.
 		}
 	}
 }
+
+func TestReason_EmailAddress_IsRefusedUnlessRecorded(t *testing.T) {
+	b := brand.New("acme.com")
+	name, reason := "Acme", "its owner, ann@example.com, asked"
+	imported, err := b.Import(brand.Import{Source: "test 1", Record: eventschemas.Record{Name: &name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ev := range imported {
+		b.Apply(ev, uint64(i), time.Unix(0, 0))
+	}
+	refused := func(_ []eventschemas.Event, err error) {
+		t.Helper()
+		if !errors.Is(err, brand.ErrInvalidField) || !strings.Contains(err.Error(), "the reason holds an e-mail address") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	refused(b.Override("name", json.RawMessage(`"Acme Inc."`), reason))
+	refused(b.Withdraw(reason))
+	b.Apply(eventschemas.FieldOverridden{Field: "name", Value: json.RawMessage(`"Acme Inc."`), Reason: reason}, 9, time.Unix(0, 0))
+	if repeated, err := b.Override("name", json.RawMessage(`"Acme Inc."`), reason); err != nil || len(repeated) > 0 {
+		t.Errorf("the repeat of a recorded override: %v, %v", repeated, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 )
 
@@ -224,10 +225,13 @@ func (b *Brand) Claim() ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.BrandClaimed{}}, nil
 }
 
-// Withdraw withdraws the brand, even if it was never looked up; a repeat is a no-op.
+// Withdraw withdraws the brand, even if it was never looked up; a repeat is a no-op. Errors: ErrInvalidField.
 func (b *Brand) Withdraw(reason string) ([]eventschemas.Event, error) {
 	if b.s.Withdrawn {
 		return nil, nil
+	}
+	if err := text.CheckKept("reason", reason); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return []eventschemas.Event{eventschemas.BrandWithdrawn{Reason: reason}}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 )
 
@@ -64,6 +65,9 @@ func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]
 	ev := eventschemas.FieldOverridden{Field: field, Value: value, Reason: reason}
 	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) && (reason == "" || reason == old.Reason) {
 		return nil, nil
+	}
+	if err := text.CheckKept("reason", reason); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return []eventschemas.Event{ev}, nil
 }

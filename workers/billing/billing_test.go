@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	domain "letterhead/domain/billing"
 	"letterhead/domain/plan"
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/workers/billing"
@@ -451,7 +452,13 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 	s := openStores(t)
 	by := commands.Request{ID: "r1", Actor: "operator:test"}
 	report := invoicePaid("evt_1", "in_1", "price_starter", 0).report(t)
-	if err := errors.Join(s.billing.Record(t.Context(), by, report), s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "a test")); err != nil {
+	if err := s.billing.Record(t.Context(), by, report); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "ann@example.com paid"); !errors.As(err, new(*text.EmailError)) {
+		t.Errorf("a reason with an address: %v, want an EmailError", err)
+	}
+	if err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "a test"); err != nil {
 		t.Fatal(err)
 	}
 	link := eventschemas.BillingReported{Processor: "stripe", EventID: "link", Kind: domain.KindCustomer, AccountID: acme, Customer: "cus_2"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
@@ -48,7 +49,7 @@ type Accepted struct {
 
 // Prepare finds an acceptance that was interrupted, or begins one for the given losses in memory;
 // nothing is written. It returns nil if there is nothing to accept. Errors: *UnfinishedError of a
-// restore or a migration, those of the database, ctx.Err().
+// restore or a migration, *text.EmailError of the reason of a new one, those of the database, ctx.Err().
 func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []*eventlog.LossError) (*Acceptance, error) {
 	p, err := readPending(ctx, store)
 	if err != nil {
@@ -61,6 +62,9 @@ func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []
 	if p == nil {
 		if len(losses) == 0 {
 			return nil, nil
+		}
+		if err := text.CheckKept("reason", by.Reason); err != nil {
+			return nil, err
 		}
 		a.fresh = true
 		a.state = &pending{Work: acceptWork, Since: by.Now, ID: uuid.New(), Actor: by.Actor, Reason: by.Reason}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -210,6 +211,13 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 			a, err := loss.Prepare(t.Context(), w.Store, by, losses)
 			w.must(err)
 			return a
+		}
+		named := by
+		named.Reason = "as ann@example.com decided"
+		losses, err := loss.Survey(t.Context(), w.Store, eventlog.Probe(w.Log))
+		w.must(err)
+		if _, err := loss.Prepare(t.Context(), w.Store, named, losses); !errors.As(err, new(*text.EmailError)) {
+			t.Errorf("a reason with an address: %v, want an EmailError", err)
 		}
 		if a := prepare(); a == nil || len(a.Witnesses()) != 3 {
 			t.Fatalf("prepared %+v, want 3 witnesses", a)

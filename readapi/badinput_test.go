@@ -176,8 +176,8 @@ func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 			{"for the proxy", "Proxy-Authorization: Bearer " + mine, "401"},
 			{"an underscore", "X_Api_Key: " + mine, "401"},
 			{"ten thousand characters", "Authorization: Bearer " + mine + strings.Repeat("0", 10_000), "401"},
-			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "rejected 400"},
-			{"a space before the colon", "X-Api-Key : " + mine, "rejected 400"},
+			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "400"},
+			{"a space before the colon", "X-Api-Key : " + mine, "400"},
 		} {
 			if got := s.bytes("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + c.headers + "\r\n\r\n"); got != c.want {
 				s.t.Errorf("%s: %s, want %s", c.name, got, c.want)

@@ -57,7 +57,11 @@ func (d *deriver) try(t rapid.TB, r *derived) {
 }
 
 func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
-	row, described, err := d.checker.Check(openapitest.Answer{Method: r.method, Path: path, Status: a.status, Header: a.header, Body: a.body})
+	plain, err := decode(a.header.Get("Content-Encoding"), a.body)
+	if err != nil {
+		t.Fatalf("%v: %v", r, err)
+	}
+	row, described, err := d.checker.Check(openapitest.Answer{Method: r.method, Path: path, Status: a.status, Header: a.header, Body: plain})
 	wrong := func(format string, args ...any) {
 		t.Errorf("%v\nwas answered %d %.300s\n%s", r, a.status, a.body, fmt.Sprintf(format, args...))
 	}

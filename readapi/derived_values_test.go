@@ -249,8 +249,8 @@ func encodedJSON(v any) string {
 func brokenBodies(good string) map[string]string {
 	all := map[string]string{
 		"nothing but a space": " ", "null": "null", "half of it": good[:len(good)/2], "twice": good + good, "something behind it": good + "x",
-		"a byte order mark": "\ufeff" + good, "a comment": "/**/" + good, "single quotes": strings.ReplaceAll(good, `"`, `'`),
-		"no UTF-8": strings.Replace(good, `"`, "\"\xff", 1), "UTF-16": "\xff\xfe" + strings.Join(strings.Split(good, ""), "\x00") + "\x00",
+		"a comment": "/**/" + good, "single quotes": strings.ReplaceAll(good, `"`, `'`),
+		"no UTF-8": strings.Replace(good, `"`, "\"\xff", 1), "UTF-16 without a mark": strings.Join(strings.Split(good, ""), "\x00") + "\x00",
 		"a comma too many": strings.TrimSuffix(good, good[len(good)-1:]) + "," + good[len(good)-1:], "a form": "identifiers=acme.com", "XML": "<a/>",
 		"NaN": "NaN", "deep brackets": strings.Repeat("[", 20_000), "a text that does not end": `"` + good[:1],
 	}

@@ -19,6 +19,10 @@ func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.
 		{"og_image", `"vbscript:x"`, "http or https"},
 		{"name", `"Ac\u202eme"`, "U+202E"},
 		{"description", `"a\u0007b"`, "U+0007"},
+		{"long_description", `"one\ntwo\u202e"`, "U+202E"},
+		{"links", `[{"name":"twitter","url":"https://x.com/\u202eacme"}]`, "hidden"},
+		{"fonts", `[{"name":"Int\u202eer","type":"body","origin":"google","origin_id":null,"weights":[400]}]`, "U+202E"},
+		{"company", `{"employees":null,"founded_year":null,"kind":null,"location":{"city":"\u202egnp.exe","state":null,"country":null,"country_code":null,"region":null,"subregion":null},"industries":[],"ticker":null,"tickers":[]}`, "U+202E"},
 	} {
 		b := brand.New("acme.com")
 		name := "Acme"

@@ -67,7 +67,7 @@ type Console struct {
 	mux          *http.ServeMux
 	running      *semaphore.Weighted
 	opening      *semaphore.Weighted // for pages of visitors who are not signed in
-	unknownLinks ratelimit.Counters // links, by client
+	unknownLinks ratelimit.Counters  // links, by client
 }
 
 // New returns the console, or an error that names the part that is missing or wrong.

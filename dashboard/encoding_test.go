@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"letterhead/domain/plan"
@@ -17,15 +18,20 @@ func TestEncoding_PageOfSignedInPerson_IsNotCompressed(t *testing.T) {
 			t.Errorf("%s: status %d, header %v", path, a.status, a.header)
 		}
 	}
+	styles := 0
 	for _, link := range c.get("/dashboard").elements("link") {
 		for _, attribute := range link.Attr {
-			if attribute.Key != "href" {
+			if attribute.Key != "href" || !strings.HasSuffix(attribute.Val, ".css") {
 				continue
 			}
+			styles++
 			a := c.send(http.MethodGet, attribute.Val, nil, accept)
 			if a.status != http.StatusOK || a.header.Get("Content-Encoding") != "zstd" || a.header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("%s: status %d, header %v", attribute.Val, a.status, a.header)
 			}
 		}
+	}
+	if styles == 0 {
+		t.Error("the page has no style sheet")
 	}
 }

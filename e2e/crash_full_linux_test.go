@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -167,7 +166,7 @@ func fillDisk(t *testing.T, name string) {
 	}
 	for _, size := range []int{1 << 20, 4096} {
 		for err = nil; err == nil; {
-			_, err = io.WriteString(f, string(make([]byte, size)))
+			_, err = f.Write(make([]byte, size))
 		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatal(err)

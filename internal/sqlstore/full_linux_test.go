@@ -2,7 +2,6 @@ package sqlstore_test
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -60,7 +59,7 @@ func TestFullDiskChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	for err == nil {
-		_, err = io.WriteString(ballast, string(make([]byte, 4096)))
+		_, err = ballast.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)

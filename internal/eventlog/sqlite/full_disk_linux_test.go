@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -174,7 +173,7 @@ func fillDisk(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	for err == nil {
-		_, err = io.WriteString(f, string(make([]byte, 4096)))
+		_, err = f.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)

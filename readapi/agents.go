@@ -102,7 +102,7 @@ func agentBodyTooLarge() *Problem {
 // identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute
 // window here.
 func (x *exchange) identifyAgent(ctx context.Context) *Problem {
-	caller, _, problem := x.api.authenticate(ctx, x.request.Header)
+	caller, problem := x.api.authenticate(ctx, x.request.Header)
 	if problem != nil {
 		return problem
 	}

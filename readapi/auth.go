@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,14 +31,18 @@ const scopeRequests = "requests"
 // noKeySent is sentKey's result for headers without any key; a key elsewhere may be used instead.
 var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>.")
 
-// sentKey returns the only key in the headers. URLs are never examined.
-//
-// An Authorization header whose token is not one of our keys is ignored beside X-Api-Key: it belongs to a gateway, a proxy
-// or an OAuth tool. Alone it is the caller's only try at a key; then foreign is true.
-func sentKey(h http.Header) (key string, foreign bool, problem *Problem) {
+const messageMalformedKey = "The API key is not well-formed: a character is missing, added or mistyped. Copy it again."
+
+// foreignToken rejects a request whose only credential is a Bearer token that is not one of our keys. Endpoints that also
+// accept a key in the URL use that key instead.
+var foreignToken = unauthorized(messageMalformedKey)
+
+// sentKey returns the only key in the headers. URLs are never examined. An Authorization header whose token is not one of
+// our keys belongs to a gateway, a proxy or an OAuth tool, and is ignored beside X-Api-Key.
+func sentKey(h http.Header) (key string, problem *Problem) {
 	apiKeys := h["X-Api-Key"]
 	if len(apiKeys) > 1 {
-		return "", false, unauthorized("The header X-Api-Key is given more than once. Send it once.")
+		return "", unauthorized("The header X-Api-Key is given more than once. Send it once.")
 	}
 	if len(apiKeys) == 1 {
 		key = strings.TrimSpace(apiKeys[0])
@@ -48,35 +51,37 @@ func sentKey(h http.Header) (key string, foreign bool, problem *Problem) {
 		return authorizationKey(h["Authorization"])
 	}
 	for _, credentials := range h["Authorization"] {
-		if _, token := parseCredentials(credentials); token != key && strings.HasPrefix(token, apikey.Prefix) {
-			return "", false, unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
+		if _, token := parseCredentials(credentials); token != key && isOurs(token) {
+			return "", unauthorized("Authorization and X-Api-Key carry different keys. Send one of them.")
 		}
 	}
-	return key, false, nil
+	return key, nil
 }
 
-// authorizationKey returns the key of requests that have only Authorization headers.
-func authorizationKey(all []string) (key string, foreign bool, problem *Problem) {
-	if len(all) > 1 && slices.ContainsFunc(all, func(value string) bool {
-		_, token := parseCredentials(value)
-		return strings.HasPrefix(token, apikey.Prefix)
-	}) {
-		return "", false, unauthorized("The header Authorization is given more than once. Send it once, or the key in X-Api-Key.")
+func isOurs(token string) bool { return strings.HasPrefix(token, apikey.Prefix) }
+
+// authorizationKey returns the key of a request that has only Authorization headers.
+func authorizationKey(all []string) (key string, problem *Problem) {
+	var scheme, token string
+	for _, credentials := range all {
+		if scheme, token = parseCredentials(credentials); len(all) > 1 && isOurs(token) {
+			return "", unauthorized("The header Authorization is given more than once. " +
+				"Send it once, or the key in X-Api-Key.")
+		}
 	}
-	if len(all) != 1 {
-		return "", false, noKeySent
-	}
-	scheme, token := parseCredentials(all[0])
-	ours := strings.HasPrefix(token, apikey.Prefix)
+	isBearer := strings.EqualFold(scheme, "Bearer")
 	switch {
-	case ours && scheme == "":
-		return "", false, unauthorized("The word Bearer is missing before the key. Send Authorization: Bearer <API_KEY>.")
-	case ours && !strings.EqualFold(scheme, "Bearer"):
-		return "", false, unauthorized("The key does not follow the word Bearer and a space. Send Authorization: Bearer <API_KEY>.")
-	case token == "" || !strings.EqualFold(scheme, "Bearer"):
-		return "", false, noKeySent
+	case len(all) != 1, token == "", !isBearer && !isOurs(token):
+		return "", noKeySent
+	case scheme == "":
+		return "", unauthorized("The word Bearer is missing before the key. Send Authorization: Bearer <API_KEY>.")
+	case !isBearer:
+		return "", unauthorized("The key does not follow the word Bearer and a space. " +
+			"Send Authorization: Bearer <API_KEY>.")
+	case !isOurs(token):
+		return "", foreignToken
 	}
-	return token, !ours, nil
+	return token, nil
 }
 
 // parseCredentials splits the value of an Authorization header. A key without a scheme is a token. A tab after the
@@ -130,15 +135,14 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 		return caller, nil
 	}
 	if !inQuery {
-		caller, _, problem := a.authenticate(ctx, r.Header)
-		return caller, problem
+		return a.authenticate(ctx, r.Header)
 	}
 	key, present, problem := queryKey(r.URL.RawQuery)
 	if problem != nil {
 		return Caller{}, problem
 	}
 	if !present {
-		caller, _, problem := a.authenticate(ctx, r.Header)
+		caller, problem := a.authenticate(ctx, r.Header)
 		if problem == noKeySent {
 			problem = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>, or a publishable key in c.")
 		}
@@ -148,8 +152,8 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	if problem != nil {
 		return Caller{}, problem
 	}
-	byHeader, foreign, problem := a.authenticate(ctx, r.Header)
-	if foreign || problem == noKeySent {
+	byHeader, problem := a.authenticate(ctx, r.Header)
+	if problem == noKeySent || problem == foreignToken {
 		return byQuery, nil
 	}
 	return byHeader, problem
@@ -157,14 +161,13 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 
 // authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as
 // final, so a key that could not be checked is 503; a suspended account is detected later, because its
-// requests count. foreign is as in sentKey.
-func (a *API) authenticate(ctx context.Context, h http.Header) (caller Caller, foreign bool, problem *Problem) {
-	sent, foreign, problem := sentKey(h)
+// requests count.
+func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
+	sent, problem := sentKey(h)
 	if problem != nil {
-		return Caller{}, false, problem
+		return Caller{}, problem
 	}
-	caller, problem = a.callerBy(ctx, sent)
-	return caller, foreign, problem
+	return a.callerBy(ctx, sent)
 }
 
 // callerBy returns the owner of a key.
@@ -174,7 +177,7 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 		return Caller{}, unauthorized("This is a token of the admin API (lh_op_…), which has an address of its own. Send an API key of an account.")
 	}
 	if err != nil {
-		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")
+		return Caller{}, unauthorized(messageMalformedKey)
 	}
 	found, ok, err := a.keys.Lookup(ctx, parsed.Hash)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 		{"x-api-key twice", http.Header{"X-Api-Key": {"lh_sk_one", "lh_sk_one"}}, ""},
 		{"one good, the other twice", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {"lh_sk_one", "lh_sk_one"}}, ""},
 	} {
-		got, _, problem := sentKey(c.header)
+		got, problem := sentKey(c.header)
 		if got != c.want || (problem != nil) != (c.want == "") {
 			t.Errorf("%s: key %q, problem %v", c.name, got, problem)
 		}
@@ -61,11 +61,11 @@ func FuzzSentKey(f *testing.F) {
 	f.Add("Basic x", "lh_sk_two")
 	f.Add("Bearer\tx", "\x00")
 	f.Fuzz(func(t *testing.T, authorization, apiKey string) {
-		got, _, problem := sentKey(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey}})
+		got, problem := sentKey(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey}})
 		if (got == "") != (problem != nil) {
 			t.Fatalf("key %q with problem %v", got, problem)
 		}
-		if alone, _, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
+		if alone, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
 			t.Fatalf("Authorization %q took precedence over X-Api-Key %q", authorization, apiKey)
 		}
 	})

@@ -182,9 +182,9 @@ const secretPrefix = "lh_sk_"
 // with a good header, which is used all the same, because the secret has leaked.
 func logoKey(r *http.Request) (key string, status keyStatus) {
 	inQuery, status := keyInQuery(r.URL.RawQuery)
-	sent, foreign, problem := sentKey(r.Header)
+	sent, problem := sentKey(r.Header)
 	switch {
-	case problem == noKeySent, foreign && inQuery != "":
+	case problem == noKeySent, problem == foreignToken && inQuery != "":
 		return inQuery, status
 	case problem != nil && status != keySecretInURL:
 		return "", keyInvalid

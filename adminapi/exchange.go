@@ -290,9 +290,9 @@ const typeJSON = "application/json; charset=utf-8"
 func (x *exchange) send(status int, contentType string, body []byte) {
 	x.status = status
 	h := x.writer.Header()
-	if coding := contentcoding.Choose(h, x.request.Header["Accept-Encoding"], contentType, len(body)); coding != contentcoding.Identity {
+	coding := contentcoding.Choose(h, x.request.Header["Accept-Encoding"], contentType, len(body))
+	if body = coding.Encode(body); coding != contentcoding.Identity {
 		h.Set("Content-Encoding", string(coding))
-		body = coding.Encode(body)
 	}
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

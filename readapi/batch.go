@@ -85,10 +85,9 @@ func (x *exchange) serveBatch() error {
 	x.setCredits(answer.Remaining)
 	send := func() { body.send(length) }
 	if coding := x.coding(typeJSON, int(length)); coding != contentcoding.Identity {
-		coded := coding.EncodeTo(&bytes.Buffer{}, func(w io.Writer) { err = body.each(func(piece []byte) { _, _ = w.Write(piece) }) })
-		if err != nil {
-			return err
-		}
+		coded := coding.EncodeFrom(int(length), func(w io.Writer) {
+			_ = body.each(func(piece []byte) { _, _ = w.Write(piece) }) // the pieces are the same as those counted
+		})
 		send = func() { x.sendCoded(http.StatusOK, typeJSON, coding, coded) }
 	}
 	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are

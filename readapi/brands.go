@@ -70,19 +70,17 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 	}()
 	buffer := bodies.Get().(*[]byte)
 	*buffer = x.appendRecord((*buffer)[:0], answer.Body)
-	h, body, etag := x.Header(), *buffer, etagOf(*buffer)
+	h, etag := x.Header(), etagOf(*buffer)
 	h["Cache-Control"] = cachePrivate
 	x.setCredits(answer.Remaining)
-	coding := x.coding(typeJSON, len(body))
+	coding := x.coding(typeJSON, len(*buffer))
 	if (answer.Unchanged || q.Peek) && x.unmodified(coding, etag) {
 		return nil
 	}
 	h[headerETag] = []string{coding.Tag(etag)}
 	h[headerCache] = cacheHeader(answer.Cache)
 	x.cache = string(answer.Cache)
-	if coding != contentcoding.Identity {
-		body = coding.Encode(body)
-	}
+	body := coding.Encode(*buffer)
 	// Until the first byte is sent, the charge is reversed for a caller who left; afterwards it is
 	// final.
 	if err := ctx.Err(); err != nil {
@@ -97,7 +95,7 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 	return nil
 }
 
-// appendRecord appends a record in the shape of the request's path.
+// appendRecord appends a record in the shape that the request's path has.
 func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 	if isV2(x.request.URL.EscapedPath()) {
 		return body.AppendWithoutTags(dst, x.api.baseURL)
@@ -105,10 +103,9 @@ func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 	return body.AppendTo(dst, x.api.baseURL)
 }
 
-// etagOf returns the tag of a record: a hash of what is sent, so that it differs with the base URL and between /v1 and
-// /v2, and is the same on every node. It needs no key. It shows whether the record has changed since, as
-// Content-Length of a HEAD, which is free, does most of the time; to guess one that matches, a caller would need the
-// record.
+// etagOf returns the tag of a record, a hash of the body. It therefore differs between base URLs and between /v1 and /v2,
+// and is the same on every node. The hash needs no secret: a tag reveals only whether the record has changed, and only a
+// caller who has the record can compute it.
 func etagOf(body []byte) string {
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))

@@ -92,11 +92,12 @@ var (
 	noSniff      = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
 	ownWindow    = []string{"same-origin"}
-	// onlyTLS makes browsers use https for this host for a year, the minimum for the preload lists of browsers. Other hosts
-	// of the domain may belong to other services.
+	// onlyTLS makes browsers use https for this host for a year, the minimum for their preload lists. It leaves out the
+	// other hosts of the domain, which may belong to other services.
 	onlyTLS   = []string{"max-age=31536000"}
 	anyOrigin = []string{"*"}
-	exposed   = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
+	exposed   = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, " +
+		"Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
 	cacheHit  = []string{string(lookup.Hit)}
 	cacheMiss = []string{string(lookup.Miss)}
 	bearer    = []string{"Bearer"}
@@ -144,39 +145,31 @@ func (x *exchange) setCredits(remaining int64) {
 // chunks. On HEAD the body is omitted but its length is sent.
 func (x *exchange) send(status int, contentType []string, body []byte) {
 	coding := x.coding(contentType, len(body))
-	if coding != contentcoding.Identity {
-		body = coding.Encode(body)
-	}
-	x.sendCoded(status, contentType, coding, body)
+	x.sendCoded(status, contentType, coding, coding.Encode(body))
 }
 
-// sendTagged is send for a body with a strong tag: if the client has the body already, the answer is 304. A condition
-// applies to answers that would be 200 (RFC 9110, section 13.2.1): another status stays.
+// sendTagged is send for a body with a strong tag: if the client has the body already, the answer is 304. The condition
+// applies only to answers that would be 200 (RFC 9110, section 13.2.1).
 func (x *exchange) sendTagged(status int, contentType []string, etag string, body []byte) {
 	coding := x.coding(contentType, len(body))
 	if status == http.StatusOK && x.unmodified(coding, etag) {
 		return
 	}
 	x.Header()[headerETag] = []string{coding.Tag(etag)}
-	if coding != contentcoding.Identity {
-		body = coding.Encode(body)
-	}
-	x.sendCoded(status, contentType, coding, body)
+	x.sendCoded(status, contentType, coding, coding.Encode(body))
 }
 
-// coding chooses the content coding of the answer. What a signed-in person sees is never compressed (BREACH).
+// coding chooses the content coding of the answer. A page of a signed-in person is never compressed (BREACH).
 func (x *exchange) coding(contentType []string, size int) contentcoding.Coding {
 	accepted := x.request.Header["Accept-Encoding"]
-	if accepted != nil {
-		if _, person := signedIn(x.request.Context()); person {
-			accepted = nil
-		}
+	if _, person := signedIn(x.request.Context()); person {
+		accepted = nil
 	}
 	return contentcoding.Choose(x.Header(), accepted, contentType[0], size)
 }
 
-// unmodified answers 304, and returns true, if the client has the body with that tag, in any coding. Otherwise only the
-// tag is set.
+// unmodified answers 304, and returns true, if the client has the body with that tag, in any coding. Otherwise it only
+// sets the tag.
 func (x *exchange) unmodified(coding contentcoding.Coding, etag string) bool {
 	h := x.Header()
 	h[headerETag] = []string{coding.Tag(etag)}

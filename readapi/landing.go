@@ -16,11 +16,11 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"letterhead/internal/accept"
 	"letterhead/internal/htmx"
 	"letterhead/internal/monogram"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/search"
-	"letterhead/readapi/accept"
 )
 
 // landing is the first page. Its search belongs to the page: it counts for no account.

@@ -10,7 +10,7 @@ import (
 
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
-	"letterhead/readapi/accept"
+	"letterhead/internal/accept"
 )
 
 // statementForm is a form in which a statement is served.

@@ -2,16 +2,15 @@
 // page of a signed-in person must not be compressed: its length would reveal whether it repeats what another site made
 // the browser send (BREACH).
 //
-// The handler of klauspost/compress/gzhttp, whose writers are used here, does not fit: it compresses until after the
-// API's handler has returned, when it is decided already whether a charge is final; it leaves HEAD uncompressed, with the
-// tag of another body; and it does not examine If-None-Match.
+// The package uses the writers of klauspost/compress/gzhttp, but not its handler. The handler ends compression only after
+// the API's handler has returned, too late to decide whether a charge is final; it sends HEAD uncompressed, with the tag
+// of another body; and it ignores If-None-Match.
 package contentcoding
 
 import (
 	"bytes"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +18,8 @@ import (
 	"github.com/klauspost/compress/gzhttp/writer/zstdkp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"letterhead/internal/accept"
 )
 
 // Coding is the content coding of an answer.
@@ -32,34 +33,30 @@ const (
 )
 
 // MinSize is the size in bytes from which an answer is compressed. A smaller one fits into three packets anyway, and
-// compressing it takes longer than sending what it saves.
+// compressing it takes longer than sending the bytes that it would save.
 const MinSize = 4 << 10
 
-// Levels of compression: of answers, while the client waits, and of files, which are compressed once.
+// Levels of compression: for answers, while the client waits, and for files, which are compressed once.
 const (
 	answerGzip, answerZstd = 5, int(zstd.SpeedFastest)
 	fileGzip, fileZstd     = gzip.BestCompression, int(zstd.SpeedBestCompression)
 )
 
-// Accepted returns the best coding for the values of Accept-Encoding, Identity without any. needed reports that the
-// client refuses uncompressed answers; if it refuses every coding, it gets them all the same. Of two codings with the
-// same weight zstd is used, but only a client that names it gets it: not every one that accepts anything (*) means it.
+// Accepted returns the best coding for the values of Accept-Encoding, or Identity if there are none. needed reports
+// whether the client refuses uncompressed answers; one that refuses every coding still gets those. Of gzip and zstd with
+// equal weights, zstd is chosen, but only if the client names it: many clients that send * cannot decode zstd.
 func Accepted(headers []string) (c Coding, needed bool) {
-	zipped, zstd, identity, others := -1.0, -1.0, -1.0, -1.0 // weights; below 0 if it is not named
-	for _, header := range headers {
-		for element := range strings.SplitSeq(header, ",") {
-			name, parameters, _ := strings.Cut(element, ";")
-			weight := weightOf(parameters)
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "gzip", "x-gzip":
-				zipped = max(zipped, weight)
-			case "zstd":
-				zstd = max(zstd, weight)
-			case "identity":
-				identity = max(identity, weight)
-			case "*":
-				others = max(others, weight)
-			}
+	zipped, zstd, identity, others := -1.0, -1.0, -1.0, -1.0 // weights; negative if not named
+	for name, weight := range accept.Elements(headers) {
+		switch strings.ToLower(name) {
+		case "gzip", "x-gzip":
+			zipped = max(zipped, weight)
+		case "zstd":
+			zstd = max(zstd, weight)
+		case "identity":
+			identity = max(identity, weight)
+		case "*":
+			others = max(others, weight)
 		}
 	}
 	if zipped < 0 {
@@ -78,21 +75,8 @@ func Accepted(headers []string) (c Coding, needed bool) {
 	}
 }
 
-// weightOf returns the q-value among the parameters of a coding: 1 without one, 0 if it is malformed.
-func weightOf(parameters string) float64 {
-	name, value, _ := strings.Cut(parameters, "=")
-	if !strings.EqualFold(strings.TrimSpace(name), "q") {
-		return 1
-	}
-	weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil || !(weight >= 0 && weight <= 1) { // not a number is neither
-		return 0
-	}
-	return weight
-}
-
-// Choose returns the coding for an answer of a size, given the Accept-Encoding of its request. It sets Vary if the
-// answer depends on that.
+// Choose returns the coding for an answer of size bytes, given the Accept-Encoding of its request. It sets Vary if the
+// answer depends on that header.
 func Choose(answer http.Header, accept []string, contentType string, size int) Coding {
 	if size == 0 || size < MinSize && len(accept) == 0 || !isText(contentType) {
 		return Identity
@@ -115,23 +99,21 @@ func isText(contentType string) bool {
 	return false
 }
 
-const acceptEncoding = "Accept-Encoding"
+var varyEncoding = []string{"Accept-Encoding"}
 
-var varyEncoding = []string{acceptEncoding}
-
-// vary adds Accept-Encoding to Vary. It leaves the slice that was there unchanged: answers may share it.
+// vary adds Accept-Encoding to Vary. It does not change the slice in the header, which answers may share.
 func vary(answer http.Header) {
 	before := answer["Vary"]
 	switch {
 	case len(before) == 0:
 		answer["Vary"] = varyEncoding
-	case !strings.Contains(before[0], acceptEncoding):
-		answer["Vary"] = []string{before[0] + ", " + acceptEncoding}
+	case !strings.Contains(before[0], varyEncoding[0]):
+		answer["Vary"] = []string{before[0] + ", " + varyEncoding[0]}
 	}
 }
 
-// Tag returns the ETag of an answer in the coding, given the tag of the uncompressed answer: a strong tag identifies bytes
-// (RFC 9110, section 8.8.1).
+// Tag returns the ETag of an answer in the coding, given the tag of the uncompressed answer. They differ, because a strong
+// tag identifies bytes (RFC 9110, section 8.8.1).
 func (c Coding) Tag(etag string) string {
 	if c == Identity {
 		return etag
@@ -154,26 +136,26 @@ func Match(ifNoneMatch []string, etag string) string {
 	return ""
 }
 
-// Encode returns a body in the coding.
+// Encode returns a body in the coding; for Identity, the body itself.
 func (c Coding) Encode(body []byte) []byte {
-	return c.EncodeTo(bytes.NewBuffer(make([]byte, 0, len(body)/3)), func(w io.Writer) { _, _ = w.Write(body) })
+	if c == Identity {
+		return body
+	}
+	return c.EncodeFrom(len(body), func(w io.Writer) { _, _ = w.Write(body) })
 }
 
-// EncodeTo appends to a buffer, in the coding, what write writes, and returns the buffer's bytes.
-func (c Coding) EncodeTo(b *bytes.Buffer, write func(io.Writer)) []byte {
-	return c.encode(b, write, answerGzip, answerZstd)
+// EncodeFrom returns what write writes, about length bytes, in a coding other than Identity.
+func (c Coding) EncodeFrom(length int, write func(io.Writer)) []byte {
+	return c.encode(length, write, answerGzip, answerZstd)
 }
 
-func (c Coding) encode(b *bytes.Buffer, write func(io.Writer), gzipLevel, zstdLevel int) []byte {
-	var w io.WriteCloser
-	switch c { // of pools
-	case Gzip:
+func (c Coding) encode(length int, write func(io.Writer), gzipLevel, zstdLevel int) []byte {
+	b := bytes.NewBuffer(make([]byte, 0, length/3))
+	var w io.WriteCloser // from a pool
+	if c == Gzip {
 		w = gzkp.NewWriter(b, gzipLevel)
-	case Zstd:
+	} else {
 		w = zstdkp.NewWriter(b, zstdLevel)
-	default:
-		write(b)
-		return b.Bytes()
 	}
 	write(w)
 	_ = w.Close() // writing to a buffer does not fail
@@ -182,37 +164,29 @@ func (c Coding) encode(b *bytes.Buffer, write func(io.Writer), gzipLevel, zstdLe
 
 // File is a static file.
 type File struct {
-	Body       []byte
-	gzip, zstd func() []byte // nil if the compressed form is not shorter
+	Body  []byte
+	forms map[Coding]func() []byte
 }
 
-// NewFile returns a file. It is compressed when it is first sent so.
+// NewFile returns a file, which is compressed when a client first asks for that.
 func NewFile(body []byte) *File {
-	form := func(c Coding) func() []byte {
-		return sync.OnceValue(func() []byte {
-			coded := c.encode(&bytes.Buffer{}, func(w io.Writer) { _, _ = w.Write(body) }, fileGzip, fileZstd)
-			if len(coded) >= len(body) {
-				return nil
-			}
-			return coded
+	f := &File{Body: body, forms: map[Coding]func() []byte{}}
+	for _, c := range []Coding{Gzip, Zstd} {
+		f.forms[c] = sync.OnceValue(func() []byte {
+			return c.encode(len(body), func(w io.Writer) { _, _ = w.Write(body) }, fileGzip, fileZstd)
 		})
 	}
-	return &File{Body: body, gzip: form(Gzip), zstd: form(Zstd)}
+	return f
 }
 
-// Choose returns the form of the file for an answer, given the Accept-Encoding of its request, and sets Vary.
+// Choose returns the form of the file for an answer, given the Accept-Encoding of its request, and sets Vary. A form that
+// is not shorter is not used.
 func (f *File) Choose(answer http.Header, accept []string) (Coding, []byte) {
 	vary(answer)
-	c, _ := Accepted(accept)
-	var coded []byte
-	switch c {
-	case Gzip:
-		coded = f.gzip()
-	case Zstd:
-		coded = f.zstd()
+	if c, _ := Accepted(accept); c != Identity {
+		if coded := f.forms[c](); len(coded) < len(f.Body) {
+			return c, coded
+		}
 	}
-	if coded == nil {
-		return Identity, f.Body
-	}
-	return c, coded
+	return Identity, f.Body
 }

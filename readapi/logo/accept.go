@@ -1,8 +1,8 @@
 package logo
 
 import (
+	"letterhead/internal/accept"
 	"letterhead/internal/imaging"
-	"letterhead/readapi/accept"
 )
 
 // Negotiate chooses between WebP and PNG by a request's Accept headers. WebP must be named: browsers

@@ -228,11 +228,15 @@ func (x *exchange) needsKey(instead string) error {
 
 // readBody reads the body, which is a JSON object or missing.
 func (x *exchange) readBody() error {
-	body, err := io.ReadAll(http.MaxBytesReader(x.writer, x.request.Body, maxBody))
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", fmt.Sprintf("The body has more than %d bytes.", maxBody), nil}
-	}
-	if err != nil {
+	var refused *requestbody.RefusedError
+	body, err := requestbody.Read(x.writer, x.request, maxBody)
+	switch {
+	case errors.Is(err, requestbody.ErrTooLarge):
+		message := fmt.Sprintf("The uncompressed body has more than %d bytes.", maxBody)
+		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", message, nil}
+	case errors.As(err, &refused):
+		return &problem{http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil}
+	case err != nil:
 		return &problem{http.StatusBadRequest, "invalid_request", "The body could not be read to its end.", err}
 	}
 	if len(body) > 0 {
@@ -240,14 +244,8 @@ func (x *exchange) readBody() error {
 			return &problem{http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil}
 		}
 	}
-	var refused *requestbody.RefusedError
-	switch x.body, err = requestbody.Decode(x.request.Header, body, maxBody); {
-	case errors.Is(err, requestbody.ErrTooLarge):
-		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", fmt.Sprintf("The decoded body has more than %d bytes.", maxBody), nil}
-	case errors.As(err, &refused):
-		return &problem{http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil}
-	}
-	return err
+	x.body = body
+	return nil
 }
 
 // decode reads the body into a struct.

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/requestbody"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 	"letterhead/readapi/mcp"
@@ -54,8 +55,8 @@ func (x *exchange) serveMCP() error {
 	if problem := x.checked(x.identifyAgent); problem != nil {
 		return problem
 	}
-	body, err := mcp.ReadBody(x.request)
-	if errors.Is(err, mcp.ErrTooLarge) {
+	body, err := requestbody.Read(x.ResponseWriter, x.request, mcp.MaxBody)
+	if errors.Is(err, requestbody.ErrTooLarge) {
 		return agentBodyTooLarge()
 	}
 	if err != nil {

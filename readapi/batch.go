@@ -113,17 +113,11 @@ func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 
 // readBatchBody reads the identifiers, whatever media type the client declares.
 func (x *exchange) readBatchBody() ([]string, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxBatchBody))
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, invalidRequest("The body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
-	case err != nil:
-		return nil, x.bodyProblem(err)
-	}
-	body, err = requestbody.Decode(x.request.Header, body, maxBatchBody)
+	body, err := requestbody.Read(x.ResponseWriter, x.request, maxBatchBody)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
-		return nil, invalidRequest("The decoded body is larger than %d KiB. Send fewer or shorter identifiers.", maxBatchBody>>10)
+		return nil, invalidRequest("The uncompressed body is larger than %d KiB. Send fewer or shorter identifiers.",
+			maxBatchBody>>10)
 	case err != nil:
 		return nil, x.bodyProblem(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/requestbody"
 	"letterhead/internal/stripeapi"
 )
 
@@ -170,9 +171,9 @@ type checkoutBody struct {
 
 // serveCheckout answers POST /v1/billing/checkout with a page on which the account's owner pays.
 func (x *exchange) serveCheckout() error {
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxCheckoutBody))
+	body, err := requestbody.Read(x.ResponseWriter, x.request, maxCheckoutBody)
 	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
+	case errors.Is(err, requestbody.ErrTooLarge):
 		return invalidRequest("The body is larger than %d KiB. Send an object such as %s.", maxCheckoutBody>>10, checkoutExample)
 	case err != nil:
 		return x.bodyProblem(err)

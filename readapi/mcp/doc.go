@@ -2,7 +2,7 @@
 // tools: JSON-RPC 2.0 in the body of a POST, one JSON response, no sessions and no streams.
 //
 // It implements the protocol only and does not depend on the service. The HTTP server calls, in this
-// order, AllowsHost, then its own check of the key, then ReadBody, Read and Answer:
+// order, AllowsHost, then its own check of the key, then Read and Answer:
 //
 //	host      403  DNS rebinding, on loopback connections
 //	length    413  a Content-Length of more than MaxBody

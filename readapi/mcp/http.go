@@ -1,42 +1,14 @@
 package mcp
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-
-	"letterhead/internal/requestbody"
 )
 
 // MaxBody is the largest body of a POST, in bytes.
 const MaxBody = 64 << 10
-
-// ErrTooLarge means that the body has more than MaxBody bytes.
-var ErrTooLarge = errors.New("the body is larger than 64 KB")
-
-// ReadBody reads the body of a POST. Errors: ErrTooLarge, *requestbody.RefusedError for an encoding that is not read, and
-// those of the connection.
-func ReadBody(r *http.Request) ([]byte, error) {
-	if r.ContentLength > MaxBody {
-		return nil, ErrTooLarge
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the body: %w", err)
-	}
-	if len(body) > MaxBody {
-		return nil, ErrTooLarge
-	}
-	body, err = requestbody.Decode(r.Header, body, MaxBody)
-	if errors.Is(err, requestbody.ErrTooLarge) {
-		return nil, ErrTooLarge
-	}
-	return body, err
-}
 
 // AllowsHost reports whether a request's host name is allowed. On a connection over the loopback
 // interface it must be a loopback name, or the host of the base URL, which a proxy on the same machine

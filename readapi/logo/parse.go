@@ -44,48 +44,32 @@ const (
 	noPlate   = "never"
 )
 
-// lettermark is the name of the monogram in path options, which use the names of the compatible
-// third-party URLs.
-const lettermark Fallback = "lettermark"
+// Names of the monogram in the compatible third-party URLs, whose names path options use.
+const (
+	lettermark Fallback = "lettermark"
+	thirdParty Fallback = "brandfetch" // there the vendor's own mark
+)
 
-// spellings are the values of a request's options that are spelled in several ways. Each of them is the value that is
-// listed with it.
+// spellings are the values that options with several spellings may have.
 type spellings struct {
 	formats         []imaging.Format
 	inPath, inQuery []Fallback
 }
 
-// documented are the spellings of /logo, published those of a separate host, which also accepts all that are in use
-// with the compatible third-party URLs.
+// documented are the spellings that /logo accepts; published are those of a separate host, which also accepts the
+// spellings of the compatible third-party URLs.
 var (
 	documented = spellings{formats: formats, inPath: []Fallback{lettermark, Transparent, NotFound}, inQuery: fallbacks}
 	published  = spellings{
-		formats: append(slices.Clone(formats), shortJPEG),
+		formats: append(slices.Clone(formats), "jpg"),
 		inPath:  []Fallback{lettermark, thirdParty, Transparent, NotFound},
 		inQuery: append(slices.Clone(fallbacks), lettermark, thirdParty),
 	}
 )
 
-// Spellings of the compatible third-party URLs.
-const (
-	shortJPEG  imaging.Format = "jpg"
-	thirdParty Fallback       = "brandfetch" // the vendor's own mark, here the monogram
-)
-
-func (s spellings) format(what, value string) (imaging.Format, error) {
-	format, err := oneOf(what, value, s.formats)
-	if format == shortJPEG {
-		format = imaging.JPEG
-	}
-	return format, err
-}
-
-func fallbackOneOf(what, value string, list []Fallback) (Fallback, error) {
-	fallback, err := oneOf(what, value, list)
-	if fallback == lettermark || fallback == thirdParty {
-		fallback = Monogram
-	}
-	return fallback, err
+// meanings are the values that other spellings stand for.
+var meanings = map[string]string{
+	"jpg": string(imaging.JPEG), string(lettermark): string(Monogram), string(thirdParty): string(Monogram),
 }
 
 // requestedOptions are the options in a path or a query; missing ones are zero.
@@ -110,15 +94,15 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 	return documented.parse(path, rawQuery, accept)
 }
 
-// ParsePublished is Parse for the path after the slash on a separate host, which accepts every published form of the
-// compatible third-party URLs: also other spellings of values, and an identifier after its kind.
+// ParsePublished is Parse for the path after the slash on a separate host. It accepts every published form of the
+// compatible third-party URLs, which may spell values differently and put a kind before the identifier.
 func ParsePublished(path, rawQuery string, accept []string) (Identifier, Options, error) {
 	id := Identifier{Kind: Domain}
-	if first, rest, typed := strings.Cut(path, "/"); slices.Contains(kinds, Kind(first)) {
-		if id.Kind = Kind(first); !typed || strings.Trim(rest, "/") == "" {
-			return Identifier{}, Options{}, invalid("The path lacks the identifier after %s, as in /domain/github.com or /ticker/AAPL.", first)
+	if first, rest, _ := strings.Cut(path, "/"); slices.Contains([]Kind{Domain, Ticker, ISIN, Crypto}, Kind(first)) {
+		if id.Kind, path = Kind(first), rest; strings.Trim(rest, "/") == "" {
+			return Identifier{}, Options{}, invalid("The path lacks the identifier after %s, "+
+				"as in /domain/github.com or /ticker/AAPL.", first)
 		}
-		path = rest
 	}
 	name, o, err := published.parse(path, rawQuery, accept)
 	if err != nil {
@@ -128,18 +112,16 @@ func ParsePublished(path, rawQuery string, accept []string) (Identifier, Options
 	return id, o, nil
 }
 
-// Kind is the kind of an Identifier, and the path segment before one that is not a bare domain.
+// Kind is the kind of an Identifier, and the path segment that may precede it.
 type Kind string
 
-// Kinds of identifiers. None of the names is a domain, because they have no dot.
+// Kinds of identifiers. None of their names can be a domain, because none has a dot.
 const (
 	Domain Kind = "domain"
 	Ticker Kind = "ticker"
 	ISIN   Kind = "isin"
 	Crypto Kind = "crypto"
 )
-
-var kinds = []Kind{Domain, Ticker, ISIN, Crypto}
 
 // Identifier names a brand. The name is as sent, decoded.
 type Identifier struct {
@@ -238,7 +220,7 @@ func (w *requestedOptions) takeBare(segment string, s spellings) error {
 func (w *requestedOptions) takeType(what, value string, s spellings) (err error) {
 	name, ending, ended := strings.Cut(value, ".")
 	if w.kind, err = oneOf(what, name, types); err == nil && ended {
-		w.format, err = s.format("The ending of "+name, ending)
+		w.format, err = oneOf("The ending of "+name, ending, s.formats)
 	}
 	return err
 }
@@ -256,7 +238,7 @@ func (w *requestedOptions) takeOption(name, value string, s spellings) (err erro
 	case "type":
 		err = w.takeType(what, value, s)
 	case "fallback":
-		w.fallback, err = fallbackOneOf(what, value, s.inPath)
+		w.fallback, err = oneOf(what, value, s.inPath)
 	}
 	return err
 }
@@ -267,14 +249,9 @@ func (s spellings) parseQuery(rawQuery string) (requestedOptions, error) {
 	p := &parameters{raw: rawQuery}
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
 	requested := requestedOptions{
-		kind: chosen(p, "type", types), size: cmp.Or(size, w, width),
+		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", s.formats),
 		theme: chosen(p, "theme", themes), background: p.background(), noPlate: chosen(p, "plate", plates) == noPlate,
-	}
-	if value, ok := p.value("format"); ok {
-		requested.format, p.err = s.format("The parameter format", value)
-	}
-	if value, ok := p.value("fallback"); ok {
-		requested.fallback, p.err = fallbackOneOf("The parameter fallback", value, s.inQuery)
+		fallback: chosen(p, "fallback", s.inQuery),
 	}
 	return requested, p.err
 }
@@ -351,10 +328,10 @@ func differ[T comparable](a, b T) bool {
 	return a != none && b != none && a != b
 }
 
-// oneOf finds a value in a list; what names the option in errors.
+// oneOf finds a value in a list, and returns what it means; what names the option in errors.
 func oneOf[T ~string](what, value string, list []T) (T, error) {
-	if i := slices.Index(list, T(value)); i >= 0 {
-		return list[i], nil
+	if slices.Contains(list, T(value)) {
+		return T(cmp.Or(meanings[value], value)), nil
 	}
 	last := len(list) - 1
 	names := make([]string, last)

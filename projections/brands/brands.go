@@ -141,7 +141,7 @@ type Model struct {
 	cache   *cache
 	shared  bool
 	metrics *metrics
-	listed  *listed
+	listed  atomic.Pointer[listed]
 	// followed is the range of log positions whose events the cache knows.
 	followed followed
 	now      func() time.Time
@@ -162,7 +162,8 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), listed: newListed(), now: time.Now}
+	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), now: time.Now}
+	m.listed.Store(newListed())
 	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func (m *Model) version(number, format int) projections.Version {
 func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
 	return func() {
 		m.cache.invalidateAll()
-		m.listed.outdated.Store(true)
+		m.listed.Store(newListed())
 	}, nil
 }
 

@@ -11,26 +11,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 )
 
 const (
-	// listedEvery is how often changes of listed companies are read, at most, and listedWithin the time after which a
-	// call begins no further page. Each call reads one page at least, so the first calls on a large index, or on a slow
-	// machine, continue each other.
+	// listedEvery is the minimum interval between readings of changed companies; listedWithin is how long a call may take
+	// before it begins no further page. Each call reads at least one page, so on a large index or a slow machine the
+	// first calls continue each other.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
-	// listedPage is the number of brands that are read at a time, about 1 MB of which the database returns little.
+	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of it.
 	listedPage = 200
 	// maxListed limits the brands with symbols, about 300 bytes each. All exchanges of the world list 60,000 companies.
 	maxListed = 200_000
-	// maxSymbols limits the symbols of one brand.
+	// maxSymbols limits the symbols of one brand, in addition to its ticker.
 	maxSymbols = 16
 )
 
-// Both queries return the bodies of brands with a ticker, and null for others. The marks of a body are bytes that
-// LIKE cannot compare on SQLite.
+// Both queries return the bodies of brands with a ticker, and null for others. LIKE would not do: on SQLite it cannot
+// compare the bytes that mark base URLs in a body.
 const (
 	selectListedOwn = `
 SELECT domain, position, quality,
@@ -42,20 +44,19 @@ SELECT domain, position, quality,
 FROM {brands} WHERE position > $3 ORDER BY position LIMIT $4`
 )
 
-// The beginnings of a ticker and of a list of symbols in a body.
+// How a ticker and a list of symbols begin in a body.
 var (
 	bodyTicker  = []byte(`"ticker":"`)
 	bodySymbols = []byte(`"ticker":["`)
 )
 
-// listed has the symbols of listed companies, as far as the read model was read. It takes memory instead of a column:
+// listed has the symbols of listed companies, as far as the read model was read. They are in memory instead of a column:
 // few brands have a symbol, and the few requests for one do not justify a new version of the tables.
 type listed struct {
-	turn     chan struct{} // held by the one who reads and changes the rest
-	outdated atomic.Bool   // other tables became live
-	whole    atomic.Bool   // the first reading has ended
+	whole    atomic.Bool         // the first reading has ended
+	turn     *semaphore.Weighted // held while the fields below are used
 	at       eventlog.Position
-	read     time.Time // when everything up to at was read; zero before
+	read     time.Time // when everything up to at was read
 	bySymbol map[string][]candidate
 	byDomain map[string][]string // symbols
 }
@@ -63,66 +64,50 @@ type listed struct {
 // candidate is a brand under one of its symbols.
 type candidate struct {
 	domain  string
-	main    bool // the symbol is its ticker, not only one of its shares
+	rank    int // 0 if the symbol is its ticker, 1 if it is another of its symbols
 	quality float64
 }
 
 func newListed() *listed {
-	return &listed{turn: make(chan struct{}, 1), bySymbol: map[string][]candidate{}, byDomain: map[string][]string{}}
+	return &listed{turn: semaphore.NewWeighted(1), bySymbol: map[string][]candidate{}, byDomain: map[string][]string{}}
 }
 
-// Listed returns the domain of the brand with a symbol, bare such as AAPL or qualified by the exchange such as
-// NASDAQ:AAPL, in either case; "" if there is none. Of several brands it is the one whose main symbol it is, then the
-// one with the higher quality score. An answer may be a second old, and whole is false while the first reading of the
-// index continues. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Listed returns the domain of the brand with a symbol, in upper or lower case, bare such as AAPL or qualified by the
+// exchange such as NASDAQ:AAPL; "" if there is none. Of several brands, it prefers one whose ticker it is, then the one
+// with the higher quality score. An answer may be a second old. whole is false while the index is first being read.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Listed(ctx context.Context, symbol string) (domain string, whole bool, err error) {
-	l := m.listed
-	select {
-	case l.turn <- struct{}{}:
-	default:
+	l := m.listed.Load()
+	if !l.turn.TryAcquire(1) {
 		if !l.whole.Load() {
 			return "", false, nil // another call continues the first reading
 		}
-		select {
-		case l.turn <- struct{}{}:
-		case <-ctx.Done():
-			return "", false, ctx.Err()
+		if err := l.turn.Acquire(ctx, 1); err != nil {
+			return "", false, err
 		}
 	}
-	defer func() { <-l.turn }()
-	if err := m.readListed(ctx); err != nil {
+	defer l.turn.Release(1)
+	if err := m.readListed(ctx, l); err != nil {
 		return "", false, fmt.Errorf("read listed companies: %w", err)
 	}
 	if all := l.bySymbol[strings.ToUpper(symbol)]; len(all) > 0 {
 		domain = slices.MinFunc(all, candidate.compare).domain
 	}
-	return domain, !l.read.IsZero(), nil
+	return domain, l.whole.Load(), nil
 }
 
 func (a candidate) compare(b candidate) int {
-	switch {
-	case a.main != b.main && a.main:
-		return -1
-	case a.main != b.main:
-		return 1
-	}
-	return cmp.Or(cmp.Compare(b.quality, a.quality), cmp.Compare(len(a.domain), len(b.domain)), cmp.Compare(a.domain, b.domain))
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.quality, a.quality),
+		cmp.Compare(len(a.domain), len(b.domain)), cmp.Compare(a.domain, b.domain))
 }
 
 // readListed reads what changed. The caller has the turn.
-func (m *Model) readListed(ctx context.Context) error {
-	l := m.listed
-	if l.outdated.Swap(false) {
-		l.at, l.read = 0, time.Time{}
-		l.whole.Store(false)
-		clear(l.bySymbol)
-		clear(l.byDomain)
-	}
-	if now := m.now(); !l.read.IsZero() && now.Sub(l.read) < listedEvery {
+func (m *Model) readListed(ctx context.Context, l *listed) error {
+	if l.whole.Load() && m.now().Sub(l.read) < listedEvery {
 		return nil
 	}
 	for begun := time.Now(); ; {
-		more, err := m.readPage(ctx)
+		more, err := m.readPage(ctx, l)
 		switch {
 		case err != nil:
 			return err
@@ -137,7 +122,7 @@ func (m *Model) readListed(ctx context.Context) error {
 }
 
 // readPage reads the next changed brands, and reports whether there may be more.
-func (m *Model) readPage(ctx context.Context) (more bool, err error) {
+func (m *Model) readPage(ctx context.Context, l *listed) (more bool, err error) {
 	type row struct {
 		domain  string
 		quality float64
@@ -150,8 +135,8 @@ func (m *Model) readPage(ctx context.Context) (more bool, err error) {
 	var page []row
 	var upTo eventlog.Position
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
-		upTo = max(at, m.listed.at)
-		rows, err := q.QueryContext(ctx, t.SQL(statement), bodyTicker, bodySymbols, int64(m.listed.at), listedPage)
+		upTo = max(at, l.at)
+		rows, err := q.QueryContext(ctx, t.SQL(statement), bodyTicker, bodySymbols, int64(l.at), listedPage)
 		if err != nil {
 			return err
 		}
@@ -173,17 +158,17 @@ func (m *Model) readPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	for _, r := range page {
-		m.listed.put(r.domain, r.quality, r.body)
+		l.put(r.domain, r.quality, r.body)
 	}
-	m.listed.at = upTo
+	l.at = upTo
 	return len(page) == listedPage, nil
 }
 
-// put replaces the symbols of a brand; a nil body has none, nor has a damaged one, which a scrub repairs.
+// put replaces the symbols of a brand. A nil body has none, and neither has a damaged one, which a scrub repairs.
 func (l *listed) put(domain string, quality float64, body []byte) {
+	isOld := func(c candidate) bool { return c.domain == domain }
 	for _, symbol := range l.byDomain[domain] {
-		l.bySymbol[symbol] = slices.DeleteFunc(l.bySymbol[symbol], func(other candidate) bool { return other.domain == domain })
-		if len(l.bySymbol[symbol]) == 0 {
+		if l.bySymbol[symbol] = slices.DeleteFunc(l.bySymbol[symbol], isOld); len(l.bySymbol[symbol]) == 0 {
 			delete(l.bySymbol, symbol)
 		}
 	}
@@ -202,24 +187,23 @@ func (l *listed) put(domain string, quality float64, body []byte) {
 	if json.Unmarshal(bytes.ReplaceAll(body, []byte{baseURLMark}, nil), &company) != nil {
 		return
 	}
-	all := company.Company.Identifiers.Symbols
-	if main := company.Company.Ticker; main != nil {
-		all = slices.Insert(all, 0, *main)
+	if ticker := company.Company.Ticker; ticker != nil {
+		l.add(*ticker, candidate{domain, 0, quality})
 	}
-	for i, symbol := range all[:min(len(all), maxSymbols)] {
-		main := i == 0 && company.Company.Ticker != nil
-		symbol = strings.ToUpper(symbol)
-		l.add(domain, symbol, main, quality)
-		if _, bare, qualified := strings.Cut(symbol, ":"); qualified {
-			l.add(domain, bare, main, quality)
-		}
+	symbols := company.Company.Identifiers.Symbols
+	for _, symbol := range symbols[:min(len(symbols), maxSymbols)] {
+		l.add(symbol, candidate{domain, 1, quality})
 	}
 }
 
-func (l *listed) add(domain, symbol string, main bool, quality float64) {
-	if symbol == "" || slices.Contains(l.byDomain[domain], symbol) {
-		return
+// add adds a brand under a symbol, and under the bare one if it is qualified.
+func (l *listed) add(symbol string, c candidate) {
+	symbol = strings.ToUpper(symbol)
+	_, bare, _ := strings.Cut(symbol, ":")
+	for _, name := range []string{symbol, bare} {
+		if name != "" && !slices.Contains(l.byDomain[c.domain], name) {
+			l.byDomain[c.domain] = append(l.byDomain[c.domain], name)
+			l.bySymbol[name] = append(l.bySymbol[name], c)
+		}
 	}
-	l.byDomain[domain] = append(l.byDomain[domain], symbol)
-	l.bySymbol[symbol] = append(l.bySymbol[symbol], candidate{domain, main, quality})
 }

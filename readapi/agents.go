@@ -90,7 +90,7 @@ func (x *exchange) serveMCP() error {
 		x.WriteHeader(reply.Status)
 		return nil
 	}
-	if calls.sent = x.sendWhole(reply.Status, typeJSON, reply.Body); !calls.sent {
+	if calls.sent = x.whole(func() { x.send(reply.Status, typeJSON, reply.Body) }); !calls.sent {
 		return errClientGone
 	}
 	return nil

@@ -17,20 +17,20 @@ import (
 const (
 	// maxConns limits the open connections: as many as running look-ups (maxLookups).
 	maxConns = 8192
-	// reserveShare and maxReserve set how many of them (1/16, at most 32) are reserved for health checks, and for
-	// telling other clients that there is no room.
+	// reserveShare and maxReserve set how many of them (1/16, at most 32) are reserved for health checks, and for answering
+	// other clients that there is no room.
 	reserveShare = 16
 	maxReserve   = 32
-	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Its
-	// request may be in transit, or not yet read because the processors are busy.
+	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until then
+	// its request may be in transit, or not yet read because the processors are busy.
 	waitGrace = 100 * time.Millisecond
-	// stalledWrite is how long a write may block before its client counts as one that does not read.
+	// stalledWrite is how long a write may block before the client counts as not reading.
 	stalledWrite = 2 * time.Second
-	// roomPoll is the interval between attempts to make room for a new connection; roomPatience is how long none of
-	// them may have succeeded before new connections get the reserve, and how long a request there waits for room.
+	// roomPoll is the interval between attempts to make room for a new connection. After attempts have failed for
+	// roomPatience, new connections get the reserve; a request there waits for room as long again.
 	roomPoll     = 2 * time.Millisecond
 	roomPatience = time.Second
-	// barrenFor is how long a search for a connection to close is not repeated after it found none.
+	// barrenFor is the pause after a search for a connection to close that found none.
 	barrenFor = 20 * time.Millisecond
 	// maxDismissals limits the connections that are being answered while they are closed; further ones are closed
 	// without an answer.
@@ -70,41 +70,37 @@ func unpackState(word int64) (s connState, at time.Time) {
 	return connState(word & (1<<stateBits - 1)), time.UnixMilli(word >> stateBits)
 }
 
-// idleClass is the class of an idle connection.
-const idleClass = 1
-
-// closable returns the class of a connection that may be closed to make room, the lowest first, and since when it has
-// waited for its client. A request that was begun and not finished comes first, an idle connection next, and a client
-// that may only be slow to read its answer last.
+// closable reports whether a connection may be closed to make room, in which class (the lowest is closed first), and
+// since when it has waited for its client. A request that was begun and not finished comes first, an idle connection
+// next, and last a client that may only be slow to read its answer.
 func closable(word int64, now time.Time) (class int, since time.Time, ok bool) {
 	state, since := unpackState(word)
-	switch {
+	switch ok = now.Sub(since) >= waitGrace; {
 	case state == begun, state == reading, state == writing && now.Sub(since) >= stalledWrite:
-		return 0, since, true
+		return 0, since, ok
 	case state == idle:
-		return idleClass, since, true
+		return 1, since, ok
 	case state == writing:
-		return 2, since, true
-	default:
-		return 0, since, false
+		return 2, since, ok
 	}
+	return 0, since, false
 }
 
 // connections are the open connections of a listener. If there is no room for another one, the server closes one that
-// waits for a client (see closable) and on which no key was checked, the one that has waited longest in its class. So
-// clients without a key cannot keep others out, wherever they connect from. A connection on which a key was checked is
-// never closed to make room. Instead, its answer ends it if three quarters of the connections are of this kind; other
-// answers end theirs if three quarters of all are taken.
+// waits for its client (see closable) and on which no key was checked: in the lowest class, the one that has waited
+// longest. So clients without a key cannot keep others out, wherever they connect from. A connection on which a key was
+// checked is never closed to make room. Instead, its answer ends it if such connections are more than three quarters of
+// the limit; other answers end theirs if all open connections together are.
 //
-// Without room, new connections wait to be accepted, at most for roomPatience; then they get the reserve. A connection
-// whose bytes the server has not looked at yet is not closed: on a busy machine that may take long.
+// Without room, new connections wait to be accepted, for at most roomPatience; then they get the reserve. A connection
+// with bytes that the server has not read yet is not closed: on a busy machine, reading them may take long.
 type connections struct {
 	limit     int         // without the reserve
 	reserve   int         // in addition to it
 	ending    atomic.Bool // a drain has begun
 	handlers  atomic.Int64
-	taken     atomic.Int64 // connections that are open
-	keyed     atomic.Int64 // the part of them on which a key was checked
+	taken     atomic.Int64 // open connections
+	keyed     atomic.Int64 // those of them on which a key was checked
 	dismissal chan struct{}
 	unrouted  *Unrouted
 
@@ -121,7 +117,7 @@ type connections struct {
 func newConnections(most int, unrouted *Unrouted) *connections {
 	reserve := min(maxReserve, max(1, most/reserveShare))
 	return &connections{
-		limit: max(1, most-reserve), reserve: reserve, dismissal: make(chan struct{}, maxDismissals), unrouted: unrouted,
+		limit: max(1, most-reserve), reserve: reserve, unrouted: unrouted, dismissal: make(chan struct{}, maxDismissals),
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_http_connections_evicted_total", Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
 		}, []string{"waiting_for"}),
@@ -155,53 +151,55 @@ func (c *connections) admit(conn *answerConn) bool {
 	return true
 }
 
-// hasRoom reports whether there is room outside of the reserve, after closing a connection if necessary. It needs the
-// lock, as do the functions below.
+// hasRoom reports whether there is room outside the reserve, after closing a connection if necessary. It needs the lock,
+// as do the functions below.
 func (c *connections) hasRoom(now time.Time) bool {
 	return len(c.open)-c.reserved < c.limit || c.evict(false, now)
 }
 
-// evict closes a connection inside or outside of the reserve. It returns false if none may be closed yet.
+// evict closes a connection inside or outside the reserve. It returns false if none may be closed yet.
 func (c *connections) evict(reserved bool, now time.Time) bool {
 	if !reserved && now.Sub(c.barren) < barrenFor { // every waiting request asks, and a search reads all connections
 		return false
 	}
 	for {
-		var first *answerConn
-		var word int64
-		var class int
-		var since time.Time
-		for _, conn := range c.open {
-			seen := conn.word.Load() // before keyed: a connection whose key is being checked does not wait
-			if conn.reserved != reserved || conn.keyed.Load() {
-				continue
-			}
-			itsClass, itsSince, ok := closable(seen, now)
-			if ok && now.Sub(itsSince) >= waitGrace && (first == nil || itsClass < class || itsClass == class && itsSince.Before(since)) {
-				first, word, class, since = conn, seen, itsClass, itsSince
-			}
-		}
+		first, word := c.firstToClose(reserved, now)
 		if first == nil {
 			if !reserved {
 				c.barren = now
 			}
 			return false
 		}
-		if class == idleClass && hasBytes(first.Conn) {
+		if state, _ := unpackState(word); state == idle && hasBytes(first.Conn) {
 			first.change(word, received) // its goroutine has not had a processor yet
-			continue
-		}
-		if first.change(word, gone) { // else it has a request now
+		} else if first.change(word, gone) { // else it has a request now
 			c.remove(first)
-			c.end(first, word)
+			c.end(first, state)
 			return true
 		}
 	}
 }
 
-// end closes a connection that was removed.
-func (c *connections) end(conn *answerConn, word int64) {
-	switch state, _ := unpackState(word); state {
+// firstToClose returns the connection to close first, with its word, or nil.
+func (c *connections) firstToClose(reserved bool, now time.Time) (first *answerConn, word int64) {
+	var class int
+	var since time.Time
+	for _, conn := range c.open {
+		seen := conn.word.Load() // before keyed: a connection whose key is being checked does not wait
+		if conn.reserved != reserved || conn.keyed.Load() {
+			continue
+		}
+		itsClass, itsSince, ok := closable(seen, now)
+		if ok && (first == nil || itsClass < class || itsClass == class && itsSince.Before(since)) {
+			first, word, class, since = conn, seen, itsClass, itsSince
+		}
+	}
+	return first, word
+}
+
+// end closes a connection that was removed in a state.
+func (c *connections) end(conn *answerConn, state connState) {
+	switch state {
 	case reading:
 		c.evicted.WithLabelValues("body").Inc()
 		c.dismiss(conn)
@@ -244,10 +242,7 @@ func (c *connections) leave(conn *answerConn) {
 // the reserve first needs room among the others, and waits for it, at most for roomPatience.
 func (c *connections) mayServe(conn *answerConn) bool {
 	for began := time.Now(); conn.reserved; time.Sleep(roomPoll) { // only this goroutine changes it now
-		now := time.Now()
-		switch {
-		case c.leaveReserve(conn, now):
-		case now.Sub(began) > roomPatience, c.reserveIsCrowded():
+		if now := time.Now(); !c.leaveReserve(conn, now) || conn.reserved && now.Sub(began) > roomPatience {
 			c.refused.Inc()
 			return false
 		}
@@ -255,19 +250,13 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	return true
 }
 
-// reserveIsCrowded reports whether requests that wait for room have taken more than half of the reserve. The rest is for
-// health checks.
-func (c *connections) reserveIsCrowded() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.reserved > max(1, c.reserve/2)
-}
-
+// leaveReserve gives a connection in the reserve room among the others if there is any. It returns false if there is none
+// and such connections have taken more than half of the reserve, whose rest is for health checks.
 func (c *connections) leaveReserve(conn *answerConn, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if conn.isGone() || !c.hasRoom(now) {
-		return false
+		return c.reserved <= max(1, c.reserve/2)
 	}
 	conn.reserved = false
 	c.reserved--
@@ -293,11 +282,11 @@ func (c *answerConn) endsWithAnswer() bool {
 	if c == nil || c.among == nil {
 		return false
 	}
-	most := int64(c.among.limit) * 3 / 4
+	open := &c.among.taken
 	if c.keyed.Load() {
-		return c.draining() || c.among.keyed.Load() > most
+		open = &c.among.keyed
 	}
-	return c.draining() || c.among.taken.Load() > most
+	return c.draining() || open.Load() > int64(c.among.limit)*3/4
 }
 
 // dismiss answers 503 and closes the connection, without blocking the caller.

@@ -70,7 +70,7 @@ type answerConn struct {
 	holding bool
 	begun   bool        // the system took a byte of the answer that is, or was last, buffered
 	linger  atomic.Bool // the request's body was not read: Close lingers
-	start   []byte      // first bytes of the request
+	start   []byte      // the first bytes of the request
 	handled bool        // the request has reached the server's handler
 
 	among    *connections // the connections that include it; nil before it was admitted
@@ -110,10 +110,10 @@ func (c *answerConn) isGone() bool {
 // draining reports whether a drain has begun.
 func (c *answerConn) draining() bool { return c.among != nil && c.among.ending.Load() }
 
-// maxStart limits the bytes of a request that decide about the form of its rejection.
+// maxStart limits the bytes of a request that are kept to choose the form of its rejection.
 const maxStart = 64
 
-// Read notes when a request begins, and whether the client or the server has to go on with it.
+// Read records when a request begins, and whether the client or the server has to act next.
 func (c *answerConn) Read(b []byte) (int, error) {
 	word := c.word.Load()
 	switch state, at := unpackState(word); state {
@@ -133,7 +133,7 @@ func (c *answerConn) Read(b []byte) (int, error) {
 		if c.change(word, received) {
 			c.noteStart(b[:n])
 		}
-	case received: // which the search for room saw before
+	case received: // the search for room has seen the bytes before
 		c.noteStart(b[:n])
 	case begun:
 		c.word.CompareAndSwap(word, packState(received, at))
@@ -156,8 +156,8 @@ func (c *answerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write buffers bytes, or writes them if the connection is not holding. What net/http writes before a request has
-// reached the handler is its rejection, in place of which it writes one of ours.
+// Write buffers bytes, or writes them if the connection is not holding. What net/http writes before a request has reached
+// the handler is its own rejection; Write sends one of ours instead.
 func (c *answerConn) Write(b []byte) (int, error) {
 	if !c.handled && c.among != nil {
 		c.linger.Store(true)
@@ -236,13 +236,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// sendWhole sends an answer in one write if the connection supports it. It returns false if not a
+// whole sends an answer in one write if the connection supports it. It returns false if not a
 // single byte was accepted: the client had left.
-func (x *exchange) sendWhole(status int, contentType []string, body []byte) (begun bool) {
-	return x.whole(func() { x.send(status, contentType, body) })
-}
-
-// whole is sendWhole for an answer that is written piece by piece.
 func (x *exchange) whole(send func()) (begun bool) {
 	c := connOf(x.request.Context())
 	if c == nil {

@@ -95,7 +95,7 @@ func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 		r.Header.Set("Accept-Encoding", c.accept)
 		r = r.WithContext(withConn(r.Context(), conn))
 		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
-		if begun := x.sendWhole(http.StatusOK, typeJSON, body); begun != c.begun {
+		if begun := x.whole(func() { x.send(http.StatusOK, typeJSON, body) }); begun != c.begun {
 			t.Errorf("%d bytes written: begun %v, want %v", c.takes, begun, c.begun)
 		}
 		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {

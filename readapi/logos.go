@@ -59,7 +59,7 @@ func (x *exchange) serveLogo() error {
 	if named.Kind == logo.Domain {
 		named.Name, err = x.api.lookup.DomainOf(quick, id)
 	}
-	if errors.Is(err, lookup.ErrNoSuchBrand) { // the fallback, as for every identifier that names no brand
+	if errors.Is(err, lookup.ErrNoSuchBrand) { // draw the fallback, as for every identifier that names no brand
 		named, err = logo.Identifier{Kind: "id", Name: id.BrandID.String()}, nil
 	}
 	if err == nil {
@@ -80,7 +80,9 @@ type logoBrand struct {
 }
 
 // drawLogo answers an admitted request. quick limits the quick parts, within whole.
-func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, named logo.Identifier, options logo.Options) error {
+func (x *exchange) drawLogo(
+	whole, quick context.Context, who logoCaller, named logo.Identifier, options logo.Options,
+) error {
 	q := lookup.LogoQuery{Address: who.Address}
 	switch named.Kind {
 	case logo.Domain:
@@ -115,8 +117,8 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, named 
 	return x.sendImage(image, found, options, who)
 }
 
-// parseLogo returns what names the brand and the options. A domain is also returned as the identifier that it was read as:
-// the separate host takes every one that a look-up takes, the path on the host of the API only a domain.
+// parseLogo returns what names the brand, and the options. If that is not a ticker or the like, id is the identifier that
+// it was parsed as: the separate host accepts what a look-up accepts, and /logo on the host of the API only domains.
 func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, err error) {
 	address, published, ok := x.logoAddress()
 	if !ok {
@@ -174,24 +176,14 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 	return nil
 }
 
-// Headers that describe a logo.
-const (
-	headerLogoSource = "X-Logo-Source"
-	headerLogoType   = "X-Logo-Type"
-	headerLogoTheme  = "X-Logo-Theme"
-)
-
-// ofLogo is the value of X-Logo-Source for an image of a stored file; the others are the names of fallbacks.
-const ofLogo = "logo"
-
-// describeLogo sets the headers that describe what was drawn: a stored file with its type and its theme, or a fallback.
+// describeLogo sets the headers that describe what was drawn: a stored logo with its type and theme, or a fallback.
 func describeLogo(h http.Header, p logo.Image) {
-	h[headerLogoSource] = []string{cmp.Or(string(p.Fallback), ofLogo)}
+	h["X-Logo-Source"] = []string{cmp.Or(string(p.Fallback), "logo")}
 	if p.From.Type != "" {
-		h[headerLogoType] = []string{string(p.From.Type)}
+		h["X-Logo-Type"] = []string{string(p.From.Type)}
 	}
 	if p.From.Ink != logo.Any {
-		h[headerLogoTheme] = []string{string(p.From.Ink)}
+		h["X-Logo-Theme"] = []string{string(p.From.Ink)}
 	}
 }
 

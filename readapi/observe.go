@@ -18,12 +18,16 @@ import (
 // maxLoggedClientID limits the logged length of a client's own request id.
 const maxLoggedClientID = 100
 
+func (a *API) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
+}
+
 // serve handles one request from the first byte to the log line.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
+	x := a.newExchange(w, r)
 	x.topMessage = isV2(r.URL.EscapedPath())
 	a.metrics.inFlight.Inc()
-	defer a.answered(x.id) // after everything below, which sends answers or begins to reverse charges
+	defer a.answered(x.id) // after everything below, which sends the answer or begins to reverse charges
 	defer func() {
 		a.metrics.inFlight.Dec()
 		if thrown := recover(); thrown != nil {

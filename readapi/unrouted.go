@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,14 +21,13 @@ const messageNothingRan = "nothing ran and nothing was charged. Send the request
 // Unrouted answers requests that reach no router: all while a node is starting, those that are not
 // well-formed, and those for which there is no room.
 type Unrouted struct {
-	// Ready answers /readyz; nil answers like other paths.
+	// Ready answers /readyz. If it is nil, the path is answered like others.
 	Ready http.Handler
 	api   *API // only what an error needs
 	admin bool // of the admin API, which has its own codes and is closed to pages of other sites
 }
 
-// NewUnrouted returns the answers of a server of the API at a base URL. logoHost is the host that serves logos at its
-// root, or "".
+// NewUnrouted returns the answers of a server of the API at a base URL. logoHost is the separate host of logos, or "".
 func NewUnrouted(baseURL, logoHost string, logger *slog.Logger) *Unrouted {
 	u := newUnrouted(baseURL, logger)
 	u.api.logoHost = parseLogoHost(logoHost, schemeOf(baseURL))
@@ -50,8 +49,8 @@ func newUnrouted(baseURL string, logger *slog.Logger) *Unrouted {
 	}}
 }
 
-// ServeHTTP answers for a node that is starting: 503, but /healthz, since the process answers, and preflights, without
-// which a page could not read the 503.
+// ServeHTTP answers for a node that is starting: with 503, except for /healthz, because the process is running, and for
+// preflights, without which a page could not read the 503.
 func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := u.exchange(w, r)
 	defer x.finish()
@@ -70,9 +69,8 @@ func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *Unrouted) exchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{
-		ResponseWriter: w, api: u.api, request: r, ctx: r.Context(), id: u.api.newID(), route: "unrouted", start: u.api.now(),
-	}
+	x := u.api.newExchange(w, r)
+	x.route = "unrouted"
 	x.setCommonHeaders()
 	if u.admin {
 		x.closeToOtherSites()
@@ -85,7 +83,7 @@ func (u *Unrouted) fail(x *exchange, p *Problem) {
 	if !u.admin {
 		x.setForm()
 	} else if p.Code == CodeUpstreamFailed {
-		p.Code = "unavailable" // as the description of the admin API has it
+		p.Code = "unavailable" // the code of the admin API
 	}
 	x.fail(p)
 }
@@ -103,7 +101,7 @@ func (x *exchange) setForm() {
 }
 
 // reject returns the whole answer to a request of which only the first bytes are known. They decide
-// about its form as far as they can be read.
+// its form, as far as they can be parsed.
 func (u *Unrouted) reject(start []byte, p *Problem) []byte {
 	line, _, _ := bytes.Cut(start, []byte("\n"))
 	method, target, _ := strings.Cut(string(line), " ")
@@ -136,29 +134,25 @@ func (a *answer) Write(bytes []byte) (int, error) { return a.body.Write(bytes) }
 
 // rejectionOf returns the problem that a rejection of net/http, which is a whole answer, describes.
 func rejectionOf(sent []byte) *Problem {
-	line, _, _ := strings.Cut(string(sent), "\r\n")
-	_, rest, _ := strings.Cut(line, " ")
-	number, rest, _ := strings.Cut(rest, " ")
-	status, err := strconv.Atoi(number)
+	p := invalidRequest("The request is not well-formed HTTP/1.1.")
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(sent)), nil)
 	if err != nil {
-		status = http.StatusBadRequest
+		return p
 	}
-	var message string
-	switch status {
+	switch p.Status = resp.StatusCode; p.Status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		message = fmt.Sprintf("The request line and headers are larger than %d KiB. Send a shorter URL, or fewer or shorter headers.",
-			maxHeaderBytes>>10)
+		p.Message = fmt.Sprintf("The request line and headers are larger than %d KiB. "+
+			"Send a shorter URL, or fewer or shorter headers.", maxHeaderBytes>>10)
 	case http.StatusNotImplemented:
-		message = "The Transfer-Encoding of the request is not supported. Send its body with a Content-Length, or chunked."
+		p.Message = "The Transfer-Encoding is not supported. Send the body with a Content-Length, or chunked."
 	case http.StatusHTTPVersionNotSupported:
-		message = "The version of HTTP is not supported. Send HTTP/1.1."
+		p.Message = "The version of HTTP is not supported. Send HTTP/1.1."
 	case http.StatusExpectationFailed:
-		message = "The only expectation that is supported is 100-continue. Send the request without Expect."
+		p.Message = "The only expectation that is supported is 100-continue. Send the request without Expect."
 	default:
-		message = "The request is not well-formed HTTP/1.1."
-		if _, reason, ok := strings.Cut(rest, ": "); ok {
-			message = fmt.Sprintf("The request is not well-formed HTTP/1.1: %s.", reason)
+		if _, reason, ok := strings.Cut(resp.Status, ": "); ok {
+			p.Message = fmt.Sprintf("The request is not well-formed HTTP/1.1: %s.", reason)
 		}
 	}
-	return &Problem{Status: status, Code: CodeInvalidRequest, Message: message}
+	return p
 }

@@ -245,7 +245,7 @@ type Config struct {
 	Registerer   prometheus.Registerer
 	Now          func() time.Time
 	NewID        func() string // request ids
-	// Visitor returns the identity of the client of a request, by which those without a valid token are limited.
+	// Visitor identifies the client of a request, for the limit of requests without a valid token.
 	Visitor func(*http.Request) string
 	// Pages makes what answers the paths outside the API, from the handler of the API; nil if nothing does.
 	Pages func(api http.Handler) (http.Handler, error)
@@ -274,7 +274,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
-	a := &API{Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning), lookUps: semaphore.NewWeighted(maxLookUps), reports: semaphore.NewWeighted(maxReports)}
+	a := &API{
+		Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning),
+		lookUps: semaphore.NewWeighted(maxLookUps), reports: semaphore.NewWeighted(maxReports),
+	}
 	for _, host := range cfg.Hosts {
 		if ip, err := netip.ParseAddr(host); err == nil {
 			host = ip.Unmap().String()
@@ -307,7 +310,7 @@ func (a *API) Handler() http.Handler {
 	secure := strings.HasPrefix(a.BaseURL, "https://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if secure {
-			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // as of the API for clients
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // as on the clients' API
 		}
 		if a.pages == nil || r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") || r.URL.Path == "/metrics" {
 			a.serve(w, r)

@@ -115,7 +115,9 @@ func problemOf(err error) *problem {
 	case errors.As(err, new(*engine.QuarantinedError)):
 		return &problem{http.StatusServiceUnavailable, "unavailable", "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it.", err}
 	case isOne(err, []error{eventlog.ErrFull, sqlstore.ErrFull}):
-		return &problem{http.StatusServiceUnavailable, "unavailable", part(err) + " has no space left on its disk, so nothing can be changed. Make room, then send the request again, with the same Idempotency-Key if it had one.", err}
+		message := part(err) + " has no space left on its disk, so nothing can be changed. " +
+			"Make room, then send the request again, with the same Idempotency-Key if it had one."
+		return &problem{http.StatusServiceUnavailable, "unavailable", message, err}
 	case errors.As(err, new(*streamwriter.LoadingError)), isOne(err, unavailable):
 		return &problem{http.StatusServiceUnavailable, "unavailable", part(err) + " could not be reached in time. Send the request again, with the same Idempotency-Key if it had one.", err}
 	}

@@ -60,9 +60,7 @@ func (x *exchange) sendTo(w http.ResponseWriter, held *site.Answer, method, path
 		return err
 	}
 	r.Host, r.RemoteAddr = x.r.Host, x.r.RemoteAddr
-	if forwarded, ok := x.r.Header["X-Forwarded-For"]; ok {
-		r.Header["X-Forwarded-For"] = forwarded
-	}
+	r.Header["X-Forwarded-For"] = x.r.Header["X-Forwarded-For"]
 	r.Header.Set("Authorization", "Bearer "+x.token)
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -29,10 +29,10 @@ const (
 	maxForm = 64 << 10
 	// maxRunning limits the requests that run at a time.
 	maxRunning = 32
-	// maxOpening limits the pages for visitors who are not signed in that are loaded at a time; more wait.
+	// maxOpening limits the requests of visitors who are not signed in that run at a time; more wait.
 	maxOpening = 8
-	// maxUnknown limits the unknown links of a client in a minute that are answered with 404; more of them get 429. Known ones
-	// are accepted all the same.
+	// maxUnknown limits the unknown links that a client may send in a minute before they get 429 instead of 404. Valid
+	// links are always accepted.
 	maxUnknown = 20
 )
 
@@ -52,7 +52,7 @@ type Config struct {
 	Logger  *slog.Logger
 	Now     func() time.Time
 	NewID   func() string // ids of requests
-	// Visitor returns the identity of the client of a request, by which unknown links are limited.
+	// Visitor identifies the client of a request, for the limit of unknown links.
 	Visitor func(*http.Request) string
 }
 
@@ -66,8 +66,8 @@ type Console struct {
 	statements   *statement.Page
 	mux          *http.ServeMux
 	running      *semaphore.Weighted
-	opening      *semaphore.Weighted // for pages of visitors who are not signed in
-	unknownLinks ratelimit.Counters  // links, by client
+	opening      *semaphore.Weighted // for visitors who are not signed in
+	unknownLinks ratelimit.Counters  // by client
 }
 
 // New returns the console, or an error that names the part that is missing or wrong.

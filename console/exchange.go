@@ -47,10 +47,11 @@ type operator struct {
 // May reports whether the operator has a permission of the API.
 func (o operator) May(permission string) bool { return slices.Contains(o.Permissions, permission) }
 
-// cookieOf returns the cookie of operators for a request. The listener has no TLS, so only a proxy knows whether the connection
-// is encrypted.
+// cookieOf returns the cookie with the operator's token. The listener has no TLS, so only a proxy knows whether the
+// browser's connection is encrypted.
 func cookieOf(r *http.Request) site.Cookie {
-	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: strings.EqualFold(firstOf(r.Header.Get("X-Forwarded-Proto")), "https")}
+	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: strings.EqualFold(strings.TrimSpace(proto), "https")}
 }
 
 func (x *exchange) run(p page) error {
@@ -67,7 +68,7 @@ func (x *exchange) run(p page) error {
 			return errOtherSite
 		}
 	}
-	if p.open { // anyone can send these, so they wait for each other and take no place of an operator's page
+	if p.open { // anyone can send these requests, so they wait for each other and take no room from operators
 		if err := x.opening.Acquire(x.ctx, 1); err != nil {
 			return errTooMany
 		}
@@ -85,11 +86,6 @@ func (x *exchange) run(p page) error {
 		return err
 	}
 	return p.serve(x)
-}
-
-// setCookie sets the cookie with the operator's token; an empty token deletes it.
-func (x *exchange) setCookie(token string, expires time.Time) {
-	cookieOf(x.r).Set(x.w, token, expires)
 }
 
 // redirect leads the browser to a page with GET. The page says that something was done, if it is one of the keys of done.
@@ -182,10 +178,4 @@ func (x *exchange) whole(field string) (*int64, error) {
 		return nil, &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: fmt.Sprintf("Give a whole number such as 100, not %q.", text), Field: field}
 	}
 	return &n, nil
-}
-
-// firstOf returns the first element of a header with a list.
-func firstOf(list string) string {
-	first, _, _ := strings.Cut(list, ",")
-	return strings.TrimSpace(first)
 }

@@ -29,8 +29,9 @@ var (
 	errNoPage          = &problem{Status: http.StatusNotFound, Title: "This page does not exist", Text: "There is nothing at this URL."}
 	errOtherSite       = &problem{Status: http.StatusForbidden, Title: "The form comes from another site", Text: "Forms are accepted from the pages of this site only. Nothing was changed."}
 	errTooMany         = &problem{Status: http.StatusServiceUnavailable, Title: "Too many pages are being loaded", Text: "Wait a moment, then load this one again."}
-	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address", Text: "The link is not known: copy all of it, or open a new one."}
 	errSignedOut       = &problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Text: "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
+	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address",
+		Text: "The link is not known: copy all of it, or open a new one."}
 )
 
 // fail answers with the page of a problem.
@@ -42,7 +43,9 @@ func (x *exchange) fail(err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.Is(err, eventlog.ErrFull), errors.Is(err, sqlstore.ErrFull):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "The disk is full", Text: "Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."}
+		p = &problem{Status: http.StatusServiceUnavailable, Title: "The disk is full",
+			Text: "Nothing can be changed, and signing in is not possible. " +
+				"Make room on the disk of the data folder, then load the page again."}
 	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
 		p = &problem{Status: http.StatusServiceUnavailable, Title: "The event log cannot be reached", Text: "You can sign in when it is back. The next attempt says whether the link was used up."}
 		if x.me.Token.ID != "" {
@@ -68,7 +71,7 @@ func (x *exchange) fail(err error) {
 		x.w.Header().Set("Retry-After", "60")
 	case http.StatusUnauthorized:
 		if x.token != "" {
-			x.setCookie("", x.Now())
+			cookieOf(x.r).Set(x.w, "", x.Now())
 		}
 		x.w.Header().Set("WWW-Authenticate", `Cookie realm="operators"`) // required by RFC 9110, section 15.5.2; browsers ignore it
 		x.me = operator{}

@@ -44,12 +44,17 @@ func (x *exchange) signIn() error {
 		if x.token != "" { // of an earlier sign-in in this browser
 			_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
 		}
-		x.setCookie(token, expires)
+		cookieOf(x.r).Set(x.w, token, expires)
 		return x.redirect("/", "")
 	}
-	if errors.Is(err, domain.ErrUnknownLink) {
-		if limited := x.countUnknown(); limited != nil {
-			return limited
+	if errors.Is(err, domain.ErrUnknownLink) { // a link that was used or has expired was not guessed
+		by := ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.r)}
+		taken, err := x.unknownLinks.Take(x.ctx, by, 1, maxUnknown)
+		if err != nil {
+			return err
+		}
+		if !taken.Allowed {
+			return errTooManyFailures
 		}
 	}
 	for _, known := range linkProblems {
@@ -60,21 +65,11 @@ func (x *exchange) signIn() error {
 	return err
 }
 
-// countUnknown counts an unknown link of a client. A link that was used or has expired does not count: only those who were
-// given it know it, so it is no guess.
-func (x *exchange) countUnknown() error {
-	taken, err := x.unknownLinks.Take(x.ctx, ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.r)}, 1, maxUnknown)
-	if err == nil && !taken.Allowed {
-		err = errTooManyFailures
-	}
-	return err
-}
-
 // signOut answers POST /sign-out.
 func (x *exchange) signOut() error {
 	if err := x.call(http.MethodDelete, "/admin/me", nil, nil); err != nil {
 		return err
 	}
-	x.setCookie("", x.Now())
+	cookieOf(x.r).Set(x.w, "", x.Now())
 	return x.redirect("/sign-in?signed_out", "")
 }

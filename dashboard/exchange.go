@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"letterhead/dashboard/site"
 	"letterhead/projections/accounts"
@@ -25,9 +24,6 @@ type exchange struct {
 	name    string            // of the account's holder; empty if it was erased
 	form    url.Values        // of a POST
 }
-
-// maxToken limits the tokens that are looked up.
-const maxToken = 200
 
 // cookie returns the cookie of sessions. Over plain http the browser sends it to the dashboard only.
 func (d *Dashboard) cookie() site.Cookie {
@@ -179,11 +175,6 @@ func (x *exchange) checkOrigin() error {
 		return nil
 	}
 	return errOtherSite
-}
-
-// setCookie sets the cookie of a session; an empty token deletes it.
-func (x *exchange) setCookie(token string, expires time.Time) {
-	x.cookie().Set(x.w, token, expires)
 }
 
 // redirect leads the browser to a page of the dashboard, given below /dashboard, with GET.

@@ -38,7 +38,6 @@ var (
 	ErrNoSession = errors.New("no such session")
 )
 
-// Errors of Sessions.MailLink.
 // ErrNoMail means that the service has no mail server.
 var ErrNoMail = errors.New("the service sends no e-mail")
 
@@ -64,9 +63,8 @@ type Sessions interface {
 	Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error)
 	// MailsLinks reports whether the service can send links by e-mail.
 	MailsLinks() bool
-	// MailLink has a link sent to an e-mail address if it is that of an account. It does not wait for that, and does not
-	// report whether the address is known. client limits how many one client has sent. Errors: ErrNoMail,
-	// ratelimit.ErrUnavailable.
+	// MailLink sends a link to an e-mail address if an account has it. It does not wait for that, and does not report
+	// whether the address is known. The messages for one client are limited. Errors: ErrNoMail, ratelimit.ErrUnavailable.
 	MailLink(ctx context.Context, address, client string) error
 	// Session returns the session that has a token. Errors: ErrNoSession.
 	Session(ctx context.Context, token string) (Session, error)

@@ -62,11 +62,11 @@ func (x *exchange) signIn() error {
 	err := error(ErrLinkUnknown)
 	var session string
 	var expires time.Time
-	if len(v.AccountID) <= maxToken && v.AccountID != "" && len(v.Token) <= maxToken && v.Token != "" {
+	if len(v.AccountID) <= site.MaxToken && v.AccountID != "" && len(v.Token) <= site.MaxToken && v.Token != "" {
 		session, expires, err = x.Sessions.Enter(x.ctx, v.AccountID, v.Token)
 	}
 	if err == nil || session != "" && errors.Is(err, commands.ErrNotSeen) {
-		x.setCookie(session, expires)
+		x.cookie().Set(x.w, session, expires)
 		return x.redirect("")
 	}
 	for _, known := range linkProblems {
@@ -90,18 +90,17 @@ func (x *exchange) mailLink() error {
 	f := mailForm{Email: strings.TrimSpace(x.form.Get("email"))}
 	if f.Email == "" || commands.CheckEmail(f.Email) != nil {
 		f.Problem = "Enter the e-mail address of your account, such as ann@example.com."
-	} else {
-		err := x.Sessions.MailLink(x.ctx, f.Email, x.Visitor(x.r))
-		switch {
-		case errors.Is(err, ErrNoMail):
-			return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}
-		case err != nil:
-			return err
-		default:
-			return x.redirect("/sign-in?sent=1")
-		}
+		shown := view{Title: "Sign in", Page: signInView{Mails: true, Mail: f}}
+		return x.show(http.StatusUnprocessableEntity, "signin", shown)
 	}
-	return x.show(http.StatusUnprocessableEntity, "signin", view{Title: "Sign in", Page: signInView{Mails: true, Mail: f}})
+	err := x.Sessions.MailLink(x.ctx, f.Email, x.Visitor(x.r))
+	switch {
+	case errors.Is(err, ErrNoMail):
+		return &problem{http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil}
+	case err != nil:
+		return err
+	}
+	return x.redirect("/sign-in?sent=1")
 }
 
 // showSignOut answers GET /dashboard/sign-out.
@@ -119,7 +118,7 @@ func (x *exchange) signOut() error {
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return err
 	}
-	x.setCookie("", time.Time{})
+	x.cookie().Set(x.w, "", time.Time{})
 	if err != nil {
 		x.account = nil
 		return &problem{http.StatusServiceUnavailable, "You have signed out, but not everywhere yet",

@@ -30,8 +30,8 @@ var files embed.FS
 // Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// Protect sets the headers of every page and form: browsers do not store it, send no referrer from it, and give windows of
-// other sites no access to it.
+// Protect sets the headers of every page and form. Browsers then do not store it, send no referrer from it, and give
+// windows of other sites no access to it.
 func Protect(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -40,15 +40,14 @@ func Protect(h http.Header) {
 	h.Set("Content-Security-Policy", Policy)
 }
 
-// Cookie is the cookie of a session, of which a browser has one with this name.
+// Cookie is the cookie of a session. Name and Path are those over plain http.
 type Cookie struct {
-	Name string // over plain http
-	Path string // over plain http
-	TLS  bool   // the connection of the browser is encrypted
+	Name, Path string
+	TLS        bool // the browser's connection is encrypted
 }
 
-// name returns the name that browsers know. Only this host can set a cookie with the prefix, over https, for all its paths
-// (RFC 6265bis, section 4.1.3.2), so a page of another host of the domain cannot put a session of its own in its place.
+// name returns the name that the browser sees. A cookie with the prefix can be set only by this host, over https and for
+// all of its paths (RFC 6265bis, section 4.1.3.2), so no other host of the domain can replace the session by its own.
 func (c Cookie) name() string {
 	if c.TLS {
 		return "__Host-" + c.Name
@@ -56,22 +55,25 @@ func (c Cookie) name() string {
 	return c.Name
 }
 
-// maxToken limits the tokens that are looked up.
-const maxToken = 200
+// MaxToken limits the length of tokens that are looked up.
+const MaxToken = 200
 
 // Token returns the token of the session; empty if there is none.
 func (c Cookie) Token(r *http.Request) string {
 	cookie, err := r.Cookie(c.name())
-	if err != nil || len(cookie.Value) > maxToken {
+	if err != nil || len(cookie.Value) > MaxToken {
 		return ""
 	}
 	return cookie.Value
 }
 
-// Set sets the token of a session; an empty one deletes the cookie. The browser sends it also when a page of another site
-// leads here, as that of a payment processor does.
+// Set sets the token of a session; an empty one deletes the cookie. The browser also sends the cookie when it comes from
+// a page of another site, such as a payment processor's.
 func (c Cookie) Set(w http.ResponseWriter, token string, expires time.Time) {
-	cookie := &http.Cookie{Name: c.name(), Value: token, Path: c.Path, Expires: expires, HttpOnly: true, Secure: c.TLS, SameSite: http.SameSiteLaxMode}
+	cookie := &http.Cookie{
+		Name: c.name(), Value: token, Path: c.Path, Expires: expires,
+		HttpOnly: true, Secure: c.TLS, SameSite: http.SameSiteLaxMode,
+	}
 	if c.TLS {
 		cookie.Path = "/"
 	}

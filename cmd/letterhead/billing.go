@@ -70,7 +70,8 @@ func billingInbox(e *environment) *cobra.Command {
 		sort(open)
 		shown := newList(e.stdout, *asJSON, "EVENT\tAT\tTYPE\tSTATE\tACCOUNT\tCUSTOMER\tPAYMENT\tREASON")
 		for _, r := range open {
-			if err := shown.add(r, r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.AccountID, r.Customer, r.PaymentID, r.Reason); err != nil {
+			err := shown.add(r, r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.AccountID, r.Customer, r.PaymentID, r.Reason)
+			if err != nil {
 				return err
 			}
 		}
@@ -138,7 +139,11 @@ const inboxPage = 256
 
 func billingInboxReplay(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed", Args: atMostOneArg("ID"),
-		Long: "Have an event of the inbox, or all of them, decided again: after the price was added to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. It links no customer; \"letterhead billing link\" does. An event of another API version is then used as far as it could be read. The running server applies them; what fails again returns to the inbox."}
+		Long: `Have an event of the inbox, or all of them, decided again: after the price was added
+to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. This
+links no customer; "letterhead billing link" does. An event of another API version is
+then used as far as it could be read. The running server applies them; what fails
+again returns to the inbox.`}
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		if *all == (len(args) == 1) {
@@ -203,7 +208,14 @@ func explainReport(id string, err error) error {
 
 func billingLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account", Args: exactArgs(),
-		Long: "Link a customer of Stripe to an account. Checkout sessions that letterhead creates do so themselves; it is needed for subscriptions that were created elsewhere, and to move a customer from one account to another. Events of the customer that are in the inbox are then applied. The account's customer portal and payment pages show the customer, so check in Stripe whose it is.\n\nWith --payment, link a payment that was granted by hand. Its refunds and disputes, which wait until then, are applied; no credits are granted again."}
+		Long: `Link a customer of Stripe to an account. Checkout sessions that letterhead creates do
+so themselves; subscriptions that were created elsewhere need it, and so does moving
+a customer from one account to another. Events of the customer that are in the inbox
+are then applied. The account's customer portal and payment pages show the customer,
+so check in Stripe whose customer it is.
+
+With --payment, link a payment that was granted by hand. Its refunds and disputes,
+which wait until then, are applied; no credits are granted again.`}
 	customer := c.Flags().String("customer", "", "id of the customer, such as cus_1")
 	payment := c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
 	accountID := c.Flags().String("account", "", "account id")

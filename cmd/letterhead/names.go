@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -19,27 +18,28 @@ import (
 
 // damagedName is a row of the table of holders that is not used.
 type damagedName struct {
-	ID   string `json:"id"` // quoted as by Go if it is not UTF-8
+	ID   string `json:"id"` // with the escapes of a Go string, because damaged bytes may not be printable
 	Is   string `json:"is"`
-	Then string `json:"then"` // how it is set again
+	Then string `json:"then"` // the command that sets it again
 }
 
 // damagedNameOf describes a row. Its id may be damaged, too.
 func damagedNameOf(id string) damagedName {
-	if !utf8.ValidString(id) {
-		id = strings.Trim(strconv.Quote(id), `"`)
-	}
-	d := damagedName{ID: id, Is: "the name of an account's holder, a key or a token", Then: "letterhead names repair '" + id + "' --name NAME"}
+	quoted := strconv.Quote(id)
+	id = quoted[1 : len(quoted)-1]
+	d := damagedName{id, "the name of an account's holder, a key or a token", "letterhead names repair '" + id + "' --name NAME"}
 	if of, ok := strings.CutPrefix(id, accountnames.EmailPrefix); ok {
 		account, person, named := strings.Cut(of, "/")
-		d.Is, d.Then = "the address for sign-in links of account "+account, "letterhead account sign-in-email "+account+" --email ADDRESS"
+		d.Is, d.Then = "the address for sign-in links of account "+account, "letterhead account sign-in-email "+account
 		if named {
-			d.Is, d.Then = d.Is+", person "+person, "letterhead account sign-in-email "+account+" --person "+person+" --email ADDRESS"
+			d.Is, d.Then = d.Is+", person "+person, d.Then+" --person "+person
 		}
+		d.Then += " --email ADDRESS"
 	}
 	for _, destination := range notices.Destinations {
 		if account, ok := strings.CutPrefix(id, commands.DestinationID("", destination)); ok {
-			d.Is, d.Then = "the "+destination+" for notices of account "+account, "letterhead account notices "+account+" --"+destination+" …"
+			d.Is = "the " + destination + " for notices of account " + account
+			d.Then = "letterhead account notices " + account + " --" + destination + " …"
 		}
 	}
 	return d
@@ -47,7 +47,12 @@ func damagedNameOf(id string) damagedName {
 
 func namesCommand(e *environment) *cobra.Command {
 	c := group("names", "List and repair damaged names and addresses", namesRepair(e))
-	c.Long = "List the rows of the table of holders that fail their checksum: names of accounts, keys and tokens, addresses for sign-in links and destinations of notices. They exist nowhere else, and are not used until they are set again: addresses and destinations with the commands of the account or on the dashboards, names with \"letterhead names repair\". If the id itself is damaged, erase the row and set the one that is missing. The command fails if there are any."
+	c.Long = `List the rows of the table of holders that fail their checksum: names of accounts,
+keys and tokens, addresses for sign-in links and destinations of notices. They exist
+nowhere else, and are not used until they are set again: addresses and destinations
+with the commands of the account or on the dashboards, names with "letterhead names
+repair". If the id itself is damaged, erase the row and set the missing one. The
+command fails if any row is damaged.`
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		_, damaged, err := n.Names.Check(ctx)
@@ -71,7 +76,9 @@ func namesCommand(e *environment) *cobra.Command {
 
 func namesRepair(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "repair ID", Short: "Set a damaged name again, or erase it", Args: exactArgs("ID"),
-		Long: "Set a name that \"letterhead names\" lists, or erase the row. Addresses for sign-in links and destinations of notices are set with the commands of the account, which check and record them."}
+		Long: `Set a name that "letterhead names" lists, or erase the row. Set addresses for sign-in
+links and destinations of notices with the commands of the account, which check and
+record them.`}
 	name := c.Flags().String("name", "", "the name")
 	erase := c.Flags().Bool("erase", false, "erase the row; its account, key or token is then shown with its id")
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
@@ -83,10 +90,9 @@ func namesRepair(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// The list shows the bytes of a damaged id as Go quotes them.
-		at := slices.IndexFunc(damaged, func(d string) bool { return d == id || strings.Trim(strconv.Quote(d), `"`) == strings.Trim(id, `"`) })
+		at := slices.IndexFunc(damaged, func(d string) bool { return d == id || damagedNameOf(d).ID == id })
 		if at < 0 {
-			return fmt.Errorf("no damaged name has the id %q; \"letterhead names\" lists those that are damaged", id)
+			return fmt.Errorf("no damaged name has the id %q; \"letterhead names\" lists the damaged ones", id)
 		}
 		id = damaged[at]
 		if *erase {

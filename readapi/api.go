@@ -193,7 +193,7 @@ type Deps struct {
 	// log and the starter index. Until then no answer may be cached that a brand is unknown. Optional:
 	// nil if it always has.
 	Filled func() bool
-	// Answered is called with the id of each request that has ended: what it charged was answered, or is being reversed.
+	// Answered is called with the id of each request that has ended: its charges were answered or are being reversed.
 	// Optional.
 	Answered func(requestID string)
 }
@@ -287,7 +287,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a := &API{
 		baseURL: cfg.BaseURL, secure: schemeOf(cfg.BaseURL) == "https", billingURL: cfg.BillingURL, plans: cfg.Plans,
 		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, crawls: deps.Crawls, ledgerCaughtUp: deps.LedgerCaughtUp,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, answered: deps.Answered, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, answered: deps.Answered,
+		counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
 		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),

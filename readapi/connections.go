@@ -122,7 +122,8 @@ func newConnections(most int, unrouted *Unrouted) *connections {
 			Name: "letterhead_http_connections_evicted_total", Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
 		}, []string{"waiting_for"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_http_connections_refused_total", Help: "Connections whose request got 503 because there was no room.",
+			Name: "letterhead_http_connections_refused_total",
+			Help: "Connections whose request got 503 because there was no room.",
 		}),
 	}
 }

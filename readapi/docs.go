@@ -30,7 +30,9 @@ type codeDoc struct {
 
 // codeDocs lists every code that an answer may have, in the order of the OpenAPI description.
 var codeDocs = []codeDoc{
-	{CodeInvalidRequest, []int{400, 405, 413, 431}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body or the headers are too large.",
+	{CodeInvalidRequest, []int{400, 405, 413, 431}, "A parameter or header is missing, malformed or outside its range, " +
+		"an idempotency key was used for another request, the path does not answer that method, " +
+		"or the body or the headers are too large.",
 		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
 	{CodeInvalidDomain, []int{400}, "The identifier holds no registrable domain: it is an IP address, a single label, a public suffix such as co.uk, or no host name at all.",
 		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
@@ -58,7 +60,9 @@ var codeDocs = []codeDoc{
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
 	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; no storage is left to charge or change anything; or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
+	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; " +
+		"no storage is left to charge or change anything; " +
+		"or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
 		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
 }
 
@@ -69,7 +73,7 @@ var pageFiles embed.FS
 type page struct {
 	body []byte
 	etag string
-	file *contentcoding.File // of a document that is rendered once; nil for others
+	file *contentcoding.File // of a document that is rendered once; otherwise nil
 }
 
 type pages struct {

@@ -62,8 +62,9 @@ const (
 	messageReversed    = "Any charge is reversed."
 	messageUnavailable = "A part of the service could not be reached in time. " + messageReversed + " Send the request again."
 	messageLoading     = "The account's history is still being loaded. " + messageReversed + " Send the request again after Retry-After."
-	messageFull        = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed + " Send the request again later; what is free and needs no change is answered as usual."
 	messageBusy        = "The account has more running requests than can be settled in time. " + messageReversed + " Send this one again."
+	messageFull        = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
+		" Send the request again later; what is free and needs no change is answered as usual."
 )
 
 // statusClientGone is logged and counted for a request whose caller left before an answer; it is never

@@ -64,7 +64,7 @@ var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, 
 
 // logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if
 // there is none. On a logo host /logo/acme.com works as on the other host, since "logo" is not a
-// domain. published reports whether the address may have any published form, which /logo does not accept.
+// domain. published reports whether the address may have any published form, unlike below /logo.
 func (x *exchange) logoAddress() (address string, published, ok bool) {
 	sent := x.request.URL.EscapedPath()
 	address, strict := strings.CutPrefix(sent, logoPath)

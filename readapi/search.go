@@ -41,7 +41,7 @@ func (x *exchange) serveSearch() error {
 	return x.sendResults(searchBody{Query: q, Results: results})
 }
 
-// sendResults answers with the results of a search; on HEAD, where nothing was searched for, only with its headers.
+// sendResults answers with the results of a search. HEAD, which searches nothing, gets only the headers.
 func (x *exchange) sendResults(value any) error {
 	h := x.Header()
 	h["Cache-Control"] = cachePrivate
@@ -75,7 +75,7 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 			return nil, quotaExceeded(allowed, now, x.api.billingURL)
 		}
 	}
-	if x.request.Method == http.MethodHead { // results that are not sent cost nothing
+	if x.request.Method == http.MethodHead { // without results, the search costs nothing
 		return nil, nil
 	}
 	if id, err := brand.ParseIdentifier(q); err == nil && id.Kind == brand.BrandID {

@@ -60,7 +60,8 @@ func parseDomain(text string) (brand.Identifier, error) {
 		return brand.Identifier{}, err
 	}
 	if _, err := brand.ParseDomain(strings.Trim(text, " ")); err != nil {
-		return brand.Identifier{}, &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
+		return brand.Identifier{}, &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. " +
+			"Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
 	}
 	return identifier, nil
 }

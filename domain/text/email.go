@@ -2,27 +2,25 @@ package text
 
 import "regexp"
 
-// HoldsEmail says after the name of a field why its text is refused.
+// HoldsEmail is the end of a sentence that begins with the name of a field and explains why its text is refused.
 const HoldsEmail = "holds an e-mail address. Events are permanent and cannot be erased: name the person by an id"
 
-// EmailError means that the text of a field, which an event would keep, has an e-mail address.
+// EmailError means that a field whose text would become part of an event contains an e-mail address.
 type EmailError struct{ Field string }
 
 func (e *EmailError) Error() string { return "the " + e.Field + " " + HoldsEmail }
 
-// email matches the last characters of a local part (RFC 5322, also quoted, and with letters of all scripts, RFC 6531), an @
-// and the first ones of a domain with a dot (also one of IDNA) or of an address literal (RFC 5321). The last part of a domain
-// begins with two letters, unlike that of a version or a price.
+// email matches the end of a local part (RFC 5322, also quoted, and with letters of all scripts, RFC 6531), an @ and the
+// beginning of a domain with a dot (also an internationalized one) or of an address literal (RFC 5321). The last label of
+// the domain must begin with two letters, which excludes versions and prices.
 var email = regexp.MustCompile(`(?:[\pL\pM\pN_][-!#$%&'*+=?^_{|}~.` + "`" + `]*|"[^"]+")[@＠﹫]` +
-	`(?:(?:[\pL\pN\p{So}][-_\pL\pM\pN\p{So}\x{200c}\x{200d}]*[.。．｡])+\pL[\pL\pM]|\[(?:[0-9]+(?:\.[0-9]+){3}|(?i:IPv6:)[0-9A-Fa-f:.]+)\])`)
+	`(?:(?:[\pL\pN\p{So}][-_\pL\pM\pN\p{So}\x{200c}\x{200d}]*[.。．｡])+\pL[\pL\pM]|` +
+	`\[(?:[0-9]+(?:\.[0-9]+){3}|(?i:IPv6:)[0-9A-Fa-f:.]+)\])`)
 
-// HasEmail reports whether a text has an e-mail address somewhere.
-func HasEmail(s string) bool { return email.MatchString(s) }
-
-// CheckKept returns an *EmailError if the text of a field that an operator wrote has an e-mail address, which must not be in an
-// event. Texts of stored events and those that the service makes are not checked.
+// CheckKept returns an *EmailError if the text of a field contains an e-mail address. It is for texts that operators write
+// and events keep; texts of stored events, and those that the service writes, are not checked.
 func CheckKept(field, s string) error {
-	if HasEmail(s) {
+	if email.MatchString(s) {
 		return &EmailError{field}
 	}
 	return nil

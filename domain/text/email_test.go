@@ -35,22 +35,22 @@ func TestCheckKept_OtherSigns_AreAccepted(t *testing.T) {
 }
 
 // An address that net/mail reads, with a top-level domain in letters, is found wherever it is.
-func FuzzHasEmail_AddressesOfNetMail_AreFound(f *testing.F) {
+func FuzzCheckKept_AddressesOfNetMail_AreFound(f *testing.F) {
 	f.Add("ann", "example")
 	f.Add("ann.smith+1", "bücher")
 	f.Add("jörg", "a.b-c")
 	f.Fuzz(func(t *testing.T, local, domain string) {
 		address := local + "@" + domain + ".example"
+		found := text.CheckKept("reason", "by "+address+", today") != nil // must not fail on anything
 		plain := func(s string) bool {
 			return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789äöüß") == ""
 		}
 		for _, label := range append(strings.Split(domain, "."), local) {
 			if !plain(label) {
-				text.HasEmail(address) // must not fail on anything
 				return
 			}
 		}
-		if parsed, err := mail.ParseAddress(address); err == nil && parsed.Address == address && !text.HasEmail("by "+address+", today") {
+		if parsed, err := mail.ParseAddress(address); err == nil && parsed.Address == address && !found {
 			t.Errorf("%q is not found", address)
 		}
 	})

@@ -14,7 +14,7 @@ type Source struct {
 	Format imaging.Format // imaging.SVG, PNG, WebP or JPEG
 	Side   int            // longest side in pixels; 0 for a vector, or if unknown
 	Bytes  int64          // size of the file, according to the record
-	Type   Type           // of the logo, also one that cannot be requested, such as other
+	Type   Type           // of the logo, including types that cannot be requested, such as other
 	Ink    Theme          // of the logo; Any if unknown or if the logo has a background
 }
 

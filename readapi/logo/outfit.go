@@ -68,7 +68,7 @@ func (f outfit) frame(img *image.NRGBA, size int) *image.NRGBA {
 	return imaging.Centered(img, canvas)
 }
 
-// keeps reports whether an image of some size is not changed.
+// keeps reports whether an image of some size is left as it is.
 func (f outfit) keeps(width, height int) bool {
 	return f.change == unchanged && (!f.squared || width == height)
 }
@@ -108,7 +108,8 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 		}
 	}
 	if v.format == imaging.SVG {
-		frame := svg.Frame{Square: f.squared, Margin: f.margin(), Off: func() (x, y float64, err error) { return r.off(ctx, data) }}
+		frame := svg.Frame{Square: f.squared, Margin: f.margin()}
+		frame.Off = func() (x, y float64, err error) { return r.off(ctx, data) }
 		if f.change == plated {
 			frame.Plate = &f.color
 		}
@@ -123,12 +124,12 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 	return v.output(imaging.Scale(img, inside.size))
 }
 
-// centeredSide is the size, in pixels, at which the ink of a vector is measured to put it in the middle of an SVG: its
-// place is right to half a percent.
+// centeredSide is the size, in pixels, at which the ink of a vector is measured to center it in an SVG. Its place is exact
+// to half a percent.
 const centeredSide = 256
 
 // off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;
-// zero for a vector that cannot be drawn. Errors: those of Vectors that are not the file's.
+// zero for a vector that cannot be drawn. Errors: those of Vectors, except for faults of the file.
 func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err error) {
 	img, err := r.vectors.Render(ctx, data, centeredSide)
 	if err != nil {

@@ -109,12 +109,6 @@ func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
 	return x.api.Operators.ByHash(x.ctx, hash)
 }
 
-// tooMany returns the answer to a request without a valid token after too many others.
-func (x *exchange) tooMany(decision ratelimit.Decision) error {
-	x.retryAfter(decision.RetryAfter(x.api.Now()))
-	return &problem{http.StatusTooManyRequests, "rate_limited", "This address has sent too many requests without a valid token. Send a valid one, or wait.", nil}
-}
-
 // bearerOf returns the token in the headers.
 func bearerOf(h http.Header) (string, *problem) {
 	sent := h["Authorization"]
@@ -139,7 +133,9 @@ func (x *exchange) unauthorized(p *problem) error {
 		return err
 	}
 	if !decision.Allowed {
-		return x.tooMany(decision)
+		x.retryAfter(decision.RetryAfter(x.api.Now()))
+		message := "This address has sent too many requests without a valid token. Send a valid one, or wait."
+		return &problem{http.StatusTooManyRequests, "rate_limited", message, nil}
 	}
 	x.writer.Header().Set("WWW-Authenticate", "Bearer")
 	return p

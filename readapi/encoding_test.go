@@ -2,10 +2,10 @@ package readapi_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -148,30 +148,12 @@ func TestEncoding_SignedInPerson_IsNotCompressed(t *testing.T) {
 	row, err := s.config.Plans.Get(plan.Growth)
 	s.must(err)
 	ctx := readapi.SignedIn(t.Context(), readapi.Caller{Caller: lookup.Caller{AccountID: c.id, KeyID: c.secretID, Plan: row}, Kind: "secret"})
-	a := s.inProcess(ctx, "/v1/brands/acme.com", http.Header{"Accept-Encoding": {"gzip, zstd"}})
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/brands/acme.com", nil)
+	r.Header.Set("Accept-Encoding", "gzip, zstd")
+	w := httptest.NewRecorder()
+	s.api.Handler().ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Result().Header, body: w.Body.Bytes()}
 	if a.ok(t).Get("Content-Encoding") != "" || len(a.body) < 4096 {
 		t.Errorf("%d bytes, header %v", len(a.body), a.header)
 	}
 }
-
-// inProcess sends a request to the API without a connection.
-func (s *service) inProcess(ctx context.Context, path string, header http.Header) answer {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
-	s.must(err)
-	r.Header = header
-	w := &recorded{header: http.Header{}}
-	s.api.Handler().ServeHTTP(w, r)
-	return answer{status: w.status, header: w.header, body: w.body.Bytes()}
-}
-
-// recorded is an answer in memory.
-type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorded) Header() http.Header         { return r.header }
-func (r *recorded) WriteHeader(status int)      { r.status = status }
-func (r *recorded) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -91,14 +91,12 @@ func (m *Model) Listed(ctx context.Context, symbol string) (domain string, whole
 		return "", false, fmt.Errorf("read listed companies: %w", err)
 	}
 	if all := l.bySymbol[strings.ToUpper(symbol)]; len(all) > 0 {
-		domain = slices.MinFunc(all, candidate.compare).domain
+		domain = slices.MinFunc(all, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.quality, a.quality),
+				cmp.Compare(len(a.domain), len(b.domain)), cmp.Compare(a.domain, b.domain))
+		}).domain
 	}
 	return domain, l.whole.Load(), nil
-}
-
-func (a candidate) compare(b candidate) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.quality, a.quality),
-		cmp.Compare(len(a.domain), len(b.domain)), cmp.Compare(a.domain, b.domain))
 }
 
 // readListed reads what changed. The caller has the turn.
@@ -123,32 +121,29 @@ func (m *Model) readListed(ctx context.Context, l *listed) error {
 
 // readPage reads the next changed brands, and reports whether there may be more.
 func (m *Model) readPage(ctx context.Context, l *listed) (more bool, err error) {
-	type row struct {
-		domain  string
-		quality float64
-		body    []byte
-	}
 	statement := selectListedOwn
 	if m.shared {
 		statement = selectListedShared
 	}
-	var page []row
+	var rowsRead int
 	var upTo eventlog.Position
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
-		upTo = max(at, l.at)
+		rowsRead, upTo = 0, max(at, l.at)
 		rows, err := q.QueryContext(ctx, t.SQL(statement), bodyTicker, bodySymbols, int64(l.at), listedPage)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		page = nil // as in List
 		for rows.Next() {
-			var r row
+			var domain string
 			var position int64
-			if err := rows.Scan(&r.domain, &position, &r.quality, &r.body); err != nil {
+			var quality float64
+			var body []byte
+			if err := rows.Scan(&domain, &position, &quality, &body); err != nil {
 				return err
 			}
-			if page = append(page, r); len(page) == listedPage {
+			l.put(domain, quality, body) // a repeat changes nothing
+			if rowsRead++; rowsRead == listedPage {
 				upTo = eventlog.Position(position)
 			}
 		}
@@ -157,11 +152,8 @@ func (m *Model) readPage(ctx context.Context, l *listed) (more bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	for _, r := range page {
-		l.put(r.domain, r.quality, r.body)
-	}
 	l.at = upTo
-	return len(page) == listedPage, nil
+	return rowsRead == listedPage, nil
 }
 
 // put replaces the symbols of a brand. A nil body has none, and neither has a damaged one, which a scrub repairs.

@@ -22,8 +22,10 @@ const (
 	reserveShare = 16
 	maxReserve   = 32
 	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until then
-	// its request may be in transit, or not yet read because the processors are busy.
+	// its request may be in transit, or not yet read because the processors are busy. idleGrace is the same without a byte
+	// of a request: where the processors are busy, a client sends its first request long after it connected.
 	waitGrace = 100 * time.Millisecond
+	idleGrace = 500 * time.Millisecond
 	// stalledWrite is how long a write may block before the client counts as not reading.
 	stalledWrite = 2 * time.Second
 	// roomPoll is the interval between attempts to make room for a new connection. After attempts have failed for
@@ -75,13 +77,13 @@ func unpackState(word int64) (s connState, at time.Time) {
 // next, and last a client that may only be slow to read its answer.
 func closable(word int64, now time.Time) (class int, since time.Time, ok bool) {
 	state, since := unpackState(word)
-	switch ok = now.Sub(since) >= waitGrace; {
-	case state == begun, state == reading, state == writing && now.Sub(since) >= stalledWrite:
-		return 0, since, ok
+	switch waited := now.Sub(since); {
+	case state == begun, state == reading, state == writing && waited >= stalledWrite:
+		return 0, since, waited >= waitGrace
 	case state == idle:
-		return 1, since, ok
+		return 1, since, waited >= idleGrace
 	case state == writing:
-		return 2, since, ok
+		return 2, since, waited >= waitGrace
 	}
 	return 0, since, false
 }

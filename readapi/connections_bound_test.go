@@ -91,9 +91,8 @@ var kinds = map[string]string{
 	"kept":   "POST / HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\nContent-Length: 1000\r\n\r\n", // keyed, without its body
 }
 
-// hold connects and sends the bytes of a kind, when the connections before have waited for WaitGrace.
+// hold connects and sends the bytes of a kind.
 func (b *bounded) hold(kind string) *held {
-	time.Sleep(readapi.WaitGrace)
 	conn, end, err := b.pipes.dialFrom(nil)
 	if err != nil {
 		panic(err)
@@ -137,7 +136,7 @@ type undated struct{ *testing.T }
 // TestConnections_AnySequence_ClosesTheVictimOnly compares the connections that a server closes with the rule.
 func TestConnections_AnySequence_ClosesTheVictimOnly(t *testing.T) {
 	t.Parallel()
-	const limit, steps = 6, 25 // within BodyStartWithin
+	const limit, steps = 6, 25
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(undated{t}, func(r *rapid.T) {
 			b := serveBounded(limit)
@@ -145,10 +144,11 @@ func TestConnections_AnySequence_ClosesTheVictimOnly(t *testing.T) {
 			var all []*held
 			for step := range rapid.IntRange(1, steps).Draw(r, "steps") {
 				if i := rapid.IntRange(-5, len(all)-1).Draw(r, "asks again"); i >= 0 && (all[i].kind == "idle" || all[i].kind == "keyed") {
-					time.Sleep(readapi.WaitGrace)
 					all[i].send()
 					continue
 				}
+				time.Sleep(readapi.IdleGrace) // so that each may be closed
+				synctest.Wait()
 				all = slices.DeleteFunc(all, func(h *held) bool { return !h.open() })
 				safe := 0
 				for _, h := range all {
@@ -180,7 +180,7 @@ func TestConnections_AnySequence_ClosesTheVictimOnly(t *testing.T) {
 }
 
 // However many clients without a key connect, a connection whose key was checked stays, whatever it does, and so does one
-// whose request arrives within WaitGrace.
+// whose request arrives within IdleGrace.
 func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 	t.Parallel()
 	const limit, attackers = 8, 2000
@@ -202,7 +202,7 @@ func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 			if i%100 == 0 {
 				_, end := connect()
 				connect()
-				time.Sleep(readapi.WaitGrace / 2) // its request is in transit
+				time.Sleep(readapi.IdleGrace / 2) // its request is in transit
 				if end.ended.Load() {
 					t.Fatal("a new connection was closed before its request could arrive")
 				}

@@ -46,7 +46,7 @@ func KeyChecked(r *http.Request) { connOf(r.Context()).keyChecked() }
 // Limits of a body, of a write, of room, and of a drain.
 const (
 	StalledWrite    = stalledWrite
-	WaitGrace       = waitGrace
+	IdleGrace       = idleGrace
 	RoomPatience    = roomPatience
 	MaxLingerBytes  = maxLingerBytes
 	BodyStartWithin = bodyStartWithin

@@ -127,11 +127,12 @@ func (c *collector) page(p *page.Page) {
 	if handle, ok := handleOf(p.Meta("twitter:site")); ok && in.fit(handle) >= exactFit && handle != strings.ToLower(handle) && !strings.ContainsRune(handle, '_') {
 		c.add(handle, "twitter:site", handleBase)
 	}
-	for _, title := range feedTitles(p.Root) {
+	tree := inTree(p)
+	for _, title := range tree.FeedTitles {
 		c.add(title, "feed title", feedBase)
 	}
 	c.homeLinks(p)
-	for _, line := range copyrightLines(p.Root) {
+	for _, line := range tree.CopyrightLines {
 		owner := copyrightOwner(line)
 		if short := holding.ReplaceAllString(owner, ""); in.fit(short) >= exactFit {
 			owner = short
@@ -150,6 +151,16 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 		names = append(names, w.Text("name"))
 	}
 	return slices.ContainsFunc(names, func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
+}
+
+// inTree walks the tree of a page once.
+func inTree(p *page.Page) *page.InTree {
+	tree := p.InTree
+	if tree == nil {
+		tree = new(page.InTree)
+	}
+	tree.Do(func() { tree.FeedTitles, tree.CopyrightLines = feedTitles(p.Root), copyrightLines(p.Root) })
+	return tree
 }
 
 // feedWords matches the words in the title of a feed that are not the site's

@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/url"
+	"sync"
 
 	"golang.org/x/net/html"
 
@@ -81,6 +82,15 @@ type Page struct {
 	Password  bool       // has a password input
 	Forms     int
 	ElementID map[string]bool // ids of elements that are used by signatures
+
+	InTree *InTree // nil in a page that Parse did not make
+}
+
+// InTree keeps what package extract finds in Root for the name of the site: a crawl asks for it a dozen times, and Root
+// may have 200,000 nodes.
+type InTree struct {
+	sync.Once
+	FeedTitles, CopyrightLines []string
 }
 
 // Meta is one declared value.

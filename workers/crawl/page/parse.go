@@ -20,7 +20,7 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	text, charset := decode(body[:min(len(body), MaxBytes)], contentType)
 	root, nested := tree(text)
 	g := &gatherer{
-		page: &Page{URL: at, Base: at, Charset: charset, Root: root, Nested: nested, ElementID: map[string]bool{}},
+		page: &Page{URL: at, Base: at, Charset: charset, Root: root, Nested: nested, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 	}
 	g.base(root, 0)

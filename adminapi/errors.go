@@ -73,7 +73,7 @@ var malformed = []error{account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInv
 // unavailable are errors that a later attempt may not have.
 var unavailable = []error{
 	commands.ErrBusy, eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed, sqlstore.ErrUnavailable, sqlstore.ErrClosed, projections.ErrNotReady,
-	ledger.ErrUnfinished, accounts.ErrUnfinished, context.DeadlineExceeded, context.Canceled,
+	context.DeadlineExceeded, context.Canceled,
 }
 
 func isOne(err error, of []error) bool {

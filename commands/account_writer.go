@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/runs"
 )
 
 // AccountWriterConfig configures an AccountWriter.
@@ -23,29 +24,11 @@ type AccountWriterConfig struct {
 	// Keys finds charges under older idempotency keys. If nil, requests with a key are rejected with
 	// ErrKeysUnknown while the account has forgotten keys that are still valid.
 	Keys KeyIndex
-	// Charges learns which charges have no answer yet. Optional.
-	Charges ChargeWatch
+	// Charges learns which charges have no answer yet. It may be nil.
+	Charges *runs.Charges
 	// LookupCredits is the price of a look-up; plan.LookupCredits when zero.
 	LookupCredits int64
 }
-
-// ChargeWatch learns about charges of look-ups; *runs.Charges. Its methods must not block.
-type ChargeWatch interface {
-	// Begin is called before a charge of a request may be appended, and before a charge is reversed without a caller. One
-	// of the others follows, unless the outcome stays unknown.
-	Begin(requestID string)
-	// Charged is called when the caller of ChargeLookup gets a durable charge.
-	Charged(requestID string, at eventlog.Position)
-	// Ended is called when nothing was charged, or the charge was reversed.
-	Ended(requestID string)
-}
-
-// unwatched is a ChargeWatch that does nothing.
-type unwatched struct{}
-
-func (unwatched) Begin(string)                      {}
-func (unwatched) Charged(string, eventlog.Position) {}
-func (unwatched) Ended(string)                      {}
 
 // Validate reports all errors of the configuration.
 func (c AccountWriterConfig) Validate() error {
@@ -68,8 +51,8 @@ type AccountWriter struct {
 	log      eventlog.Log
 	shared   bool
 	keys     KeyIndex
-	charges  ChargeWatch
-	price    int64 // of a look-up, in credits
+	charges  *runs.Charges // may be nil
+	price    int64         // of a look-up, in credits
 }
 
 type accountActor = streamwriter.Actor[*accountState]
@@ -85,12 +68,8 @@ func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots strea
 		return nil, fmt.Errorf("account writer: %w", err)
 	}
 	price := cmp.Or(cfg.LookupCredits, plan.LookupCredits)
-	charges := cfg.Charges
-	if charges == nil {
-		charges = unwatched{}
-	}
 	return &AccountWriter{
-		accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, charges: charges, price: price,
+		accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, charges: cfg.Charges, price: price,
 	}, nil
 }
 

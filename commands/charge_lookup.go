@@ -9,6 +9,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/runs"
 )
 
 // ChargeLookup is the command to spend the price of a look-up for a brand that was found with a logo.
@@ -92,7 +93,7 @@ type chargeCommand struct {
 	spending
 	in         account.Charge
 	fromStream bool
-	charges    ChargeWatch
+	charges    *runs.Charges
 	fact       account.ChargeFact
 	repeated   bool
 	receipt    Receipt
@@ -149,7 +150,7 @@ func (c *chargeCommand) Compensation() *compensation {
 
 // reversal returns the compensation that reverses a charge. A reversal that is retried or left to an operator has not
 // ended.
-func reversal(charges ChargeWatch, request Request, in account.Reverse) *compensation {
+func reversal(charges *runs.Charges, request Request, in account.Reverse) *compensation {
 	back := compensate(request, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(in, now)
 	})
@@ -163,6 +164,7 @@ func reversal(charges ChargeWatch, request Request, in account.Reverse) *compens
 
 // unfinished reports whether an attempt at a reversal is followed by another, by this process or by an operator.
 func unfinished(err error) bool {
-	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, eventlog.ErrCorrupt) || errors.Is(err, account.ErrTooLate) ||
+	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, eventlog.ErrCorrupt) ||
+		errors.Is(err, account.ErrTooLate) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || streamwriter.Temporary(err)
 }

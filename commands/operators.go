@@ -23,9 +23,10 @@ const (
 	operatorPage = 512
 )
 
-// Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds what the stream
-// has more than at the last one, decides, and appends at the revision that it folded. So a link that is tried costs one
-// read of the end of the stream, however long it is. It is safe for concurrent use: commands wait for each other.
+// Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds the events
+// that were added since the previous one, decides, and appends at the revision that it folded. So trying a link costs
+// one read of the end of the stream, however long the stream is. It is safe for concurrent use: commands wait for each
+// other.
 type Operators struct {
 	log    eventlog.Log
 	events eventschemas.Encoder
@@ -114,7 +115,8 @@ func (o *Operators) update(ctx context.Context, request Request, key string, dec
 // follow folds the events of the stream that were not folded yet.
 func (o *Operators) follow(ctx context.Context) error {
 	for more := true; more; {
-		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, o.state.Events(), eventlog.Forward, operatorPage)
+		next := o.state.Events()
+		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, next, eventlog.Forward, operatorPage)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
 		}

@@ -18,13 +18,15 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "Acme"
-	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &name}}
+	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1",
+		Record: eventschemas.Record{Name: &name}}
 	if _, err := b.ImportBrand(t.Context(), acme); err != nil {
 		t.Fatal(err)
 	}
 	symbols := []string{"ACM", "BRK.B"}
 	for _, symbol := range symbols {
-		in := OverrideField{Request: Request{ID: symbol, Actor: "operator:a"}, Domain: "acme.com", Field: "company", Value: listed(symbol)}
+		in := OverrideField{Request: Request{ID: symbol, Actor: "operator:a"}, Domain: "acme.com", Field: "company",
+			Value: listed(symbol)}
 		if err := b.OverrideField(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}

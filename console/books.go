@@ -56,7 +56,7 @@ func (x *exchange) showBooks() error {
 	}
 	var top accountsView
 	err := x.get("/admin/accounts", url.Values{"sort": {"-spend"}, "limit": {strconv.Itoa(topAccounts)}}, &top)
-	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusServiceUnavailable { // the tables have no spend until an upgrade is finished
+	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusServiceUnavailable { // not ready yet
 		v.NoTop = p.Text
 	} else if err != nil {
 		return err

@@ -16,8 +16,6 @@ import (
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections/accounts"
-	"letterhead/projections/ledger"
-	"letterhead/projections/usage"
 )
 
 // problem is an error as a page shows it.
@@ -66,7 +64,7 @@ func problemOf(err error) *problem {
 			"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing.", err}
 	case audit.NotReady(err):
 		return &problem{http.StatusServiceUnavailable, "This part of the dashboard is being prepared", "Its tables cannot be read yet. Look-ups, searches and logos are served as usual.", err}
-	case isOne(err, ledger.ErrUnfinished, usage.ErrUnfinished, eventschemas.ErrNotYet):
+	case errors.Is(err, eventschemas.ErrNotYet):
 		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual.", err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{http.StatusServiceUnavailable, "This took too long", "A part of the service did not answer in time. Load the page again.", err}

@@ -52,7 +52,8 @@ func attack(address string, n, rounds int, pause time.Duration) *attackers {
 	a.from = func(i int) net.IP { return net.IPv4(127, 0, 0, byte(2+i%8)) }
 	a.sent = func(i int) string {
 		path := []string{"/v1/brands/batch", "/mcp", "/v1/me", "/healthz", "/v1/brands/github.com", "/docs"}[i%6]
-		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, []int{1000, 100_000, 1 << 30}[i%3])
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path,
+			[]int{1000, 100_000, 1 << 30}[i%3])
 	}
 	return a.begin(n, rounds, pause)
 }

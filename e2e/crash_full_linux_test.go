@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +16,83 @@ import (
 // A server that crashed on a full disk starts with what it can do, and does everything when there is room.
 func TestServe_CrashOnFullDisk_ServesWithoutCharging(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestCrashOnFullDisk_ServerStarts", givenBinary+"="+binary)
+	disktest.Run(t, "160m", func(at string) {
+		data := filepath.Join(at, "data")
+		n := start(t, data)
+		acc, key := account(t, data, "custom")
+		id := acc.Account.ID
+		ok(t, data, "credits", "grant", "--account", id, "--amount", "100000", "--kind", "topup", "--payment-id", "p")
+		n.want(200, "/logo/github.com?size=64", "")
+		granted := n.balance(key)
+		if status, got := n.readiness(); status != 200 ||
+			got != (ready{LookUps: true, Crawls: true, Logos: true, Reads: true}) {
+			t.Errorf("before: /readyz %d %+v", status, got)
+		}
+		ballast := filepath.Join(at, "ballast")
+		disktest.Fill(t, ballast)
+		charged := 0
+		for { // the write-ahead log has room left
+			a, err := n.get("/v1/brands/github.com", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.status != 200 {
+				if a.status != 503 || a.header.Get("Retry-After") == "" ||
+					!strings.Contains(string(a.body), "no storage left") {
+					t.Errorf("on the full disk: %d %s", a.status, a.body)
+				}
+				break
+			}
+			charged++
+		}
+		if status, got := n.readiness(); status != 503 || got.LookUps || got.Crawls || !got.Logos || !got.Reads {
+			t.Errorf("on the full disk: /readyz %d %+v", status, got)
+		}
+		n.kill()
+		for _, name := range []string{"events.db-shm", "letterhead.db-shm"} { // as after a restore of the files
+			if err := os.Remove(filepath.Join(data, name)); err != nil {
+				t.Fatal(err)
+			}
+			disktest.Fill(t, ballast+name)
+		}
+		_, errs, code := letterhead(t, data, "credits", "grant", "--account", id, "--amount", "1", "--kind",
+			"adjustment")
+		if code == 0 || !strings.Contains(errs, "no space is left") || !strings.Contains(errs, "make room") {
+			t.Errorf("credits grant on the full disk ended with %d: %s", code, errs)
+		}
+
+		n = launch(t, data)
+		n.listening()
+		n.eventually("reads are answered", func() bool { _, got := n.readiness(); return got.Reads })
+		status, got := n.readiness()
+		if status != 503 || got.LookUps || got.Crawls || !got.Logos || got.Reason == "" {
+			t.Errorf("after the crash: /readyz %d %+v", status, got)
+		}
+		for _, path := range []string{"/docs", "/logo/github.com?size=64", "/logo/stripe.com?size=128"} {
+			n.want(200, path, "")
+		}
+		if balance := n.balance(key); balance != granted-float64(charged) {
+			t.Errorf("the balance is %v after %d charges", balance, charged)
+		}
+		if a := n.want(503, "/v1/brands/github.com", key); a.header.Get("Retry-After") == "" ||
+			!strings.Contains(string(a.body), "no storage left") {
+			t.Errorf("a look-up answered %s %s", a.header, a.body)
+		}
+
+		for _, name := range []string{"", "events.db-shm", "letterhead.db-shm"} {
+			if err := os.Remove(ballast + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.eventually("look-ups are charged again", func() bool { status, _ := n.readiness(); return status == 200 })
+		n.want(200, "/v1/brands/github.com", key)
+		if balance := n.balance(key); balance != granted-float64(charged+1) {
+			t.Errorf("the balance is %v after %d charges and one with room", balance, charged)
+		}
+		n.stop()
+		ok(t, data, "ledger", "verify")
+		ok(t, data, "projections", "verify")
+	}, givenBinary+"="+binary)
 }
 
 type ready struct {
@@ -49,130 +123,31 @@ func (n *node) eventually(what string, so func() bool) {
 	}
 }
 
-// The test runs in the process that TestServe_CrashOnFullDisk_ServesWithoutCharging starts.
-func TestCrashOnFullDisk_ServerStarts(t *testing.T) {
-	at := disktest.Mount(t, "160m")
-	data := filepath.Join(at, "data")
-	n := start(t, data)
-	acc, key := account(t, data, "custom")
-	id := acc.Account.ID
-	ok(t, data, "credits", "grant", "--account", id, "--amount", "100000", "--kind", "topup", "--payment-id", "p")
-	n.want(200, "/logo/github.com?size=64", "")
-	granted := n.balance(key)
-	if status, got := n.readiness(); status != 200 || got != (ready{LookUps: true, Crawls: true, Logos: true, Reads: true}) {
-		t.Errorf("before: /readyz %d %+v", status, got)
-	}
-	ballast := filepath.Join(at, "ballast")
-	fillDisk(t, ballast)
-	charged := 0
-	for { // the write-ahead log has room left
-		a, err := n.get("/v1/brands/github.com", key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.status != 200 {
-			if a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), "no storage left") {
-				t.Errorf("on the full disk: %d %s", a.status, a.body)
-			}
-			break
-		}
-		charged++
-	}
-	if status, got := n.readiness(); status != 503 || got.LookUps || got.Crawls || !got.Logos || !got.Reads {
-		t.Errorf("on the full disk: /readyz %d %+v", status, got)
-	}
-	n.kill()
-	for _, name := range []string{"events.db-shm", "letterhead.db-shm"} { // as after a restore of the files
-		if err := os.Remove(filepath.Join(data, name)); err != nil {
-			t.Fatal(err)
-		}
-		fillDisk(t, ballast+name)
-	}
-	_, errs, code := letterhead(t, data, "credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment")
-	if code == 0 || !strings.Contains(errs, "no space is left") || !strings.Contains(errs, "make room") {
-		t.Errorf("credits grant on the full disk ended with %d: %s", code, errs)
-	}
-
-	n = launch(t, data)
-	n.listening()
-	n.eventually("reads are answered", func() bool { _, got := n.readiness(); return got.Reads })
-	status, got := n.readiness()
-	if status != 503 || got.LookUps || got.Crawls || !got.Logos || got.Reason == "" {
-		t.Errorf("after the crash: /readyz %d %+v", status, got)
-	}
-	for _, path := range []string{"/docs", "/logo/github.com?size=64", "/logo/stripe.com?size=128"} {
-		n.want(200, path, "")
-	}
-	if balance := n.balance(key); balance != granted-float64(charged) {
-		t.Errorf("the balance is %v after %d charges", balance, charged)
-	}
-	if a := n.want(503, "/v1/brands/github.com", key); a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), "no storage left") {
-		t.Errorf("a look-up answered %s %s", a.header, a.body)
-	}
-
-	for _, name := range []string{"", "events.db-shm", "letterhead.db-shm"} {
-		if err := os.Remove(ballast + name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.eventually("look-ups are charged again", func() bool { status, _ := n.readiness(); return status == 200 })
-	n.want(200, "/v1/brands/github.com", key)
-	if balance := n.balance(key); balance != granted-float64(charged+1) {
-		t.Errorf("the balance is %v after %d charges and one with room", balance, charged)
-	}
-	n.stop()
-	ok(t, data, "ledger", "verify")
-	ok(t, data, "projections", "verify")
-}
-
 // A first start on a full disk reports that and leaves nothing that a later start cannot continue.
 func TestServe_FirstStartOnFullDisk_SaysSo(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestFirstStartOnFullDisk_Fails", givenBinary+"="+binary)
-}
-
-// The test runs in the process that TestServe_FirstStartOnFullDisk_SaysSo starts.
-func TestFirstStartOnFullDisk_Fails(t *testing.T) {
-	at := disktest.Mount(t, "64m")
-	ballast := filepath.Join(at, "ballast")
-	for _, leave := range []int64{0, 64 << 10} { // with 1 MiB the server starts, and crawls nothing
-		fillDisk(t, ballast)
-		if info, err := os.Stat(ballast); err != nil || os.Truncate(ballast, info.Size()-leave) != nil {
-			t.Fatal("the disk could not be filled", err)
+	disktest.Run(t, "64m", func(at string) {
+		ballast := filepath.Join(at, "ballast")
+		for _, leave := range []int64{0, 64 << 10} { // with 1 MiB the server starts, and crawls nothing
+			disktest.Fill(t, ballast)
+			if info, err := os.Stat(ballast); err != nil || os.Truncate(ballast, info.Size()-leave) != nil {
+				t.Fatal("the disk could not be filled", err)
+			}
+			data := filepath.Join(at, "data")
+			n := launch(t, data, "LETTERHEAD_STARTER=off")
+			select {
+			case <-n.done:
+			case <-time.After(5 * readyTimeout): // a server that stops waits until its renderer is compiled
+				t.Fatalf("with %d bytes free the first start does not end:\n%s", leave, n.out)
+			}
+			if said := n.out.String(); n.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, "no space") {
+				t.Errorf("with %d bytes free the first start ended with %d:\n%s", leave, n.cmd.ProcessState.ExitCode(),
+					said)
+			}
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
 		}
-		data := filepath.Join(at, "data")
-		n := launch(t, data, "LETTERHEAD_STARTER=off")
-		select {
-		case <-n.done:
-		case <-time.After(5 * readyTimeout): // a server that stops waits until its renderer is compiled
-			t.Fatalf("with %d bytes free the first start does not end:\n%s", leave, n.out)
-		}
-		if said := n.out.String(); n.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, "no space") {
-			t.Errorf("with %d bytes free the first start ended with %d:\n%s", leave, n.cmd.ProcessState.ExitCode(), said)
-		}
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start(t, filepath.Join(at, "data"), "LETTERHEAD_STARTER=off").stop()
-}
-
-// fillDisk writes a file until the disk has no room.
-func fillDisk(t *testing.T, name string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{1 << 20, 4096} {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+		start(t, filepath.Join(at, "data"), "LETTERHEAD_STARTER=off").stop()
+	}, givenBinary+"="+binary)
 }

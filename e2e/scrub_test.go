@@ -17,7 +17,8 @@ import (
 func liveTable(t *testing.T, db *sql.DB, model, table string) string {
 	t.Helper()
 	var version, generation int
-	err := db.QueryRow(`SELECT fold_version, generation FROM projections_registry WHERE name = ? AND state = 'live'`, model).Scan(&version, &generation)
+	err := db.QueryRow(`SELECT fold_version, generation FROM projections_registry WHERE name = ? AND state = 'live'`,
+		model).Scan(&version, &generation)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,8 @@ func TestServe_RowsChangedUnderneath_AreRepaired(t *testing.T) {
 	}
 	defer db.Close()
 	brands, keys := liveTable(t, db, "brands", "brands"), liveTable(t, db, "keys", "keys")
-	if _, err := db.Exec(`UPDATE ` + brands + ` SET body = CAST(replace(CAST(body AS TEXT), 'GitLab', 'FitLab') AS BLOB) WHERE domain = 'gitlab.com'`); err != nil {
+	if _, err := db.Exec(`UPDATE ` + brands + ` SET body = CAST(replace(CAST(body AS TEXT), 'GitLab', 'FitLab') AS BLOB)
+		WHERE domain = 'gitlab.com'`); err != nil {
 		t.Fatal(err)
 	}
 	name() // the wrong record is in the cache
@@ -54,7 +56,8 @@ func TestServe_RowsChangedUnderneath_AreRepaired(t *testing.T) {
 	}
 	repaired := func() bool {
 		var revoked, wrong int
-		err := db.QueryRow(`SELECT (SELECT count(*) FROM `+keys+` WHERE revoked_at IS NOT NULL), (SELECT count(*) FROM `+brands+
+		err := db.QueryRow(`SELECT (SELECT count(*) FROM `+keys+` WHERE revoked_at IS NOT NULL),
+			(SELECT count(*) FROM `+brands+
 			` WHERE CAST(body AS TEXT) LIKE '%FitLab%')`).Scan(&revoked, &wrong)
 		return err == nil && revoked+wrong == 0
 	}

@@ -25,78 +25,75 @@ const (
 // Maintenance on a disk that is too small for it must not stop the service.
 func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestSmallDisk_MaintenanceCommands_LeaveRoom", givenBinary+"="+binary)
-}
-
-// The test runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning starts.
-func TestSmallDisk_MaintenanceCommands_LeaveRoom(t *testing.T) {
-	at := disktest.Mount(t, smallDisk)
-	data := filepath.Join(at, "data")
-	start(t, data, "LETTERHEAD_STARTER=off").stop()
-	writeCharges(t, filepath.Join(data, "events.db"), smallCharges)
-	n := start(t, data, "LETTERHEAD_STARTER=off")
-	acc, _ := account(t, data, "free")
-	granted := int64(0)
-	grant := func() { // appends an event, like a charge
-		t.Helper()
-		var after struct{ Balance int64 }
-		decode(t, ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment", "--json"), &after)
-		if granted++; after.Balance != 50+granted {
-			t.Fatalf("the balance is %d after %d grants of 1 credit to the initial 50", after.Balance, granted)
-		}
-	}
-	grant()
-	n.stop() // a clean shutdown checkpoints the write-ahead logs, which would need space later
-	n = start(t, data, "LETTERHEAD_STARTER=off")
-	usual := free(t, at)
-
-	// Leave space for the log to grow, but not for a copy of the tables.
-	ballast := filepath.Join(at, "ballast")
-	database, err := os.Stat(filepath.Join(data, "letterhead.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const leave = 4 << 20
-	if err := os.WriteFile(ballast, make([]byte, usual-leave), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("letterhead.db has %d bytes, the disk has %d free", database.Size(), free(t, at))
-	for _, command := range [][]string{{"projections", "verify"}, {"projections", "rebuild", "--all"}} {
-		_, errs, code := letterhead(t, data, command...)
-		if code != 1 || !strings.Contains(errs, "not enough free space") {
-			t.Errorf("%s ended with %d: %s", strings.Join(command, " "), code, errs)
-		}
-		t.Logf("%s: %s", strings.Join(command, " "), errs)
-		grant()
-		if now := free(t, at); now < leave/2 {
-			t.Errorf("after %s %d bytes are free, want at least half of %d", strings.Join(command, " "), now, leave)
-		}
-	}
-	n.kill()
-	n = start(t, data, "LETTERHEAD_STARTER=off") // fails if the disk is full
-	grant()
-
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	before := free(t, at)
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		printed := endVerify(t, data, signal)
-		if signal == syscall.SIGINT {
-			if !strings.Contains(printed, "interrupted") {
-				t.Errorf("after %s verify printed %s", signal, printed)
+	disktest.Run(t, smallDisk, func(at string) {
+		data := filepath.Join(at, "data")
+		start(t, data, "LETTERHEAD_STARTER=off").stop()
+		writeCharges(t, filepath.Join(data, "events.db"), smallCharges)
+		n := start(t, data, "LETTERHEAD_STARTER=off")
+		acc, _ := account(t, data, "free")
+		granted := int64(0)
+		grant := func() { // appends an event, like a charge
+			t.Helper()
+			var after struct{ Balance int64 }
+			decode(t, ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind",
+				"adjustment", "--json"), &after)
+			if granted++; after.Balance != 50+granted {
+				t.Fatalf("the balance is %d after %d grants of 1 credit to the initial 50", after.Balance, granted)
 			}
-			noScratch(t, data)
 		}
 		grant()
-	}
-	ok(t, data, "projections", "verify") // deletes the files that the killed verify left
-	if now := free(t, at); now < before*9/10 {
-		t.Errorf("%d bytes were free before verify, %d after", before, now)
-	}
-	noScratch(t, data)
-	grant()
-	n.stop()
+		n.stop() // a clean shutdown checkpoints the write-ahead logs, which would need space later
+		n = start(t, data, "LETTERHEAD_STARTER=off")
+		usual := free(t, at)
+
+		// Leave space for the log to grow, but not for a copy of the tables.
+		ballast := filepath.Join(at, "ballast")
+		database, err := os.Stat(filepath.Join(data, "letterhead.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const leave = 4 << 20
+		if err := os.WriteFile(ballast, make([]byte, usual-leave), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("letterhead.db has %d bytes, the disk has %d free", database.Size(), free(t, at))
+		for _, command := range [][]string{{"projections", "verify"}, {"projections", "rebuild", "--all"}} {
+			_, errs, code := letterhead(t, data, command...)
+			if code != 1 || !strings.Contains(errs, "not enough free space") {
+				t.Errorf("%s ended with %d: %s", strings.Join(command, " "), code, errs)
+			}
+			t.Logf("%s: %s", strings.Join(command, " "), errs)
+			grant()
+			if now := free(t, at); now < leave/2 {
+				t.Errorf("after %s %d bytes are free, want at least half of %d", strings.Join(command, " "), now, leave)
+			}
+		}
+		n.kill()
+		n = start(t, data, "LETTERHEAD_STARTER=off") // fails if the disk is full
+		grant()
+
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		before := free(t, at)
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+			printed := endVerify(t, data, signal)
+			if signal == syscall.SIGINT {
+				if !strings.Contains(printed, "interrupted") {
+					t.Errorf("after %s verify printed %s", signal, printed)
+				}
+				noScratch(t, data)
+			}
+			grant()
+		}
+		ok(t, data, "projections", "verify") // deletes the files that the killed verify left
+		if now := free(t, at); now < before*9/10 {
+			t.Errorf("%d bytes were free before verify, %d after", before, now)
+		}
+		noScratch(t, data)
+		grant()
+		n.stop()
+	}, givenBinary+"="+binary)
 }
 
 // endVerify starts a verify, sends it a signal when it has created its scratch tables, and returns its output.

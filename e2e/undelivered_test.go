@@ -207,7 +207,8 @@ func TestLedgerUndelivered_KilledAfterHeartbeat_OmitsAnsweredCharges(t *testing.
 		}
 		if answered.Covers(eventlog.Position(l.Position), l.RequestID) {
 			if omitted++; listed[l.RequestID] {
-				t.Errorf("the command listed the charge at %d of request %s, which was answered before the heartbeat", l.Position, l.RequestID)
+				t.Errorf("the command listed the charge at %d of request %s, which was answered before the heartbeat",
+					l.Position, l.RequestID)
 			}
 		}
 	}
@@ -220,7 +221,8 @@ func TestLedgerUndelivered_KilledAfterHeartbeat_OmitsAnsweredCharges(t *testing.
 // heartbeatAfter waits for a heartbeat by which charges behind a position were answered, and returns it.
 func heartbeatAfter(t *testing.T, data string, charges eventlog.Position) (answered runs.Answered) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(data, "letterhead.db"), ReadOnly: true})
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(data, "letterhead.db"),
+		ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,8 @@ func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 	ok(t, data, "projections", "verify")
 	// The new version is built next to the previous one, which is read meanwhile.
 	_, built := testwait.Until(readyTimeout, func() bool {
-		return strings.Contains(ok(t, data, "projections", "list", "--json"), `"name":"brands","state":"live","version":3003`)
+		return strings.Contains(ok(t, data, "projections", "list", "--json"),
+			`"name":"brands","state":"live","version":3003`)
 	})
 	if !built {
 		t.Error("the version of the brands of this release was not built")

@@ -121,7 +121,8 @@ var golden = map[string]eventschemas.Event{
 		}(),
 	},
 	"CrawlSucceeded.v2": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`, LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
+		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`,
+		LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
 		Evidence: []eventschemas.Evidence{
 			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
 			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
@@ -130,7 +131,8 @@ var golden = map[string]eventschemas.Event{
 	"CrawlSucceeded.v2.restricted": eventschemas.CrawlSucceeded{
 		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
 		Record: func() eventschemas.Record {
-			r := eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
+			r := eventschemas.Record{NSFW: true,
+				Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
 			return r.Normalized()
 		}(),
 	},
@@ -143,12 +145,16 @@ var golden = map[string]eventschemas.Event{
 		},
 	},
 	"BrandImported.v2": eventschemas.BrandImported{
-		BrandID: acmeID, Domain: "acme.com", Source: "simple-icons 16.37.0", Record: emptyRecord("Acme <&> Söhne"), Evidence: []eventschemas.Evidence{
+		BrandID: acmeID, Domain: "acme.com", Source: "simple-icons 16.37.0", Record: emptyRecord("Acme <&> Söhne"),
+		Evidence: []eventschemas.Evidence{
 			{Field: "name", Source: "simple-icons 16.37.0", Method: "title", Confidence: 0.9},
 		},
 	},
-	"FieldOverridden.v1":       eventschemas.FieldOverridden{Field: "colors", Value: eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`)},
-	"FieldOverridden.v3":       eventschemas.FieldOverridden{Field: "colors", Value: eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`), Reason: "the site shows an old color"},
+	"FieldOverridden.v1": eventschemas.FieldOverridden{Field: "colors",
+		Value: eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`)},
+	"FieldOverridden.v3": eventschemas.FieldOverridden{Field: "colors",
+		Value:  eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`),
+		Reason: "the site shows an old color"},
 	"FieldOverridden.v2":       eventschemas.FieldOverridden{Field: "colors", Value: eventschemas.JSONText(`[{"hex":"#ff0000","type":"accent","brightness":54}]`), Reason: "the site shows an old color"},
 	"FieldOverridden.v1.least": eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(`null`)},
 	"FieldOverridden.v3.least": eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(`null`)},

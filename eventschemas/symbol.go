@@ -10,10 +10,11 @@ import (
 )
 
 // SymbolPattern matches the symbol of a listed share without its exchange. The characters are those that exchanges use:
-// letters and digits (7203 in Tokyo, 0700 in Hong Kong), a period before a class (BRK.B) and at the end of short symbols
-// in London (BP.), a hyphen (BF-B, BAJAJ-AUTO), & and * in Mumbai and Mexico (M&M, WALMEX*), a slash in Toronto and
-// on terminals (BRK/B), and the suffixes + = ^ # * of nasdaqtrader.com's symbol convention (CQSSymbolConvention). The longest are the 12 of Mexico; the limit leaves room. The JSON Schema of records and the description
-// of the API repeat the pattern.
+// letters and digits (7203 in Tokyo, 0700 in Hong Kong), a period before a class (BRK.B) and at the end of short
+// symbols in London (BP.), a hyphen (BF-B, BAJAJ-AUTO), & and * in Mumbai and Mexico (M&M, WALMEX*), a slash in Toronto
+// and on terminals (BRK/B), and the suffixes + = ^ # * of nasdaqtrader.com's symbol convention (CQSSymbolConvention).
+// The longest are the 12 of Mexico; the limit leaves room. The JSON Schema of records and the description of the API
+// repeat the pattern.
 const SymbolPattern = `^[A-Z0-9][A-Z0-9.&*/+=^#-]{0,15}$`
 
 // maxClass limits the class of a share after a space, in bytes.
@@ -21,8 +22,8 @@ const maxClass = 2
 
 var symbolPattern = regexp.MustCompile(SymbolPattern)
 
-// BareSymbol returns the symbol in a text such as NASDAQ:AAPL, XNYS:BRK.B, aapl or VOLV B. A space before a class, as in
-// Stockholm, becomes a hyphen. It reports false if the text is not a symbol.
+// BareSymbol returns the symbol in a text such as NASDAQ:AAPL, XNYS:BRK.B, aapl or VOLV B. A space before a class, as
+// in Stockholm, becomes a hyphen. It reports false if the text is not a symbol.
 func BareSymbol(text string) (string, bool) {
 	words := strings.Fields(strings.ToUpper(text[strings.LastIndexByte(text, ':')+1:]))
 	if len(words) > 2 || len(words) == 2 && len(words[1]) > maxClass {

@@ -12,16 +12,20 @@ import (
 
 func TestBareSymbol_FormsOfExchanges_AreSymbols(t *testing.T) {
 	for text, want := range map[string]string{
-		"NASDAQ:AAPL": "AAPL", "AAPL": "AAPL", "NYSE:BRK.B": "BRK.B", "NYSE: BF-B": "BF-B", "TYO:7203": "7203", "HKEX:0700": "0700", "TSE:130A": "130A",
-		"RDSA.AS": "RDSA.AS", "LSE:BP.": "BP.", "STO:VOLV B": "VOLV-B", "NSE:M&M": "M&M", "NSE:BAJAJ-AUTO": "BAJAJ-AUTO", "BMV:WALMEX*": "WALMEX*", "aapl": "AAPL",
+		"NASDAQ:AAPL": "AAPL", "AAPL": "AAPL", "NYSE:BRK.B": "BRK.B", "NYSE: BF-B": "BF-B", "TYO:7203": "7203",
+		"HKEX:0700": "0700", "TSE:130A": "130A",
+		"RDSA.AS": "RDSA.AS", "LSE:BP.": "BP.", "STO:VOLV B": "VOLV-B", "NSE:M&M": "M&M",
+		"NSE:BAJAJ-AUTO": "BAJAJ-AUTO", "BMV:WALMEX*": "WALMEX*", "aapl": "AAPL",
 		"BRK/B": "BRK/B", "NYSE:PSA^A": "PSA^A", "XNAS:MIC:ABC": "ABC",
-		"": "", "NASDAQ:": "", ".A": "", "A\x00B": "", "ÄBC": "", "<b>": "", "A:B C D": "", "on request": "", strings.Repeat("A", 17): "",
+		"": "", "NASDAQ:": "", ".A": "", "A\x00B": "", "ÄBC": "", "<b>": "", "A:B C D": "", "on request": "",
+		strings.Repeat("A", 17): "",
 	} {
 		if got, ok := eventschemas.BareSymbol(text); ok != (want != "") || ok && got != want {
 			t.Errorf("BareSymbol(%q) = %q, %t, want %q", text, got, ok, want)
 		}
 	}
-	if got := eventschemas.BareSymbols([]string{"NASDAQ:GOOGL", "NASDAQ:GOOG", "GOOGL", "no symbol:", "FRA:ABEA"}); !slices.Equal(got, []string{"GOOGL", "GOOG", "ABEA"}) {
+	got := eventschemas.BareSymbols([]string{"NASDAQ:GOOGL", "NASDAQ:GOOG", "GOOGL", "no symbol:", "FRA:ABEA"})
+	if !slices.Equal(got, []string{"GOOGL", "GOOG", "ABEA"}) {
 		t.Errorf("BareSymbols = %v", got)
 	}
 	if got := eventschemas.BareSymbols(nil); got == nil || len(got) != 0 {
@@ -32,7 +36,8 @@ func TestBareSymbol_FormsOfExchanges_AreSymbols(t *testing.T) {
 // Earlier releases stored qualified symbols in events of these versions.
 func TestDecode_QualifiedTickers_BecomeBare(t *testing.T) {
 	const before, after = `"tickers":["ACM"]`, `"tickers":["NASDAQ:GOOGL","GOOG","NASDAQ:GOOG"]`
-	company := `{"employees":null,"founded_year":1998,"kind":null,"location":null,"industries":[],"ticker":"NASDAQ:GOOGL",` + after + `}`
+	company := `{"employees":null,"founded_year":1998,"kind":null,"location":null,"industries":[],` +
+		`"ticker":"NASDAQ:GOOGL",` + after + `}`
 	crawled := bytes.Replace(readGolden(t, "CrawlSucceeded.v1"), []byte(before), []byte(after), 1)
 	imported := bytes.Replace(readGolden(t, "BrandImported.v1"), []byte(`"tickers":[]`), []byte(after), 1)
 	for _, c := range []struct {
@@ -60,7 +65,7 @@ func TestDecode_QualifiedTickers_BecomeBare(t *testing.T) {
 		if got := c.company(ev); !slices.Equal(got.Tickers, []string{"GOOGL", "GOOG"}) {
 			t.Errorf("%s version %d has the tickers %v, want bare symbols", c.eventType, c.version, got.Tickers)
 		}
-		// What was upcast can be written again, and is valid.
+		// The upcast event is valid and can be encoded again.
 		encoded, err := eventschemas.Encode(ev)
 		if err != nil {
 			t.Fatal(err)

@@ -92,8 +92,8 @@ var (
 	overrideHasReason = Change{Format: 2, Up: unchanged}
 	// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins.
 	keyHasTerms = Change{Format: 2, Up: unchanged}
-	// crawlHasBareSymbols, importHasBareSymbols and overrideHasBareSymbols are versions whose tickers are symbols without
-	// an exchange. Those of earlier versions may have one.
+	// crawlHasBareSymbols, importHasBareSymbols and overrideHasBareSymbols are versions whose tickers are symbols
+	// without an exchange. Those of earlier versions may have one.
 	crawlHasBareSymbols    = bareSymbols(func(ev *CrawlSucceeded) error { ev.Record.Company.bareSymbols(); return nil })
 	importHasBareSymbols   = bareSymbols(func(ev *BrandImported) error { ev.Record.Company.bareSymbols(); return nil })
 	overrideHasBareSymbols = bareSymbols((*FieldOverridden).bareSymbols)

@@ -29,7 +29,7 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	if n.Config.Shared() {
 		return n.beginShared(ctx)
 	}
-	full, err := n.fillOrFull(ctx)
+	fault, err := n.fillIfWritable(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	if err := n.awaitVectors(ctx); err != nil {
 		return err
 	}
-	if full != nil && (len(first) == 0 || n.firstStartUnfinished()) {
-		return fmt.Errorf("the first start cannot finish: %w; make room and start again", full)
+	if fault != nil && (len(first) == 0 || n.firstStartUnfinished()) {
+		return fmt.Errorf("the first start cannot finish: %w; start again when the disk can be written", fault)
 	}
 	if len(first) > 0 && !n.firstStartUnfinished() {
 		n.ready.Store(true)
@@ -58,34 +58,41 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	return os.Remove(n.firstStartMarker())
 }
 
-// fillOrFull waits until everything that was stored is served, and loads the starter index. If the disk is full, it returns
-// why: then the rest follows in the background when there is room.
-func (n *Node) fillOrFull(ctx context.Context) (full, err error) {
-	filling, stop := n.whileRoom(ctx)
-	defer stop()
-	err = n.fill(filling)
-	full = context.Cause(filling)
-	if err == nil || !errors.Is(full, errNoRoom) || ctx.Err() != nil || n.alive.Err() != nil {
+// fillIfWritable waits until everything that was stored is served, and loads the starter index. If the disk cannot be
+// written, it returns why: then the rest follows in the background when it can.
+func (n *Node) fillIfWritable(ctx context.Context) (fault, err error) {
+	if fault, err = n.tryFill(ctx); fault == nil {
 		return nil, err
 	}
-	n.logger.Error("serving only what needs no room on the disk", "error", full)
+	n.logger.Error("serving only requests that write nothing", "error", fault)
 	n.start([]part{{"rest of the start", func(ctx context.Context) error {
-		for ctx.Err() == nil && n.awaitRoom(ctx) == nil {
-			filling, stop := n.whileRoom(ctx)
-			err := n.fill(filling)
-			full := context.Cause(filling)
-			stop()
-			if err == nil {
-				break
-			}
-			if !errors.Is(full, errNoRoom) && ctx.Err() == nil {
+		for fault := fault; fault != nil && n.awaitWrites(ctx, true) == nil; {
+			var err error
+			if fault, err = n.tryFill(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
 		<-ctx.Done()
 		return nil
 	}}})
-	return full, nil
+	return fault, nil
+}
+
+// tryFill is fill until a file cannot be written. It then returns why, an errUnwritable.
+func (n *Node) tryFill(ctx context.Context) (fault, err error) {
+	filling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		if fault := n.awaitWrites(filling, false); fault != nil {
+			stop(fmt.Errorf("%w: %w", errUnwritable, fault))
+		}
+	}()
+	err = n.fill(filling)
+	fault = context.Cause(filling)
+	if err == nil || !errors.Is(fault, errUnwritable) || ctx.Err() != nil || n.alive.Err() != nil {
+		return nil, err
+	}
+	return fault, nil
 }
 
 // fill waits for the read models and the first checkpoint, and loads the starter index.

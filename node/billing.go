@@ -127,7 +127,8 @@ func (n *Node) LinkBilling(ctx context.Context, by commands.Request, in adminapi
 		}
 		report = linkedPayment(p)
 	}
-	report.Processor, report.EventID, report.Type, report.AccountID = in.Processor, "link-"+by.ID, domain.LinkedByOperator, in.AccountID
+	report.Processor, report.EventID = in.Processor, "link-"+by.ID
+	report.Type, report.AccountID = domain.LinkedByOperator, in.AccountID
 	return n.Billing.Record(ctx, by, report)
 }
 

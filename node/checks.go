@@ -161,7 +161,8 @@ func (n *Node) checkNames(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case len(damaged) > 0:
-		return "", fmt.Errorf("%d of %d rows of the table of holders are damaged and not used, such as %q; \"letterhead names\" lists them and what to do", len(damaged), rows, damaged[0])
+		return "", fmt.Errorf("%d of %d rows of the table of holders are damaged and not used, such as %q; "+
+			"\"letterhead names\" lists them and what to do", len(damaged), rows, damaged[0])
 	case !n.Names.Sealed():
 		return fmt.Sprintf("%d rows, whose checksums count when the upgrade is finished", rows), nil
 	}

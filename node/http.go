@@ -18,7 +18,7 @@ import (
 
 // operators returns the operators' endpoints by path.
 func (n *Node) operators(metrics bool) map[string]http.Handler {
-	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(n.healthz), "/readyz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.readiness().ServeHTTP(w, r) })}
+	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(n.healthz), "/readyz": http.HandlerFunc(n.readyz)}
 	if metrics {
 		endpoints["/metrics"] = n.metrics.Handler()
 	}
@@ -87,7 +87,8 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	n.counters = counters
 	deps := readapi.Deps{
 		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
-		Credits: recordedCredits{n.AccountWriter, n.unrecorded}, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
+		Credits: recordedCredits{n.AccountWriter, n.unrecorded}, Quotas: n.quotaWriter, Recorder: n.usageRecorder,
+		Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
 		Usage: n.usage, Ledger: n.Ledger, Crawls: brandCrawls{n.Log}, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
 		Filled:         n.filled,
 		Answered:       n.charges.Answered,
@@ -128,8 +129,7 @@ func (n *Node) openCounters(ctx context.Context) (ratelimit.Counters, []part, er
 		return nil, nil, err
 	}
 	n.closing(func() error { counters.Close(); return nil })
-	holds := func(ctx context.Context) error { return n.Keys.Hold(ctx, n.Runner.Format) }
-	return counters, []part{{"counters", counters.Run}, {"key leases", holds}}, nil
+	return counters, []part{{"counters", counters.Run}, {"key leases", n.Keys.Hold}}, nil
 }
 
 func (n *Node) apiConfig() readapi.Config {
@@ -147,6 +147,9 @@ func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "ok")
 }
+
+// readyz reports what the node can do.
+func (n *Node) readyz(w http.ResponseWriter, r *http.Request) { n.readiness().ServeHTTP(w, r) }
 
 // begun reports whether the node serves everything that was stored at its start. That includes the starter index only in
 // a single process; in a cluster, one node loads the starter index while the others serve.

@@ -130,7 +130,7 @@ type Node struct {
 	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not reversed
 	stopAPI func()      // announces to the API that its server is about to stop
 
-	unnoted     atomic.Pointer[error]  // why the run could not be recorded; nil once it is
+	unnoted     atomic.Pointer[error]  // why the run could not be recorded; it points to nil once it is
 	lost        atomic.Pointer[error]  // why the event store is rejected: it lost events
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
@@ -306,7 +306,8 @@ func (n *Node) openCommands(context.Context) error {
 	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events, n.clock.Now, n.logger, n.metrics
 	n.Billing = commands.NewBilling(n.Log, events, n.clock.Now)
 	n.Stripe = stripeapi.New(stripeapi.Config{Secrets: n.Config.StripeSecrets, Key: n.Config.StripeKey, URL: n.Config.StripeURL})
-	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency, Charges: n.charges}, n.Log, n.snapshots); err != nil {
+	cfg := commands.AccountWriterConfig{Config: writers, Keys: n.idempotency, Charges: n.charges}
+	if n.AccountWriter, err = commands.NewAccountWriter(cfg, n.Log, n.snapshots); err != nil {
 		return err
 	}
 	n.closing(n.endRun)

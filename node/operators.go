@@ -52,7 +52,8 @@ func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog
 	}
 	f.adminURL = "http://" + reachable(listener.Addr().String())
 	go func() {
-		if err := server.Serve(readapi.NewListener(listener, readapi.NewUnroutedAdmin(cfg.BaseURL, logger))); !errors.Is(err, http.ErrServerClosed) {
+		err := server.Serve(readapi.NewListener(listener, readapi.NewUnroutedAdmin(cfg.BaseURL, logger)))
+		if !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve the admin API on %s: %w", listener.Addr(), err)
 		}
 	}()

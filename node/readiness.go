@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,16 +13,17 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/internal/delay"
 	"letterhead/internal/disk"
-	"letterhead/internal/sqlstore"
 	"letterhead/readapi/lookup"
 )
 
 const (
-	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as much.
+	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as
+	// much.
 	crawlRoom = 1 << 20
-	// roomEvery is how often a node with a full disk checks whether there is room.
-	roomEvery = 250 * time.Millisecond
+	// faultEvery is how often a node that is starting checks whether its files can be written.
+	faultEvery = 250 * time.Millisecond
 )
 
 // readiness is the body of /readyz: what the node can do.
@@ -61,8 +63,8 @@ const (
 	serviceAssets     = "object storage"
 )
 
-// readiness returns what the node can do: nothing before it serves everything that was stored at its start (see begun), and
-// then what the services that still answer, and the disks that can still be written, are enough for.
+// readiness returns what the node can do: nothing before it serves everything that was stored at its start (see begun);
+// afterwards, what is possible with the services that answer and the disks that can be written.
 func (n *Node) readiness() readiness {
 	if lost := n.lost.Load(); lost != nil {
 		return readiness{Status: "rejected", Reason: (*lost).Error()}
@@ -73,8 +75,8 @@ func (n *Node) readiness() readiness {
 	return whatRemains(n.probe.missing(), n.unwritable(), n.assetsFull())
 }
 
-// whatRemains returns what a started node can do without some services, while unwritable keeps look-ups from being charged,
-// and while the folder of assets is full.
+// whatRemains returns what a started node can do while some services are missing, look-ups cannot be charged because of
+// the error unwritable, or the folder of assets is full.
 func whatRemains(missing []string, unwritable error, assetsFull bool) readiness {
 	has := func(services ...string) bool {
 		return !slices.ContainsFunc(services, func(name string) bool { return slices.Contains(missing, name) })
@@ -104,12 +106,11 @@ func whatRemains(missing []string, unwritable error, assetsFull bool) readiness 
 // unwritable returns why nothing can be charged: a file that a look-up writes cannot be written. Nodes that share
 // services have no such file.
 func (n *Node) unwritable() error {
-	if n.logFile != nil && !n.reading {
-		if err := n.logFile.Fault(); err != nil {
-			return err
-		}
+	var err error
+	if n.logFile != nil {
+		err = n.logFile.Fault()
 	}
-	return n.unrecorded()
+	return cmp.Or(err, n.unrecorded())
 }
 
 // unrecorded returns why the run of this process is not recorded yet. Without it, charges that a crash leaves without
@@ -147,51 +148,17 @@ func (c recordedCredits) Reserve(ctx context.Context, accountID string) (*comman
 	return c.AccountWriter.Reserve(ctx, accountID)
 }
 
-// errNoRoom ends a wait for work that needs room on a full disk.
-var errNoRoom = errors.New("the disk is full")
+// errUnwritable ends work that needs to write.
+var errUnwritable = errors.New("the disk cannot be written")
 
-// full returns why the log or the read models cannot be written.
-func (n *Node) full() error {
-	if err := n.unwritable(); err != nil {
-		return err
-	}
-	return n.Runner.Full()
-}
+// writeFault returns why the log, the run or the read models cannot be written.
+func (n *Node) writeFault() error { return cmp.Or(n.unwritable(), n.Runner.Full()) }
 
-// whileRoom returns a context that also ends, with errNoRoom as its cause, when a file cannot be written.
-func (n *Node) whileRoom(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		tick := time.NewTicker(roomEvery)
-		defer tick.Stop()
-		for {
-			if full := n.full(); full != nil {
-				cancel(fmt.Errorf("%w: %w", errNoRoom, full))
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// awaitRoom waits until everything can be written.
-func (n *Node) awaitRoom(ctx context.Context) error {
-	tick := time.NewTicker(roomEvery)
-	defer tick.Stop()
-	for n.full() != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+// awaitWrites waits until everything can be written, or until something cannot. It returns why not.
+func (n *Node) awaitWrites(ctx context.Context, possible bool) error {
+	for {
+		if err := n.writeFault(); (err == nil) == possible || delay.For(ctx, faultEvery) != nil {
+			return err
 		}
 	}
-	return nil
 }
-
-// isFull reports whether an error of the database means that the node can serve without writing to it.
-func isFull(err error) bool { return errors.Is(err, sqlstore.ErrFull) }

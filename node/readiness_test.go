@@ -21,11 +21,17 @@ func TestReadiness_ListsWhatRemains(t *testing.T) {
 	}{
 		{"a node that starts", notStarted(), 503, "look_ups=false crawls=false logos=false reads=false", "", "1"},
 		{"everything", whatRemains(nil, nil, false), 200, "look_ups=true crawls=true logos=true reads=true", "", ""},
-		{"a full disk", whatRemains(nil, full, false), 503, "look_ups=false crawls=false logos=true reads=true", full.Error(), "5"},
-		{"a full folder of assets", whatRemains(nil, nil, true), 200, "look_ups=true crawls=false logos=true reads=true", "no space is left for assets", ""},
-		{"no event store", whatRemains([]string{serviceEventStore}, nil, false), 503, "look_ups=false crawls=false logos=true reads=false", "the event store does not answer", "5"},
-		{"no database", whatRemains([]string{serviceDatabase, serviceRegistry}, nil, false), 503, "look_ups=false crawls=false logos=false reads=false", "the database does not answer; the registry of the read models does not answer", "5"},
-		{"no object storage", whatRemains([]string{serviceAssets}, nil, false), 503, "look_ups=true crawls=false logos=false reads=true", "the object storage does not answer", "5"},
+		{"a full disk", whatRemains(nil, full, false), 503, "look_ups=false crawls=false logos=true reads=true",
+			full.Error(), "5"},
+		{"a full folder of assets", whatRemains(nil, nil, true), 200,
+			"look_ups=true crawls=false logos=true reads=true", "no space is left for assets", ""},
+		{"no event store", whatRemains([]string{serviceEventStore}, nil, false), 503,
+			"look_ups=false crawls=false logos=true reads=false", "the event store does not answer", "5"},
+		{"no database", whatRemains([]string{serviceDatabase, serviceRegistry}, nil, false), 503,
+			"look_ups=false crawls=false logos=false reads=false",
+			"the database does not answer; the registry of the read models does not answer", "5"},
+		{"no object storage", whatRemains([]string{serviceAssets}, nil, false), 503,
+			"look_ups=true crawls=false logos=false reads=true", "the object storage does not answer", "5"},
 	} {
 		w := httptest.NewRecorder()
 		c.state.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
@@ -42,8 +48,10 @@ func TestReadiness_ListsWhatRemains(t *testing.T) {
 			body = append(body, word+map[bool]string{true: "=true", false: "=false"}[is])
 		}
 		reason, _ := got["reason"].(string)
-		if text := strings.Join(body, " "); w.Code != c.status || text != c.body || reason != c.reason || w.Header().Get("Retry-After") != c.retryAfter {
-			t.Errorf("with %s: %d %s, reason %q, Retry-After %q; want %d %s, reason %q, Retry-After %q", c.name, w.Code, text, reason, w.Header().Get("Retry-After"), c.status, c.body, c.reason, c.retryAfter)
+		if text := strings.Join(body, " "); w.Code != c.status || text != c.body || reason != c.reason ||
+			w.Header().Get("Retry-After") != c.retryAfter {
+			t.Errorf("with %s: %d %s, reason %q, Retry-After %q; want %d %s, reason %q, Retry-After %q", c.name, w.Code,
+				text, reason, w.Header().Get("Retry-After"), c.status, c.body, c.reason, c.retryAfter)
 		}
 	}
 }

@@ -61,9 +61,13 @@ func (n *Node) startRoles(ctx context.Context) error {
 		parts = append(parts, part{"scrub", n.logFile.Scrub})
 	}
 	if n.Config.Has(config.RoleProjector) {
-		parts = append(parts, part{"scrub of the read models", func(ctx context.Context) error { return n.Runner.Scrub(ctx, n.Config.ScrubPercent) }})
+		parts = append(parts, part{"scrub of the read models", func(ctx context.Context) error {
+			return n.Runner.Scrub(ctx, n.Config.ScrubPercent)
+		}})
 	}
-	parts = append(parts, part{"names", func(ctx context.Context) error { return n.Names.Watch(ctx, n.namesMayBeSealed) }})
+	parts = append(parts, part{"names", func(ctx context.Context) error {
+		return n.Names.Watch(ctx, n.namesMayBeSealed)
+	}})
 	n.start(parts)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
+	"letterhead/internal/sqlstore"
 	"letterhead/projections/ledger"
 )
 
@@ -32,14 +33,14 @@ const (
 // openRun records that a process begins to answer requests, and returns the part that records that it is alive. If the
 // disk is full, the process begins without charging anything.
 func (n *Node) openRun(ctx context.Context) ([]part, error) {
-	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin() + streamwriter.CompensateWithin}
-	err := n.runs.Begin(ctx, run)
-	if err != nil && !isFull(err) {
-		return nil, err
+	run := runs.Run{
+		ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(),
+		AnswerWithin: n.apiConfig().AnswerWithin() + streamwriter.CompensateWithin,
 	}
-	if err != nil {
-		n.unnoted.Store(&err)
+	if err := n.record(ctx, run); errors.Is(err, sqlstore.ErrFull) {
 		n.logger.Error("nothing is charged until the start of this process can be recorded", "error", err)
+	} else if err != nil {
+		return nil, err
 	}
 	if n.logFile != nil {
 		_ = n.logFile.Try(ctx) // the log notes the result
@@ -48,24 +49,20 @@ func (n *Node) openRun(ctx context.Context) ([]part, error) {
 	return []part{{"run", func(ctx context.Context) error { return n.beat(ctx, run) }}}, nil
 }
 
-// record records the start of a run once there is room. It returns whether it is recorded.
-func (n *Node) record(ctx context.Context, run runs.Run) bool {
-	if n.unrecorded() == nil {
-		return true
-	}
-	if err := n.runs.Begin(ctx, run); err != nil {
-		n.unnoted.Store(&err)
-		return false
-	}
-	n.unnoted.Store(nil)
-	n.logger.Info("the start of this process is recorded; look-ups are charged")
-	return true
+// record records the start of a run.
+func (n *Node) record(ctx context.Context, run runs.Run) error {
+	err := n.runs.Begin(ctx, run)
+	n.unnoted.Store(&err)
+	return err
 }
 
 func (n *Node) beat(ctx context.Context, run runs.Run) error {
-	for pause := recordEvery; !n.record(ctx, run); {
-		if delay.For(ctx, pause) != nil {
+	for n.unrecorded() != nil {
+		if delay.For(ctx, recordEvery) != nil {
 			return nil
+		}
+		if n.record(ctx, run) == nil {
+			n.logger.Info("the start of this process is recorded; look-ups are charged")
 		}
 	}
 	tick := time.NewTicker(beatEvery)
@@ -140,7 +137,8 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 		}
 		run := runOf(entry.RequestID)
 		for _, period := range uncertain {
-			if entry.At.Before(since) || !period.Covers(entry.At, entry.Position, entry.RequestID) || run != "" && run != period.Run.ID {
+			if entry.At.Before(since) || !period.Covers(entry.At, entry.Position, entry.RequestID) ||
+				run != "" && run != period.Run.ID {
 				continue
 			}
 			if len(found) == most {

@@ -64,7 +64,8 @@ func (v Server) Serve(ctx context.Context) error {
 	}
 	cfg = cfg.ListeningOn(listener.Addr().String())
 	v.Settings = cfg
-	unrouted, unroutedAdmin := readapi.NewUnrouted(cfg.BaseURL, cfg.LogoHost, logger), readapi.NewUnroutedAdmin(cfg.BaseURL, logger)
+	unrouted := readapi.NewUnrouted(cfg.BaseURL, cfg.LogoHost, logger)
+	unroutedAdmin := readapi.NewUnroutedAdmin(cfg.BaseURL, logger)
 	unrouted.Ready, unroutedAdmin.Ready = notStarted(), notStarted()
 	clients := readapi.NewListener(listener, unrouted)
 	front := newFront(clients, unrouted, unroutedAdmin)

@@ -20,7 +20,7 @@ import (
 
 // Links by e-mail in a minute.
 const (
-	// maxClientMails limits those that one client asks for and that are sent.
+	// maxClientMails limits the messages that are sent for one client.
 	maxClientMails = 10
 	// maxAddressMails limits those to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit those of an account.
 	maxAddressMails = 1
@@ -71,9 +71,10 @@ func (l mailedLinks) Issue(ctx context.Context, of signin.Person) (signinmail.Li
 // mailLink queues a message with links for the people who have an e-mail address. The address is personal data, so it is
 // counted by its hash; the client is counted by its network address, as other visitors are.
 //
-// Only messages that are sent count and take a place in the queue, so that a stranger with invented addresses keeps nobody
-// from a link. An unknown address gets the same result after the same steps, so neither reveals whether it is known. For the
-// same reason a message beyond a limit is only logged. Errors: ratelimit.ErrUnavailable, those of the table of names.
+// Only messages that are sent count against the limits and take a place in the queue, so requests with invented
+// addresses cannot use up the limit of other people on the same network. An unknown address gets the same result after
+// the same steps, so neither reveals whether it is known. For the same reason a message beyond a limit is only logged.
+// Errors: ratelimit.ErrUnavailable, those of the table of names.
 func (n *Node) mailLink(ctx context.Context, address, client string) error {
 	address = strings.ToLower(address)
 	people, err := n.SignIns.WithEmail(ctx, address)
@@ -109,7 +110,8 @@ func (n *Node) mailLink(ctx context.Context, address, client string) error {
 		err = n.mailer.Send(address)
 	}
 	if err != nil {
-		n.logger.Warn("a link is not sent by e-mail", "account", people[0].AccountID, "person", people[0].ID, "client", client, "error", err)
+		n.logger.Warn("a link is not sent by e-mail",
+			"account", people[0].AccountID, "person", people[0].ID, "client", client, "error", err)
 	}
 	return nil
 }

@@ -91,14 +91,8 @@ func (p *Page[K, V]) Where(column string, value any) {
 
 // Page returns the live rows of a page. Column names in it are not escaped.
 func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, error) {
-	rest, args := d.Rest(p)
-	return d.List(ctx, h, rest, args...)
-}
-
-// Rest returns the text that selects the rows of a page, from WHERE on, and its arguments.
-func (d *Keyed[K, V]) Rest(p Page[K, V]) (rest string, args []any) {
 	var where []string
-	args = slices.Clone(p.values)
+	args := slices.Clone(p.values)
 	for i, column := range p.equal {
 		where = append(where, fmt.Sprintf("%s = $%d", column, i+1))
 	}
@@ -115,11 +109,12 @@ func (d *Keyed[K, V]) Rest(p Page[K, V]) (rest string, args []any) {
 		args = d.AppendKey(args, p.AfterKey)
 		where = append(where, fmt.Sprintf("(%s) %s %s", strings.Join(order, ", "), compare, sqlstore.In(len(p.values)+1, len(order))))
 	}
+	rest := ""
 	if len(where) > 0 {
 		rest = "WHERE " + strings.Join(where, " AND ")
 	}
 	rest += fmt.Sprintf(" ORDER BY %s%s LIMIT %d", strings.Join(order, direction+", "), direction, p.Limit)
-	return rest, args
+	return d.List(ctx, h, rest, args...)
 }
 
 // Each calls found for the rows that rest, the text from WHERE on, selects.

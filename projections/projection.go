@@ -51,7 +51,7 @@ type Version struct {
 	Number int
 	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is
 	// in force, on a database that nodes of two releases share, its tables are folded next to those of the previous
-	// version.
+	// version. It may be left out if the previous release has the version, too.
 	Format int
 	// Categories are the streams that it folds.
 	Categories Category

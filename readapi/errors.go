@@ -19,7 +19,6 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/variants"
 	"letterhead/projections/brandwatch"
-	"letterhead/projections/ledger"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 )
@@ -168,8 +167,6 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement yet: the month has not begun.", cause: err}
 	case errors.Is(err, statement.ErrNoEvents):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement: the account was opened after that month.", cause: err}
-	case errors.Is(err, ledger.ErrUnfinished):
-		return unavailable("The ledger lacks this until the operator has finished the upgrade of the service. Try again later.", retryUnavailable, err)
 	case errors.Is(err, brand.ErrWithdrawn):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
 	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):

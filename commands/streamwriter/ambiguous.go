@@ -133,7 +133,8 @@ func (a *Actor[S]) resolveBeforeEnd() bool {
 		switch {
 		case err == nil:
 			a.dropAmbiguous(0)
-		case !Temporary(err), errors.Is(err, eventlog.ErrClosed), time.Since(since) >= AmbiguousUnreadFor, delay.For(a.all.ctx, delay.Jittered(pause)) != nil:
+		case !Temporary(err), errors.Is(err, eventlog.ErrClosed), time.Since(since) >= AmbiguousUnreadFor,
+			delay.For(a.all.ctx, delay.Jittered(pause)) != nil:
 			a.abandonAmbiguous(0, err)
 		}
 	}

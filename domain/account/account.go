@@ -363,7 +363,8 @@ func text(field, value string, required bool) error {
 	}
 }
 
-// kept rejects a text of an operator that must not be in an event. Repeats of what is recorded are not checked.
+// kept rejects an operator's text that events, which are permanent, must not contain. Commands call it only when there
+// is something to record, so that repeating an old command still succeeds.
 func kept(field, value string) error {
 	if err := words.CheckKept(field, value); err != nil {
 		return &InvalidError{Field: field, Reason: words.HoldsEmail, cause: err}

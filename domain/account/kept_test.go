@@ -26,14 +26,15 @@ func TestTextsOfOperators_EmailAddress_IsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := given(t, append([]eventschemas.Event{opened}, c.given...)...).when(c.do).rejected(ErrInvalid)
-			if want := c.field + " holds an e-mail address. Events are permanent"; !strings.Contains(s.err.Error(), want) {
+			want := c.field + " holds an e-mail address. Events are permanent"
+			if !strings.Contains(s.err.Error(), want) {
 				t.Errorf("the error is %q, want %q in it", s.err, want)
 			}
 		})
 	}
 }
 
-// What an earlier release has accepted is folded, and a repeat of it changes nothing.
+// Texts that earlier releases accepted are folded, and repeating the command changes nothing.
 func TestTextsOfOperators_RecordedEmailAddress_IsRepeated(t *testing.T) {
 	const address = "asked by ann@example.com"
 	given(t, opened, eventschemas.AccountNoted{NoteID: "n1", Text: address}).

@@ -42,7 +42,8 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 	if recorded, ok := a.granted(in); ok {
 		return repeated(), a.sameGrant(in, recorded)
 	}
-	if err := firstError(kept("reason", in.Reason), newID("payment id", in.PaymentID), newMoney(in.Money), a.notClosed()); err != nil {
+	err = firstError(kept("reason", in.Reason), newID("payment id", in.PaymentID), newMoney(in.Money), a.notClosed())
+	if err != nil {
 		return Outcome{}, err
 	}
 	if in.Money != nil && in.PaymentID == "" { // payments are listed, refunded and reconciled by their ids

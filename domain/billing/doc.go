@@ -8,9 +8,9 @@
 // for it, of several reports about a refund, a dispute or a subscription the latest state counts, and the effects are
 // repeatable. So any order of the same reports leads to the same accounts.
 //
-// The exception is a customer that reports of two accounts name. The first one links it, and only an operator replaces the
-// link. A report of the other account is applied to the account that it names, with the reason LinkStays; one that would
-// only link the customer goes to the inbox.
+// The exception is a customer that reports of two accounts name. The first one links it, and only an operator replaces
+// the link. A report of the other account is applied to the account that it names, with the reason LinkStays; one that
+// would only link the customer goes to the inbox.
 //
 // The package has no I/O and no clock.
 package billing
@@ -63,23 +63,15 @@ const (
 	NotSoldHere   = "none of its prices is in LETTERHEAD_BILLING_FILE"
 )
 
-// LinkStays is the reason, or the end of the reason, of the outcome of a report that names another account than the one to
-// which its customer is linked. A report that was applied without it links its customer. So the outcome records which account
-// the customer has, and the text must not change.
+// LinkStays is the reason, or the end of the reason, of the outcome of a report that names another account than the one
+// to which its customer is linked. A report that was applied without it links its customer. So the outcome records
+// which account the customer has, and the text must not change.
 const LinkStays = "its customer stays linked to another account until an operator links it"
 
 // LinkedByOperator is the type of the reports with which operators link customers and payments.
 const LinkedByOperator = "letterhead.link"
 
-// keepingLink returns the reason of an outcome that replaces no link.
-func keepingLink(reason string) string {
-	if reason == "" {
-		return LinkStays
-	}
-	return reason + "; " + LinkStays
-}
-
-// AsksToLink reports whether a reason is that of a report that an operator settles by linking its customer to its account.
+// AsksToLink reports whether an operator settles a report with this reason by linking its customer to its account.
 func AsksToLink(reason string) bool {
 	return reason == LinkStays || reason == fmt.Sprintf(cannotBeUsed, errReferenceOnly)
 }

@@ -117,11 +117,13 @@ func keepIDs(r, full *eventschemas.BillingReported) {
 // cannotBeUsed is the problem of an event whose reader fails.
 const cannotBeUsed = "the event cannot be used: %v"
 
-// Errors of checkout sessions whose account is not confirmed by metadata account_id. Buyers choose the client_reference_id of
-// a payment link, because it is a parameter of the page's URL. Only Letterhead and the operator set metadata.
+// Errors of checkout sessions whose account is not confirmed by metadata account_id. Buyers choose the
+// client_reference_id of a payment link, because it is a parameter of the page's URL. Only Letterhead and the operator
+// set metadata.
 var (
-	errReferenceOnly = errors.New("only its client_reference_id names the account, and no metadata account_id. If the customer is that of the account, link it with letterhead billing link; otherwise dismiss the event")
-	errTwoAccounts   = errors.New("its client_reference_id and its metadata account_id name different accounts")
+	errReferenceOnly = errors.New("only its client_reference_id names the account, and no metadata account_id. " +
+		"If the customer is that of the account, link it with letterhead billing link; otherwise dismiss the event")
+	errTwoAccounts = errors.New("its client_reference_id and its metadata account_id name different accounts")
 )
 
 // maxUnix is the last second of the year 9999.
@@ -279,7 +281,8 @@ func sessionOf(r *eventschemas.BillingReported, object []byte) (s session, err e
 	return s, nil
 }
 
-// confirm removes the customer of a payment whose metadata does not name its account: it is granted, and links no customer.
+// confirm removes the customer of a payment whose metadata does not name its account: it is granted, and links no
+// customer.
 func (s *session) confirm(r *eventschemas.BillingReported) error {
 	switch {
 	case isAccountID(s.Account) && s.Account != r.AccountID:
@@ -321,7 +324,8 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
 	switch {
 	case s.Mode == "subscription", !paid && r.Customer != "" && r.AccountID != "":
-		r.Kind, r.PaymentID = KindCustomer, "" // the credits come with the paid invoice, or when the payment has succeeded
+		// The credits come with the paid invoice, or when the payment has succeeded.
+		r.Kind, r.PaymentID = KindCustomer, ""
 		return nil
 	case !paid:
 		return nil

@@ -229,7 +229,7 @@ func TestFromStripe_OtherReference_MetadataNamesTheAccount(t *testing.T) {
 	}
 }
 
-// Only metadata makes a customer that of an account.
+// Only metadata links a customer to an account.
 func TestFromStripe_SessionNotConfirmedByMetadata_HasNoCustomerToLink(t *testing.T) {
 	const other = "6f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c12"
 	unnamed := strings.Replace(session, `"account_id":"`+accountID+`",`, "", 1)
@@ -241,22 +241,29 @@ func TestFromStripe_SessionNotConfirmedByMetadata_HasNoCustomerToLink(t *testing
 		ignored                          bool
 		kind, account, customer, problem string
 	}{
-		"pack":                       {"completed", unnamed, false, "payment", accountID, "", ""},
-		"pack, unpaid":               {"completed", changed(unnamed, unpaid...), true, "", "", "", ""},
-		"pack, failed":               {"async_payment_failed", changed(unnamed, unpaid...), false, "failure", accountID, "", ""},
-		"subscription":               {"completed", changed(unnamed, subscribes...), false, "", accountID, "cus_1", "only its client_reference_id"},
-		"subscription, failed":       {"async_payment_failed", changed(unnamed, subscribes...), true, "", "", "", ""},
-		"setup":                      {"completed", changed(unnamed, `"mode":"payment"`, `"mode":"setup"`), true, "", "", "", ""},
-		"metadata of another shop":   {"completed", changed(session, `"account_id":"`+accountID, `"account_id":"order-7`), false, "payment", accountID, "", ""},
-		"pack, two accounts":         {"completed", contradicts, false, "", other, "cus_1", "different accounts"},
-		"subscription, two accounts": {"completed", changed(contradicts, subscribes...), false, "", other, "cus_1", "different accounts"},
-		"pack of no account":         {"completed", changed(session, accountID, "order-7"), false, "payment", "", "cus_1", ""},
+		"pack":         {"completed", unnamed, false, "payment", accountID, "", ""},
+		"pack, unpaid": {"completed", changed(unnamed, unpaid...), true, "", "", "", ""},
+		"pack, failed": {"async_payment_failed", changed(unnamed, unpaid...), false, "failure", accountID,
+			"", ""},
+		"subscription": {"completed", changed(unnamed, subscribes...), false, "", accountID, "cus_1",
+			"only its client_reference_id"},
+		"subscription, failed": {"async_payment_failed", changed(unnamed, subscribes...), true, "", "", "", ""},
+		"setup": {"completed", changed(unnamed, `"mode":"payment"`, `"mode":"setup"`), true, "",
+			"", "", ""},
+		"metadata of another shop": {"completed",
+			changed(session, `"account_id":"`+accountID, `"account_id":"order-7`), false, "payment", accountID, "", ""},
+		"pack, two accounts": {"completed", contradicts, false, "", other, "cus_1", "different accounts"},
+		"subscription, two accounts": {"completed", changed(contradicts, subscribes...), false, "", other, "cus_1",
+			"different accounts"},
+		"pack of no account": {"completed", changed(session, accountID, "order-7"), false, "payment", "",
+			"cus_1", ""},
 	} {
 		r, ok := billing.FromStripe(event("checkout.session."+c.eventType, c.object))
 		if ok == c.ignored {
 			t.Errorf("%s becomes %+v, used %t", name, r, ok)
 		}
-		if ok && (r.Kind != c.kind || r.AccountID != c.account || r.Customer != c.customer || !strings.Contains(r.Problem, c.problem) || (r.Problem == "") != (c.problem == "")) {
+		if ok && (r.Kind != c.kind || r.AccountID != c.account || r.Customer != c.customer ||
+			!strings.Contains(r.Problem, c.problem) || (r.Problem == "") != (c.problem == "")) {
 			t.Errorf("%s becomes %+v, want %+v", name, r, c)
 		}
 	}

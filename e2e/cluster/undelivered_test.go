@@ -108,7 +108,8 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 		}
 	}
 	if len(listed) > mine+missing {
-		t.Errorf("%d charges are listed, want at most the %d that the killed node answered and the %d without an answer", len(listed), mine, missing)
+		t.Errorf("%d charges are listed, want at most the %d that the killed node answered and %d without an answer",
+			len(listed), mine, missing)
 	}
 	t.Logf("%d answers of the killed node, %d of the other, %d charges without an answer, %d listed", mine, len(answered[other]), missing, len(listed))
 }

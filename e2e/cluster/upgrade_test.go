@@ -26,7 +26,7 @@ const (
 )
 
 // edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
-// version 3 with an upcaster that adds a field, and the ledger gets a version 7 that shows the field.
+// version 3 with an upcaster that adds a field, and the ledger gets another version, which shows the field.
 var edits = []struct{ file, old, new string }{
 	{"eventschemas/codec.go", "const Format = 3\n", "const Format = 4\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
@@ -40,12 +40,22 @@ var edits = []struct{ file, old, new string }{
 			},
 		})`},
 	{"internal/searchindex/candidates.go", "return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}",
-		"return []Analyzer{{Version: Analysis + 1, Format: 4, Terms: TermsOf, Find: Find}, {Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
+		"return []Analyzer{{Version: Analysis + 1, Format: 4, Terms: TermsOf, Find: Find}, " +
+			"{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
 	{"domain/account/charge.go", "KeyID:              in.KeyID,\n", "KeyID:              in.KeyID,\n\t\tCause:              \"lookup\",\n"},
-	{"projections/ledger/ledger.go", "versionOf(withDetails, 2), versionOf(withoutDetails, 1)", "versionOf(withDetails+1, 4), versionOf(withDetails, 2)"},
+	{"projections/ledger/ledger.go", "return []projections.Version{{\n\t\tNumber: ",
+		"current := []projections.Version{{\n\t\tNumber: "},
+	{"projections/ledger/ledger.go", "NewFold: newFold,\n\t}}\n", `NewFold: newFold,
+	}}
+	next := current[0]
+	next.Number, next.Format = version+1, 4
+	return append([]projections.Version{next}, current...)
+`},
 	{"projections/ledger/fold.go", "ev.HoldID, ev.Domain\n\t\td.keyID = ev.KeyID\n", "ev.HoldID, ev.Domain\n\t\td.keyID, d.cause = ev.KeyID, ev.Cause\n"},
 	{"projections/ledger/fold.go", "\tkeyID                       string\n", "\tkeyID, cause                string\n"},
-	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID), text(detail), link)", "if f.tables.Version > withDetails && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID), text(detail), link)"},
+	{"projections/ledger/fold.go", "\t\tdetail, err := d.encode()\n",
+		"\t\tif f.tables.Version > version && d.cause != \"\" {\n\t\t\td.keyID += \" \" + d.cause\n\t\t}\n" +
+			"\t\tdetail, err := d.encode()\n"},
 }
 
 // buildNext builds the next release from this tree and the edits.
@@ -195,17 +205,18 @@ func readLog(n *node) string {
 // out, rolls it back, rolls it out again and finishes the upgrade, on the same services and under load.
 func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
-	upgrade(t, at, releases{after: buildNext(t), model: "ledger", charges: [2]int{2, 3}}, func(charge event, version int) string {
-		var body struct {
-			KeyID string `json:"key_id"`
-			Cause string
-		}
-		decode(t, string(charge.Data), &body)
-		if want := map[int]string{2: "", 3: "lookup"}[version]; body.KeyID == "" || body.Cause != want {
-			t.Errorf("a charge of version %d: %s", version, charge.Data)
-		}
-		return body.KeyID + " " + map[int]string{2: "unknown", 3: "lookup"}[version]
-	})
+	upgrade(t, at, releases{after: buildNext(t), model: "ledger", charges: [2]int{2, 3}},
+		func(charge event, version int) string {
+			var body struct {
+				KeyID string `json:"key_id"`
+				Cause string
+			}
+			decode(t, string(charge.Data), &body)
+			if want := map[int]string{2: "", 3: "lookup"}[version]; body.KeyID == "" || body.Cause != want {
+				t.Errorf("a charge of version %d: %s", version, charge.Data)
+			}
+			return body.KeyID + " " + map[int]string{2: "unknown", 3: "lookup"}[version]
+		})
 }
 
 // The binary of the previous release is named by LETTERHEAD_TEST_PREVIOUS.
@@ -215,20 +226,21 @@ func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	if previous == "" {
 		t.Skip("LETTERHEAD_TEST_PREVIOUS does not name a binary of the previous release")
 	}
-	upgrade(t, at, releases{before: previous, model: "brands", charges: [2]int{2, 2}}, func(charge event, _ int) string {
-		var body struct {
-			KeyID string `json:"key_id"`
-		}
-		decode(t, string(charge.Data), &body)
-		if body.KeyID == "" {
-			t.Errorf("a charge has no key: %s", charge.Data)
-		}
-		return body.KeyID
-	})
+	upgrade(t, at, releases{before: previous, model: "brands", charges: [2]int{2, 2}},
+		func(charge event, _ int) string {
+			var body struct {
+				KeyID string `json:"key_id"`
+			}
+			decode(t, string(charge.Data), &body)
+			if body.KeyID == "" {
+				t.Errorf("a charge has no key: %s", charge.Data)
+			}
+			return body.KeyID
+		})
 }
 
-// releases are the binaries of two consecutive releases ("" is that of this tree), the read model with a new version in
-// the second, and the versions of CreditsCharged that the two write.
+// releases are the binaries of two consecutive releases ("" for the binary of this tree), the read model with a new
+// version in the second, and the versions of CreditsCharged that the two write.
 type releases struct {
 	before, after, model string
 	charges              [2]int

@@ -4,11 +4,11 @@
 // name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
-// backups, and is never touched by a rebuild. Each row has a checksum, and a row that fails it is not used: Names, WithName
-// and Emails leave it out, and Put replaces it.
+// backups, and is never touched by a rebuild. Each row has a checksum, and a row that fails it is not used: Names,
+// WithName and Emails leave it out, and Put replaces it.
 //
-// Releases before data format 3 write rows without one, and change a name without its checksum. So rows are not checked
-// until Seal, when no such node is left.
+// Releases before data format 3 write rows without a checksum, and change a name without its checksum. So rows are not
+// checked until Seal, when no such node is left.
 package accountnames
 
 import (
@@ -53,7 +53,6 @@ const (
 	// holders_sealed has a row once every row of holders needs its checksum.
 	createSealed = `CREATE TABLE IF NOT EXISTS holders_sealed (format BIGINT NOT NULL PRIMARY KEY)`
 	countSealed  = `SELECT count(*) FROM holders_sealed`
-	countSums    = `SELECT count(checksum) FROM holders WHERE id = ''`
 	seal         = `INSERT INTO holders_sealed (format) VALUES (3) ON CONFLICT (format) DO NOTHING`
 	sealRow      = `UPDATE holders SET checksum = $3 WHERE id = $1 AND name = $2`
 )
@@ -68,8 +67,8 @@ const (
 	named   = `WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
 )
 
-// Entry is one row: a name and its id in events. Checksum is that of the row, as it is stored in a sealed table; 0 otherwise,
-// and to have PutAll compute it.
+// Entry is one row: a name and its id in events. Checksum is the one that is stored if the table is sealed, and 0
+// otherwise. PutAll computes the checksum if it is 0.
 type Entry struct {
 	ID, Name string
 	Checksum int64
@@ -82,7 +81,6 @@ func (e Entry) validate() error {
 // Table stores the entries. It is safe for concurrent use.
 type Table struct {
 	store  *sqlstore.Store
-	sums   bool        // the table has the column; not in a folder of an earlier release that is only read
 	sealed atomic.Bool // see Seal
 	logger *slog.Logger
 
@@ -99,21 +97,14 @@ func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 				return err
 			}
 		}
-		return nil
+		return tx.AddColumn(ctx, "holders", "checksum", "BIGINT") // which earlier releases ignore
 	})
-	if err == nil {
-		if _, missing := t.has(ctx, countSums); missing != nil {
-			err = t.addColumn(ctx)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
 	}
 	// Setup does nothing in a database that is only read, which may be that of an earlier release.
-	if _, err := t.has(ctx, countSums); err == nil {
-		rows, err := t.has(ctx, countSealed)
-		t.sums = err == nil
-		t.sealed.Store(rows > 0)
+	if err := t.learn(ctx); err != nil && !sqlstore.IsUndefinedTable(err) {
+		return nil, fmt.Errorf("read the table of holders: %w", sqlstore.Classify(err))
 	}
 	return t, nil
 }
@@ -135,13 +126,8 @@ func (t *Table) Put(ctx context.Context, id, name string) error {
 	return nil
 }
 
-// storable replaces what no database stores in a text.
-func storable(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Rows keep the checksums of the entries, so
-// that copies of damaged rows are damaged. Errors: as Put.
+// PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Rows keep the checksums of the
+// entries, so that copies of damaged rows are damaged. Errors: as Put.
 func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	if len(all) > MaxPage {
 		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
@@ -150,7 +136,7 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	seen := make(map[string]struct{}, len(all))
 	for _, one := range all {
 		if one.Damaged() { // its checksum fails with these replacements, too
-			one.ID, one.Name = storable(one.ID), storable(one.Name)
+			one.ID, one.Name = sqlstore.Storable(one.ID), sqlstore.Storable(one.Name)
 		}
 		if err := one.validate(); err != nil {
 			return fmt.Errorf("put %d holders: %w", len(all), err)
@@ -175,8 +161,8 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 
 // Page returns at most limit holders, in the database's order of ids. after is the last id of the previous
 // page, or "" for the first page. The page after the last holder is empty. A holder that exists during the
-// whole listing is returned exactly once, also one that is damaged. Errors: ErrInvalid (limit is not between 1 and MaxPage),
-// sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+// whole listing is returned exactly once, also one that is damaged. Errors: ErrInvalid (limit is not between 1 and
+// MaxPage), sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
@@ -195,31 +181,33 @@ func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("find a name of holders: %w", sqlstore.Classify(err))
 	}
-	found = t.used(found)
-	return idsOf(found), nil
+	return idsOf(t.used(found)), nil
 }
 
 // Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at most
 // MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Emails(ctx context.Context, accountID string) ([]Entry, error) {
-	found, err := t.entries(ctx, emails, EmailPrefix+accountID, MaxPage)
-	if err != nil {
-		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
-	}
+	found, err := t.emailRows(ctx, accountID)
 	found = t.used(found)
 	for i := range found {
 		found[i].Checksum = uncounted
 	}
-	return found, nil
+	return found, err
 }
 
-// EmailIDs returns the ids of the rows that Emails reads, also of damaged ones, so that they can be erased. Errors: as Emails.
+// EmailIDs returns the ids of the rows that Emails reads, also of damaged ones, so that they can be erased. Errors: as
+// Emails.
 func (t *Table) EmailIDs(ctx context.Context, accountID string) ([]string, error) {
+	found, err := t.emailRows(ctx, accountID)
+	return idsOf(found), err
+}
+
+func (t *Table) emailRows(ctx context.Context, accountID string) ([]Entry, error) {
 	found, err := t.entries(ctx, emails, EmailPrefix+accountID, MaxPage)
 	if err != nil {
 		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
 	}
-	return idsOf(found), nil
+	return found, nil
 }
 
 func idsOf(all []Entry) []string {
@@ -232,24 +220,20 @@ func idsOf(all []Entry) []string {
 
 // entries returns the rows that a condition selects.
 func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
-	sum := "COALESCE(checksum, -1)"
-	if !t.sums {
-		sum = "0"
+	sum := "0"
+	if t.sealed.Load() { // otherwise there may be no column
+		sum = "COALESCE(NULLIF(checksum, 0), -1)"
 	}
 	rows, err := t.store.Read().QueryContext(ctx, "SELECT id, name, "+sum+" FROM holders "+condition, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	sealed := t.sealed.Load()
 	var found []Entry
 	for rows.Next() {
 		var one Entry
 		if err := rows.Scan(&one.ID, &one.Name, &one.Checksum); err != nil {
 			return nil, err
-		}
-		if !sealed {
-			one.Checksum = uncounted
 		}
 		found = append(found, one)
 	}
@@ -282,7 +266,7 @@ func (t *Table) Names(ctx context.Context, ids ...string) (map[string]string, er
 	return names, nil
 }
 
-// Stored returns those of the ids that have a row, also a damaged one. Errors: as Names.
+// Stored returns the ids that have a row, even if it is damaged. Errors: as Names.
 func (t *Table) Stored(ctx context.Context, ids ...string) ([]string, error) {
 	stored, err := t.stored(ctx, ids)
 	return idsOf(stored), err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 )
@@ -31,8 +32,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the checksum of a row: the CRC-32C of the table's name, the id and the name, each with its length, plus
-// one. So a row whose id or name changed, and one that is now that of another id, fails. It shows damage, not forgery.
+// checksum returns the checksum of a row: the CRC-32C of the table's name, the id and the name, each with its length,
+// plus one. It detects a changed id or name, also if the checksums of two rows were exchanged, but no forgery.
 func checksum(id, name string) int64 {
 	var text []byte
 	for _, part := range []string{"holders", id, name} {
@@ -41,8 +42,8 @@ func checksum(id, name string) int64 {
 	return 1 + int64(crc32.Checksum(text, castagnoli))
 }
 
-// raw returns the argument of CAST($1 AS TEXT) for an id that was read. Only SQLite returns a damaged one that is not UTF-8,
-// and it would replace the bytes of a text that is not.
+// raw returns the argument of CAST($1 AS TEXT) for an id that was read. Only SQLite returns a damaged one that is not
+// UTF-8, and it would replace the bytes of a text that is not.
 func raw(id string) any {
 	if utf8.ValidString(id) {
 		return id
@@ -53,34 +54,22 @@ func raw(id string) any {
 // Damaged reports whether an entry that was read fails its checksum.
 func (e Entry) Damaged() bool { return e.Checksum != uncounted && e.Checksum != checksum(e.ID, e.Name) }
 
-// addColumn adds the column of checksums to the table of an earlier release, which ignores it. Its statements have no
-// IF NOT EXISTS on SQLite, and lock the table on PostgreSQL, so it is only called if the column is missing.
-func (t *Table) addColumn(ctx context.Context) error {
-	statement := `ALTER TABLE holders ADD COLUMN checksum BIGINT`
-	if t.store.Shared() {
-		statement = `ALTER TABLE holders ADD COLUMN IF NOT EXISTS checksum BIGINT`
-	}
-	return t.store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, statement)
-		return err
-	})
-}
-
-// has reports whether a statement on the table of this release can be executed, and how many rows it has.
-func (t *Table) has(ctx context.Context, query string) (rows int64, err error) {
-	err = t.store.Read().QueryRowContext(ctx, query).Scan(&rows)
-	return rows, err
+// learn finds out whether the table is sealed.
+func (t *Table) learn(ctx context.Context) error {
+	var rows int64
+	err := t.store.Read().QueryRowContext(ctx, countSealed).Scan(&rows)
+	t.sealed.Store(rows > 0)
+	return err
 }
 
 // Seal makes every row need its checksum from now on. It must be called only when no node of a release that writes rows
-// without one is left. Rows without the right one get it first, because such a node may have written them. Repeats change
+// without checksums runs. First it corrects the checksums that such nodes left out or did not change. Repeats change
 // nothing. Errors: sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Seal(ctx context.Context) error {
 	if t.sealed.Load() {
 		return nil
 	}
-	if n, err := t.has(ctx, countSealed); err != nil || n > 0 {
-		t.sealed.Store(n > 0)
+	if err := t.learn(ctx); err != nil || t.sealed.Load() { // another node may have sealed it
 		return sqlstore.Classify(err)
 	}
 	for after := ""; ; {
@@ -121,11 +110,10 @@ func (t *Table) Sealed() bool { return t.sealed.Load() }
 // used removes the damaged entries, and reports them.
 func (t *Table) used(all []Entry) []Entry {
 	return slices.DeleteFunc(all, func(e Entry) bool {
-		if t.sealed.Load() && e.Damaged() {
+		if e.Damaged() {
 			t.report(e.ID)
-			return true
 		}
-		return false
+		return e.Damaged()
 	})
 }
 
@@ -137,25 +125,26 @@ func (t *Table) report(id string) {
 		return
 	}
 	t.damaged[id] = struct{}{}
-	t.logger.Error("a row of the table of holders fails its checksum and is not used; \"letterhead names\" lists such rows and what to do", "id", id)
+	t.logger.Error("a row of the table of holders fails its checksum and is not used; "+
+		"\"letterhead names\" lists such rows and what to do", "id", id)
 }
 
-func (t *Table) repaired(ids ...string) {
+func (t *Table) repaired(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, id := range ids {
-		delete(t.damaged, id)
-	}
+	delete(t.damaged, id)
 }
 
-// Observe reports damaged rows in a log and in a metric, both of which may be nil. It must be called before the first row is
-// read.
+// Observe reports damaged rows in a log and in a metric, both of which may be nil. It must be called before the first
+// row is read.
 func (t *Table) Observe(logger *slog.Logger, metrics prometheus.Registerer) error {
 	if logger != nil {
 		t.logger = logger
 	}
 	return telemetry.Register(metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_holders_damaged", Help: "Rows of the table of holders that fail their checksum and are not used, by the reads and the last check of this process.",
+		Name: "letterhead_holders_damaged",
+		Help: "Rows of the table of holders that fail their checksum and are not used, by the reads and the last " +
+			"check of this process.",
 	}, func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -163,7 +152,8 @@ func (t *Table) Observe(logger *slog.Logger, metrics prometheus.Registerer) erro
 	}))
 }
 
-// Check reads all rows, and returns how many there are and the ids of the damaged ones, at most MaxPage. Errors: as Names.
+// Check reads all rows, and returns how many there are and the ids of the damaged ones, at most MaxPage. Errors: as
+// Names.
 func (t *Table) Check(ctx context.Context) (rows int, damaged []string, err error) {
 	found := map[string]struct{}{}
 	for after := ""; ; {
@@ -190,7 +180,8 @@ func (t *Table) Check(ctx context.Context) (rows int, damaged []string, err erro
 	return rows, damaged, nil
 }
 
-// Watch checks all rows every ten minutes until ctx ends, and seals the table as soon as mayBeSealed. It then returns nil.
+// Watch checks all rows every ten minutes until ctx ends, and seals the table as soon as mayBeSealed. It then returns
+// nil.
 func (t *Table) Watch(ctx context.Context, mayBeSealed func() bool) error {
 	for {
 		var err error
@@ -201,12 +192,10 @@ func (t *Table) Watch(ctx context.Context, mayBeSealed func() bool) error {
 			_, _, err = t.Check(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			t.logger.Warn("the table of holders could not be checked; it is tried again", "error", err, "pause", checkEvery)
+			t.logger.Warn("checking the table of holders failed; will retry", "error", err, "pause", checkEvery)
 		}
-		select {
-		case <-ctx.Done():
+		if delay.For(ctx, checkEvery) != nil {
 			return nil
-		case <-time.After(checkEvery):
 		}
 	}
 }

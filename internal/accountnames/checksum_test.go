@@ -104,7 +104,8 @@ func TestRow_AnyByteChanged_IsNotUsedUntilItIsSetAgain(t *testing.T) {
 		for bit := range 63 {
 			put(t, h, owner, name)
 			var sum int64
-			if err := store.Read().QueryRowContext(t.Context(), `SELECT checksum FROM holders WHERE id = $1`, owner).Scan(&sum); err != nil {
+			row := store.Read().QueryRowContext(t.Context(), `SELECT checksum FROM holders WHERE id = $1`, owner)
+			if err := row.Scan(&sum); err != nil {
 				t.Fatal(err)
 			}
 			execute(t, store, `UPDATE holders SET checksum = $2 WHERE id = $1`, owner, sum^1<<bit)
@@ -154,7 +155,8 @@ func TestSeal_RowsOfAnEarlierRelease_AreUsedBeforeAndAfter(t *testing.T) {
 		put(t, h, "new", "by this release")
 		put(t, h, "changed", "by this release")
 		execute(t, store, insert, "changed", "by the earlier release")
-		want := map[string]string{"old": "written before", "new": "by this release", "changed": "by the earlier release"}
+		want := map[string]string{"old": "written before", "new": "by this release",
+			"changed": "by the earlier release"}
 		wantNames(t, h, want, "old", "new", "changed")
 		wantDamaged(t, h)
 		for _, h := range tables {
@@ -211,7 +213,8 @@ func TestDamagedRow_IsErasedAndReported(t *testing.T) {
 		gauge := func(want float64) {
 			t.Helper()
 			families, err := metrics.Gather()
-			if err != nil || len(families) != 1 || families[0].GetName() != "letterhead_holders_damaged" || families[0].GetMetric()[0].GetGauge().GetValue() != want {
+			if err != nil || len(families) != 1 || families[0].GetName() != "letterhead_holders_damaged" ||
+				families[0].GetMetric()[0].GetGauge().GetValue() != want {
 				t.Errorf("the metrics are %v, %v, want one of %v", families, err, want)
 			}
 		}

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxOpen bounds the requests of an Answered, and with them the row of a run. Beyond it the position alone counts, which
-// is then lower.
+// maxOpen bounds the requests of an Answered, and with them the row of a run. Beyond it the position alone counts,
+// which is then lower.
 const maxOpen = 512
 
 // Answered says which charges of a run were answered: all up to a position, except those of some requests.
@@ -26,7 +27,7 @@ func (a Answered) Covers(position eventlog.Position, requestID string) bool {
 
 // Charges knows which charges of a process have no answer yet. A charge is open from before its append until it was
 // answered, reversed or turned out not to exist. It is safe for concurrent use; each call takes well below a
-// microsecond.
+// microsecond. Calls of a nil Charges do nothing.
 type Charges struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -54,15 +55,15 @@ func (c *Charges) Forget(age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.now().Add(-age)
-	for id, r := range c.open {
-		if r.since.Before(before) {
-			delete(c.open, id)
-		}
-	}
+	maps.DeleteFunc(c.open, func(_ string, r *openRequest) bool { return r.since.Before(before) })
 }
 
-// Begin notes that a charge of a request may be appended from now on. Charged or Ended must follow.
+// Begin notes that a charge of a request may be appended from now on, or that a charge is reversed without a caller.
+// Charged or Ended must follow, unless the outcome stays unknown.
 func (c *Charges) Begin(requestID string) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.open[requestID]
@@ -75,38 +76,36 @@ func (c *Charges) Begin(requestID string) {
 
 // Charged notes that the request has a durable charge, which it will answer or reverse.
 func (c *Charges) Charged(requestID string, at eventlog.Position) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = max(c.last, at)
-	if r := c.open[requestID]; r != nil {
+	c.change(requestID, func(r *openRequest) {
+		c.last = max(c.last, at)
 		r.pending--
 		r.holds = true
-	}
+	})
 }
 
-// Ended notes that an append or a reversal has ended without a charge that needs an answer: nothing was appended, or the
-// charge was reversed.
+// Ended notes that an append or a reversal has ended without a charge that needs an answer: nothing was appended, or
+// the charge was reversed.
 func (c *Charges) Ended(requestID string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.open[requestID]; r != nil {
-		r.pending--
-		c.forget(requestID, r)
-	}
+	c.change(requestID, func(r *openRequest) { r.pending-- })
 }
 
 // Answered notes that the request has ended: its answer was sent, or its charges are being reversed (see Begin).
 func (c *Charges) Answered(requestID string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.open[requestID]; r != nil {
-		r.holds = false
-		c.forget(requestID, r)
-	}
+	c.change(requestID, func(r *openRequest) { r.holds = false })
 }
 
-func (c *Charges) forget(requestID string, r *openRequest) {
-	if r.pending <= 0 && !r.holds {
+// change changes a request that is open, and closes it if nothing is left to wait for.
+func (c *Charges) change(requestID string, by func(*openRequest)) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.open[requestID]
+	if r == nil {
+		return
+	}
+	if by(r); r.pending <= 0 && !r.holds {
 		delete(c.open, requestID)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"letterhead/internal/runs"
 )
 
-// Whatever the order of charges, answers, reversals and failures, no charge without an answer counts as answered, and once
-// everything has ended, every charge does.
+// Whatever the order of charges, answers, reversals and failures, no charge without an answer counts as answered, and
+// once everything has ended, every charge does.
 func TestCharges_AnyOrder_NoOpenChargeIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		charges := runs.NewCharges(time.Now)
@@ -52,7 +52,8 @@ func TestCharges_AnyOrder_NoOpenChargeIsCovered(t *testing.T) {
 				begun[r]++
 			},
 			"append": func(t *rapid.T) { // the process does not know yet
-				if r := requests.Draw(t, "request"); begun[r] > len(of(r, func(c *charge) bool { return !c.reported && open(c) })) {
+				if r := requests.Draw(t, "request"); begun[r] > len(of(r,
+					func(c *charge) bool { return !c.reported && open(c) })) {
 					head++
 					all = append(all, &charge{request: r, at: head})
 				}
@@ -131,7 +132,8 @@ func TestCharges_Answered_OnlyOpenRequestsAreExcepted(t *testing.T) {
 		request string
 		covered bool
 	}{
-		{10, "slow", false}, {11, "quick0", true}, {1010, "quick999", true}, {500, "unreported", false}, {1011, "quick1000", false},
+		{10, "slow", false}, {11, "quick0", true}, {1010, "quick999", true}, {500, "unreported", false},
+		{1011, "quick1000", false},
 	} {
 		if got := state.Covers(want.at, want.request); got != want.covered {
 			t.Errorf("Covers(%d, %s) = %t, want %t", want.at, want.request, got, want.covered)

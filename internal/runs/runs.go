@@ -28,21 +28,15 @@ CREATE TABLE IF NOT EXISTS runs (
 	started       BIGINT NOT NULL,
 	alive         BIGINT NOT NULL,
 	ended         BIGINT NOT NULL,
-	answer_within BIGINT NOT NULL,
-	answered      BIGINT,
-	unanswered    TEXT
+	answer_within BIGINT NOT NULL
 )`
-	// Tables of earlier releases have neither answered nor unanswered. Processes of these releases leave both null.
-	addAnswered   = `ALTER TABLE runs ADD COLUMN answered BIGINT`
-	addUnanswered = `ALTER TABLE runs ADD COLUMN unanswered TEXT`
-	hasInFile     = `SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'answered'`
-	hasInSchema   = `SELECT count(*) FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'runs' AND column_name = 'answered'`
+	columns = `id, node, started, alive, ended, answer_within, answered, unanswered`
 
-	begin  = `INSERT INTO runs (id, node, started, alive, ended, answer_within, answered, unanswered) VALUES ($1, $2, $3, $3, 0, $4, 0, '')`
+	begin  = `INSERT INTO runs (` + columns + `) VALUES ($1, $2, $3, $3, 0, $4, 0, '')`
 	prune  = `DELETE FROM runs WHERE alive < $1`
 	beat   = `UPDATE runs SET alive = $2, answered = $3, unanswered = $4 WHERE id = $1`
 	end    = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
-	all    = `SELECT id, node, started, alive, ended, answer_within, answered, unanswered FROM runs ORDER BY started, id`
+	all    = `SELECT ` + columns + ` FROM runs ORDER BY started, id`
 	forget = `UPDATE runs SET answered = NULL, unanswered = NULL`
 )
 
@@ -55,8 +49,8 @@ type Run struct {
 	Ended   time.Time // zero without a clean shutdown
 	// AnswerWithin is the longest time between a charge and the last byte of its answer.
 	AnswerWithin time.Duration
-	// Answered says which charges were answered when it was last recorded to be alive. It is nil if that is not known: for
-	// a process of an earlier release, and after the events got other positions.
+	// Answered says which charges were answered when it was last recorded to be alive. It is nil if that is not known:
+	// for a process of an earlier release, and after the events got other positions.
 	Answered *Answered
 }
 
@@ -66,32 +60,20 @@ type Runs struct{ store *sqlstore.Store }
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Runs, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		if _, err := tx.ExecContext(ctx, store.DDL(create)); err != nil {
-			return err
+		_, err := tx.ExecContext(ctx, store.DDL(create))
+		// Earlier releases have neither column. Their processes leave both null.
+		if err == nil {
+			err = tx.AddColumn(ctx, Table, "answered", "BIGINT")
 		}
-		return addColumns(ctx, store, tx)
+		if err == nil {
+			err = tx.AddColumn(ctx, Table, "unanswered", "TEXT")
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create table of runs: %w", err)
 	}
 	return &Runs{store: store}, nil
-}
-
-func addColumns(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
-	has := hasInFile
-	if store.Shared() {
-		has = hasInSchema
-	}
-	var columns int
-	if err := tx.QueryRowContext(ctx, has).Scan(&columns); err != nil || columns > 0 {
-		return err
-	}
-	for _, add := range []string{addAnswered, addUnanswered} {
-		if _, err := tx.ExecContext(ctx, add); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Begin durably records a start, and deletes runs older than 30 days. Errors: sqlstore.ErrUnavailable,
@@ -118,8 +100,8 @@ func (r *Runs) Beat(ctx context.Context, id string, now time.Time, answered Answ
 // Table is the name of the table.
 const Table = "runs"
 
-// Forget forgets which charges were answered, because the events get other positions. The table must exist. Errors: those
-// of the database.
+// Forget forgets which charges were answered, because the events get other positions. The table must exist. Errors:
+// those of the database.
 func Forget(ctx context.Context, tx *sqlstore.Tx) error {
 	_, err := tx.ExecContext(ctx, forget)
 	return err
@@ -202,8 +184,8 @@ type UncertainPeriod struct {
 	From, Until time.Time
 }
 
-// Covers reports whether the run may not have answered a charge, by the time and the position of the charge and the id of
-// its request.
+// Covers reports whether the run may not have answered a charge, by the time and the position of the charge and the id
+// of its request.
 func (p UncertainPeriod) Covers(at time.Time, position eventlog.Position, requestID string) bool {
 	if at.Before(p.From) || at.After(p.Until) {
 		return false

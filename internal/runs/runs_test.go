@@ -29,15 +29,18 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 		killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
 		for _, err := range []error{
 			r.Begin(t.Context(), forgotten),
-			r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5), runs.Answered{UpTo: 7}), r.End(t.Context(), "1", after(7)),
-			r.Begin(t.Context(), killed), r.Beat(t.Context(), "2", after(25), runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}),
+			r.Begin(t.Context(), clean), r.Beat(t.Context(), "1", after(5), runs.Answered{UpTo: 7}),
+			r.End(t.Context(), "1", after(7)),
+			r.Begin(t.Context(), killed),
+			r.Beat(t.Context(), "2", after(25), runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
-		clean.Answered, killed.Answered = &runs.Answered{UpTo: 7, Except: []string{}}, &runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}
+		clean.Answered = &runs.Answered{UpTo: 7, Except: []string{}}
+		killed.Answered = &runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}
 		again, err := runs.New(t.Context(), store) // another node
 		if err != nil {
 			t.Fatal(err)
@@ -46,14 +49,17 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 		if want := []runs.Run{clean, killed}; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v\nwant %+v", got, err, want)
 		}
-		if want := []runs.UncertainPeriod{{Run: killed, From: after(24), Until: after(85)}}; !reflect.DeepEqual(runs.UncertainNodes(got, time.Minute, after(100)), want) {
+		want := []runs.UncertainPeriod{{Run: killed, From: after(24), Until: after(85)}}
+		if !reflect.DeepEqual(runs.UncertainNodes(got, time.Minute, after(100)), want) {
 			t.Errorf("UncertainNodes = %+v\nwant %+v", runs.UncertainNodes(got, time.Minute, after(100)), want)
 		}
 		// When the events get other positions, the run counts as one of an earlier release.
-		if err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error { return runs.Forget(t.Context(), tx) }); err != nil {
+		err = store.Setup(t.Context(), func(tx *sqlstore.Tx) error { return runs.Forget(t.Context(), tx) })
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err = r.All(t.Context()); err != nil || len(got) != 2 || got[0].Answered != nil || got[1].Answered != nil {
+		if got, err = r.All(t.Context()); err != nil || len(got) != 2 || got[0].Answered != nil ||
+			got[1].Answered != nil {
 			t.Errorf("after Forget: %+v, %v", got, err)
 		}
 	})
@@ -72,7 +78,8 @@ func TestRuns_TableOfEarlierRelease_GetsColumns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exec(`CREATE TABLE runs (id TEXT NOT NULL PRIMARY KEY, node TEXT NOT NULL, started BIGINT NOT NULL, alive BIGINT NOT NULL, ended BIGINT NOT NULL, answer_within BIGINT NOT NULL)`)
+		exec(`CREATE TABLE runs (id TEXT NOT NULL PRIMARY KEY, node TEXT NOT NULL, started BIGINT NOT NULL,
+			alive BIGINT NOT NULL, ended BIGINT NOT NULL, answer_within BIGINT NOT NULL)`)
 		r, err := runs.New(t.Context(), store)
 		if err == nil {
 			_, err = runs.New(t.Context(), store) // again
@@ -80,7 +87,8 @@ func TestRuns_TableOfEarlierRelease_GetsColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exec(`INSERT INTO runs (id, node, started, alive, ended, answer_within) VALUES ('old', 'n', $1, $1, 0, 1000000)`, noon.UnixMicro())
+		exec(`INSERT INTO runs (id, node, started, alive, ended, answer_within)
+			VALUES ('old', 'n', $1, $1, 0, 1000000)`, noon.UnixMicro())
 		exec(`UPDATE runs SET alive = $2 WHERE id = $1`, "old", after(5).UnixMicro())
 		current := runs.Run{ID: "new", Node: "m", Started: after(1), AnswerWithin: time.Second}
 		if err := r.Begin(t.Context(), current); err != nil {
@@ -158,7 +166,8 @@ func TestUncertainSingleNode_NoCleanEnd_LastsUntilNextRun(t *testing.T) {
 	if got, want := runs.UncertainSingleNode(all, "", after(510)), []runs.UncertainPeriod{first, second, last}; !slices.Equal(got, want) {
 		t.Errorf("while nothing serves: %+v\nwant %+v", got, want)
 	}
-	if first.Covers(after(139), 1, "r") || !first.Covers(after(140), 1, "r") || !first.Covers(after(300), 1, "r") || first.Covers(after(301), 1, "r") {
+	if first.Covers(after(139), 1, "r") || !first.Covers(after(140), 1, "r") || !first.Covers(after(300), 1, "r") ||
+		first.Covers(after(301), 1, "r") {
 		t.Error("Covers does not match From and Until")
 	}
 }

@@ -135,7 +135,7 @@ func (s *copySource) converted() ([]any, error) {
 			return nil, s.err
 		}
 		if text, ok := row[i].(string); ok {
-			row[i] = storable(text)
+			row[i] = Storable(text)
 		}
 	}
 	return row, nil

@@ -29,7 +29,8 @@ var (
 	// ErrCorrupt: the file is damaged or not a database, or the server found its files damaged.
 	ErrCorrupt = errors.New("database file is damaged")
 	// ErrFull: there is no space left for the file. It is an ErrUnavailable too. PostgreSQL never returns it.
-	ErrFull = fmt.Errorf("no space is left for the database; make room on its disk, or raise its quota: %w", ErrUnavailable)
+	ErrFull = fmt.Errorf("no space is left for the database; make room on its disk, or raise its quota: %w",
+		ErrUnavailable)
 	// ErrReadOnly: the file was opened with Config.ReadOnly.
 	ErrReadOnly = errors.New("database was opened read-only")
 	// ErrClosed: Close was called.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"letterhead/internal/disk/disktest"
@@ -14,83 +13,71 @@ import (
 
 // A crash may leave a full disk with a write-ahead log and without room for its index, which SQLite keeps in a file.
 func TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom(t *testing.T) {
-	disktest.Run(t, "TestFullDiskChild")
-}
-
-// The test runs in the process that TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom starts.
-func TestFullDiskChild(t *testing.T) {
-	at := disktest.Mount(t, "8m")
-	cfg := sqlstoretest.SQLite(t)
-	store, err := sqlstore.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(store *sqlstore.Store, rows int) error {
-		return store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
-			if _, err := tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS t (x BLOB)"); err != nil {
-				return err
-			}
-			for range rows {
-				if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (randomblob(3000))"); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := write(store, 100); err != nil {
-		t.Fatal(err)
-	}
-	full := sqlstore.Config{Path: filepath.Join(at, "letterhead.db")}
-	for _, suffix := range []string{"", "-wal"} { // as a crash leaves them, without the index
-		data, err := os.ReadFile(cfg.Path + suffix)
-		if err == nil {
-			err = os.WriteFile(full.Path+suffix, data, 0o600)
-		}
+	disktest.Run(t, "8m", func(at string) {
+		cfg := sqlstoretest.SQLite(t)
+		store, err := sqlstore.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	ballast, err := os.Create(filepath.Join(at, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = ballast.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	count := func(store *sqlstore.Store) (n int) {
-		t.Helper()
-		if err := store.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil {
+		write := func(store *sqlstore.Store, rows int) error {
+			return store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+				if _, err := tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS t (x BLOB)"); err != nil {
+					return err
+				}
+				for range rows {
+					if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (randomblob(3000))"); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := write(store, 100); err != nil {
+			t.Fatal(err)
+		}
+		full := sqlstore.Config{Path: filepath.Join(at, "letterhead.db")}
+		for _, suffix := range []string{"", "-wal"} { // as a crash leaves them, without the index
+			data, err := os.ReadFile(cfg.Path + suffix)
+			if err == nil {
+				err = os.WriteFile(full.Path+suffix, data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		ballast := filepath.Join(at, "ballast")
+		disktest.Fill(t, ballast)
+		count := func(store *sqlstore.Store) (n int) {
+			t.Helper()
+			if err := store.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil {
+				t.Error(err)
+			}
+			return n
+		}
+		store, err = sqlstore.Open(t.Context(), full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := count(store); n != 100 {
+			t.Errorf("on a full disk the table has %d rows, want 100", n)
+		}
+		if err := write(store, 100); !errors.Is(err, sqlstore.ErrFull) {
+			t.Errorf("writing on a full disk: %v, want ErrFull", err)
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(store, 10); err != nil {
+			t.Errorf("writing when there is room: %v", err)
+		}
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
-		return n
-	}
-	store, err = sqlstore.Open(t.Context(), full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := count(store); n != 100 {
-		t.Errorf("on a full disk the table has %d rows, want 100", n)
-	}
-	if err := write(store, 100); !errors.Is(err, sqlstore.ErrFull) {
-		t.Errorf("writing on a full disk: %v, want ErrFull", err)
-	}
-	if err := errors.Join(ballast.Close(), os.Remove(ballast.Name())); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(store, 10); err != nil {
-		t.Errorf("writing when there is room: %v", err)
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := count(sqlstoretest.Open(t, full)); n != 110 {
-		t.Errorf("at the next start the table has %d rows, want 110", n)
-	}
+		if n := count(sqlstoretest.Open(t, full)); n != 110 {
+			t.Errorf("at the next start the table has %d rows, want 110", n)
+		}
+	})
 }

@@ -58,7 +58,7 @@ type transaction struct {
 // CheckNamedValue is called for every parameter of every statement.
 func (c *pgConn) CheckNamedValue(v *driver.NamedValue) error {
 	if text, ok := v.Value.(string); ok {
-		v.Value = storable(text)
+		v.Value = Storable(text)
 	}
 	return nil
 }

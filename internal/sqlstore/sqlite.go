@@ -45,8 +45,9 @@ func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 	}
 	err := s.connect(ctx)
 	if errors.Is(Classify(err), ErrFull) && runtime.GOOS != "windows" { // SQLite has the mode for Unix only
-		s.cfg.Logger.Warn("the disk of the database is full; until the next start no other process can read the database", "path", s.cfg.Path)
-		_ = s.disconnect()
+		s.cfg.Logger.Warn("the disk of the database is full; until the next start no other process can read it",
+			"path", s.cfg.Path)
+		_ = s.disconnect() // nothing was written, so nothing is lost if closing fails, too
 		s.own = true
 		err = s.connect(ctx)
 	}
@@ -144,7 +145,8 @@ func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64
 	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied)
 	if err = Classify(err); errors.Is(err, ErrFull) {
-		s.cfg.Logger.Warn("the disk of the database is full: it can be read, and written when there is room", "path", s.cfg.Path, "error", err)
+		s.cfg.Logger.Warn("the disk of the database is full: it can be read, and written when there is room",
+			"path", s.cfg.Path, "error", err)
 		return nil // pages that are missing at the end of the file may be in the log
 	}
 	if err != nil {

@@ -46,6 +46,22 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *s
 	return tx.Tx.QueryRowContext(tx.bind(ctx), query, storableAll(args)...)
 }
 
+// AddColumn adds a column to the table of an earlier release, unless the table has it. The transaction must be one of
+// Setup.
+func (tx *Tx) AddColumn(ctx context.Context, table, column, kind string) error {
+	has := `SELECT count(*) FROM pragma_table_info($1) WHERE name = $2`
+	if tx.store.Shared() {
+		has = `SELECT count(*) FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = $1 AND column_name = $2`
+	}
+	var columns int
+	if err := tx.QueryRowContext(ctx, has, table, column).Scan(&columns); err != nil || columns > 0 {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "ALTER TABLE "+table+" ADD COLUMN "+column+" "+kind)
+	return err
+}
+
 // PrepareContext is sql.Tx's.
 func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.Tx.PrepareContext(tx.bind(ctx), query)
@@ -66,9 +82,9 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return tx.QueryRowContext(context.Background(), query, args...)
 }
 
-// storable returns a text that both engines can store: PostgreSQL accepts no NUL and only UTF-8, so each NUL and each run
-// of other bytes becomes U+FFFD, on SQLite too, so that rows are the same on both.
-func storable(text string) string {
+// Storable returns a text that both engines can store: PostgreSQL accepts no NUL and only UTF-8, so each NUL and each
+// run of other bytes becomes U+FFFD, on SQLite too, so that rows are the same on both.
+func Storable(text string) string {
 	if strings.IndexByte(text, 0) >= 0 {
 		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
 	}
@@ -86,7 +102,7 @@ func storableAll(values []any) []any {
 		if !ok {
 			continue
 		}
-		if s := storable(text); s != text {
+		if s := Storable(text); s != text {
 			if !copied {
 				values, copied = append([]any(nil), values...), true
 			}

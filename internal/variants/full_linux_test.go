@@ -20,17 +20,14 @@ const (
 // full.
 func TestProcesses_SmallDisk_AnswerCorrectly(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestSmallDiskChild")
-}
-
-func TestSmallDiskChild(t *testing.T) {
-	at := disktest.Mount(t, smallDisk)
-	weight := filepath.Join(at, "ballast")
-	full := func([]*sharer) {
-		err := os.WriteFile(weight, make([]byte, ballast), 0o600)
-		if err != nil && !errors.Is(err, syscall.ENOSPC) { // the disk is full
-			t.Fatal(err)
+	disktest.Run(t, smallDisk, func(at string) {
+		weight := filepath.Join(at, "ballast")
+		full := func([]*sharer) {
+			err := os.WriteFile(weight, make([]byte, ballast), 0o600)
+			if err != nil && !errors.Is(err, syscall.ENOSPC) { // the disk is full
+				t.Fatal(err)
+			}
 		}
-	}
-	onAFullDisk(t, filepath.Join(at, "logos"), full, func([]*sharer) { noError(t, os.Remove(weight)) })
+		onAFullDisk(t, filepath.Join(at, "logos"), full, func([]*sharer) { noError(t, os.Remove(weight)) })
+	})
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// Name of the read model.
 	Name = "accounts"
-	// Versions of the table: the first has neither spend nor last use.
-	withoutUse, withUse = 1, 2
+	// version of the table.
+	version = 2
 
 	// MaxPage limits the accounts that Select and List return.
 	MaxPage = 10_000
@@ -30,31 +30,25 @@ const (
 	keptRows = 100_000
 )
 
-// Errors of readers.
-var (
-	// ErrNotFound: there is no such account.
-	ErrNotFound = errors.New("account not found")
-	// ErrUnfinished: before the upgrade from data format 1 is finished, accounts have neither spend nor last use.
-	ErrUnfinished = errors.New("accounts cannot be sorted by spend or last use until the upgrade to this release is finished")
-)
+// ErrNotFound: there is no such account.
+var ErrNotFound = errors.New("account not found")
 
 // opened_at and used_at are microseconds since 1970, spent_month is months since the year 0; the last two are 0 for never.
 const (
 	create = `
 CREATE TABLE {accounts} (
-	id        TEXT   NOT NULL PRIMARY KEY,
-	holder    TEXT   NOT NULL,
-	plan      TEXT   NOT NULL,
-	status    TEXT   NOT NULL,
-	balance   BIGINT NOT NULL,
-	opened_at BIGINT NOT NULL,
-	revision  BIGINT NOT NULL`
-	// createUse are the columns of version 2.
-	createUse = `,
+	id          TEXT   NOT NULL PRIMARY KEY,
+	holder      TEXT   NOT NULL,
+	plan        TEXT   NOT NULL,
+	status      TEXT   NOT NULL,
+	balance     BIGINT NOT NULL,
+	opened_at   BIGINT NOT NULL,
+	revision    BIGINT NOT NULL,
 	spent_month BIGINT NOT NULL,
 	spent       BIGINT NOT NULL,
-	used_at     BIGINT NOT NULL`
-	// The indexes of version 2 let a page of a sorted listing read its own rows only. They have plan and status, because a
+	used_at     BIGINT NOT NULL
+)`
+	// The indexes let a page of a sorted listing read its own rows only. They have plan and status, because a
 	// filter that few accounts match would otherwise read all rows in the order of an index: a second for 100,000 accounts.
 	indexBalance = `CREATE INDEX IF NOT EXISTS {accounts}_by_balance ON {accounts} (balance, id, plan, status)`
 	indexSpend   = `CREATE INDEX IF NOT EXISTS {accounts}_by_spend ON {accounts} (spent_month, spent, id, plan, status)`
@@ -65,43 +59,32 @@ CREATE TABLE {accounts} (
 	selectOutstanding = `SELECT plan, status, count(*), sum(balance) FROM {accounts} WHERE balance > 0 GROUP BY plan, status ORDER BY plan, status`
 )
 
-// tables are the table of each version.
-var tables = map[int]*projections.Keyed[string, Account]{withUse: newTable(true), withoutUse: newTable(false)}
-
-func newTable(use bool) *projections.Keyed[string, Account] {
-	text, indexes, columns := create+"\n)", []string(nil), []string{"holder", "plan", "status", "balance", "opened_at", "revision"}
-	if use {
-		text, indexes, columns = create+createUse+"\n)", []string{indexBalance, indexSpend, indexUse, indexCredits}, append(columns, "spent_month", "spent", "used_at")
-	}
-	return &projections.Keyed[string, Account]{
-		Table:     projections.Table{Name: "accounts", Create: text, Indexes: indexes, Key: []string{"id"}},
-		Columns:   columns,
-		Compare:   strings.Compare,
-		AppendKey: projections.AppendText,
-		AppendRow: func(values []any, a *Account) []any {
-			values = append(values, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(), int64(a.Revision))
-			if use {
-				values = append(values, monthNumber(a.SpentMonth), a.Spent, micros(a.UsedAt))
-			}
-			return values
-		},
-		Scan: func(row projections.Scanner, id *string, a *Account) error {
-			var opened, month, used int64
-			into := []any{id, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision}
-			if use {
-				into = append(into, &month, &a.Spent, &used)
-			}
-			err := row.Scan(into...)
-			a.ID, a.OpenedAt = *id, time.UnixMicro(opened).UTC()
-			if month != 0 {
-				a.SpentMonth = time.Date(int(month/12), time.Month(month%12)+1, 1, 0, 0, 0, 0, time.UTC)
-			}
-			if used != 0 {
-				a.UsedAt = time.UnixMicro(used).UTC()
-			}
-			return err
-		},
-	}
+var table = projections.Keyed[string, Account]{
+	Table: projections.Table{
+		Name: "accounts", Create: create, Key: []string{"id"},
+		Indexes: []string{indexBalance, indexSpend, indexUse, indexCredits},
+	},
+	Columns: []string{
+		"holder", "plan", "status", "balance", "opened_at", "revision", "spent_month", "spent", "used_at",
+	},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, a *Account) []any {
+		return append(values, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(),
+			int64(a.Revision), monthNumber(a.SpentMonth), a.Spent, micros(a.UsedAt))
+	},
+	Scan: func(row projections.Scanner, id *string, a *Account) error {
+		var opened, month, used int64
+		err := row.Scan(id, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision, &month, &a.Spent, &used)
+		a.ID, a.OpenedAt = *id, time.UnixMicro(opened).UTC()
+		if month != 0 {
+			a.SpentMonth = time.Date(int(month/12), time.Month(month%12)+1, 1, 0, 0, 0, 0, time.UTC)
+		}
+		if used != 0 {
+			a.UsedAt = time.UnixMicro(used).UTC()
+		}
+		return err
+	},
 }
 
 // monthNumber returns the months since the year 0, and 0 for the zero time.
@@ -153,46 +136,24 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{versionOf(withUse, 2), versionOf(withoutUse, 1)}
-}
-
-// versionOf returns a version that readers use from a data format on.
-func versionOf(number, format int) projections.Version {
-	v := projections.Version{
-		Number: number, Format: format,
-		Categories: projections.Accounts,
-		Tables:     []projections.Table{tables[number].Table},
+	return []projections.Version{{
+		Number:     version,
+		Categories: projections.Accounts | projections.Usage,
+		Tables:     []projections.Table{table.Table},
 		NewFold:    newFold,
-	}
-	if number >= withUse {
-		v.Categories |= projections.Usage
-	}
-	return v
+	}}
 }
 
 // Get returns an account. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
-	all, err := m.list(ctx, func(*projections.Tables) (string, []any, error) { return "WHERE id = $1", []any{id}, nil })
+	a, found, err := table.Get(ctx, m.handle, id)
 	if err != nil {
 		return nil, fmt.Errorf("get account %s: %w", id, err)
 	}
-	if len(all) == 0 {
+	if !found {
 		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
-	return &all[0], nil
-}
-
-// list returns the live rows that a text, from WHERE on, selects.
-func (m *Model) list(ctx context.Context, rest func(*projections.Tables) (text string, args []any, err error)) (all []Account, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		all = nil // drops rows of an earlier attempt
-		text, args, err := rest(t)
-		if err != nil {
-			return err
-		}
-		return tables[t.Version].Each(ctx, q, t, func(_ string, a Account) { all = append(all, a) }, text, args...)
-	})
-	return all, err
+	return &a, nil
 }
 
 // sorts are the columns by which Select sorts, by the name that a Selection uses.
@@ -217,7 +178,7 @@ type Selection struct {
 
 // Select returns at most limit accounts (no more than MaxPage) after the given one, which is nil for the
 // first page. If an account changes its place in the order between two pages, it is returned twice or
-// not at all. Errors: ErrUnfinished, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that
+// not at all. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that
 // names an unknown Sort.
 func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit int) ([]Account, error) {
 	by, ok := sorts[s.Sort]
@@ -230,13 +191,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 	if after != nil {
 		page.AfterKey = after.ID
 	}
-	all, err := m.list(ctx, func(t *projections.Tables) (string, []any, error) {
-		if t.Version < withUse && PresentOnly(s.Sort) {
-			return "", nil, ErrUnfinished
-		}
-		rest, args := tables[t.Version].Rest(page)
-		return rest, args, nil
-	})
+	all, err := table.Page(ctx, m.handle, page)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -246,9 +201,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by
 // id. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	all, err := m.list(ctx, func(*projections.Tables) (string, []any, error) {
-		return "WHERE id > $1 ORDER BY id LIMIT $2", []any{after, min(max(limit, 0), MaxPage)}, nil
-	})
+	all, err := table.List(ctx, m.handle, "WHERE id > $1 ORDER BY id LIMIT $2", after, min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -268,7 +221,7 @@ type Outstanding struct {
 func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 	var all []Outstanding
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		all = nil // as in list
+		all = nil // drops rows of an earlier attempt
 		rows, err := q.QueryContext(ctx, t.SQL(selectOutstanding))
 		if err != nil {
 			return err
@@ -296,7 +249,7 @@ type fold struct {
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, rows: tables[t.Version].Rows(t, keptRows, empty)}
+	return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
@@ -311,7 +264,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			apply(f.rows.Change(e.Subject), e)
 		}
 	}
-	return projections.Changes{Write: tables[f.tables.Version].Take(f.tables, f.rows, nil)}, nil
+	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
 }
 
 // subjects returns the accounts that events are about.

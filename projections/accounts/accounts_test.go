@@ -228,24 +228,6 @@ func TestSelect_ByUse_CountsKeysAndLookUps(t *testing.T) {
 	})
 }
 
-// Until an upgrade from data format 1 is finished, readers use the tables of the previous release.
-func TestSelect_PreviousFormatInForce_SortsByWhatIsKnown(t *testing.T) {
-	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		m := accounts.New(e.Store)
-		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
-		charged(e, "a", map[int]int64{0: 3})
-		e.CatchUp(r)
-		for _, by := range []string{"spend", "used"} {
-			if _, err := m.Select(t.Context(), accounts.Selection{Sort: by}, nil, 1); !errors.Is(err, accounts.ErrUnfinished) {
-				t.Errorf("by %s: error %v, want %v", by, err, accounts.ErrUnfinished)
-			}
-		}
-		if page, err := m.Select(t.Context(), accounts.Selection{Sort: "balance"}, nil, 1); err != nil || len(page) != 1 || page[0].Balance != 47 {
-			t.Errorf("by balance: %+v, %v", page, err)
-		}
-	})
-}
-
 func TestOutstanding_SumsUpBalancesAboveZero(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := accounts.New(e.Store)

@@ -18,8 +18,6 @@ const (
 	// Name of the read model.
 	Name    = "checkpoints"
 	version = 1
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 
 	// keptRows limits the rows that the fold keeps between batches. It never reads one again.
 	keptRows = 1
@@ -74,7 +72,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.Checkpoints,
 		Tables:     []projections.Table{table.Table},
 		NewFold: func(t *projections.Tables, empty bool) projections.Fold {

@@ -297,7 +297,9 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			r.depose()
 			return
 		}
-		r.full.Store(nil)
+		if err == nil && len(failed) < len(models) { // tables were written
+			r.full.Store(nil)
+		}
 		var again []*model
 		for _, m := range models {
 			cause := failed[m]

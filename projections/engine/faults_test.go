@@ -233,3 +233,33 @@ func TestFullDisk_UnchangedModel_IsCurrent(t *testing.T) {
 		wantCount(t, p, "a", 2)
 	})
 }
+
+// A build that fails for another reason is no proof that the disk has room.
+func TestFullDisk_BuildFailsMeanwhile_IsStillReported(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, stop := e.Start(quick, newToy("toy", e.Store, 1), newToy("built", e.Store, 1))
+	e.Events("account-a", start, charge(0))
+	e.CatchUp(r)
+	stop()
+	live, built := newToy("toy", e.Store, 1), newToy("built", e.Store, 2, 1)
+	gate, room := make(chan struct{}), make(chan struct{})
+	defer close(room)
+	built.gates = map[int]chan struct{}{2: gate}
+	built.breakNew(errors.New("a test"))
+	var tries atomic.Int64
+	live.breakWrite(func(uint64) error {
+		if tries.Add(1) > 1 {
+			<-room
+			return nil
+		}
+		return sqlstore.ErrFull
+	})
+	r, _ = e.Start(quick, live, built)
+	e.Events("account-a", start, charge(1))
+	eventually(t, e, func() bool { return e.Logged("writing read models failed") })
+	close(gate)
+	eventually(t, e, func() bool { return e.Logged("building a read model failed") })
+	if err := r.Full(); !errors.Is(err, sqlstore.ErrFull) {
+		t.Errorf("Full = %v, want ErrFull", err)
+	}
+}

@@ -120,11 +120,11 @@ func (f *toyFold) Fold(ctx context.Context, q projections.Queryer, events []*pro
 	f.p.folds++
 	broken, gate, write, brokenNew := f.p.broken, f.p.gates[f.version], f.p.write, f.p.brokenNew
 	f.p.mu.Unlock()
-	if f.version == 2 && brokenNew != nil {
-		return projections.Changes{}, brokenNew
-	}
 	if gate != nil {
 		<-gate
+	}
+	if f.version == 2 && brokenNew != nil {
+		return projections.Changes{}, brokenNew
 	}
 	if err := f.rows.Want(ctx, q, func(yield func(string) bool) {
 		for _, e := range events {

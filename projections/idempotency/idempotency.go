@@ -75,7 +75,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: 2,
+		Number:     version,
 		Categories: projections.Accounts,
 		Tables: []projections.Table{{
 			Name: "charges", Create: createCharges, Indexes: []string{indexRevision, indexTime}, Key: []string{"account", "family", "item"},

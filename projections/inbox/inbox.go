@@ -21,8 +21,6 @@ const (
 	// Name of the read model.
 	Name    = "inbox"
 	version = 2
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 
 	// keptRows limits the rows, of about 500 bytes each, that the fold keeps between batches.
 	keptRows = 20_000
@@ -193,7 +191,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.Billing,
 		Tables:     []projections.Table{table.Table},
 		NewFold: func(t *projections.Tables, empty bool) projections.Fold {

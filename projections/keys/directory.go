@@ -27,9 +27,8 @@ import (
 const (
 	// Name of the read model.
 	Name = "keys"
-	// withTerms is the version of the tables with the terms of keys, withoutTerms that of the previous release.
-	withTerms    = 2
-	withoutTerms = 1
+	// version of the tables.
+	version = 2
 	// MaxListed limits the keys of one account that List returns.
 	MaxListed = 10_000
 )
@@ -183,14 +182,13 @@ func (d *Directory) Register(to prometheus.Registerer) error {
 }
 
 // Hold keeps this node's lease in a shared database until ctx ends, then returns nil; during that time
-// Lookup may answer from memory. format returns the current data format (engine.Runner.Format);
-// while it is older than the leases, there is none.
-func (d *Directory) Hold(ctx context.Context, format func() int) error {
+// Lookup may answer from memory.
+func (d *Directory) Hold(ctx context.Context) error {
 	if !d.shared {
 		<-ctx.Done()
 		return nil
 	}
-	d.memory.hold(ctx, func() bool { return format() >= leaseFormat })
+	d.memory.hold(ctx)
 	return nil
 }
 
@@ -285,21 +283,21 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
-	all, err := d.list(ctx, "WHERE id = $1", keyID)
-	switch {
-	case err != nil:
+	one, found, err := keyTable.Get(ctx, d.handle, keyID)
+	if err != nil {
 		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
-	case len(all) == 0:
-		return Listed{}, false, nil
 	}
-	return all[0], true, nil
+	if found {
+		k = one.listed()
+	}
+	return k, found, nil
 }
 
 // list returns the keys that rest, the text from WHERE on, selects.
 func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []Listed, err error) {
 	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		all = nil // drops rows of an earlier attempt
-		return keyTables[t.Version].Each(ctx, q, t, func(_ string, k row) { all = append(all, k.listed()) }, rest, args...)
+		return keyTable.Each(ctx, q, t, func(_ string, k row) { all = append(all, k.listed()) }, rest, args...)
 	})
 	return all, err
 }
@@ -313,7 +311,7 @@ func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projec
 	if err := accountTable.Each(ctx, q, t, func(id string, s standing) { fresh.accounts[id] = &s }, ""); err != nil {
 		return nil, fmt.Errorf("read accounts of keys: %w", err)
 	}
-	if err := keyTables[t.Version].Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
+	if err := keyTable.Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	return func() {

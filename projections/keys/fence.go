@@ -11,8 +11,7 @@ import (
 	"letterhead/projections"
 )
 
-// See leaseFormat for the purpose of the tables. key_fence has one row, and none after a crash of the
-// server.
+// See fences for the purpose of the tables. key_fence has one row, and none after a crash of the server.
 const (
 	createFence = `
 CREATE UNLOGGED TABLE IF NOT EXISTS key_fence (

@@ -13,8 +13,8 @@ import (
 	"letterhead/projections"
 )
 
-// Times are microseconds since 1970. The accounts table belongs to this read model, so that the
-// Directory loads from one position.
+// Times are microseconds since 1970. Lists are separated by spaces. The accounts table belongs to this read model, so
+// that the Directory loads from one position.
 const (
 	createKeys = `
 CREATE TABLE {keys} (
@@ -25,12 +25,11 @@ CREATE TABLE {keys} (
 	last4        TEXT   NOT NULL,
 	issued_at    BIGINT NOT NULL,
 	revoked_at   BIGINT,
-	last_used_at BIGINT`
-	// createTerms are the columns of version 2. Lists are separated by spaces.
-	createTerms = `,
+	last_used_at BIGINT,
 	expires_at   BIGINT,
 	scopes       TEXT   NOT NULL,
-	origins      TEXT   NOT NULL`
+	origins      TEXT   NOT NULL
+)`
 	indexKeys = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
 	// indexHash is used by Lookup if it reads the rows.
 	indexHash      = `CREATE INDEX IF NOT EXISTS {keys}_by_hash ON {keys} (hash)`
@@ -66,43 +65,32 @@ func (k *row) terms() account.KeyTerms {
 	return t
 }
 
-// keyTables are the keys table of each version.
-var keyTables = map[int]*projections.Keyed[string, row]{withTerms: newKeyTable(true), withoutTerms: newKeyTable(false)}
-
-func newKeyTable(terms bool) *projections.Keyed[string, row] {
-	create, columns := createKeys+"\n)", []string{"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at"}
-	if terms {
-		create, columns = createKeys+createTerms+"\n)", append(columns, "expires_at", "scopes", "origins")
-	}
-	return &projections.Keyed[string, row]{
-		Table:     projections.Table{Name: "keys", Create: create, Indexes: []string{indexKeys}, Key: []string{"id"}},
-		Columns:   columns,
-		Compare:   strings.Compare,
-		AppendKey: projections.AppendText,
-		AppendRow: func(values []any, k *row) []any {
-			sum := k.hash
-			values = append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
-			if terms {
-				values = append(values, k.expiresAt, k.scopes, k.origins)
-			}
-			return values
-		},
-		Scan: func(r projections.Scanner, id *string, k *row) error {
-			var sum []byte
-			into := []any{id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt}
-			if terms {
-				into = append(into, &k.expiresAt, &k.scopes, &k.origins)
-			}
-			if err := r.Scan(into...); err != nil {
-				return err
-			}
-			k.id = *id
-			if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
-				return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
-			}
-			return nil
-		},
-	}
+var keyTable = projections.Keyed[string, row]{
+	Table: projections.Table{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
+	Columns: []string{
+		"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at",
+		"expires_at", "scopes", "origins",
+	},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, k *row) []any {
+		sum := k.hash
+		return append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt,
+			k.expiresAt, k.scopes, k.origins)
+	},
+	Scan: func(r projections.Scanner, id *string, k *row) error {
+		var sum []byte
+		err := r.Scan(id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt,
+			&k.expiresAt, &k.scopes, &k.origins)
+		if err != nil {
+			return err
+		}
+		k.id = *id
+		if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
+			return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
+		}
+		return nil
+	},
 }
 
 var accountTable = projections.Keyed[string, standing]{
@@ -122,22 +110,17 @@ func (d *Directory) Handle() *projections.Handle { return d.handle }
 
 // Versions implements projections.Projection.
 func (d *Directory) Versions() []projections.Version {
-	return []projections.Version{d.versionOf(withTerms, 2), d.versionOf(withoutTerms, 1)}
-}
-
-// versionOf returns a version that readers use from a data format on.
-func (d *Directory) versionOf(number, format int) projections.Version {
-	keys := keyTables[number].Table
+	keys := keyTable.Table
 	if d.shared {
 		keys.Indexes = []string{indexKeys, indexHash}
 	}
-	return projections.Version{
-		Number: number, Format: format,
+	return []projections.Version{{
+		Number:     version,
 		Categories: projections.Accounts | projections.Usage,
 		Tables:     []projections.Table{keys, accountTable.Table},
 		Strict:     true,
 		NewFold:    d.newFold,
-	}
+	}}
 }
 
 // Swap implements projections.Swapper. Folding these tables raised no fence, and those that were live before may have
@@ -157,7 +140,10 @@ type fold struct {
 }
 
 func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{directory: d, tables: t, keys: keyTables[t.Version].Rows(t, keptRows, empty), accounts: accountTable.Rows(t, keptRows, empty)}
+	return &fold{
+		directory: d, tables: t,
+		keys: keyTable.Rows(t, keptRows, empty), accounts: accountTable.Rows(t, keptRows, empty),
+	}
 }
 
 // Fold implements projections.Fold.
@@ -245,11 +231,6 @@ func (f *fold) apply(e *projections.Event, n *news) error {
 		if ev.ExpiresAt != nil {
 			k.expiresAt = sql.NullInt64{Int64: ev.ExpiresAt.UnixMicro(), Valid: true}
 		}
-		if f.tables.Version < withTerms && (k.expiresAt.Valid || k.scopes+k.origins != "") {
-			// These tables are live while one process builds those of this release. They have no columns for the
-			// terms, so the key is not valid before.
-			k.revokedAt = sql.NullInt64{Int64: k.issuedAt, Valid: true}
-		}
 	case eventschemas.KeyRevoked:
 		if k := f.keys.Get(ev.KeyID); k != nil && !k.revokedAt.Valid {
 			f.changeKey(n, ev.KeyID).revokedAt = sql.NullInt64{Int64: e.OccurredAt.UnixMicro(), Valid: true}
@@ -291,7 +272,7 @@ func (f *fold) changes(n *news) projections.Changes {
 	standings := make(map[string]standing, len(n.accounts))
 	writeAccounts := accountTable.Take(f.tables, f.accounts, func(id string, s *standing) { standings[id] = *s })
 	known := make([]row, 0, len(n.keys))
-	writeKeys := keyTables[f.tables.Version].Take(f.tables, f.keys, func(id string, k *row) {
+	writeKeys := keyTable.Take(f.tables, f.keys, func(id string, k *row) {
 		if _, ok := n.keys[id]; ok {
 			known = append(known, *k)
 		}

@@ -15,7 +15,6 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/keys"
@@ -179,37 +178,6 @@ func testLookup_KeyWithTerms_ReportsThem(t *testing.T, e *projectionstest.Env) {
 	wait(t, e, r, e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}))
 	if listed, _, err := d.Get(t.Context(), "k1"); err != nil || listed.State(terms.ExpiresAt) != keys.Revoked {
 		t.Errorf("state of a key that was revoked and expired: %+v, %v", listed, err)
-	}
-}
-
-// The tables of the previous release have no columns for the terms of a key, and remain live while one process builds
-// those of this release.
-func TestLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T) {
-	projectionstest.Each(t, testLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms)
-}
-
-func testLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T, e *projectionstest.Env) {
-	d := setup(t, e)
-	r, stop := e.Start(engine.Config{Format: 2, InForce: 1}, d)
-	d.Open(0, r)
-	last := e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"},
-		limited("k1", "lh_pk_one"), issued("k2", "lh_pk_two", "publishable"))
-	wait(t, e, r, last)
-	if k, ok, err := d.Lookup(t.Context(), sum("lh_pk_one")); err != nil || !ok || !k.Revoked {
-		t.Errorf("key with terms: %+v, %v, %v, want it revoked", k, ok, err)
-	}
-	if k, ok, err := d.Lookup(t.Context(), sum("lh_pk_two")); err != nil || !ok || k.Revoked || k.Expired(at) {
-		t.Errorf("key without terms: %+v, %v, %v", k, ok, err)
-	}
-	stop()
-	d = setup(t, e)
-	r, _ = e.Start(engine.Config{InForce: 2}, d)
-	d.Open(last, r)
-	if took, ok := testwait.Until(testwait.Timeout, func() bool {
-		k, _, err := d.Lookup(t.Context(), sum("lh_pk_one"))
-		return err == nil && !k.Revoked && reflect.DeepEqual(k.KeyTerms, terms)
-	}); !ok {
-		t.Errorf("waited %s for the tables of this release", took)
 	}
 }
 

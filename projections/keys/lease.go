@@ -29,10 +29,6 @@ import (
 // standby was behind. Fences of the new epoch are not compared with those of the previous one, and
 // while leases of that one may last (the epoch is not settled) AwaitNodes waits for outlast.
 const (
-	// leaseFormat is the first data format with which all writers raise the fence and wait for leases.
-	// While an older format is current, nodes of a release that does neither may be running, and each
-	// look-up reads the row.
-	leaseFormat = 2
 	// renewEvery is the interval between renewals.
 	renewEvery = 300 * time.Millisecond
 	// leaseLength is how long a renewal is valid: a few renewals may fail.
@@ -154,13 +150,13 @@ func (m *memory) empty() {
 	clear(m.keys)
 }
 
-// hold keeps a lease while allowed, until ctx ends.
-func (m *memory) hold(ctx context.Context, allowed func() bool) {
+// hold keeps a lease until ctx ends.
+func (m *memory) hold(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
 	defer m.release()
 	for {
-		if allowed() && m.renew(ctx) {
+		if m.renew(ctx) {
 			m.renew(ctx) // a command waits for the confirmation
 		}
 		select {

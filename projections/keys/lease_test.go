@@ -231,7 +231,7 @@ func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 							end()
 							life, end = context.WithTimeout(ctx, 100*time.Millisecond+anywhere())
 						}
-						serving.Go(func() { m.hold(life, func() bool { return true }) })
+						serving.Go(func() { m.hold(life) })
 						for life.Err() == nil {
 							time.Sleep(7 * time.Millisecond)
 							sum := hash{byte(w.draw(keys))}
@@ -324,7 +324,7 @@ func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 		hung.renew(t.Context())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { good.hold(ctx, func() bool { return true }) })
+		running.Go(func() { good.hold(ctx) })
 		waited := func() time.Duration {
 			w.decide(hash{1})
 			began := time.Now()

@@ -34,17 +34,17 @@ func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys
 	r, _ := n.Start(engine.Config{FollowOnly: true}, d)
 	d.Open(0, r)
 	n.CatchUp(r) // a node that has just started may not know yet how long the log is
-	hold(t, d, r.Format)
+	hold(t, d)
 	return n, d, r
 }
 
 // hold keeps the lease of a node until the test ends.
-func hold(t testing.TB, d *keys.Directory, format func() int) {
+func hold(t testing.TB, d *keys.Directory) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := d.Hold(ctx, format); err != nil {
+		if err := d.Hold(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -198,45 +198,6 @@ func TestLeases_OfKilledNodes_AreDeleted(t *testing.T) {
 	}
 }
 
-// Nodes of the previous release do not raise the fence, and their commands do not wait for leases.
-func TestLookup_PreviousFormatInForce_ReadsRow(t *testing.T) {
-	e := projectionstest.OpenPostgres(t)
-	_, r, _ := open(t, e)
-	wait(t, e, r, e.Events("account-a", at,
-		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
-	n := e.Node()
-	d := setup(t, n)
-	follower, _ := n.Start(engine.Config{FollowOnly: true}, d)
-	d.Open(0, follower)
-	n.CatchUp(follower)
-	asked := make(chan struct{})
-	var format atomic.Int64
-	format.Store(1)
-	hold(t, d, func() int {
-		select {
-		case asked <- struct{}{}:
-		case <-t.Context().Done():
-		}
-		return int(format.Load())
-	})
-	<-asked
-	<-asked
-	for range 10 {
-		if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	if answered(t, d, "memory") != 0 || answered(t, d, "rows") != 10 {
-		t.Errorf("%v look-ups were answered from memory", answered(t, d, "memory"))
-	}
-	format.Store(2)
-	go func() { // until the test ends
-		for range asked {
-		}
-	}()
-	remembering(t, e, d, "lh_sk_one")
-}
-
 // A sign-up changes no row that a node may remember, so it invalidates no node's memory.
 func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
@@ -357,7 +318,7 @@ func BenchmarkLookupOnANode(b *testing.B) {
 			}
 			e.CatchUp(r)
 			if from == "memory" {
-				hold(b, d, r.Format)
+				hold(b, d)
 				remembering(b, e, d, "lh_sk_a1")
 			}
 			before, local := sqlstoretest.ServerCPU(b, e.Store)

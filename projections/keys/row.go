@@ -15,20 +15,13 @@ import (
 // selectLive reads a key with its account's status, the position of the live tables and the fence, in
 // one statement and so from one state of the database. There is always one row; without the key its
 // columns are null, and so is the fence after a crash of the server.
-var selectLive = map[int]string{
-	withTerms:    selectKey + ", k.expires_at, k.scopes, k.origins" + fromLive,
-	withoutTerms: selectKey + ", NULL, NULL, NULL" + fromLive,
-}
-
-const (
-	selectKey = `
-SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status`
-	fromLive = `
+const selectLive = `
+SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status,
+	k.expires_at, k.scopes, k.origins
 FROM (SELECT 1 AS one) AS always
 LEFT JOIN key_fence AS f ON f.one = always.one
 LEFT JOIN {keys} AS k ON k.hash = $1
 LEFT JOIN {accounts} AS a ON a.id = k.account`
-)
 
 // recall implements Lookup in a shared database. Unknown keys are not remembered, because they may be
 // issued at any time.
@@ -56,7 +49,7 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	var stored []byte
 	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
-		err := q.QueryRowContext(ctx, t.SQL(selectLive[t.Version]), sum[:]).
+		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).
 			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires, &scopes, &origins)
 		if err == nil && !at.Valid {
 			return projections.ErrRetired

@@ -65,7 +65,7 @@ type State struct {
 }
 
 // State returns an account after all events that occurred at or before a time. Errors: ErrNotFound if there are none;
-// ErrUnfinished, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) State(ctx context.Context, accountID string, at time.Time) (s State, err error) {
 	if s.Last, err = m.AsOf(ctx, accountID, at); err != nil {
 		return s, err
@@ -98,9 +98,6 @@ func (m *Model) State(ctx context.Context, accountID string, at time.Time) (s St
 // rare returns the entries of rare types up to a revision, in the order of the stream.
 func (m *Model) rare(ctx context.Context, accountID string, upTo uint64, types ...string) (all []Entry, err error) {
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		if t.Version < withDetails {
-			return ErrUnfinished
-		}
 		s, err := find(ctx, q, t, accountID)
 		if err != nil {
 			return err
@@ -168,7 +165,7 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 }
 
 // Spent returns the credits that an account was charged after a time, less those that were returned since for reversed
-// charges. Its cost does not depend on the number of charges. Errors: ErrUnfinished, projections.ErrNotReady,
+// charges. Its cost does not depend on the number of charges. Errors: projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (spent int64, err error) {
 	last, _, err := m.Latest(ctx, accountID, Filter{}, 1)
@@ -183,9 +180,6 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 		return 0, err
 	}
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		if t.Version < withDetails {
-			return ErrUnfinished
-		}
 		s, err := find(ctx, q, t, accountID)
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func (m *Model) ExplainRare(ctx context.Context, typ string) string {
 func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	var plan strings.Builder
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(columns(t.Version, selectEntries, "")+where), args...)
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 
 const (
 	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
-	actor, domain, event_id, charge_id, hold_id, payment_id{new_columns})`
-	entryColumns = 19 // including the new ones
+	actor, domain, event_id, charge_id, hold_id, payment_id, key_id, detail, hash)`
+	entryColumns = 19
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
@@ -64,11 +64,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
-	width := entryColumns
-	if f.tables.Version < withDetails {
-		width -= 3
-	}
-	entries := make([]any, 0, len(events)*width)
+	entries := make([]any, 0, len(events)*entryColumns)
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -77,27 +73,24 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		}
 		s.balance += d.amount
 		s.revision = e.Revision
+		detail, err := d.encode()
+		if err != nil {
+			return projections.Changes{}, e.Errorf("encode details: %w", err)
+		}
+		link, err := hex.DecodeString(e.Metadata.Hash)
+		if err != nil {
+			return projections.Changes{}, e.Errorf("hash: %w", err)
+		}
 		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
 			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
-			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID))
-		if width == entryColumns {
-			detail, err := d.encode()
-			if err != nil {
-				return projections.Changes{}, e.Errorf("encode details: %w", err)
-			}
-			link, err := hex.DecodeString(e.Metadata.Hash)
-			if err != nil {
-				return projections.Changes{}, e.Errorf("hash: %w", err)
-			}
-			entries = append(entries, text(d.keyID), text(detail), link)
-		}
+			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID), text(d.keyID), text(detail), link)
 	}
 	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(columns(f.tables.Version, intoEntries, ", key_id, detail, hash")), width, "", entries); err != nil {
+		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
 			return err
 		}
 		if len(periods) > 0 {

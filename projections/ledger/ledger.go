@@ -26,22 +26,16 @@ import (
 const (
 	// Name of the read model.
 	Name = "ledger"
-	// Versions of the tables: the first finds requests by a hash, the second has the API key of
-	// charges, details, hashes, the ends of months, and an index of rare events.
-	withoutDetails, withDetails = 2, 7
+	// version of the tables.
+	version = 7
 	// maxScanned limits the entries that Latest looks at, which takes some tens of milliseconds.
 	maxScanned = 20_000
 	// pageRows is the number of rows that an iteration has in memory.
 	pageRows = 1000
 )
 
-var (
-	// ErrNotFound: the account has no such entries.
-	ErrNotFound = errors.New("no ledger entries")
-	// ErrUnfinished: before the upgrade from data format 1 is finished, entries cannot be selected by key, and there are
-	// no statements and no past states.
-	ErrUnfinished = errors.New("the ledger has no API keys, money and hashes until the upgrade to this release is finished")
-)
+// ErrNotFound: the account has no such entries.
+var ErrNotFound = errors.New("no ledger entries")
 
 // The table is optimized for the replay, which writes one row for nearly every event:
 //
@@ -53,7 +47,7 @@ var (
 //   - detail is NULL for all events but grants, refunds, fees, reversals, breakage, notes and changes of the
 //     account, whose kind, money, reason, refund and text it has as JSON.
 //
-// at is microseconds since 1970. {new_columns} are the columns of newer tables; see columns.
+// at is microseconds since 1970.
 const (
 	createEntries = `
 CREATE TABLE {entries} (
@@ -72,12 +66,11 @@ CREATE TABLE {entries} (
 	event_id     BYTEA  NOT NULL,
 	charge_id    TEXT,
 	hold_id      TEXT,
-	payment_id   TEXT{new_columns}
-)`
-	newColumns = `,
+	payment_id   TEXT,
 	key_id       TEXT,
 	detail       TEXT,
-	hash         BYTEA NOT NULL`
+	hash         BYTEA NOT NULL
+)`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
 
@@ -102,19 +95,11 @@ CREATE TABLE {periods} (
 
 	selectEntries = `
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
-	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{new_columns}
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
 )
-
-// columns replaces {new_columns}, by nothing for tables that do not have them.
-func columns(version int, text, columns string) string {
-	if version < withDetails {
-		columns = ""
-	}
-	return strings.Replace(text, "{new_columns}", columns, 1)
-}
 
 // actorPrefix precedes an account's id in the actor of the account's own requests.
 const actorPrefix = "account:"
@@ -154,7 +139,6 @@ type Entry struct {
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
 	// KeyID is the API key that was charged, issued or revoked; empty for charges of older releases.
-	// It, Hash and Details are empty until the upgrade to the release that introduced them is finished.
 	KeyID string `json:"key_id,omitempty"`
 	// Hash is that of the event in the account's hash chain, in hex.
 	Hash string `json:"hash,omitempty"`
@@ -307,24 +291,19 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{versionOf(withDetails, 2), versionOf(withoutDetails, 1)}
-}
-
-// versionOf returns a version that readers use from a data format on.
-func versionOf(number, format int) projections.Version {
-	entries := projections.Table{Name: "entries", Create: columns(number, createEntries, newColumns), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}}
-	v := projections.Version{
-		Number: number, Format: format,
-		Categories: projections.Accounts,
-		Tables:     []projections.Table{entries, {Name: "accounts", Create: createAccounts, Key: []string{"no"}}},
-		NewFold:    newFold,
-	}
-	if number >= withDetails {
-		v.Categories |= projections.Books
-		v.Tables[0].Indexes = append(v.Tables[0].Indexes, indexRare)
-		v.Tables = append(v.Tables, projections.Table{Name: "periods", Create: createPeriods, Key: []string{"position"}})
-	}
-	return v
+	return []projections.Version{{
+		Number:     version,
+		Categories: projections.Accounts | projections.Books,
+		Tables: []projections.Table{
+			{
+				Name: "entries", Create: createEntries, Key: []string{"position"},
+				Indexes: []string{indexAccount, indexRequest, indexRare},
+			},
+			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
+			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
+		},
+		NewFold: newFold,
+	}}
 }
 
 // Entries returns the selected entries of an account in the order of its stream, reading a limited
@@ -352,15 +331,8 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 
 // page returns one page of Entries.
 func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64, limit int) (page []Entry, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		if f.KeyID != "" && t.Version < withDetails {
-			return ErrUnfinished
-		}
-		where, args := f.pageConditions(accountID, from, limit)
-		page, err = query(ctx, q, t, where, args...)
-		return err
-	})
-	return page, err
+	where, args := f.pageConditions(accountID, from, limit)
+	return m.read(ctx, where, args...)
 }
 
 // Last returns the revision of the earliest of the last n selected entries of an account; f.FromRevision and f.Limit
@@ -370,9 +342,6 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		if f.KeyID != "" && t.Version < withDetails {
-			return ErrUnfinished
-		}
 		where, args := f.conditions(accountID)
 		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d", where, len(args)+1)
 		var first sql.NullInt64
@@ -527,14 +496,14 @@ func (m *Model) read(ctx context.Context, where string, args ...any) (page []Ent
 }
 
 func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) (page []Entry, err error) {
-	rows, err := q.QueryContext(ctx, t.SQL(columns(t.Version, selectEntries, ", e.key_id, e.detail, e.hash")+where), args...)
+	rows, err := q.QueryContext(ctx, t.SQL(selectEntries+where), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var e Entry
-		if err := scan(rows, t.Version, &e); err != nil {
+		if err := scan(rows, &e); err != nil {
 			return nil, err
 		}
 		page = append(page, e)
@@ -542,16 +511,12 @@ func query(ctx context.Context, q projections.Queryer, t *projections.Tables, wh
 	return page, rows.Err()
 }
 
-func scan(row *sql.Rows, version int, e *Entry) error {
+func scan(row *sql.Rows, e *Entry) error {
 	var at int64
 	var id, hash []byte
 	var actor, charge, hold, payment, key, detail sql.NullString
-	into := []any{&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
-		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment}
-	if version >= withDetails {
-		into = append(into, &key, &detail, &hash)
-	}
-	err := row.Scan(into...)
+	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
+		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment, &key, &detail, &hash)
 	if err != nil {
 		return err
 	}

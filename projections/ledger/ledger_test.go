@@ -301,28 +301,6 @@ func latest(t *testing.T, m *ledger.Model, f ledger.Filter, n int) (revisions []
 	return nil
 }
 
-// Until an upgrade from data format 1 is finished, readers use the tables of the previous release.
-func TestEntries_PreviousFormatInForce_HaveNoDetails(t *testing.T) {
-	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		m := ledger.New(e.Store)
-		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
-		e.Events("account-a", at, eventschemas.CreditsGranted{GrantID: "p", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}, charge(1))
-		e.CatchUp(r)
-		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{PaymentID: "p"}))
-		if len(got) != 1 || got[0].Amount != 50 || got[0].Details != (ledger.Details{}) {
-			t.Errorf("entries of the payment = %+v, want one of 50 credits without details", got)
-		}
-		if _, err := m.Last(t.Context(), "a", ledger.Filter{KeyID: "k"}, 1); !errors.Is(err, ledger.ErrUnfinished) {
-			t.Errorf("Last by key = %v, want ErrUnfinished", err)
-		}
-		for _, err := range m.Entries(t.Context(), "a", ledger.Filter{KeyID: "k"}) {
-			if !errors.Is(err, ledger.ErrUnfinished) {
-				t.Errorf("entries by key: %v, want ErrUnfinished", err)
-			}
-		}
-	})
-}
-
 func TestAsOf(t *testing.T) { projectionstest.Each(t, testAsOf) }
 
 func testAsOf(t *testing.T, e *projectionstest.Env) {

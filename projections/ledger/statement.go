@@ -54,7 +54,7 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 }
 
 // Statement returns the statement of an account for a month, given by its beginning. Errors: ErrNotFound,
-// ErrUnfinished, those of statement.Sheet, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// those of statement.Sheet, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Statement(ctx context.Context, accountID string, month, now time.Time) (st *statement.Statement, err error) {
 	return m.statement(ctx, accountID, month, now, time.Time{})
 }
@@ -67,9 +67,6 @@ func (m *Model) StatementBefore(ctx context.Context, accountID string, month, en
 // statement leaves out what occurred from the moment until on, unless it is zero.
 func (m *Model) statement(ctx context.Context, accountID string, month, now, until time.Time) (st *statement.Statement, err error) {
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		if t.Version < withDetails {
-			return ErrUnfinished
-		}
 		if !until.IsZero() && !month.Before(until) {
 			return statement.ErrNotBegun
 		}
@@ -102,13 +99,10 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 	return st, nil
 }
 
-// Periods returns the months that have ended in the books. Errors: ErrUnfinished, projections.ErrNotReady,
+// Periods returns the months that have ended in the books. Errors: projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		if t.Version < withDetails {
-			return ErrUnfinished
-		}
 		ended, err = readPeriods(ctx, q, t, time.Time{})
 		return err
 	})

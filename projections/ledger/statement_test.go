@@ -240,15 +240,3 @@ func TestStatement_Refused(t *testing.T) {
 		}
 	})
 }
-
-func TestStatement_PreviousFormatInForce_Fails(t *testing.T) {
-	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		m := ledger.New(e.Store)
-		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
-		e.Events("account-a", at, charge(1))
-		e.CatchUp(r)
-		if _, err := m.Statement(t.Context(), "a", books.MonthOf(at), at); !errors.Is(err, ledger.ErrUnfinished) {
-			t.Errorf("statement = %v, want %v", err, ledger.ErrUnfinished)
-		}
-	})
-}

@@ -23,8 +23,6 @@ const (
 	// Name of the read model.
 	Name    = "notices"
 	version = 2
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 
 	// MaxPage limits the deliveries that Due and Latest return.
 	MaxPage = 1000
@@ -192,7 +190,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.Accounts | projections.Notices,
 		Tables:     []projections.Table{watches.Table, failed.Table, deliveries.Table},
 		NewFold:    newFold,

@@ -26,8 +26,6 @@ const (
 	// Name of the read model.
 	Name    = "operators"
 	version = 1
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100
 )
@@ -142,7 +140,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.Operators,
 		Tables:     []projections.Table{table.Table},
 		Strict:     true,

@@ -22,8 +22,6 @@ const (
 	// Name of the read model.
 	Name    = "payments"
 	version = 3
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 
 	// MaxPage limits the payments that List returns.
 	MaxPage = 10_000
@@ -234,7 +232,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.Accounts,
 		Tables:     []projections.Table{payments.Table, refunds.Table, fees.Table},
 		NewFold:    newFold,

@@ -24,8 +24,6 @@ const (
 	// Name of the read model.
 	Name    = "sessions"
 	version = 1
-	// firstFormat is the first data format with this read model.
-	firstFormat = 2
 	// keptAccounts limits the accounts whose sessions, of about 300 bytes each, the fold keeps between batches.
 	keptAccounts = 10_000
 	// accountsPerStatement limits the accounts of one statement that deletes rows.
@@ -84,7 +82,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number: version, Format: firstFormat,
+		Number:     version,
 		Categories: projections.SignIns,
 		Tables:     []projections.Table{{Name: "sessions", Create: create, Indexes: []string{indexHash}, Key: []string{"account", "id"}}},
 		Strict:     true,

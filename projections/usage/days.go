@@ -25,13 +25,8 @@ const (
 	day = 24 * time.Hour
 )
 
-// Errors of Period.
-var (
-	// ErrUnfinished: before the upgrade from data format 1 is finished, usage is known by month only.
-	ErrUnfinished = errors.New("usage has no days until the upgrade to this release is finished")
-	// ErrPeriod: the period has no day, or more than MaxDays.
-	ErrPeriod = errors.New("invalid period of usage")
-)
+// ErrPeriod: the period has no day, or more than MaxDays.
+var ErrPeriod = errors.New("invalid period of usage")
 
 // A row is what happened in an account on a day (UTC), with a key or without one. day is days since 1970. So the cost of a
 // period depends on its days and keys, and not on the number of look-ups.
@@ -96,16 +91,13 @@ type Period struct {
 }
 
 // Period returns what happened in an account from the day (UTC) of one time on, and before the day of another. Errors:
-// ErrPeriod, ErrUnfinished, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// ErrPeriod, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Period(ctx context.Context, accountID string, from, until time.Time) (p Period, err error) {
 	first, end := dayOf(from), dayOf(until)
 	if end <= first || end-first > MaxDays {
 		return p, fmt.Errorf("%w: %d days, must be from 1 to %d", ErrPeriod, end-first, MaxDays)
 	}
 	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		if t.Version < withDays {
-			return ErrUnfinished
-		}
 		p = Period{} // drops rows of an earlier attempt
 		if p.Days, err = readDays(ctx, q, t, accountID, first, end); err != nil {
 			return err

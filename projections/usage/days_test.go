@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/usage"
 )
@@ -87,20 +86,6 @@ func TestPeriod_ManyKeys_HasThoseChargedMost(t *testing.T) {
 			if _, err := m.Period(t.Context(), "a", at, until); !errors.Is(err, usage.ErrPeriod) {
 				t.Errorf("until %s: %v, want ErrPeriod", until, err)
 			}
-		}
-	})
-}
-
-// Until an upgrade from data format 1 is finished, readers use the tables of the previous release.
-func TestPeriod_PreviousFormatInForce_Fails(t *testing.T) {
-	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		m := usage.New(e.Store, e.Log)
-		r, _ := e.Start(engine.Config{Format: 2, InForce: 1}, m)
-		e.Events("account-a", day("2026-11-01"), charged("1"))
-		e.CatchUp(r)
-		want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: 1})
-		if _, err := m.Period(t.Context(), "a", day("2026-11-01"), day("2026-11-02")); !errors.Is(err, usage.ErrUnfinished) {
-			t.Errorf("error %v, want ErrUnfinished", err)
 		}
 	})
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// Name of the read model.
 	Name = "usage"
-	// Versions of the tables: the first has months only.
-	withoutDays, withDays = 1, 2
+	// version of the tables.
+	version = 2
 
 	// MaxMonths limits the results of List.
 	MaxMonths = 240
@@ -84,21 +84,12 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{m.versionOf(withDays, 2), m.versionOf(withoutDays, 1)}
-}
-
-// versionOf returns a version that readers use from a data format on.
-func (m *Model) versionOf(number, format int) projections.Version {
-	v := projections.Version{
-		Number: number, Format: format,
+	return []projections.Version{{
+		Number:     version,
 		Categories: projections.Accounts | projections.Usage,
-		Tables:     []projections.Table{table.Table},
+		Tables:     []projections.Table{table.Table, daysTable},
 		NewFold:    m.newFold,
-	}
-	if number >= withDays {
-		v.Tables = append(v.Tables, daysTable)
-	}
-	return v
+	}}
 }
 
 // Get returns what an account used in a month (YYYY-MM), or zeros. Errors: projections.ErrNotReady,
@@ -149,10 +140,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		sums[k] = Counts{Lookups: s.Lookups + c.Lookups, Searches: s.Searches + c.Searches, Logos: s.Logos + c.Logos}
 	}
 	for _, e := range events {
-		if f.tables.Version >= withDays {
-			if err := daily.add(e); err != nil {
-				return projections.Changes{}, e.Errorf("%w", err)
-			}
+		if err := daily.add(e); err != nil {
+			return projections.Changes{}, e.Errorf("%w", err)
 		}
 		switch ev := e.Body.(type) {
 		case eventschemas.CreditsCharged:

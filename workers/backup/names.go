@@ -22,7 +22,7 @@ const (
 type Name struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Checksum is that of the row, so that a copy of a damaged one is damaged. 0: the row has none yet.
+	// Checksum is copied with the row, so that the copy of a damaged row is damaged. It is 0 if the row has none yet.
 	Checksum int64 `json:"checksum,omitempty"`
 }
 

@@ -245,7 +245,8 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 	}
 	w.settled.WithLabelValues(d.Outcome).Inc()
 	if d.Outcome == billing.Inbox {
-		w.cfg.Logger.Warn("an event of the payment processor is in the inbox", "event", e.Report.EventID, "type", e.Report.Type, "reason", outcome.Reason)
+		w.cfg.Logger.Warn("an event of the payment processor is in the inbox",
+			"event", e.Report.EventID, "type", e.Report.Type, "reason", outcome.Reason)
 	}
 	w.state.Apply(e.Stream, e.Revisions, outcome, e.At)
 	return true, nil

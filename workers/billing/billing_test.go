@@ -65,7 +65,8 @@ func (e stripeEvent) report(t interface{ Fatal(...any) }) eventschemas.BillingRe
 // packSession is a checkout of the pack small for 49 euros.
 func packSession(id, status string, at int64, eventType string) stripeEvent {
 	return stripeEvent{id, eventType, fmt.Sprintf(`{"id":"cs_1","mode":"payment","payment_status":%q,"client_reference_id":%q,"customer":"cus_1",
-		"payment_intent":"pi_1","amount_total":4900,"currency":"eur","total_details":{"amount_tax":782},"metadata":{"account_id":%q,"price":"price_small"}}`, status, acme, acme), at}
+		"payment_intent":"pi_1","amount_total":4900,"currency":"eur","total_details":{"amount_tax":782},
+		"metadata":{"account_id":%q,"price":"price_small"}}`, status, acme, acme), at}
 }
 
 func subscribed(id string, at int64, eventType, status, price string) stripeEvent {
@@ -83,7 +84,9 @@ func invoiceFailed(id, invoice string, attempt, at int64) stripeEvent {
 }
 
 func subscriptionSession(id string, at int64) stripeEvent {
-	return stripeEvent{id, "checkout.session.completed", fmt.Sprintf(`{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":%q,"customer":"cus_2","metadata":{"account_id":%q}}`, acme, acme), at}
+	return stripeEvent{id, "checkout.session.completed",
+		fmt.Sprintf(`{"id":"cs_2","mode":"subscription","payment_status":"paid","client_reference_id":%[1]q,
+			"customer":"cus_2","metadata":{"account_id":%[1]q}}`, acme), at}
 }
 
 func invoicePaidBy(id, invoice, payment string, at int64) stripeEvent {
@@ -455,7 +458,8 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 	if err := s.billing.Record(t.Context(), by, report); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "ann@example.com paid"); !errors.As(err, new(*text.EmailError)) {
+	err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "ann@example.com paid")
+	if !errors.As(err, new(*text.EmailError)) {
 		t.Errorf("a reason with an address: %v, want an EmailError", err)
 	}
 	if err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "a test"); err != nil {

@@ -15,9 +15,11 @@ import (
 
 // session is a completed checkout of a subscription, or of the pack small, with a payment of its own.
 func session(id, mode, reference, metadata, customer string) stripeEvent {
-	return stripeEvent{id, "checkout.session.completed", fmt.Sprintf(`{"id":"cs_%[1]s","mode":%[2]q,"payment_status":"paid","client_reference_id":%[3]q,
-		"customer":%[5]q,"payment_intent":"pi_%[1]s","amount_total":4900,"currency":"eur","metadata":{"account_id":%[4]q,"price":"price_small"}}`,
-		id, mode, reference, metadata, customer), 5}
+	return stripeEvent{id, "checkout.session.completed",
+		fmt.Sprintf(`{"id":"cs_%[1]s","mode":%[2]q,"payment_status":"paid","client_reference_id":%[3]q,
+		"customer":%[5]q,"payment_intent":"pi_%[1]s","amount_total":4900,"currency":"eur",
+		"metadata":{"account_id":%[4]q,"price":"price_small"}}`,
+			id, mode, reference, metadata, customer), 5}
 }
 
 // of returns an invoice or a subscription with metadata that names an account.
@@ -32,8 +34,9 @@ func (e stripeEvent) of(accountID string) stripeEvent {
 
 // link records that an operator links a customer to an account.
 func (s *service) link(id, customer, accountID string, at int64) *service {
-	s.append(id, eventschemas.BillingReported{Processor: domain.Stripe, EventID: id, Type: domain.LinkedByOperator, Kind: domain.KindCustomer,
-		AccountID: accountID, Customer: customer, CreatedAt: start.Add(time.Duration(at) * time.Second)})
+	s.append(id, eventschemas.BillingReported{Processor: domain.Stripe, EventID: id, Type: domain.LinkedByOperator,
+		Kind: domain.KindCustomer, AccountID: accountID, Customer: customer,
+		CreatedAt: start.Add(time.Duration(at) * time.Second)})
 	return s.settle()
 }
 
@@ -85,10 +88,11 @@ func TestSession_ReferenceWithoutMetadata_GrantsAndLinksNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t).settle(session("evt_1", "payment", acme, metadata, "cus_2"))
 			s.wants(t, 500, 0, "cus_2", "")
-			s = newService(t).settle(session("evt_1", "subscription", acme, metadata, "cus_2"), invoicePaid("evt_2", "in_1", "price_starter", 6),
+			s = newService(t).settle(session("evt_1", "subscription", acme, metadata, "cus_2"),
+				invoicePaid("evt_2", "in_1", "price_starter", 6),
 				subscribed("evt_3", 6, "customer.subscription.created", "active", "price_starter"))
 			s.wants(t, 0, 0, "cus_2", "", "evt_1 "+confirms, "evt_2 cus_2 is not linked", "evt_3 cus_2 is not linked")
-			s.append("evt_1", eventschemas.BillingReopened{}) // to replay all is not to confirm
+			s.append("evt_1", eventschemas.BillingReopened{}) // replaying confirms no link
 			s.settle()
 			s.wants(t, 0, 0, "cus_2", "", "evt_1 "+confirms, "evt_2 cus_2 is not linked", "evt_3 cus_2 is not linked")
 			s.link("link", "cus_2", acme, 9)
@@ -101,7 +105,8 @@ func TestSession_ReferenceWithoutMetadata_GrantsAndLinksNothing(t *testing.T) {
 }
 
 func TestSession_ReferenceWithoutMetadata_OfALinkedCustomer_KeepsTheLink(t *testing.T) {
-	s := newService(t).settle(subscriptionSession("evt_1", 0), session("evt_2", "subscription", other, "", "cus_2"), session("evt_3", "payment", other, "", "cus_2"))
+	s := newService(t).settle(subscriptionSession("evt_1", 0), session("evt_2", "subscription", other, "", "cus_2"),
+		session("evt_3", "payment", other, "", "cus_2"))
 	s.wants(t, 0, 500, "cus_2", acme, "evt_2 "+confirms)
 	s.settle(session("evt_4", "subscription", acme, "", "cus_2")) // nothing to confirm
 	s.wants(t, 0, 500, "cus_2", acme, "evt_2 "+confirms)
@@ -114,7 +119,8 @@ func TestSession_ReferenceWithoutMetadata_OfALinkedCustomer_KeepsTheLink(t *test
 }
 
 func TestSession_MetadataContradictsReference_GoesToInbox(t *testing.T) {
-	s := newService(t).settle(session("evt_1", "payment", acme, other, "cus_2"), session("evt_2", "subscription", acme, other, "cus_2"))
+	s := newService(t).settle(session("evt_1", "payment", acme, other, "cus_2"),
+		session("evt_2", "subscription", acme, other, "cus_2"))
 	s.wants(t, 0, 0, "cus_2", "", "evt_1 different accounts", "evt_2 different accounts")
 	s.link("link", "cus_2", other, 9) // the payment is not granted by it
 	s.wants(t, 0, 0, "cus_2", other, "evt_1 different accounts", "evt_2 different accounts")
@@ -127,27 +133,32 @@ func TestSession_MetadataOnly_Links(t *testing.T) {
 
 func TestSession_AccountDoesNotExist_LinksNoOther(t *testing.T) {
 	const none = "3d4c1c3e-1a3c-4f6e-9d43-2f6f7c1f9a12"
-	s := newService(t).settle(session("evt_1", "payment", none, "", "cus_2"), session("evt_2", "subscription", none, "", "cus_2"))
+	s := newService(t).settle(session("evt_1", "payment", none, "", "cus_2"),
+		session("evt_2", "subscription", none, "", "cus_2"))
 	s.wants(t, 0, 0, "cus_2", "", "evt_1 no such account", "evt_2 "+confirms)
 	s.settle(subscriptionSession("evt_3", 9))
 	s.wants(t, 0, 0, "cus_2", acme, "evt_1 no such account", "evt_2 "+confirms)
 }
 
-// What names an account in metadata is applied to it. Only an operator gives it the customer of another account.
+// A report whose metadata names an account is applied to it. Only an operator gives it the customer of another account.
 func TestLinkedCustomer_NamedByAnotherAccount_StaysUntilAnOperatorLinksIt(t *testing.T) {
 	second := subscribed("evt_4", 8, "customer.subscription.created", "active", "price_growth").of(other)
 	second.object = strings.Replace(second.object, "sub_1", "sub_2", 1)
-	s := newService(t).settle(subscriptionSession("evt_1", 0), subscribed("evt_2", 1, "customer.subscription.created", "active", "price_starter"),
-		session("evt_3", "subscription", other, other, "cus_2"), second, invoicePaid("evt_5", "in_2", "price_growth", 8).of(other),
+	s := newService(t).settle(subscriptionSession("evt_1", 0),
+		subscribed("evt_2", 1, "customer.subscription.created", "active", "price_starter"),
+		session("evt_3", "subscription", other, other, "cus_2"), second,
+		invoicePaid("evt_5", "in_2", "price_growth", 8).of(other),
 		session("evt_6", "payment", other, other, "cus_2"))
 	s.wants(t, 0, 10500, "cus_2", acme, "evt_3 "+domain.LinkStays)
-	if plans := [2]plan.ID{s.ledger.accounts[acme].Plan(), s.ledger.accounts[other].Plan()}; plans != [2]plan.ID{plan.Starter, plan.Growth} {
+	plans := [2]plan.ID{s.ledger.accounts[acme].Plan(), s.ledger.accounts[other].Plan()}
+	if plans != [2]plan.ID{plan.Starter, plan.Growth} {
 		t.Errorf("the plans are %v", plans)
 	}
 	s.append("evt_3", eventschemas.BillingReopened{})
 	s.settle().wants(t, 0, 10500, "cus_2", acme, "evt_3 "+domain.LinkStays)
 	s.restart()
-	s.settle(invoicePaid("evt_7", "in_3", "price_starter", 9)).wants(t, 1000, 10500, "cus_2", acme, "evt_3 "+domain.LinkStays)
+	s.settle(invoicePaid("evt_7", "in_3", "price_starter", 9)).wants(t, 1000, 10500, "cus_2", acme,
+		"evt_3 "+domain.LinkStays)
 	s.link("link", "cus_2", other, 20)
 	s.wants(t, 1000, 10500, "cus_2", other)
 	s.settle(invoicePaid("evt_8", "in_4", "price_starter", 30).of(acme)).wants(t, 2000, 10500, "cus_2", other)
@@ -173,19 +184,22 @@ func TestLinkedCustomer_LinkIsDismissed_NextReportLinks(t *testing.T) {
 	s.settle().wants(t, 0, 0, "cus_2", other)
 }
 
-// Earlier releases linked the customer of every report that named an account. What they recorded stays.
+// Earlier releases linked the customer of every report that named an account. Their links stay.
 func TestFold_ReportsOfEarlierReleases_LinkAsBefore(t *testing.T) {
 	report := func(id, kind, accountID string, at int64) eventschemas.BillingReported {
-		r := eventschemas.BillingReported{Processor: domain.Stripe, EventID: id, Type: "checkout.session.completed", Kind: kind, AccountID: accountID, Customer: "cus_2", CreatedAt: start.Add(time.Duration(at) * time.Second)}
+		r := eventschemas.BillingReported{Processor: domain.Stripe, EventID: id, Type: "checkout.session.completed",
+			Kind: kind, AccountID: accountID, Customer: "cus_2", CreatedAt: start.Add(time.Duration(at) * time.Second)}
 		if kind == domain.KindPayment {
-			r.GrantKind, r.PaymentID, r.Prices = "topup", "pi_"+id, []eventschemas.BillingPrice{{Price: "price_new", Quantity: 1}}
+			r.GrantKind, r.PaymentID, r.Prices = "topup", "pi_"+id,
+				[]eventschemas.BillingPrice{{Price: "price_new", Quantity: 1}}
 		}
 		return r
 	}
 	applied := func(accountID string) eventschemas.BillingSettled {
 		return eventschemas.BillingSettled{Outcome: domain.Applied, AccountID: accountID}
 	}
-	unmapped := eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "the price price_new is not in LETTERHEAD_BILLING_FILE"}
+	unmapped := eventschemas.BillingSettled{Outcome: domain.Inbox,
+		Reason: "the price price_new is not in LETTERHEAD_BILLING_FILE"}
 	type recorded struct {
 		id    string
 		event eventschemas.Event
@@ -194,13 +208,18 @@ func TestFold_ReportsOfEarlierReleases_LinkAsBefore(t *testing.T) {
 		events []recorded
 		want   string
 	}{
-		"replaced":             {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)}, {"b", report("b", domain.KindCustomer, other, 2)}, {"b", applied(other)}}, other},
-		"replaced by an older": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 2)}, {"a", applied(acme)}, {"b", report("b", domain.KindCustomer, other, 1)}, {"b", applied(other)}}, acme},
-		"replaced in the inbox": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)}, {"b", report("b", domain.KindPayment, other, 2)},
+		"replaced": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)},
+			{"b", report("b", domain.KindCustomer, other, 2)}, {"b", applied(other)}}, other},
+		"replaced by an older": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 2)}, {"a", applied(acme)},
+			{"b", report("b", domain.KindCustomer, other, 1)}, {"b", applied(other)}}, acme},
+		"replaced in the inbox": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)},
+			{"b", report("b", domain.KindPayment, other, 2)},
 			{"b", unmapped}}, other},
-		"in the inbox, dismissed": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)}, {"b", report("b", domain.KindPayment, other, 2)},
+		"in the inbox, dismissed": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"a", applied(acme)},
+			{"b", report("b", domain.KindPayment, other, 2)},
 			{"b", unmapped}, {"b", eventschemas.BillingSettled{Outcome: domain.Dismissed}}}, acme},
-		"in the inbox, applied later": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)}, {"b", report("b", domain.KindPayment, other, 2)}, {"b", unmapped}, {"a", applied(acme)},
+		"in the inbox, applied later": {[]recorded{{"a", report("a", domain.KindCustomer, acme, 1)},
+			{"b", report("b", domain.KindPayment, other, 2)}, {"b", unmapped}, {"a", applied(acme)},
 			{"b", eventschemas.BillingReopened{}}, {"b", applied(other)}}, other},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,15 +234,17 @@ func TestFold_ReportsOfEarlierReleases_LinkAsBefore(t *testing.T) {
 	}
 }
 
-// Subscriptions of two accounts have one customer. In any order each account gets what names it, and an operator decides
-// whose the customer is.
+// Subscriptions of two accounts have one customer. In any order of the events each account gets what was bought for it,
+// and an operator decides which account has the customer.
 func TestSharedCustomer_AnyOrder_EachAccountGetsItsOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		second := subscribed("evt_4", 4, "customer.subscription.created", "active", "price_growth").of(other)
 		second.object = strings.Replace(second.object, "sub_1", "sub_2", 1)
 		life := []stripeEvent{
-			session("evt_1", "subscription", acme, acme, "cus_2"), subscribed("evt_2", 2, "customer.subscription.created", "active", "price_starter").of(acme),
-			invoicePaid("evt_3", "in_1", "price_starter", 3).of(acme), second, invoicePaid("evt_5", "in_2", "price_growth", 5).of(other),
+			session("evt_1", "subscription", acme, acme, "cus_2"),
+			subscribed("evt_2", 2, "customer.subscription.created", "active", "price_starter").of(acme),
+			invoicePaid("evt_3", "in_1", "price_starter", 3).of(acme), second,
+			invoicePaid("evt_5", "in_2", "price_growth", 5).of(other),
 			session("evt_6", "payment", other, other, "cus_2"), session("evt_7", "payment", other, "", "cus_2"),
 		}
 		s := newService(t)
@@ -235,11 +256,13 @@ func TestSharedCustomer_AnyOrder_EachAccountGetsItsOwn(t *testing.T) {
 		want[linked] += 1000
 		for id, balance := range want {
 			if got := s.ledger.accounts[id].Balance(); got != balance {
-				t.Fatalf("account %s has %d credits, want %d; the customer is linked to %s; open: %v", id, got, balance, linked, s.open())
+				t.Fatalf("account %s has %d credits, want %d; the customer is linked to %s; open: %v", id, got, balance,
+					linked, s.open())
 			}
 		}
 		// The session of the account that lost the customer may wait for an operator to link it.
-		if open := s.open(); len(open) > 1 || len(open) == 1 && (linked == acme || !strings.Contains(open["evt_1"], domain.LinkStays)) {
+		if open := s.open(); len(open) > 1 ||
+			len(open) == 1 && (linked == acme || !strings.Contains(open["evt_1"], domain.LinkStays)) {
 			t.Fatalf("open: %v", open)
 		}
 	})

@@ -51,17 +51,20 @@ func TestAnyOrder_EndsInSameAccount(t *testing.T) {
 			t.Fatalf("the account has %d credits on the plan %s, want %d on %s; open: %v", a.Balance(), a.Plan(), balance, on, s.open())
 		}
 		if open := s.open(); len(open) != 2 {
-			t.Fatalf("open: %v, want the event of an unknown type and the session that names only another account", open)
+			t.Fatalf("open: %v, want the event of an unknown type and the session that names only another account",
+				open)
 		}
 		if o := s.ledger.accounts[other]; o.Balance() != 500 || o.Plan() != plan.Free {
-			t.Fatalf("another account has %d credits on the plan %s, want only what was bought for it", o.Balance(), o.Plan())
+			t.Fatalf("another account has %d credits on the plan %s, want only what was bought for it", o.Balance(),
+				o.Plan())
 		}
 	})
 }
 
 // receiveInAnyOrder has events received in any order, some of them twice, with crashes and failures between.
 func (s *service) receiveInAnyOrder(t *rapid.T, life []stripeEvent) {
-	for _, e := range rapid.Permutation(slices.Concat(life, life[:rapid.IntRange(0, len(life)).Draw(t, "repeated")])).Draw(t, "order") {
+	all := slices.Concat(life, life[:rapid.IntRange(0, len(life)).Draw(t, "repeated")])
+	for _, e := range rapid.Permutation(all).Draw(t, "order") {
 		s.receive(e)
 		switch rapid.IntRange(0, 5).Draw(t, "then") {
 		case 0: // the worker reads several events at once

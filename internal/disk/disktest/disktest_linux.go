@@ -1,4 +1,4 @@
-// Package disktest gives a test a small disk that it can fill. It is for tests only.
+// Package disktest gives tests small disks that they can fill. It is for tests only.
 package disktest
 
 import (
@@ -11,17 +11,25 @@ import (
 )
 
 const (
-	// mountFolder names the environment variable with the folder where Mount mounts the disk.
+	// mountFolder names the environment variable with the folder where the disk is mounted.
 	mountFolder = "LETTERHEAD_TEST_MOUNT"
 	notMounted  = "could not mount the test disk"
 )
 
-// Run runs another test of the calling package, which calls Mount, in a separate process and
-// namespaces: only that process and its children see the disk. The variables are added to the
-// environment. It skips the calling test if the machine does not allow such namespaces.
-func Run(t *testing.T, test string, variables ...string) {
+// Run calls test with the folder of an empty in-memory disk of the given size in bytes. For this it runs the calling
+// test again, in a separate process and namespaces: only that process and its children see the disk, which the kernel
+// removes when the process ends. The variables are added to the environment. Run skips the calling test if the machine
+// does not allow such namespaces.
+func Run(t *testing.T, bytes string, test func(at string), variables ...string) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
+	if at := os.Getenv(mountFolder); at != "" {
+		if err := syscall.Mount("tmpfs", at, "tmpfs", 0, "size="+bytes); err != nil {
+			t.Fatalf("%s: %v", notMounted, err)
+		}
+		test(at)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
 	child.Env = append(append(os.Environ(), mountFolder+"="+t.TempDir()), variables...)
 	child.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -32,22 +40,28 @@ func Run(t *testing.T, test string, variables ...string) {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) || strings.Contains(string(out), notMounted) {
 		t.Skipf("this machine does not allow mounting a disk in a user namespace: %v %s", err, out)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
 }
 
-// Mount mounts an in-memory disk of the given size in bytes and returns its folder. The kernel removes the
-// disk when the process started by Run ends. In any other process Mount skips the test.
-func Mount(t *testing.T, bytes string) string {
+// Fill writes a file until its disk has no room.
+func Fill(t *testing.T, name string) {
 	t.Helper()
-	at := os.Getenv(mountFolder)
-	if at == "" {
-		t.Skip("another test runs this one in a process that may mount a disk")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, "size="+bytes); err != nil {
-		t.Fatalf("%s: %v", notMounted, err)
+	for _, size := range []int{1 << 20, 4096} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
 	}
-	return at
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

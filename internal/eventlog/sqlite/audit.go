@@ -37,37 +37,22 @@ type audit struct {
 	stream, revision, indexed int64 // position of the walk in the index, and entries up to it
 }
 
-// openAudit opens the log at path. alone ignores the write-ahead log, whatever it contains.
-func openAudit(path string, alone bool) (*audit, error) {
-	if alone {
-		return openAuditIn(path, modeAlone)
-	}
-	return openAuditIn(path, "ro")
-}
-
-// openSoleAudit is openAudit for a log that no connection has open. It works on a full disk.
+// openSoleAudit opens a log that no connection has open, even on a full disk. alone ignores the write-ahead log,
+// whatever it contains.
 func openSoleAudit(path string, alone bool) (*audit, error) {
-	a, err := openAudit(path, alone)
+	if alone {
+		return openAudit(path, modeAlone)
+	}
+	a, err := openAudit(path, "ro")
 	if errors.Is(classify("", err), eventlog.ErrFull) && soleModes {
-		return openAuditIn(path, modeSole)
+		return openAudit(path, modeSole)
 	}
 	return a, err
 }
 
-// openOwnAudit is openAudit for a log that this process has open.
-func (l *Log) openOwnAudit() (*audit, error) {
-	if l.mode == modeOwn {
-		return openAuditIn(l.cfg.Path, modeOwn)
-	}
-	return openAudit(l.cfg.Path, false)
-}
-
-func openAuditIn(path, mode string) (*audit, error) {
-	conn, err := connect(path, mode, "query_only(1)")
-	if err != nil {
-		return nil, err
-	}
-	r, err := prepareReader(conn, newNames()) // cached names could hide damage
+// openAudit opens the log at path in a mode of connect.
+func openAudit(path, mode string) (*audit, error) {
+	r, err := newReader(path, mode, newNames()) // cached names could hide damage
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +69,8 @@ func openAuditIn(path, mode string) (*audit, error) {
 		{&a.streams, `SELECT s.name, (SELECT i.id FROM streams i INDEXED BY sqlite_autoindex_streams_1 WHERE i.name = s.name)
 			FROM streams s WHERE s.id = ?`},
 	} {
-		if *p.into, err = conn.prepare(p.sql); err != nil {
-			return nil, errors.Join(err, conn.close())
+		if *p.into, err = r.conn.prepare(p.sql); err != nil {
+			return nil, errors.Join(err, r.conn.close())
 		}
 	}
 	return a, nil

@@ -59,11 +59,11 @@ func corrupt(attempt string, err error) error {
 		attempt, eventlog.ErrCorrupt, err)
 }
 
-// full adds what an operator can do. SQLite has an error for ENOSPC only: a used-up quota (EDQUOT) is a failed write, as
-// is a fault of the disk.
+// full adds what an operator can do. SQLite has an error for ENOSPC only: a used-up quota (EDQUOT) is a failed write,
+// as is a fault of the disk.
 func full(attempt string, err error) error {
-	return fmt.Errorf("%s: %w: %w; make room on the disk that holds the event log, or raise its quota; nothing that was acknowledged is lost",
-		attempt, eventlog.ErrFull, err)
+	return fmt.Errorf("%s: %w: %w; make room on the disk that holds the event log, or raise its quota; "+
+		"nothing that was acknowledged is lost", attempt, eventlog.ErrFull, err)
 }
 
 // classifyCommit is classify for a failed COMMIT. As far as this process can see, SQLite has rolled it

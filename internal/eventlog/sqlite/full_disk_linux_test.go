@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"letterhead/internal/disk/disktest"
@@ -14,138 +13,136 @@ import (
 
 // A crash may leave a full disk with a write-ahead log and without room for its index, which SQLite keeps in a file.
 func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
-	disktest.Run(t, "TestFullDiskChild")
-}
-
-// The test runs in the process that TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom starts.
-func TestFullDiskChild(t *testing.T) {
-	at := disktest.Mount(t, "8m")
-	ballast := filepath.Join(at, "ballast")
-	for _, c := range []struct {
-		name    string
-		crashed bool
-	}{{"after a crash", true}, {"after a clean shutdown", false}} {
-		t.Run(c.name, func(t *testing.T) {
-			folder := t.TempDir()
-			l, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			const events = 700
-			for next := uint64(0); next < events; next += 7 {
-				if _, err := l.Append(t.Context(), fullDiskStream, eventlog.After(next), batchFrom(next, 7)); err != nil {
+	disktest.Run(t, "8m", func(at string) {
+		ballast := filepath.Join(at, "ballast")
+		for _, c := range []struct {
+			name    string
+			crashed bool
+		}{{"after a crash", true}, {"after a clean shutdown", false}} {
+			t.Run(c.name, func(t *testing.T) {
+				folder := t.TempDir()
+				l, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			if !c.crashed {
+				const events = 700
+				for next := uint64(0); next < events; next += 7 {
+					if err := add(t, l, next, 7); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !c.crashed {
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				data := filepath.Join(at, c.name)
+				for _, name := range []string{"events.db", "events.db-wal", "events.head"} { // not the index
+					copyIfThere(t, filepath.Join(folder, name), filepath.Join(data, name))
+				}
+				if c.crashed {
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				disktest.Fill(t, ballast)
+				path := filepath.Join(data, "events.db")
+				before, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Loss != nil ||
+					report.Head != events {
+					t.Errorf("Inspect = %+v, %v", report, err)
+				}
+				if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+					t.Errorf("Inspect changed the file (%v)", err)
+				}
+				l = open(t, sqlite.Config{Path: path})
+				if err := fullDiskHolds(t.Context(), l, events); err != nil {
+					t.Error(err)
+				}
+				if err := l.Check(t.Context(), nil); err != nil {
+					t.Errorf("Check on a full disk: %v", err)
+				}
+				if err := l.Try(t.Context()); !errors.Is(err, eventlog.ErrFull) {
+					t.Errorf("Try on a full disk: %v, want ErrFull", err)
+				}
+				if err := l.Fault(); !errors.Is(err, eventlog.ErrFull) {
+					t.Errorf("Fault on a full disk: %v, want ErrFull", err)
+				}
+				if err := add(t, l, events, 40); !errors.Is(err, eventlog.ErrFull) {
+					t.Errorf("Append on a full disk: %v, want ErrFull", err)
+				}
+				if err := os.Remove(ballast); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.Try(t.Context()); err != nil || l.Fault() != nil {
+					t.Errorf("Try when there is room: %v, Fault %v", err, l.Fault())
+				}
+				if err := add(t, l, events, 40); err != nil {
+					t.Errorf("Append when there is room: %v", err)
+				}
+				if err := fullDiskHolds(t.Context(), l, events+40); err != nil {
+					t.Error(err)
+				}
 				if err := l.Close(); err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
-			}
-			data := filepath.Join(at, c.name)
-			for _, name := range []string{"events.db", "events.db-wal", "events.head"} { // not the index
-				copyIfThere(t, filepath.Join(folder, name), filepath.Join(data, name))
-			}
-			if c.crashed {
-				if err := l.Close(); err != nil {
-					t.Fatal(err)
+				l = open(t, sqlite.Config{Path: path})
+				if err := errors.Join(l.Check(t.Context(), nil), fullDiskHolds(t.Context(), l, events+40)); err != nil {
+					t.Errorf("at the next start: %v", err)
 				}
-			}
-			fillDisk(t, ballast)
-			path := filepath.Join(data, "events.db")
-			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Loss != nil || report.Head != events {
-				t.Errorf("Inspect = %+v, %v", report, err)
-			}
-			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-				t.Errorf("Inspect changed the file (%v)", err)
-			}
-			l = open(t, sqlite.Config{Path: path})
-			if err := fullDiskHolds(t.Context(), l, events); err != nil {
-				t.Error(err)
-			}
-			if err := l.Check(t.Context(), nil); err != nil {
-				t.Errorf("Check on a full disk: %v", err)
-			}
-			if err := l.Try(t.Context()); !errors.Is(err, eventlog.ErrFull) {
-				t.Errorf("Try on a full disk: %v, want ErrFull", err)
-			}
-			if err := l.Fault(); !errors.Is(err, eventlog.ErrFull) {
-				t.Errorf("Fault on a full disk: %v, want ErrFull", err)
-			}
-			if _, err := l.Append(t.Context(), fullDiskStream, eventlog.After(events), batchFrom(events, 40)); !errors.Is(err, eventlog.ErrFull) {
-				t.Errorf("Append on a full disk: %v, want ErrFull", err)
-			}
-			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Try(t.Context()); err != nil || l.Fault() != nil {
-				t.Errorf("Try when there is room: %v, Fault %v", err, l.Fault())
-			}
-			if _, err := l.Append(t.Context(), fullDiskStream, eventlog.After(events), batchFrom(events, 40)); err != nil {
-				t.Errorf("Append when there is room: %v", err)
-			}
-			if err := fullDiskHolds(t.Context(), l, events+40); err != nil {
-				t.Error(err)
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			l = open(t, sqlite.Config{Path: path})
-			if err := errors.Join(l.Check(t.Context(), nil), fullDiskHolds(t.Context(), l, events+40)); err != nil {
-				t.Errorf("at the next start: %v", err)
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // A loss is found on a full disk, too, and changes nothing.
 func TestOpen_FullDiskAndLostEvents_ReportsLoss(t *testing.T) {
-	disktest.Run(t, "TestFullDiskLossChild")
-}
-
-// The test runs in the process that TestOpen_FullDiskAndLostEvents_ReportsLoss starts.
-func TestFullDiskLossChild(t *testing.T) {
-	at := disktest.Mount(t, "8m")
-	folder := t.TempDir()
-	l := open(t, sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	for next := uint64(0); next < 70; next += 7 {
-		if _, err := l.Append(t.Context(), fullDiskStream, eventlog.After(next), batchFrom(next, 7)); err != nil {
+	disktest.Run(t, "8m", func(at string) {
+		folder := t.TempDir()
+		l := open(t, sqlite.Config{Path: filepath.Join(folder, "events.db")})
+		for next := uint64(0); next < 70; next += 7 {
+			if err := add(t, l, next, 7); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"events.db", "events.db-wal", "events.head"} {
+			copyIfThere(t, filepath.Join(folder, name), filepath.Join(at, name))
+		}
+		wal := filepath.Join(at, "events.db-wal")
+		info, err := os.Stat(wal)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, name := range []string{"events.db", "events.db-wal", "events.head"} {
-		copyIfThere(t, filepath.Join(folder, name), filepath.Join(at, name))
-	}
-	wal := filepath.Join(at, "events.db-wal")
-	info, err := os.Stat(wal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(wal, info.Size()/2); err != nil {
-		t.Fatal(err)
-	}
-	fillDisk(t, filepath.Join(at, "ballast"))
-	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(at, "events.db")}); !errors.Is(err, eventlog.ErrLoss) {
-		t.Errorf("Open = %v, want ErrLoss", err)
-	}
+		if err := os.Truncate(wal, info.Size()/2); err != nil {
+			t.Fatal(err)
+		}
+		disktest.Fill(t, filepath.Join(at, "ballast"))
+		_, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(at, "events.db")})
+		if !errors.Is(err, eventlog.ErrLoss) {
+			t.Errorf("Open = %v, want ErrLoss", err)
+		}
+	})
 }
 
 // A new log cannot be made on a full disk.
 func TestOpen_FullDiskAndNewLog_ReturnsErrFull(t *testing.T) {
-	disktest.Run(t, "TestFullDiskNewChild")
+	disktest.Run(t, "1m", func(at string) {
+		disktest.Fill(t, filepath.Join(at, "ballast"))
+		_, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(at, "events.db")})
+		if !errors.Is(err, eventlog.ErrFull) {
+			t.Errorf("Open = %v, want ErrFull", err)
+		}
+	})
 }
 
-// The test runs in the process that TestOpen_FullDiskAndNewLog_ReturnsErrFull starts.
-func TestFullDiskNewChild(t *testing.T) {
-	at := disktest.Mount(t, "1m")
-	fillDisk(t, filepath.Join(at, "ballast"))
-	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(at, "events.db")}); !errors.Is(err, eventlog.ErrFull) {
-		t.Errorf("Open = %v, want ErrFull", err)
-	}
+// add appends n events to the stream of the tests, which has some.
+func add(t *testing.T, l *sqlite.Log, has uint64, n int) error {
+	t.Helper()
+	_, err := l.Append(t.Context(), fullDiskStream, eventlog.After(has), batchFrom(has, n))
+	return err
 }
 
 func copyIfThere(t *testing.T, from, to string) {
@@ -161,24 +158,6 @@ func copyIfThere(t *testing.T, from, to string) {
 		err = os.WriteFile(to, data, 0o600)
 	}
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// fillDisk writes a file until the disk has no room.
-func fillDisk(t *testing.T, name string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

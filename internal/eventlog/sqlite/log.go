@@ -27,7 +27,7 @@ type Log struct {
 	readers    chan *reader
 	names      *names
 
-	mode string // of the connections: rw, or modeOwn if the log was opened on a full disk
+	mode string // of the connections: rw, or modeOwn if the log was opened on a full disk; of ReadOnly: readingMode
 	head *headFile
 	loss *eventlog.LossError // the loss that Open accepted
 	// fault is why the last commit failed; nil after one that succeeded.
@@ -148,7 +148,8 @@ func (l *Log) openWriter() (err error) {
 	l.mode = "rw"
 	l.writer, err = newWriter(l.cfg.Path, l.mode, l.cfg.HeadCache)
 	if soleModes && errors.Is(classify("", err), eventlog.ErrFull) {
-		l.cfg.Logger.Warn("the disk of the event log is full; until the next start no other process can read the log", "path", l.cfg.Path)
+		l.cfg.Logger.Warn("the disk of the event log is full; until the next start no other process can read the log",
+			"path", l.cfg.Path)
 		l.mode = modeOwn
 		l.writer, err = newWriter(l.cfg.Path, l.mode, l.cfg.HeadCache)
 	}
@@ -206,10 +207,7 @@ func (l *Log) moveWAL() error {
 
 // release closes all open parts.
 func (l *Log) release() error {
-	var errs []error
-	for range len(l.readers) {
-		errs = append(errs, (<-l.readers).conn.close())
-	}
+	errs := []error{l.closeReaders(len(l.readers))}
 	if l.checkpoint != nil {
 		errs = append(errs, l.checkpoint.conn.close())
 	}
@@ -225,6 +223,15 @@ func (l *Log) release() error {
 	return errors.Join(append(errs, l.lock.Close())...)
 }
 
+// closeReaders closes n readers, and waits for reads in progress.
+func (l *Log) closeReaders(n int) error {
+	var errs []error
+	for range n {
+		errs = append(errs, (<-l.readers).conn.close())
+	}
+	return errors.Join(errs...)
+}
+
 // Close implements eventlog.Log.
 func (l *Log) Close() error {
 	l.once.Do(func() {
@@ -236,11 +243,7 @@ func (l *Log) Close() error {
 		l.gate.Unlock()
 		l.loops.Wait()
 		l.audits.Wait()
-		for range l.cfg.Readers { // reads in progress end first
-			r := <-l.readers
-			l.closed = errors.Join(l.closed, r.conn.close())
-		}
-		if err := errors.Join(l.closed, l.release()); err != nil {
+		if err := errors.Join(l.closeReaders(l.cfg.Readers), l.release()); err != nil {
 			l.closed = fmt.Errorf("close the event log %s: %w", l.cfg.Path, err)
 		}
 	})

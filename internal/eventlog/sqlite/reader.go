@@ -33,10 +33,6 @@ func newReader(path, mode string, names *names) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prepareReader(conn, names)
-}
-
-func prepareReader(conn *connection, names *names) (_ *reader, err error) {
 	r := &reader{conn: conn, names: names}
 	for _, p := range []struct {
 		into **statement

@@ -16,10 +16,7 @@ var ErrReadOnly = errors.New("the event log is open read-only")
 // ReadOnly reads a log and writes nothing, neither to the file nor to its folder. It serves folders that cannot
 // be written, and processes other than the one that has the log open. It implements eventlog.Log; Append and
 // Subscribe return ErrReadOnly.
-type ReadOnly struct {
-	*Log
-	alone bool // without a write-ahead log
-}
+type ReadOnly struct{ *Log }
 
 var _ eventlog.Log = ReadOnly{}
 
@@ -36,44 +33,40 @@ func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
 	}
 	cfg = cfg.withDefaults()
 	l := &Log{cfg: cfg, names: newNames(), readers: make(chan *reader, cfg.Readers), closing: make(chan struct{})}
-	mode, err := l.openReaders()
-	r := ReadOnly{l, mode == modeAlone}
+	r := ReadOnly{l}
+	err := l.openReaders()
 	if err == nil {
 		var head eventlog.Position
 		head, err = r.Head(ctx)
 		l.tail = newTail(head, 1)
 	}
 	if err != nil {
-		return ReadOnly{}, errors.Join(err, l.closeReaders())
+		return ReadOnly{}, errors.Join(err, l.closeReaders(len(l.readers)))
 	}
 	return r, nil
 }
 
-func (l *Log) openReaders() (mode string, err error) {
+func (l *Log) openReaders() (err error) {
 	attempt := "open the event log " + l.cfg.Path + " for reading"
 	if err := checkHeader(l.cfg.Path); err != nil {
-		return "", err
+		return err
 	}
-	if mode, err = readingMode(l.cfg.Path); err != nil {
-		return "", fmt.Errorf("%s: %w", attempt, err)
+	if l.mode, err = readingMode(l.cfg.Path); err != nil {
+		return fmt.Errorf("%s: %w", attempt, err)
 	}
 	for range l.cfg.Readers {
-		conn, err := connect(l.cfg.Path, mode, "query_only(1)")
+		r, err := newReader(l.cfg.Path, l.mode, l.names)
 		if err != nil {
-			return "", classify(attempt, err)
-		}
-		r, err := prepareReader(conn, l.names)
-		if err != nil {
-			return "", classify(attempt, err)
+			return classify(attempt, err)
 		}
 		l.readers <- r
 	}
-	return mode, nil
+	return nil
 }
 
 // Alone reports whether the log was opened without its write-ahead log, because there was none or it was
 // empty. Such a log must not be written while it is read, or the reads would mix different states.
-func (r ReadOnly) Alone() bool { return r.alone }
+func (r ReadOnly) Alone() bool { return r.mode == modeAlone }
 
 // Check is Log.Check, with the marker next to the file. Errors: as Log.Check.
 func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
@@ -85,7 +78,7 @@ func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.P
 	if err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
-	a, err := openAudit(r.cfg.Path, r.alone)
+	a, err := openAudit(r.cfg.Path, r.mode)
 	if err != nil {
 		return classify(attempt, err)
 	}
@@ -144,14 +137,6 @@ func readingMode(path string) (mode string, err error) {
 		return "", fmt.Errorf("%w: its write-ahead log must be recovered before it can be read: copy the data folder to a writable place", eventlog.ErrUnavailable)
 	}
 	return "ro", err
-}
-
-func (l *Log) closeReaders() error {
-	var errs []error
-	for range len(l.readers) {
-		errs = append(errs, (<-l.readers).conn.close())
-	}
-	return errors.Join(errs...)
 }
 
 // Head implements eventlog.Log. It reads the file, because another process may append to it.
@@ -216,10 +201,7 @@ func (r ReadOnly) Subscribe(context.Context, eventlog.Position, eventlog.Filter)
 func (r ReadOnly) Close() error {
 	r.once.Do(func() {
 		close(r.closing)
-		for range r.cfg.Readers { // reads in progress end first
-			rd := <-r.readers
-			r.closed = errors.Join(r.closed, rd.conn.close())
-		}
+		r.closed = r.closeReaders(r.cfg.Readers)
 	})
 	return r.closed
 }

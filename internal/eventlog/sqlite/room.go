@@ -50,7 +50,7 @@ func (l *Log) note(err error) {
 		}
 	case before != nil:
 		l.fault.Store(nil)
-		l.cfg.Logger.Info("the event log is written again")
+		l.cfg.Logger.Info("the event log can be written again")
 	}
 }
 

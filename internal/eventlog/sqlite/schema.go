@@ -102,7 +102,7 @@ func finishCreate(path string) error {
 		return err
 	}
 	attempt := "roll back the journal " + path + "-journal"
-	a, err := openAudit(path, true)
+	a, err := openAudit(path, modeAlone)
 	if err != nil {
 		return unlessDamage(err) // the examination describes it
 	}

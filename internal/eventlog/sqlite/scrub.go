@@ -89,7 +89,7 @@ func (l *Log) LastScrub() ScrubReport {
 }
 
 func (l *Log) scrubOnce(ctx context.Context) (r ScrubReport, err error) {
-	a, err := l.openOwnAudit()
+	a, err := openAudit(l.cfg.Path, l.mode)
 	if err != nil {
 		return r, err
 	}

@@ -24,7 +24,7 @@ func (l *Log) Check(ctx context.Context, progress func(done, last eventlog.Posit
 		return err
 	}
 	defer end()
-	a, err := l.openOwnAudit()
+	a, err := openAudit(l.cfg.Path, l.mode)
 	if err != nil {
 		return classify(attempt, err)
 	}

@@ -1,12 +1,18 @@
 package readapi_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/projections/brands"
+	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 // conditional sends a request with If-None-Match, and with more headers as pairs.
@@ -119,6 +125,63 @@ func TestIfNoneMatch_BrandChangedOrUnknown_IsLookedUpAndCharged(t *testing.T) {
 	if a := c.conditional("HEAD", "/v1/brands/nobody.com", "*"); a.status != http.StatusNotFound {
 		t.Errorf("HEAD of an unknown domain: status %d", a.status)
 	}
+}
+
+// The caller has the record from a node whose index is ahead of this one's.
+func TestIfNoneMatch_IndexLags_NewerRecordIs304AndFree(t *testing.T) {
+	index := &stale{}
+	s := start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
+	})
+	c := s.account(plan.Growth, 50)
+	id := s.known("acme.com", record("old"))
+	old, err := index.Get(t.Context(), "acme.com")
+	s.must(err)
+	fresh := commands.ImportBrand{Request: operator(), Domain: "acme.com", Source: "test 2", Record: record("fresh")}
+	_, err = s.brands.ImportBrand(t.Context(), fresh)
+	s.must(err)
+	s.catchUp()
+	tag := c.head("/v1/brands/acme.com").ok(t).Get("ETag")
+	index.held.Store(old)
+	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/" + id} {
+		a := c.conditional("GET", path, tag)
+		if a.status != http.StatusNotModified || a.header.Get("X-Credits-Remaining") != "50" {
+			t.Errorf("%s: status %d, header %v", path, a.status, a.header)
+		}
+	}
+	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
+		t.Errorf("%d charges and %d holds, want none", len(b.charges), b.holds)
+	}
+	a := c.conditional("GET", "/v1/brands/acme.com", `"other"`)
+	if h := a.ok(t); h.Get("ETag") != tag || h.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("with another tag: header %v, want ETag %s", h, tag)
+	}
+}
+
+// hungIndex does not answer within the time of a call.
+type hungIndex struct {
+	lookup.Index
+	calls atomic.Int64
+}
+
+func (h *hungIndex) Get(ctx context.Context, _ string) (*brands.Entry, error) {
+	h.calls.Add(1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestIfNoneMatch_IndexHangs_IsNotAskedAgain(t *testing.T) {
+	index := &hungIndex{}
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		a := c.conditional("GET", "/v1/brands/acme.com", `"x"`)
+		a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
+		if n := index.calls.Load(); n != 1 {
+			s.t.Errorf("the index was asked %d times, want 1", n)
+		}
+	}, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
+	})
 }
 
 func TestIfNoneMatch_WithIdempotencyKey_IsExaminedFirst(t *testing.T) {

@@ -53,6 +53,7 @@ func (r *Runner) open(ctx context.Context) error {
 			}
 			continue
 		}
+		m.withheld = scrubbedOf(records, m.name).withheld
 		g := m.withoutFold(v, *e)
 		apply, err := r.reload(ctx, g)
 		if err != nil {
@@ -218,8 +219,8 @@ func (r *Runner) adopt(ctx context.Context, m *model, records []record) error {
 		}
 	}
 	buildErr := m.buildErr
-	if repaired := repairs(records, m.name); repaired != m.repaired { // rows differ at the same position
-		m.repaired, m.stale = repaired, true
+	if s := scrubbedOf(records, m.name); s.Repaired != m.repaired || s.withheld != m.withheld {
+		m.repaired, m.withheld, m.stale = s.Repaired, s.withheld, true // rows differ at the same position
 	}
 	m.mu.Unlock()
 	if live == nil || m.version(live.version) == nil {

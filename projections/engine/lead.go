@@ -158,6 +158,7 @@ func (r *Runner) depose() {
 // found holds the records of a model that a leader continues with.
 type found struct {
 	live, building, next *record
+	withheld             int
 }
 
 // takeOver finds or creates the tables that projections_registry describes, and publishes the live ones. The caller
@@ -212,7 +213,7 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 		m.reading.Store(nil)
 	}
 	m.mu.Unlock()
-	m.next = nil
+	m.next, m.withheld = nil, f.withheld
 	if f.next != nil {
 		m.next = m.withFold(m.current(), *f.next) // catchUpNext creates missing indexes
 	}
@@ -257,7 +258,7 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	}
 	plan := make(map[*model]*found, len(r.models))
 	for _, m := range r.models {
-		plan[m] = &found{}
+		plan[m] = &found{withheld: scrubbedOf(records, m.name).withheld}
 	}
 	for i := range records {
 		e := &records[i]

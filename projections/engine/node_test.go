@@ -23,6 +23,8 @@ type nodes struct {
 	t    *testing.T
 	root *projectionstest.Env
 	lock chan struct{}
+	// strict makes the toys of later nodes Strict.
+	strict bool
 }
 
 func eachNodes(t *testing.T, test func(t *testing.T, n *nodes)) {
@@ -55,6 +57,7 @@ func (n *nodes) prepare(cfg engine.Config, versions ...int) *node {
 	n.t.Helper()
 	e := n.root.Node()
 	p := newToy("toy", e.Store, versions...)
+	p.strict = n.strict
 	x := &node{Env: e, toy: p, r: e.New(cfg, p)}
 	if !e.Shared() {
 		x.r.Share(n.lead)

@@ -97,12 +97,13 @@ type model struct {
 	mark     watermark         // of the live generation
 	cachedTo eventlog.Position // up to here its caches are valid; guarded by step
 	next     *generation       // of a version that becomes live at the end of the upgrade; guarded by step
+	withheld int               // generation that is not read, because rows could not be repaired, or 0; guarded by step
 
 	// reading is the live generation as readers get it.
 	reading atomic.Pointer[generation]
 
 	mu       sync.Mutex
-	blocked  error       // why the live tables must not be read: ErrNewerRelease
+	blocked  error       // why the live tables must not be read: ErrNewerRelease, errWithheld
 	stale    bool        // caches of the live tables must be reloaded
 	live     *generation // folded and read
 	building *generation // will replace live
@@ -213,17 +214,31 @@ func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err e
 	return apply, nil
 }
 
-// publish makes a generation the one that readers get. The caller holds step, or nothing runs yet.
+// publish makes a generation the live one. Readers get it unless it is withheld; then apply is not called. The caller
+// holds step, or nothing runs yet.
 func (g *generation) publish(apply func()) {
 	m := g.model
 	m.mu.Lock()
 	if before := m.reading.Load(); before != nil && before.number == g.number {
 		g.readers = before.readers // the tables are the same
 	}
+	before := m.blocked
 	m.live, m.blocked, m.stale = g, nil, false
-	m.reading.Store(g)
-	apply()
+	if g.number == m.withheld {
+		m.blocked = errWithheld
+		m.reading.Store(nil)
+	} else {
+		m.reading.Store(g)
+		apply()
+	}
+	now := m.blocked
 	m.mu.Unlock()
+	switch {
+	case now != nil && before == nil:
+		m.r.cfg.Logger.Error("read model is not read until its rows are repaired", slog.String("projection", m.name))
+	case now == nil && before != nil:
+		m.r.cfg.Logger.Info("read model is read again", slog.String("projection", m.name))
+	}
 	m.cachedTo = g.position()
 	m.mark.reach(g.position())
 }

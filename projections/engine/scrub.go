@@ -26,6 +26,8 @@ const (
 	scrubLeast = 100 * time.Millisecond
 	// scrubWait is the interval at which a scrub that pauses looks whether it may continue.
 	scrubWait = time.Second
+	// scrubStrict is the age of the last pass from which a process begins with a Strict read model.
+	scrubStrict = 24 * time.Hour
 	// MaxScrubPercent leaves the read models half of a core.
 	MaxScrubPercent = 50
 )
@@ -52,19 +54,33 @@ func (r *Runner) Scrub(ctx context.Context, percent int) error {
 		return r.awaitQuiet(ctx)
 	}
 	tried := make(map[*model]time.Time)
+	failing := make(map[*model]bool)
 	for pace(ctx, scrubLeast) == nil {
 		m, err := r.nextToScrub(ctx, tried)
 		if err == nil {
 			tried[m] = r.cfg.Now()
 			err = r.scrub(ctx, m, pace)
 		}
-		switch {
-		case err == nil, ctx.Err() != nil, errors.Is(err, ErrNotFolding), errors.Is(err, errDeposed), errors.Is(err, errReplaced):
-		default:
-			r.cfg.Logger.WarnContext(ctx, "read models could not be compared with the event log; will retry", slog.Any("error", err))
-		}
+		r.logPass(ctx, failing, m, err)
 	}
 	return nil
+}
+
+// logPass logs when the passes over a read model begin to fail, and when one succeeds again. The model is nil if none
+// could be chosen.
+func (r *Runner) logPass(ctx context.Context, failing map[*model]bool, m *model, err error) {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, ErrNotFolding), errors.Is(err, errDeposed), errors.Is(err, errReplaced):
+	case err != nil && !failing[m]:
+		failing[m] = true
+		r.cfg.Logger.WarnContext(ctx, "read models could not be compared with the event log; will retry",
+			slog.Any("error", err))
+	case err == nil && (failing[m] || failing[nil]):
+		delete(failing, m)
+		delete(failing, nil)
+		r.cfg.Logger.InfoContext(ctx, "read model can be compared with the event log again",
+			slog.String("projection", m.name))
+	}
 }
 
 // ScrubOnce is one pass of Scrub over each of the named read models (all without names), without pauses. Errors:
@@ -109,23 +125,29 @@ func (r *Runner) quiet(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(r.models, busy), nil
 }
 
-// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago. A process begins
-// with the Strict ones.
+// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago, but first those
+// that are not read until their rows are repaired. A process begins with the Strict ones that were not compared for
+// scrubStrict.
 func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time) (*model, error) {
-	if !r.shared || r.leads.Load() {
-		records, err := readGenerations(ctx, r.store.Read())
-		if err != nil {
-			return nil, sqlstore.Classify(err)
-		}
-		last := func(m *model) time.Time {
-			if s := scrubbedOf(records, m.name); s != nil && !m.current().Strict && s.Finished.After(tried[m]) {
-				return s.Finished
-			}
+	if r.shared && !r.leads.Load() {
+		return nil, ErrNotFolding
+	}
+	records, err := readGenerations(ctx, r.store.Read())
+	if err != nil {
+		return nil, sqlstore.Classify(err)
+	}
+	last := func(m *model) time.Time {
+		finished := scrubbedOf(records, m.name).Finished
+		if finished.Before(tried[m]) || m.current().Strict && r.cfg.Now().Sub(finished) >= scrubStrict {
 			return tried[m]
 		}
-		return slices.MinFunc(r.models, func(a, b *model) int { return last(a).Compare(last(b)) }), nil
+		return finished
 	}
-	return nil, ErrNotFolding
+	models := slices.DeleteFunc(slices.Clone(r.models), func(m *model) bool { return m.readError() == nil })
+	if len(models) == 0 {
+		models = r.models
+	}
+	return slices.MinFunc(models, func(a, b *model) int { return last(a).Compare(last(b)) }), nil
 }
 
 // scrub is a pass over one read model. pace is called after each step with the time that it took.
@@ -146,7 +168,8 @@ type scrub struct {
 	folded *generation // its scratch tables
 	pace   func(ctx context.Context, worked time.Duration) error
 	again  bool // a table is compared again, after a repair
-	result Scrubbed
+
+	rows, differences int64 // compared, and found to differ
 }
 
 func (s *scrub) run(ctx context.Context) error {
@@ -165,16 +188,12 @@ func (s *scrub) run(ctx context.Context) error {
 			return fmt.Errorf("table %s: %w", table.Name, err)
 		}
 	}
-	if err := s.step(ctx, func() error { return s.admit(ctx) }); err != nil {
-		return fmt.Errorf("read the tables again: %w", err)
-	}
-	s.result.Finished = s.r.cfg.Now().UTC()
-	err := s.r.store.Write(ctx, func(tx *sqlstore.Tx) error { return s.note(ctx, tx, 0) })
-	if err != nil {
-		return fmt.Errorf("record the end of the pass: %w", err)
+	if err := s.step(ctx, func() error { return s.finish(ctx) }); err != nil {
+		return fmt.Errorf("finish: %w", err)
 	}
 	s.r.cfg.Logger.DebugContext(ctx, "read model was compared with the event log", slog.String("projection", s.m.name),
-		slog.Uint64("position", uint64(s.folded.position())), slog.Int64("rows", s.result.Rows), slog.Int64("differences", s.result.Differences))
+		slog.Uint64("position", uint64(s.folded.position())),
+		slog.Int64("rows", s.rows), slog.Int64("differences", s.differences))
 	return nil
 }
 
@@ -189,8 +208,8 @@ func (s *scrub) compareTable(ctx context.Context, table projections.Table) (clea
 			f, err := s.slice(ctx, table, after)
 			after, more, clean = f.upTo, f.more, clean && f.count == 0
 			if !s.again {
-				s.result.Rows += f.rows
-				s.result.Differences += f.count
+				s.rows += f.rows
+				s.differences += f.count
 			}
 			return err
 		})
@@ -438,46 +457,57 @@ func (s *scrub) replace(ctx context.Context, tx *sqlstore.Tx, table projections.
 			return err
 		}
 	}
-	return s.note(ctx, tx, f.count)
+	return s.note(ctx, tx, func(now *Scrubbed) {
+		now.Repaired, now.RepairedAt = now.Repaired+f.count, s.r.cfg.Now().UTC()
+	})
 }
 
-// admit lets a read model that was withheld be read again, because all its rows are right.
-func (s *scrub) admit(ctx context.Context) error {
+// finish records the end of the pass. A read model that was withheld is read again, because all its rows are right.
+func (s *scrub) finish(ctx context.Context) error {
+	m := s.m
 	if err := s.r.step.lock(ctx); err != nil {
 		return err
 	}
 	defer s.r.step.Unlock()
-	s.m.mu.Lock()
-	withheld := errors.Is(s.m.blocked, errWithheld)
-	s.m.mu.Unlock()
-	if !withheld || !slices.Contains(s.r.inLive, s.live) {
-		return nil
+	if !slices.Contains(s.r.inLive, s.live) {
+		return ErrNotFolding
 	}
-	apply, err := s.r.reload(ctx, s.live)
-	if err == nil {
+	withheld, apply := m.withheld == s.live.number, func() {}
+	if withheld {
+		var err error
+		if apply, err = s.r.reload(ctx, s.live); err != nil {
+			return err
+		}
+	}
+	err := s.record(ctx, func(now *Scrubbed) {
+		now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
+	})
+	if err == nil && withheld {
+		m.withheld = 0
 		s.live.publish(apply)
 	}
 	return err
 }
 
-// withhold is called when rows could not be repaired. What the read model caches in this process is taken from the
-// scratch tables, and the tables of a Strict one are not read. The caller holds step.
-func (s *scrub) withhold(ctx context.Context) error {
+// withhold is called when rows could not be repaired. The tables of a Strict read model are no longer read: here at
+// once, and if that can be recorded, also by other nodes and after a restart. What the read model caches in this process
+// is taken from the scratch tables. The caller holds step.
+func (s *scrub) withhold(ctx context.Context) (err error) {
 	m := s.m
-	if reloader, ok := m.p.(projections.Reloader); ok && !s.r.shared {
-		apply, err := reloader.Reload(ctx, s.folder.store.Read(), s.folded.tables)
-		if err != nil {
-			return err
-		}
+	if s.live.version.Strict {
+		m.withheld = s.live.number
+		s.live.publish(nil)
+		err = s.record(ctx, func(now *Scrubbed) { now.withheld = s.live.number })
+	}
+	reloader, ok := m.p.(projections.Reloader)
+	if !ok || s.r.shared {
+		return err
+	}
+	apply, failed := reloader.Reload(ctx, s.folder.store.Read(), s.folded.tables)
+	if failed == nil {
 		m.mu.Lock()
 		apply()
 		m.mu.Unlock()
 	}
-	if s.live.version.Strict {
-		m.mu.Lock()
-		m.blocked = errWithheld
-		m.reading.Store(nil)
-		m.mu.Unlock()
-	}
-	return nil
+	return errors.Join(err, failed)
 }

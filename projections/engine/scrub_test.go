@@ -1,17 +1,22 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -35,7 +40,9 @@ func readTable(t *testing.T, e *projectionstest.Env, m projections.Projection, t
 			return err
 		}
 		defer rows.Close()
-		l.columns, _ = rows.Columns()
+		if l.columns, err = rows.Columns(); err != nil {
+			return err
+		}
 		for rows.Next() {
 			row, into := make([]any, len(l.columns)), make([]any, len(l.columns))
 			for i := range row {
@@ -337,6 +344,254 @@ func TestScrub_RepairFails_StrictReadModelIsNotRead(t *testing.T) {
 		if err := model.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil }); err != nil {
 			t.Errorf("reading %s after the repair: %v", model.Name(), err)
 		}
+	}
+}
+
+// wrong makes all rows of a toy's live table differ from the log.
+func wrong(t *testing.T, x *projectionstest.Env, p *toy) {
+	t.Helper()
+	x.Exec("UPDATE " + readTable(t, x, p, p.Versions()[0].Tables[0]).name + " SET v1 = v1 + 1")
+}
+
+var errFull = errors.New("the disk is full")
+
+func TestScrub_RepairFails_NoNodeReadsTheRows(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		n.strict = true
+		a := n.start(folding, 1)
+		a.leading(t)
+		n.charges(0, 3)
+		a.CatchUp(a.r)
+		b := n.start(following, 1)
+		b.CatchUp(b.r)
+		wrong(t, a.Env, a.toy)
+		wantCount(t, b.toy, "a", 4) // the damage has an effect
+		a.toy.breakSwap(func() error { return errFull })
+		if err := a.r.ScrubOnce(a.Context(), "toy"); !errors.Is(err, errFull) {
+			t.Fatalf("scrub: %v, want %v", err, errFull)
+		}
+		unread := func(x *node) bool {
+			_, _, err := x.toy.count("a")
+			return errors.Is(err, projections.ErrNotReady)
+		}
+		if !unread(a) {
+			t.Error("the leader reads rows that it could not repair")
+		}
+		eventually(t, b.Env, func() bool { return unread(b) })
+		last := n.charges(3, 4)
+		for _, x := range []*node{a, b} {
+			if err := x.r.WaitFor(x.Context(), "toy", last); err != nil || !unread(x) {
+				t.Errorf("after another event: %v, unread %t", err, unread(x))
+			}
+		}
+		a.stop()
+		c := n.start(folding, 1)
+		if !unread(c) {
+			t.Error("a node that starts reads the rows")
+		}
+		c.leading(t)
+		if !unread(c) {
+			t.Error("the next leader reads the rows")
+		}
+		if err := c.r.ScrubOnce(c.Context(), "toy"); err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, c.toy, "a", 4)
+		eventually(t, b.Env, func() bool { return !unread(b) })
+		wantCount(t, b.toy, "a", 4)
+	})
+}
+
+func TestScrub_RepairFailsBeforeRestart_RowsAreNotReadUntilRepairOrRebuild(t *testing.T) {
+	for name, cure := range map[string]func(*engine.Runner, *projectionstest.Env) error{
+		"repair":  func(r *engine.Runner, e *projectionstest.Env) error { return r.ScrubOnce(e.Context()) },
+		"rebuild": func(r *engine.Runner, e *projectionstest.Env) error { return r.Rebuild(e.Context(), nil, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := projectionstest.Open(t)
+			begin := func() (p *toy, r *engine.Runner, stop func()) {
+				p = newToy("toy", e.Store, 1)
+				p.strict = true
+				r, stop = e.Start(quick, p)
+				e.CatchUp(r)
+				return p, r, stop
+			}
+			e.Events("account-a", start, charge(0))
+			p, r, stop := begin()
+			wrong(t, e, p)
+			p.breakSwap(func() error { return errFull })
+			if err := r.ScrubOnce(e.Context()); !errors.Is(err, errFull) {
+				t.Fatalf("scrub: %v, want %v", err, errFull)
+			}
+			for range 2 {
+				stop()
+				p, r, stop = begin()
+				if n, _, err := p.count("a"); !errors.Is(err, projections.ErrNotReady) {
+					t.Errorf("after a restart: %d, %v, want %v", n, err, projections.ErrNotReady)
+				}
+				found, err := r.Verify(e.Context(), nil, nil)
+				if err != nil || len(found) != 1 || found[0].Difference == nil {
+					t.Errorf("verify: %v, %v, want a difference", found, err)
+				}
+			}
+			if err := cure(r, e); err != nil {
+				t.Fatal(err)
+			}
+			wantCount(t, p, "a", 1)
+			stop()
+			p, _, _ = begin()
+			wantCount(t, p, "a", 1)
+		})
+	}
+}
+
+func TestScrub_RowsWithheld_AreReadWhenAllAreRepaired(t *testing.T) {
+	e := projectionstest.Open(t)
+	p := newToy("toy", e.Store, 1)
+	p.strict = true
+	r, _ := e.Start(quick, p)
+	const rows = 600 // more than one slice
+	for i := range rows {
+		e.Events(fmt.Sprintf("account-%d", i), start, charge(i))
+	}
+	e.CatchUp(r)
+	wrong(t, e, p)
+	p.breakSwap(func() error { return errFull })
+	if err := r.ScrubOnce(e.Context()); !errors.Is(err, errFull) {
+		t.Fatalf("scrub: %v, want %v", err, errFull)
+	}
+	repaired := 0
+	p.breakSwap(func() error {
+		repaired++
+		if n, _, err := p.count("7"); !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("before slice %d was repaired: %d, %v, want %v", repaired, n, err, projections.ErrNotReady)
+		}
+		return nil
+	})
+	if err := r.ScrubOnce(e.Context()); err != nil || repaired < 2 {
+		t.Fatalf("%d slices were repaired, %v", repaired, err)
+	}
+	wantCount(t, p, "7", 1)
+}
+
+func TestScrub_RowsWithheld_AreComparedFirst(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("account-a", start, charge(0))
+	p := newToy("strict", e.Store, 1)
+	p.strict = true
+	lines := testwait.NewLines()
+	r, _ := e.Start(debugging(lines, nil), newToy("plain", e.Store, 1), p)
+	e.CatchUp(r)
+	wrong(t, e, p)
+	p.breakSwap(func() error { return errFull })
+	if err := r.ScrubOnce(e.Context(), "strict"); !errors.Is(err, errFull) {
+		t.Fatalf("scrub: %v, want %v", err, errFull)
+	}
+	p.breakSwap(nil)
+	scrubbing(t, r)
+	wantFirst(t, lines, "strict")
+	wantCount(t, p, "a", 1)
+}
+
+// debugging is a configuration that logs the end of each pass.
+func debugging(to testwait.Lines, now func() time.Time) engine.Config {
+	all := &slog.HandlerOptions{Level: slog.LevelDebug}
+	return engine.Config{Now: now, Logger: slog.New(slog.NewTextHandler(to, all))}
+}
+
+// wantFirst waits for the end of a pass, which should be over this read model.
+func wantFirst(t *testing.T, lines testwait.Lines, name string) {
+	t.Helper()
+	line := ""
+	for !strings.Contains(line, "was compared") {
+		line = testwait.Receive(t, lines, "the end of a pass")
+	}
+	if !strings.Contains(line, "projection="+name) {
+		t.Errorf("%s, want a pass over %s", line, name)
+	}
+}
+
+// scrubbing runs Scrub until stop is called or the test ends.
+func scrubbing(t *testing.T, r *engine.Runner) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Scrub(ctx, engine.MaxScrubPercent); err != nil {
+			t.Error(err)
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestScrub_PassesFail_LogsThatItBeginsAndEnds(t *testing.T) {
+	e := projectionstest.Open(t)
+	lines := testwait.NewLines()
+	r := e.New(engine.Config{Logger: lines.Logger(), ScratchFolder: t.TempDir()}, newToy("toy", e.Store, 1))
+	var full atomic.Bool
+	var asked atomic.Int64
+	r.OnDisk(func(string) (disk.Space, error) {
+		s := disk.Space{Free: gibibyte, Size: gibibyte}
+		if asked.Add(1); full.Load() {
+			s.Free = s.Reserve()
+		}
+		return s, nil
+	})
+	e.Events("account-a", start, charge(0))
+	e.Run(r)
+	e.CatchUp(r)
+	full.Store(true)
+	scrubbing(t, r)
+	const fails, works = "could not be compared with the event log", "can be compared with the event log again"
+	for range 2 {
+		lines.Wait(t, 1, fails)
+		before := asked.Load()
+		if _, ok := testwait.Until(testwait.Timeout, func() bool { return asked.Load() >= before+4 }); !ok {
+			t.Fatal("the scrub does not retry")
+		}
+		full.Store(false)
+		for line := ""; !strings.Contains(line, works); {
+			if line = testwait.Receive(t, lines, works); strings.Contains(line, fails) {
+				t.Errorf("logged again: %s", line)
+			}
+		}
+		full.Store(true)
+	}
+}
+
+func TestScrub_Restarted_BeginsWithStrictReadModelsOnceADay(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("account-a", start, charge(0))
+	var hours atomic.Int64
+	for _, c := range []struct {
+		hours int64 // since the strict read model was compared
+		first string
+	}{{1, "plain"}, {23, "plain"}, {24, "strict"}} {
+		lines := testwait.NewLines()
+		begin := func() (r *engine.Runner, stop func()) {
+			strict := newToy("strict", e.Store, 1)
+			strict.strict = true
+			now := func() time.Time { return start.Add(time.Duration(hours.Load()) * time.Hour) }
+			r, stop = e.Start(debugging(lines, now), strict, newToy("plain", e.Store, 1))
+			e.CatchUp(r)
+			return r, stop
+		}
+		r, stop := begin()
+		for _, name := range []string{"plain", "strict"} {
+			hours.Add(1)
+			if err := r.ScrubOnce(e.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lines.Wait(t, 2, "was compared")
+		stop()
+		hours.Add(c.hours)
+		r, stop = begin()
+		end := scrubbing(t, r)
+		wantFirst(t, lines, c.first)
+		end()
+		stop()
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 
 const (
 	// scrubPrefix and the name of a read model are the name of the row of projections_registry about its scrubs. The
-	// row's position counts the rows repaired, so that other nodes notice a repair; its failure is a Scrubbed as JSON.
+	// row's position counts the rows repaired, so that other nodes notice a repair. Its fold_version is the generation
+	// that no node reads, because rows of it could not be repaired, or 0; the leases of keys use it, too. Its failure is
+	// a Scrubbed as JSON.
 	scrubPrefix = "@scrub "
 	stateScrub  = "scrub"
 )
@@ -27,19 +29,19 @@ type Scrubbed struct {
 	// Repaired is the number of rows ever repaired, and RepairedAt the time of the last repair.
 	Repaired   int64     `json:"repaired"`
 	RepairedAt time.Time `json:"repaired_at,omitzero"`
+
+	withheld int // the generation that no node reads, or 0
 }
 
-// scrubbedOf returns the result of the scrubs of a read model, or nil if there was none.
-func scrubbedOf(records []record, name string) *Scrubbed {
-	for i := range records {
-		if e := &records[i]; e.state == stateScrub && e.name == scrubPrefix+name {
-			s := &Scrubbed{}
-			_ = json.Unmarshal([]byte(e.failure), s) // an unreadable text is as good as none
-			s.Repaired = int64(e.position)
-			return s
+// scrubbedOf returns the result of the scrubs of a read model, empty if there was none.
+func scrubbedOf(records []record, name string) (s Scrubbed) {
+	for _, e := range records {
+		if e.state == stateScrub && e.name == scrubPrefix+name {
+			_ = json.Unmarshal([]byte(e.failure), &s) // an unreadable text is as good as none
+			s.Repaired, s.withheld = int64(e.position), e.version
 		}
 	}
-	return nil
+	return s
 }
 
 // Scrubs returns a clause for operators about the scrubs of all read models.
@@ -65,38 +67,33 @@ func Scrubs(models []Status) string {
 	return fmt.Sprintf("%s, %d rows differed and were repaired, the last at %s", text, rows, repaired.Format(time.RFC3339))
 }
 
-// repairs returns the number of rows of a read model ever repaired.
-func repairs(records []record, name string) int64 {
-	if s := scrubbedOf(records, name); s != nil {
-		return s.Repaired
-	}
-	return 0
+// record changes the result, in a transaction that fails with errDeposed if another node has moved the live tables.
+func (s *scrub) record(ctx context.Context, change func(*Scrubbed)) error {
+	return s.r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+		if err := setFailure(ctx, tx, s.live, ""); err != nil { // which it is
+			return err
+		}
+		return s.note(ctx, tx, change)
+	})
 }
 
-// note records a repair of rows or, with 0, the end of a pass.
-func (s *scrub) note(ctx context.Context, tx *sqlstore.Tx, repaired int64) error {
+// note is record as part of a transaction.
+func (s *scrub) note(ctx context.Context, tx *sqlstore.Tx, change func(*Scrubbed)) error {
 	records, err := readGenerations(ctx, tx)
 	if err != nil {
 		return err
 	}
-	now := s.result
-	if before := scrubbedOf(records, s.m.name); before != nil {
-		now.Repaired, now.RepairedAt = before.Repaired, before.RepairedAt
-		if repaired > 0 { // during a pass
-			now.Finished, now.Rows, now.Differences = before.Finished, before.Rows, before.Differences
-		}
-	} else if repaired > 0 {
-		now = Scrubbed{}
-	}
-	if repaired > 0 {
-		now.Repaired, now.RepairedAt = now.Repaired+repaired, s.r.cfg.Now().UTC()
-	}
+	now := scrubbedOf(records, s.m.name)
+	change(&now)
 	text, err := json.Marshal(now)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, noteMark+`UPDATE SET position = excluded.position, failure = excluded.failure`,
-		scrubPrefix+s.m.name, stateScrub, now.Repaired, string(text))
+	_, err = tx.ExecContext(ctx, `
+INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
+VALUES ($1, $2, 0, $3, $4, $5) ON CONFLICT (name, generation) DO
+UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`,
+		scrubPrefix+s.m.name, now.withheld, stateScrub, now.Repaired, string(text))
 	if err != nil {
 		return fmt.Errorf("record a scrub of %s: %w", s.m.name, err)
 	}

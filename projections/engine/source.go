@@ -63,7 +63,7 @@ func (m *model) enter() (*generation, error) {
 }
 
 // readError returns why the live tables must not be read here: ErrNewerRelease if they belong to a release that this
-// one cannot read.
+// one cannot read, errWithheld if their rows are wrong.
 func (m *model) readError() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

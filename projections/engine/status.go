@@ -237,7 +237,9 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 		if e := keptRecord(records, m.name, stateKept, stateFilling); e != nil {
 			s.Kept = &Building{Version: e.version, Generation: e.generation, Position: e.position}
 		}
-		s.Scrub = scrubbedOf(records, m.name)
+		if scrub := scrubbedOf(records, m.name); scrub != (Scrubbed{}) {
+			s.Scrub = &scrub
+		}
 		if s.Lag = lag(s.Position, head); s.Lag > 0 {
 			if s.Behind, err = r.behind(ctx, s.Position); err != nil {
 				return nil, fmt.Errorf("list projections: %w", err)

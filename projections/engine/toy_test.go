@@ -20,6 +20,7 @@ type toy struct {
 	name     string
 	versions []int
 	raised   bool // each version starts with the data format of the same number
+	strict   bool
 
 	mu        sync.Mutex
 	broken    func(e *projections.Event) error // nil if nothing fails
@@ -28,6 +29,8 @@ type toy struct {
 	brokenNew error                            // the error of folding version 2
 	// write, if not nil, is called before a batch is written that ends with an event of this revision.
 	write func(last uint64) error
+	// swap, if not nil, is called before rows are repaired, in the same transaction.
+	swap func() error
 }
 
 func newToy(name string, store *sqlstore.Store, versions ...int) *toy {
@@ -45,7 +48,7 @@ func (p *toy) Versions() []projections.Version {
 			format = n
 		}
 		all = append(all, projections.Version{
-			Number: n, Format: format, Categories: projections.Accounts,
+			Number: n, Format: format, Categories: projections.Accounts, Strict: p.strict,
 			Tables: []projections.Table{{
 				Name:    p.table(n),
 				Create:  fmt.Sprintf(`CREATE TABLE {%s} (account TEXT NOT NULL PRIMARY KEY, v%d BIGINT NOT NULL)`, p.table(n), n),
@@ -76,6 +79,23 @@ func (p *toy) breakWrite(write func(last uint64) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.write = write
+}
+
+func (p *toy) breakSwap(swap func() error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swap = swap
+}
+
+// Swap implements projections.Swapper.
+func (p *toy) Swap(context.Context, *sqlstore.Tx, *projections.Tables) error {
+	p.mu.Lock()
+	swap := p.swap
+	p.mu.Unlock()
+	if swap == nil {
+		return nil
+	}
+	return swap()
 }
 
 // count returns the number of an account's charges in the live tables, and the tables' version.

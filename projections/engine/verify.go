@@ -259,9 +259,12 @@ func (v *verifier) enter() error {
 		return nil
 	}
 	for _, g := range v.scratch {
-		live, err := g.model.enter()
-		if err != nil {
-			return err
+		live := g.model.liveGeneration() // even if it is withheld from other readers
+		for live != nil && !live.readers.enter() {
+			live = g.model.liveGeneration() // it was replaced
+		}
+		if live == nil {
+			return fmt.Errorf("%s: %w", g.model.name, projections.ErrNotReady)
 		}
 		v.left = append(v.left, live)
 	}

@@ -231,6 +231,10 @@ func (d *Directory) Ready() error {
 	}
 	switch err := o.follower.Await(ended, Name, o.from); {
 	case err == nil:
+		// Rows that are withheld since the start are not in memory.
+		if err := d.handle.Read(func(projections.Queryer, *projections.Tables) error { return nil }); err != nil {
+			return err
+		}
 		o.reached.Store(true)
 		return nil
 	case errors.Is(err, context.Canceled): // caused by the ended context

@@ -42,7 +42,8 @@ SELECT 1, $1::bigint, 0, false WHERE {position} IS NOT NULL
 ON CONFLICT (one) DO UPDATE SET fence = f.fence + 1`
 
 	// renewLease waits for transactions that raise the fence, and they wait for it: FOR SHARE reads
-	// the latest committed value, even if it was committed after this statement began.
+	// the latest committed value, even if it was committed after this statement began. Tables that the engine
+	// withholds, because a row is wrong, count as none, so that no remembered key is current.
 	renewLease = `
 WITH now AS MATERIALIZED (
 	SELECT epoch, fence FROM key_fence WHERE one = 1 FOR SHARE
@@ -52,7 +53,9 @@ WITH now AS MATERIALIZED (
 	ON CONFLICT (holder) DO UPDATE SET epoch = excluded.epoch, seen = excluded.seen, number = excluded.number
 	RETURNING 1
 )
-SELECT now.epoch, now.fence, coalesce((SELECT max(generation) FROM projections_registry WHERE name = '` + Name + `' AND state = 'live'), 0)
+SELECT now.epoch, now.fence, coalesce((SELECT max(generation) FROM projections_registry
+	WHERE name = '` + Name + `' AND state = 'live'
+	AND generation NOT IN (SELECT fold_version FROM projections_registry WHERE name = '@scrub ` + Name + `')), 0)
 FROM now, held`
 
 	selectLeases = `

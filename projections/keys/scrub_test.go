@@ -107,3 +107,88 @@ func TestScrub_RevokedKeyRememberedByAnotherNode_IsRejectedThere(t *testing.T) {
 		t.Errorf("after the scrub the other node answers: %s", state(t, n, other, "lh_sk_one"))
 	}
 }
+
+// revoked opens a directory with the revoked key lh_sk_one.
+func revoked(t *testing.T, e *projectionstest.Env) (d *keys.Directory, r *engine.Runner, stop func()) {
+	t.Helper()
+	d, r, stop = open(t, e)
+	e.Events("account-a", at, eventschemas.AccountOpened{Plan: "free"},
+		issued("k1", "lh_sk_one", "secret"), eventschemas.KeyRevoked{KeyID: "k1"})
+	e.CatchUp(r)
+	return d, r, stop
+}
+
+// unrepaired makes the key valid in the table, and lets a scrub fail to repair that. With cure, scrubs can repair it.
+func unrepaired(t *testing.T, e *projectionstest.Env, d *keys.Directory, r *engine.Runner) (cure func()) {
+	t.Helper()
+	damage(t, e, d, `UPDATE {keys} SET revoked_at = NULL WHERE id = 'k1'`)
+	refuse, admit := `BEGIN SELECT RAISE(ABORT, 'full'); END`, `DROP TRIGGER full_disk`
+	if e.Shared() {
+		e.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'full'; END $$`)
+		refuse, admit = `FOR EACH ROW EXECUTE FUNCTION refuse()`, `DROP FUNCTION refuse CASCADE`
+	}
+	damage(t, e, d, `CREATE TRIGGER full_disk BEFORE DELETE ON {keys} `+refuse)
+	if err := r.ScrubOnce(e.Context(), keys.Name); err == nil {
+		t.Fatal("the repair did not fail")
+	}
+	return func() { e.Exec(admit) }
+}
+
+const asRevoked = "found true, id k1, account a, revoked true"
+
+func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
+	e := projectionstest.Open(t)
+	d, r, stop := revoked(t, e)
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Fatal(got)
+	}
+	cure := unrepaired(t, e, d, r)
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("with rows that could not be repaired: %s, want %s", got, asRevoked)
+	}
+	stop()
+	d, r, _ = open(t, e)
+	e.CatchUp(r)
+	if _, _, err := d.Lookup(e.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) {
+		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
+	}
+	e.Events("account-a", at, issued("k2", "lh_sk_two", "secret"))
+	e.CatchUp(r)
+	cure()
+	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("after the repair: %s, want %s", got, asRevoked)
+	}
+	if _, found, err := d.Lookup(e.Context(), sum("lh_sk_two")); !found || err != nil {
+		t.Errorf("a key that was issued before the repair: %v, %v", found, err)
+	}
+}
+
+func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	d, r, _ := revoked(t, e)
+	n, other, _ := follower(t, e)
+	damage(t, e, d, `UPDATE {keys} SET revoked_at = NULL WHERE id = 'k1'`)
+	remembering(t, n, other, "lh_sk_one")
+	if got := state(t, n, other, "lh_sk_one"); got == asRevoked {
+		t.Fatal("the damage has no effect, so this test shows nothing")
+	}
+	cure := unrepaired(t, e, d, r)
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		_, _, err := other.Lookup(e.Context(), sum("lh_sk_one"))
+		return errors.Is(err, projections.ErrNotReady)
+	}); !ok {
+		t.Errorf("the other node still answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+	cure()
+	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		return state(t, n, other, "lh_sk_one") == asRevoked
+	}); !ok {
+		t.Errorf("after the repair the other node answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+}

@@ -67,7 +67,7 @@ type Query struct {
 	// Once is the idempotency key of the look-up, if any. Without a reservation, Do first repeats the
 	// answer that was charged under it; a caller who reserves a credit has already called Recall.
 	Once *commands.Once
-	// Has reports whether the caller has a record already. If the index has it unchanged, the answer is free, even
+	// Has reports whether the caller has a record already. If it is the present one, the answer is free, even
 	// without credits, and uses no idempotency key. A refresh ignores it. Optional.
 	Has func(brands.Body) bool
 }
@@ -292,28 +292,42 @@ func (s *Service) held(ctx context.Context, id brand.Identifier) (body brands.Bo
 	if entry != nil {
 		return entry.Body, domain, nil
 	}
+	body, err = s.current(ctx, domain)
+	return body, domain, err
+}
+
+// current returns the record in the brand's stream. Later look-ups do not answer with an older one.
+func (s *Service) current(ctx context.Context, domain string) (body brands.Body, err error) {
 	state, err := s.brands.State(ctx, domain)
 	switch {
 	case err != nil:
-		return body, domain, err
+		return body, err
 	case state.Withdrawn():
-		return body, domain, brand.ErrWithdrawn
+		return body, brand.ErrWithdrawn
 	case !state.Known():
-		return body, domain, ErrNotIndexed
+		return body, ErrNotIndexed
 	}
-	return brands.Render(state.View()), domain, nil
+	return s.foundIn(state, Hit).body, nil
 }
 
-// unchanged answers a caller who has the record that is held. Any other caller gets an answer that is not
-// Unchanged, and no error because of the record: the look-up then finds it.
+// unchanged answers a caller who has the record that is held, or, if the index lags, the newer one in the brand's
+// stream. Any other caller gets an answer that is not Unchanged, and no error because of the record: the look-up then
+// finds it. Errors: those of Credits; ctx.Err(), also after the time of everything but the crawl.
 func (s *Service) unchanged(ctx context.Context, q Query) (Answer, error) {
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	body, domain, err := s.held(quick, q.Identifier)
-	if err != nil || !q.Has(body) {
-		return Answer{}, nil
+	answer := Answer{Cache: Hit, Unchanged: true}
+	var err error
+	answer.Body, answer.Domain, err = s.held(quick, q.Identifier)
+	if err == nil && !q.Has(answer.Body) {
+		answer.Body, err = s.current(quick, answer.Domain)
 	}
-	answer := Answer{Domain: domain, Body: body, Cache: Hit, Unchanged: true}
+	switch {
+	case quick.Err() != nil:
+		return Answer{Domain: answer.Domain}, quick.Err()
+	case err != nil || !q.Has(answer.Body):
+		return Answer{Domain: answer.Domain}, nil
+	}
 	answer.Remaining, err = s.Credits(quick, q.Caller.AccountID)
 	return answer, err
 }

@@ -158,7 +158,7 @@ func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden)
 			}
 		}
 	}
-	return whole(r)
+	return filled(r)
 }
 
 // sameValue compares the meaning, not the bytes: "<" and "\u003c" are the same string, and a stored

@@ -105,7 +105,7 @@ func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) 
 	}
 	decoded, err := decodeField(field, value)
 	if err == nil {
-		err = checkRecord(decoded)
+		err = check(decoded, false)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)

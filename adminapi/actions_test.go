@@ -392,7 +392,7 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 		{"POST", grants, `{"credits":1,"payment_id":"p","tax":5}`, "ax", 400},
 		{"POST", grants, `{"credits":9223372036854775807,"payment_id":"p"}`, "", 400},
 		{"POST", grants, `{"reason":"` + strings.Repeat("x", 70_000) + `"}`, "bytes", 413},
-		{"POST", "/admin/accounts", `{"name":"Ac\u202eme"}`, "The field name has a control or bidirectional character, U+202E", 400},
+		{"POST", "/admin/accounts", `{"name":"Ac\u202eme"}`, "The field name has a hidden character, U+202E", 400},
 		{"POST", "/admin/accounts/" + id + "/keys", `{"name":"a\nb"}`, "U+000A", 400},
 		{"POST", "/admin/tokens", `{"name":"a\u2066b","scope":"read"}`, "U+2066", 400},
 		{"POST", "/admin/accounts/missing/grants", `{"credits":1,"payment_id":"p"}`, "no account missing", 404},

@@ -102,7 +102,7 @@ func TestKeys_WrongField_KeepsWhatWasTyped(t *testing.T) {
 		{"  ", "publishable", "Give the key a name", ""},
 		{strings.Repeat("ä", 101), "secret", "101 characters", ""},
 		{"a\x00b", "secret", "U+0000", ""},
-		{"Ac\u202eme", "secret", "control or bidirectional character, U+202E", ""},
+		{"Ac\u202eme", "secret", "hidden character, U+202E", ""},
 		{"a\xffb", "secret", "UTF-8", ""},
 		{"ci", "operator", "", "Choose secret or publishable"},
 		{"", "", "Give the key a name", "Choose secret or publishable"},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,10 +17,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/net/publicsuffix"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/searchindex/searchindextest"
 	"letterhead/internal/svg"
@@ -338,9 +339,14 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 
 func TestBrands_AreValidEvents(t *testing.T) {
 	for _, b := range load(t) {
-		enc, err := eventschemas.Encode(eventschemas.BrandImported{
-			BrandID: uuid.NewString(), Domain: b.Domain, Source: starter.Version, Record: b.Record, Evidence: b.Evidence,
-		})
+		events, err := brand.New(b.Domain).Import(brand.Import{Source: starter.Version, Record: b.Record, Evidence: b.Evidence})
+		if err != nil {
+			t.Fatalf("%s: %v", b.Domain, err)
+		}
+		if got := events[0].(eventschemas.BrandImported).Record; !reflect.DeepEqual(got, b.Record.Normalized()) {
+			t.Errorf("%s: the brand keeps %+v of %+v", b.Domain, got, b.Record)
+		}
+		enc, err := eventschemas.Encode(events[0])
 		if err != nil {
 			t.Fatalf("%s: %v", b.Domain, err)
 		}

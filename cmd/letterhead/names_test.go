@@ -77,7 +77,7 @@ func TestNames_HiddenCharacter_IsRefusedByEachCommand(t *testing.T) {
 		{"names", "repair", row.ID, "--name"},
 	} {
 		code, _, said := commandLine(t.Context(), append(args, "Ac\u202eme", "--data", folder)...)
-		if flag := args[len(args)-1]; code != exitUsage || !strings.Contains(said, flag+" has a control or bidirectional character, U+202E") {
+		if flag := args[len(args)-1]; code != exitUsage || !strings.Contains(said, flag+" has a hidden character, U+202E") {
 			t.Errorf("%v ended with %d: %s", args, code, said)
 		}
 	}

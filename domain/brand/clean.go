@@ -1,165 +1,168 @@
 package brand
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
 )
 
-// maxURLBytes limits a URL of a record, which is as long as those that crawls keep.
-const maxURLBytes = 2000
+// Limits of the values of a record, whether a crawl, an import or an override sets them. The JSON Schema of records has
+// the rules of numbers and of texts from a list: colors, weights, years, tickers, ids of files.
+const (
+	MaxTextRunes            = 100 // of a name, a city, a tag and other short texts
+	MaxDescriptionRunes     = 1000
+	MaxLongDescriptionRunes = 2500
+	MaxFontNameRunes        = 60
+	MaxURLBytes             = 2048
 
-// checkURL returns why a URL cannot be part of a record, which pages show as a link: it must be an absolute one of the web.
-func checkURL(link string) error {
+	Markup     = "<>{}" // of pages and templates, which short texts do not have
+	styleMarks = Markup + `"'();@/\*`
+)
+
+// HTMLTag matches a tag or a comment of HTML, which descriptions do not have. A less-than sign in a sentence is followed
+// by a space or a number. A comment without an end hides the rest of a text, as in browsers; otherwise the search for its
+// end would begin again after each match. It is compiled at its first use, which takes a millisecond.
+var HTMLTag = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)<!--.*?(?:-->|$)|</?(?:a|abbr|article|b|big|blockquote|br|center|cite|code|dd|div|dl|dt|em|figure|figcaption|font|footer|h[1-6]|header|hr|i|iframe|img|input|label|li|link|main|mark|meta|nav|noscript|ol|p|picture|pre|s|script|section|small|span|strike|strong|style|sub|sup|svg|table|tbody|td|th|tr|u|ul|video)(?:\s[^<>]*)?/?>`)
+})
+
+// IsWebURL reports whether a URL is an absolute one of the web, without a user name.
+func IsWebURL(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+// ParseURL parses a URL of a record, which pages show as a link or an image. The error says why it cannot be one.
+func ParseURL(link string) (*url.URL, error) {
 	u, err := url.Parse(link)
 	switch {
-	case err != nil || len(link) > maxURLBytes || text.CheckShown(link) != nil:
-		return fmt.Errorf("%.60q is not a URL of at most %d bytes without hidden characters", link, maxURLBytes)
-	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
-		return fmt.Errorf("%.60q is not an absolute http or https URL", link)
-	case u.User != nil:
-		return fmt.Errorf("the URL of host %.60q has a user name or a password", u.Hostname())
+	case err == nil && !IsWebURL(u):
+		return nil, fmt.Errorf("%.60q is not an absolute http or https URL without a user name", u.Redacted())
+	case err != nil || len(link) > MaxURLBytes || text.CheckShown(link) != nil:
+		return nil, fmt.Errorf("%.60q is not a URL of at most %d bytes without hidden characters", link, MaxURLBytes)
+	}
+	return u, nil
+}
+
+// CheckFontName returns why a text cannot be the name of a font, which style sheets contain: "." and "4" are mistakes.
+func CheckFontName(name string) error {
+	if !strings.ContainsFunc(name, unicode.IsLetter) || utf8.RuneCountInString(name) > MaxFontNameRunes ||
+		strings.ContainsAny(name, styleMarks) {
+		return fmt.Errorf("%.60q is not the name of a font", name)
 	}
 	return nil
 }
 
-// shownAs replaces a hidden character: one that separates words by a space, one of direction by nothing.
-func shownAs(r rune) rune {
-	switch {
-	case unicode.Is(unicode.Bidi_Control, r):
-		return -1
-	case text.IsHidden(r):
-		return ' '
+func checkLink(l eventschemas.Link) error {
+	u, err := ParseURL(l.URL)
+	if err == nil && NetworkOf(u.Hostname()) != l.Name {
+		return fmt.Errorf("%.60q is not a URL of the network %.60q", l.URL, l.Name)
 	}
-	return r
+	return err
 }
 
-// shownAsLines is shownAs for a text that may have several lines.
-func shownAsLines(r rune) rune {
-	if r == '\n' {
-		return r
-	}
-	return shownAs(r)
-}
-
-// texts returns pointers to the texts of a record that pages show, and their longer texts, which may have several lines.
-func texts(r *eventschemas.Record) (short, long []*string) {
-	short = append(short, r.Name, r.Description)
-	for i := range r.Fonts {
-		short = append(short, &r.Fonts[i].Name, r.Fonts[i].OriginID)
-	}
-	if c := r.Company; c != nil {
-		short = append(short, c.Kind, c.Ticker)
-		if l := c.Location; l != nil {
-			short = append(short, l.City, l.State, l.Country, l.CountryCode, l.Region, l.Subregion)
-		}
-		for i := range c.Industries {
-			one := &c.Industries[i]
-			short = append(short, &one.ID, &one.Name, &one.Slug, &one.Emoji)
-			if one.Parent != nil {
-				short = append(short, &one.Parent.ID, &one.Parent.Name, &one.Parent.Slug, &one.Parent.Emoji)
-			}
-		}
-		for i := range c.Tickers {
-			short = append(short, &c.Tickers[i])
-		}
-	}
-	return slices.DeleteFunc(short, isNil), slices.DeleteFunc([]*string{r.LongDescription}, isNil)
-}
-
-func isNil(s *string) bool { return s == nil }
-
-// checkRecord returns why the texts and URLs of a field cannot be served.
-func checkRecord(r *eventschemas.Record) error {
-	short, long := texts(r)
-	for _, shown := range short {
-		if err := text.CheckShown(*shown); err != nil {
-			return fmt.Errorf("%.60q %w", *shown, err)
-		}
-	}
-	for _, shown := range long {
-		if err := text.CheckShown(strings.ReplaceAll(*shown, "\n", " ")); err != nil {
-			return fmt.Errorf("%.60q %w", *shown, err)
-		}
-	}
-	for _, l := range r.Links {
-		if err := checkURL(l.URL); err != nil {
-			return fmt.Errorf("link %s: %w", l.Name, err)
-		}
-	}
-	if r.OGImage != nil {
-		return checkURL(*r.OGImage)
+// checkText returns why a text with a limit in runes cannot be in a record. Null stands for a text that shows nothing.
+func checkText(s string, limit int) error {
+	switch err := text.CheckShown(s); {
+	case err != nil:
+		return fmt.Errorf("%.60q %w", s, err)
+	case utf8.RuneCountInString(s) > limit:
+		return fmt.Errorf("%.60q has more than %d characters", s, limit)
+	case !strings.ContainsFunc(s, isShown):
+		return fmt.Errorf("%.60q shows nothing", s)
+	case limit <= MaxTextRunes && strings.ContainsAny(s, Markup), strings.Contains(s, "<") && HTMLTag().MatchString(s):
+		return fmt.Errorf("%.60q has markup", s)
 	}
 	return nil
 }
 
-// clean returns a record without what checkRecord rejects, which earlier releases accepted in overrides and imports. The
-// input is not modified.
+func isShown(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+
+// cleanText returns a text without what checkText rejects.
+func cleanText(s string, limit int) string {
+	s = HTMLTag().ReplaceAllString(text.Clean(s, len(s)), " ")
+	if limit <= MaxTextRunes {
+		s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(Markup, r) }), " ")
+	}
+	return text.Clean(s, limit)
+}
+
+// otherTexts are the values of a record whose texts have rules of their own.
+var otherTexts = []reflect.Type{reflect.TypeFor[[]eventschemas.Link](), reflect.TypeFor[[]eventschemas.Asset]()}
+
+// eachText calls visit with each text in a part of a record, unless it is empty and not optional. It sets an optional one
+// to null if visit returns false.
+func eachText(part reflect.Value, visit func(*string) (keep bool)) {
+	switch part.Kind() {
+	case reflect.String:
+		if part.Len() > 0 {
+			visit(part.Addr().Interface().(*string))
+		}
+	case reflect.Pointer:
+		if s, ok := part.Interface().(*string); ok && s != nil && !visit(s) {
+			part.SetZero()
+		} else if !ok && !part.IsNil() {
+			eachText(part.Elem(), visit)
+		}
+	case reflect.Struct:
+		for i := range part.NumField() {
+			eachText(part.Field(i), visit)
+		}
+	case reflect.Slice:
+		for i := 0; i < part.Len() && !slices.Contains(otherTexts, part.Type()); i++ {
+			eachText(part.Index(i), visit)
+		}
+	}
+}
+
+// check returns why the values of a record cannot be served: the first reason. With repair it removes all of them.
+func check(r *eventschemas.Record, repair bool) (reason error) {
+	fails := func(err error) bool {
+		reason = cmp.Or(reason, err)
+		return err != nil && repair
+	}
+	eachText(reflect.ValueOf(r).Elem(), func(s *string) bool {
+		limit := MaxTextRunes
+		switch {
+		case s == r.OGImage:
+			_, err := ParseURL(*s)
+			return !fails(err)
+		case s == r.Description, r.Restriction != nil && s == &r.Restriction.Message:
+			limit = MaxDescriptionRunes
+		case s == r.LongDescription:
+			limit = MaxLongDescriptionRunes
+		}
+		if !fails(checkText(*s, limit)) {
+			return true
+		}
+		*s = cleanText(*s, limit)
+		return checkText(*s, limit) == nil
+	})
+	r.Links = slices.DeleteFunc(r.Links, func(l eventschemas.Link) bool { return fails(checkLink(l)) })
+	r.Fonts = slices.DeleteFunc(r.Fonts, func(f eventschemas.Font) bool { return fails(CheckFontName(f.Name)) })
+	return reason
+}
+
+// clean returns a record without what check rejects, which earlier releases accepted in overrides and imports. The input
+// is not modified.
 func clean(r eventschemas.Record) eventschemas.Record {
-	if hasHidden(texts(&r)) {
-		r = copyOf(r)
-		short, long := texts(&r)
-		for _, shown := range short {
-			*shown = strings.Map(shownAs, *shown)
-		}
-		for _, shown := range long {
-			*shown = strings.Map(shownAsLines, *shown)
-		}
-	}
-	bad := func(l eventschemas.Link) bool { return checkURL(l.URL) != nil }
-	if slices.ContainsFunc(r.Links, bad) {
-		r.Links = slices.DeleteFunc(slices.Clone(r.Links), bad)
-	}
-	if r.OGImage != nil && checkURL(*r.OGImage) != nil {
-		r.OGImage = nil
-	}
-	return r
-}
-
-func hasHidden(short, long []*string) bool {
-	return slices.ContainsFunc(short, func(s *string) bool { return strings.ContainsFunc(*s, text.IsHidden) }) ||
-		slices.ContainsFunc(long, func(s *string) bool {
-			return strings.ContainsFunc(*s, func(r rune) bool { return r != '\n' && text.IsHidden(r) })
-		})
-}
-
-// copyOf returns a record whose texts can be changed without changing those of r.
-func copyOf(r eventschemas.Record) eventschemas.Record {
-	pointer := func(s *string) *string {
-		if s == nil {
-			return nil
-		}
-		c := *s
-		return &c
-	}
-	r.Name, r.Description, r.LongDescription = pointer(r.Name), pointer(r.Description), pointer(r.LongDescription)
-	r.Fonts = slices.Clone(r.Fonts)
-	for i := range r.Fonts {
-		r.Fonts[i].OriginID = pointer(r.Fonts[i].OriginID)
-	}
-	if r.Company == nil {
+	if check(&r, false) == nil {
 		return r
 	}
-	c := *r.Company
-	c.Kind, c.Ticker, c.Tickers, c.Industries = pointer(c.Kind), pointer(c.Ticker), slices.Clone(c.Tickers), slices.Clone(c.Industries)
-	if c.Location != nil {
-		l := *c.Location
-		for _, part := range []**string{&l.City, &l.State, &l.Country, &l.CountryCode, &l.Region, &l.Subregion} {
-			*part = pointer(*part)
-		}
-		c.Location = &l
+	var own eventschemas.Record // shares no memory with r
+	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &own) != nil {
+		return r // cannot be appended or served, either
 	}
-	for i := range c.Industries {
-		if parent := c.Industries[i].Parent; parent != nil {
-			own := *parent
-			c.Industries[i].Parent = &own
-		}
-	}
-	r.Company = &c
-	return r
+	check(&own, true)
+	return own
 }

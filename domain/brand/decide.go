@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
@@ -16,8 +14,8 @@ import (
 const (
 	// maxAllowed limits the duration of a crawl; a longer one is a mistake in units.
 	maxAllowed = time.Hour
-	// maxDetailBytes limits the sentence for operators that a failure carries.
-	maxDetailBytes = 500
+	// maxDetailRunes limits the sentence for operators that a failure carries.
+	maxDetailRunes = 500
 	// MaxRecordEventBytes limits an event with a record and its evidence; evidence is truncated first.
 	MaxRecordEventBytes = 64 << 10
 )
@@ -174,7 +172,8 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 		return nil, nil
 	}
 	return []eventschemas.Event{eventschemas.CrawlFailed{
-		CrawlID: in.CrawlID, Outcome: in.Outcome, RememberSeconds: int64(d / time.Second), Detail: sentence(in.Detail),
+		CrawlID: in.CrawlID, Outcome: in.Outcome, RememberSeconds: int64(d / time.Second),
+		Detail: text.Clean(in.Detail, maxDetailRunes),
 	}}, nil
 }
 
@@ -244,18 +243,4 @@ func (b *Brand) exists() error {
 		return ErrNoSuchBrand
 	}
 	return nil
-}
-
-// sentence converts a detail to one line of limited length.
-func sentence(detail string) string {
-	detail = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(detail, "\uFFFD"))
-	if len(detail) > maxDetailBytes {
-		detail = strings.ToValidUTF8(detail[:maxDetailBytes], "") // drop a truncated rune
-	}
-	return strings.TrimSpace(detail)
 }

@@ -105,7 +105,7 @@ func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) 
 	}
 	decoded, err := decodeField(field, value)
 	if err == nil {
-		err = checkRecord(decoded)
+		err = check(decoded, false)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
@@ -158,7 +158,7 @@ func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden)
 			}
 		}
 	}
-	return whole(r)
+	return filled(r)
 }
 
 // sameValue compares the meaning, not the bytes: "<" and "\u003c" are the same string, and a stored

@@ -11,14 +11,16 @@ import (
 	"letterhead/eventschemas"
 )
 
-// whole returns the record as events carry it: no nil slices, a company unless it is restricted, and nothing that
-// clean removes.
-func whole(r eventschemas.Record) eventschemas.Record {
+// filled returns the record without nil slices, and with a company unless it is restricted.
+func filled(r eventschemas.Record) eventschemas.Record {
 	if r.Company == nil && r.Restriction == nil {
 		r.Company = eventschemas.EmptyCompany()
 	}
-	return clean(r.Normalized())
+	return r.Normalized()
 }
+
+// whole returns the record as events carry it.
+func whole(r eventschemas.Record) eventschemas.Record { return clean(filled(r)) }
 
 // SameRecord reports whether b contains nothing new compared with a. The query and fragment of the
 // share image are ignored, because sites sign that URL again on every visit.

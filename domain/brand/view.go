@@ -38,6 +38,13 @@ type View struct {
 
 // View returns the brand as answered by the API. Without a record (see Known) its Record is empty.
 func (b *Brand) View() View {
+	v := b.StoredView()
+	v.Record = clean(v.Record)
+	return v
+}
+
+// StoredView is View with all values that earlier releases accepted, as the previous release answers it.
+func (b *Brand) StoredView() View {
 	v := View{
 		ID:        b.s.ID,
 		Domain:    b.s.Domain,
@@ -49,7 +56,7 @@ func (b *Brand) View() View {
 	if b.s.Record != nil {
 		v.Record = overridden(*b.s.Record, b.s.Overrides)
 	} else {
-		v.Record = whole(eventschemas.Record{})
+		v.Record = filled(eventschemas.Record{})
 	}
 	v.Status = b.status(v.Record.Complete)
 	return v

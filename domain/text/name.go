@@ -1,25 +1,29 @@
-// Package text has the rules for texts that people type: which characters names may have, and what events may keep.
+// Package text has the rules for texts that people type and that sites publish: which characters they have, and what an
+// event keeps.
 package text
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// ErrHidden means that a text has a hidden character, which the error of CheckShown names.
-var ErrHidden = errors.New("has a control or bidirectional character")
+// ErrHidden means that a text has a character that is not shown. The error that CheckShown returns names the character.
+var ErrHidden = errors.New("has a hidden character")
 
 // ErrNotText means that a text is not UTF-8.
 var ErrNotText = errors.New("is not UTF-8 text")
 
-// IsHidden reports whether a character is not shown itself but changes how the text around it is shown, so that one name
-// can look like another: control characters (general category Cc), line and paragraph separators (Zl, Zp), and characters
-// with the property Bidi_Control (UAX #9; UTS #39 excludes all of these from identifiers). Joiners (U+200C, U+200D) do not
-// count as hidden, because Persian, Indic scripts and emoji need them.
+// IsHidden reports whether a character is not shown itself, so that one name can look like another, or contain words that
+// only programs read (tag characters, U+E0000 to U+E007F). These are the general categories Cc, Cf (with U+00AD, U+200B and
+// all that set a direction), Zl and Zp, and Other_Default_Ignorable_Code_Point (UAX #44). Joiners (U+200C, U+200D) are not
+// hidden, because Persian, Indic scripts and emoji need them; signs before numbers (Prepended_Concatenation_Mark) are shown.
 func IsHidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+	return unicode.IsControl(r) || r >= '\u00ad' && r != '\u200c' && r != '\u200d' &&
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // CheckShown returns an error that names the first hidden character of a text, worded to follow the name of a field.
@@ -28,10 +32,30 @@ func CheckShown(s string) error {
 	if !utf8.ValidString(s) {
 		return ErrNotText
 	}
-	for _, r := range s {
-		if IsHidden(r) {
-			return fmt.Errorf("%w, U+%04X", ErrHidden, r)
-		}
+	if at := strings.IndexFunc(s, IsHidden); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[at:])
+		return fmt.Errorf("%w, U+%04X", ErrHidden, r)
 	}
 	return nil
+}
+
+// Clean returns a text as it is shown: with single spaces for white space, without hidden characters and invalid UTF-8,
+// and truncated to a number of runes.
+func Clean(s string, limit int) string {
+	var b strings.Builder
+	space, count := true, 0
+	for _, r := range s {
+		if unicode.IsSpace(r) {
+			r = ' '
+		}
+		if r == utf8.RuneError || IsHidden(r) || r == ' ' && space {
+			continue
+		}
+		if count++; count > limit {
+			break
+		}
+		space = r == ' '
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
 }

@@ -25,7 +25,7 @@ const (
 	tablesVersion = 3
 	// version also changes with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
-	// qualified is the version of the previous release, which shows tickers as they were stored, with their exchange.
+	// qualified is the version of the previous release, which shows values as stored, and tickers with their exchange.
 	qualified = 3002
 	// bareFormat is the first data format in whose answers tickers have no exchange.
 	bareFormat = 3

@@ -102,15 +102,17 @@ func testCache_OldRowAfterSwap_IsNotStored(t *testing.T, e *projectionstest.Env)
 }
 
 func TestCache_BytesAreLimited(t *testing.T) {
-	const bound = 1 << 20
+	const bound = 1 << 19
 	e := projectionstest.Open(t)
 	m := newModel(t, e, Config{CacheBytes: bound})
 	r, _ := e.Start(engine.Config{}, m)
-	long := strings.Repeat("x", 20_000)
-	const brands = 150 // about 3 MB
+	long := strings.Repeat("語", 2500)
+	const brands = 200 // about 1.6 MB
 	for i := range brands {
 		domain := fmt.Sprintf("b%d.com", i)
-		e.Events("brand-"+domain, at, imported(domain, long))
+		ev := imported(domain, "Acme").(eventschemas.BrandImported)
+		ev.Record.LongDescription = &long
+		e.Events("brand-"+domain, at, ev)
 	}
 	e.CatchUp(r)
 	for range 2 {

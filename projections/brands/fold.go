@@ -90,7 +90,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			}
 		}
 		row.brand.Apply(body, e.Revision, e.OccurredAt)
-		if v := row.brand.View(); v.Revision == e.Revision && !v.UpdatedAt.IsZero() {
+		if v := row.brand.StoredView(); v.Revision == e.Revision && !v.UpdatedAt.IsZero() {
 			row.position = int64(e.Position)
 		}
 	}
@@ -128,7 +128,7 @@ func (f *fold) changes() (projections.Changes, error) {
 	var errs []error
 	f.rows.Take(func(domain string, row *folded) {
 		var err error
-		if values, err = appendRow(values, domain, row); err != nil {
+		if values, err = f.appendRow(values, domain, row); err != nil {
 			errs = append(errs, err)
 		}
 		domains = append(domains, domain)
@@ -151,12 +151,15 @@ func (f *fold) changes() (projections.Changes, error) {
 	}, nil
 }
 
-func appendRow(values []any, domain string, row *folded) ([]any, error) {
+func (f *fold) appendRow(values []any, domain string, row *folded) ([]any, error) {
 	state, err := row.brand.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("state of %s: %w", domain, err)
 	}
 	v := row.brand.View()
+	if f.tables.Version == qualified {
+		v = row.brand.StoredView()
+	}
 	if !row.brand.Known() || row.brand.Withdrawn() {
 		return append(values, domain, v.ID, int64(0), v.Status, nil, int64(0), 0.0, int64(0), int64(0),
 			int64(v.Revision), row.position, int64(0), []byte{}, state), nil

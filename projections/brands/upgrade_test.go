@@ -12,12 +12,14 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// The previous release wrote and showed tickers with their exchange. Its rows stay as it folds them until the upgrade is
-// finished; the rows of this release have bare symbols.
-func TestGet_TickersOfPreviousRelease_AreBareAfterUpgrade(t *testing.T) {
+// The previous release wrote and showed tickers with their exchange, and accepted any URL as a link. Its rows stay as it
+// folds them until the upgrade is finished, because its scrub compares them with its own fold; the rows of this release
+// have bare symbols and links to networks.
+func TestGet_ValuesOfPreviousRelease_AreCleanAfterUpgrade(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		ev := imported("acme.com", "Acme").(eventschemas.BrandImported)
 		ev.Record.Company.Tickers = []string{"NYSE:ACM", "NYSE:ACM.B"}
+		ev.Record.Links = []eventschemas.Link{{Name: "github", URL: "https://github.com/acme"}}
 		events, err := projectionstest.Group{Stream: "brand-acme.com", Events: []eventschemas.Event{ev}, At: at, RequestID: "r", Actor: "operator:test"}.Proposed("old")
 		if err != nil {
 			t.Fatal(err)
@@ -26,11 +28,16 @@ func TestGet_TickersOfPreviousRelease_AreBareAfterUpgrade(t *testing.T) {
 		if _, err := e.Log.Append(t.Context(), "brand-acme.com", eventlog.Any(), events); err != nil {
 			t.Fatal(err)
 		}
-		e.Events("brand-acme.com", at, eventschemas.BrandClaimed{}) // meets a stored state
+		e.Events("brand-acme.com", at, eventschemas.FieldOverridden{ // meets a stored state
+			Field: "links", Value: eventschemas.JSONText(`[{"name":"twitter","url":"javascript:x"},{"name":"github","url":"https://github.com/acme"}]`),
+		})
 		for _, release := range []struct {
-			format int
-			want   string
-		}{{2, `"ticker":["NYSE:ACM","NYSE:ACM.B"]`}, {3, `"ticker":["ACM","ACM.B"]`}} {
+			format         int
+			tickers, links string
+		}{
+			{2, `"ticker":["NYSE:ACM","NYSE:ACM.B"]`, `"links":[{"name":"twitter","url":"javascript:x"},{"name":"github","url":"https://github.com/acme"}]`},
+			{3, `"ticker":["ACM","ACM.B"]`, `"links":[{"name":"github","url":"https://github.com/acme"}]`},
+		} {
 			m, err := brands.New(brands.Config{}, e.Store)
 			if err != nil {
 				t.Fatal(err)
@@ -44,10 +51,10 @@ func TestGet_TickersOfPreviousRelease_AreBareAfterUpgrade(t *testing.T) {
 					t.Fatal(err)
 				}
 				body = entry.Body.AppendTo(nil, "")
-				return bytes.Contains(body, []byte(release.want))
+				return bytes.Contains(body, []byte(release.tickers))
 			})
-			if !ok {
-				t.Errorf("with data format %d in force the record is %s, want %s", release.format, body, release.want)
+			if !ok || !bytes.Contains(body, []byte(release.links)) {
+				t.Errorf("with data format %d in force the record is %s, want %s and %s", release.format, body, release.tickers, release.links)
 			}
 			stop()
 			m.Close()

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/searchindex"
 	"letterhead/starter"
@@ -77,12 +78,6 @@ func (s statement) namesOwner(brand string) int {
 	return 0
 }
 
-// networks are the names of link targets in the documented order.
-var networks = []string{
-	"twitter", "linkedin", "github", "instagram", "facebook", "youtube", "tiktok", "crunchbase", "discord", "pinterest",
-	"threads", "bluesky", "medium", "wikipedia",
-}
-
 // describe fills the record's description, links and company from the statements about its domain, each
 // field from the first source that has it. Of several entries of a source it uses the one with the nearest
 // name, and none if two are equally near.
@@ -91,9 +86,9 @@ func (l library) describe(b *starter.Brand) {
 	for _, s := range nearest(l[b.Domain], *b.Record.Name) {
 		s.fill(b, links)
 	}
-	for _, name := range networks {
-		if links[name] != "" {
-			b.Record.Links = append(b.Record.Links, eventschemas.Link{Name: name, URL: links[name]})
+	for _, n := range brand.Networks {
+		if links[n.Name] != "" {
+			b.Record.Links = append(b.Record.Links, eventschemas.Link{Name: n.Name, URL: links[n.Name]})
 		}
 	}
 	sort.SliceStable(b.Evidence, func(i, j int) bool { return b.Evidence[i].Field < b.Evidence[j].Field })
@@ -141,7 +136,7 @@ func (s statement) fill(b *starter.Brand, links map[string]string) {
 			continue
 		}
 		name, canonical, ok := extract.Profile(u)
-		if ok && links[name] == "" && slices.Contains(networks, name) {
+		if ok && links[name] == "" {
 			links[name], added = canonical, true
 		}
 	}

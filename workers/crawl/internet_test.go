@@ -8,11 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/testcert"
 	"letterhead/workers/crawl"
@@ -204,7 +207,30 @@ func (n *internet) crawlCounted(target crawl.Target, allowed time.Duration) (*cr
 	}
 	ctx, cancel := context.WithTimeout(n.t.Context(), allowed)
 	defer cancel()
-	return c.Crawl(ctx, target)
+	result, stats, err := c.Crawl(ctx, target)
+	if err == nil && !result.NotModified {
+		keeps(n.t, target.Domain, result)
+	}
+	return result, stats, err
+}
+
+// keeps checks that a brand keeps each value of a crawl's record.
+func keeps(t testing.TB, domain string, result *crawl.Result) {
+	t.Helper()
+	b := brand.New(domain)
+	requested, err := b.RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: crawlTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Apply(requested[0], 0, time.Time{})
+	events, err := b.SucceedCrawl(brand.SucceedCrawl{CrawlID: "c", Record: result.Record, FinalURL: result.FinalURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := events[len(events)-1].(eventschemas.CrawlSucceeded).Record
+	if want := result.Record.Normalized(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the brand at %s keeps %+v of %+v", domain, got, want)
+	}
 }
 
 func (n *internet) requests() []string {

@@ -42,6 +42,8 @@ func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 			result = &crawl.Result{}
 		} else if err != nil {
 			t.Fatalf("%s: %v", e.Page, err)
+		} else {
+			keeps(t, "acme.com", result)
 		}
 		r := result.Record
 		name.count(t, e.Page, "name", text(r.Name), e.Publisher, sameName)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"letterhead/workers/crawl/extract"
+	"letterhead/domain/brand"
 )
 
 // platforms are hosts, other than the networks, where many brands have one page
@@ -36,5 +36,5 @@ func (r *run) leftForPlatform(asked, final *url.URL) bool {
 
 func isPlatform(host string) bool {
 	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
-	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) || extract.NetworkHost(host)
+	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) || brand.NetworkOf(host) != ""
 }

@@ -10,16 +10,15 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
 // Limits of descriptions, in runes.
 const (
-	minDescription     = 15
-	minDenseText       = 6 // of scripts in which one character may be a word
-	maxDescription     = 1000
-	maxLongDescription = 2500
+	minDescription = 15
+	minDenseText   = 6 // of scripts in which one character may be a word
 	// longerBy is how much longer a long description must be than the short one
 	// to add anything to it.
 	longerBy = 1.2
@@ -77,7 +76,7 @@ func weighDescriptions(in Input) []described {
 	score := firstDescription
 	add := func(raw, method, source string) {
 		if raw != "" {
-			d := described{text: describe(raw, maxDescription, in), method: method, source: source, score: score, note: "in the order of the rules"}
+			d := described{text: describe(raw, brand.MaxDescriptionRunes, in), method: method, source: source, score: score, note: "in the order of the rules"}
 			if d.text == "" {
 				d.score, d.note = 0, "says nothing of the brand: "+page.Clean(raw, minDescription*4)
 			}
@@ -173,7 +172,7 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 	}
 	if owner := in.owner(); owner != nil {
 		for _, key := range []string{"description", "disambiguatingDescription"} {
-			if text := describe(owner.Text(key), maxLongDescription, in); more(text) {
+			if text := describe(owner.Text(key), brand.MaxLongDescriptionRunes, in); more(text) {
 				return Found[string]{Value: text, Source: in.PageURL(), Method: "json-ld organization", Confidence: 0.9}, true
 			}
 		}
@@ -182,7 +181,7 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 		if !aboutPage(p.URL) {
 			continue
 		}
-		if text := describe(strings.Join(paragraphs(p.Root), " "), maxLongDescription, in); more(text) {
+		if text := describe(strings.Join(paragraphs(p.Root), " "), brand.MaxLongDescriptionRunes, in); more(text) {
 			return Found[string]{Value: text, Source: p.URL.String(), Method: "about page", Confidence: 0.7}, true
 		}
 	}
@@ -212,10 +211,8 @@ func describe(text string, limit int, in Input) string {
 	return strings.TrimRight(cut, " ,;:-") + "…"
 }
 
-// tag is an HTML tag within a text, or the remains of one that was cut off. A
-// less-than sign in a sentence is followed by a space or a number.
+// tagPiece is the remains of an HTML tag that was cut off.
 var (
-	tag        = lazyregexp.New(`(?i)<!--.*?-->|</?(?:a|abbr|article|b|big|blockquote|br|center|cite|code|dd|div|dl|dt|em|figure|figcaption|font|footer|h[1-6]|header|hr|i|iframe|img|input|label|li|link|main|mark|meta|nav|noscript|ol|p|picture|pre|s|script|section|small|span|strike|strong|style|sub|sup|svg|table|tbody|td|th|tr|u|ul|video)(?:\s[^<>]*)?/?>`)
 	entity     = lazyregexp.New(`&(?:amp|lt|gt|quot|apos|nbsp|#0?39|#60|#62|#038|#8211|#8216|#8217|#8220|#8221|#8230);`)
 	tagPiece   = lazyregexp.New(`</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>]*)?$`)
 	unreadable = lazyregexp.New(`(?is)<(?:script|style|noscript)\b[^<>]*>.*?</(?:script|style|noscript)\s*>|<a\s[^<>]*\bmore\b[^<>]*>[^<>]*</a\s*>`)
@@ -231,11 +228,11 @@ func withoutTags(text string) string {
 	if entity.MatchString(text) { // escaped twice
 		text = html.UnescapeString(text)
 	}
-	if !tag.MatchString(text) {
+	if !brand.HTMLTag().MatchString(text) {
 		return tagPiece.ReplaceAllString(text, "")
 	}
 	text = softTag.ReplaceAllString(unreadable.ReplaceAllString(text, " "), "")
-	return html.UnescapeString(tagPiece.ReplaceAllString(tag.ReplaceAllString(text, " "), ""))
+	return html.UnescapeString(tagPiece.ReplaceAllString(brand.HTMLTag().ReplaceAllString(text, " "), ""))
 }
 
 // Positions at which a notice must begin for a text to be one: at the
@@ -314,7 +311,7 @@ func paragraphs(root *html.Node) []string {
 // paragraph returns the text of a paragraph if it consists of sentences and is
 // neither a notice nor a list of links.
 func paragraph(n *html.Node) (string, bool) {
-	text := page.Clean(innerText(n, 4*maxLongDescription), maxLongDescription)
+	text := page.Clean(innerText(n, 4*brand.MaxLongDescriptionRunes), brand.MaxLongDescriptionRunes)
 	size := utf8.RuneCountInString(text)
 	if Dense(text) {
 		size *= 3
@@ -329,7 +326,7 @@ func paragraph(n *html.Node) (string, bool) {
 		if n.Type != html.ElementNode || n.Data != "a" {
 			return true
 		}
-		linked += len(innerText(n, maxLongDescription))
+		linked += len(innerText(n, brand.MaxLongDescriptionRunes))
 		return false
 	})
 	return text, float64(linked) <= maxParagraphLinks*float64(len(text))

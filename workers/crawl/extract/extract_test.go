@@ -124,12 +124,15 @@ func TestLongDescription_Text_LongerOrEmpty(t *testing.T) {
 }
 
 func TestShareImage_Declared_IsReturned(t *testing.T) {
+	long := strings.Repeat("a", 2048-len("https://www.acme.com/c.png?"))
 	for body, want := range map[string]string{
-		`<meta property="og:image" content="/a.png"><meta name="twitter:image" content="/b.png">`:      "https://www.acme.com/a.png",
-		`<meta name="twitter:image:src" content="//cdn.acme.com/b.png">`:                               "https://cdn.acme.com/b.png",
-		`<meta property="og:image" content="javascript:x"><meta property="og:image" content="/c.png">`: "https://www.acme.com/c.png",
-		`<meta property="og:image" content="">`:                                                        "",
-		`<img src="/big.png">`:                                                                         "",
+		`<meta property="og:image" content="/a.png"><meta name="twitter:image" content="/b.png">`:                           "https://www.acme.com/a.png",
+		`<meta name="twitter:image:src" content="//cdn.acme.com/b.png">`:                                                    "https://cdn.acme.com/b.png",
+		`<meta property="og:image" content="javascript:x"><meta property="og:image" content="/c.png">`:                      "https://www.acme.com/c.png",
+		`<meta property="og:image" content="/` + strings.Repeat("ü", 500) + `"><meta property="og:image" content="/c.png">`: "https://www.acme.com/c.png",
+		`<meta property="og:image" content="/c.png?` + long + `">`:                                                          "https://www.acme.com/c.png?" + long,
+		`<meta property="og:image" content="">`:                                                                             "",
+		`<img src="/big.png">`:                                                                                              "",
 	} {
 		got, ok := extract.ShareImage(extracttest.Read("acme.com", body))
 		text := ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
@@ -185,7 +186,7 @@ func profiles(in Input) []profile {
 // look records the other sites that the page links to and mentions.
 func (l *linker) look() {
 	add := func(u *url.URL) {
-		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || isNetwork(u) {
+		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || brand.NetworkOf(u.Hostname()) != "" {
 			return
 		}
 		label := Folded(site.New(site.Registrable(u.Hostname())).Label)
@@ -207,12 +208,6 @@ func (l *linker) look() {
 			add(l.in.Page.Resolve(text))
 		}
 	}
-}
-
-// isNetwork reports whether a URL belongs to a network.
-func isNetwork(u *url.URL) bool {
-	host := strings.TrimPrefix(u.Hostname(), "www.")
-	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
 }
 
 // others reports whether a profile belongs to another party: its handle is that
@@ -451,5 +446,5 @@ func lastPart(canonical string) string {
 }
 
 func networkIndex(name string) int {
-	return slices.IndexFunc(networks, func(n network) bool { return n.name == name })
+	return slices.IndexFunc(brand.Networks, func(n brand.Network) bool { return n.Name == name })
 }

@@ -5,20 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 )
-
-// network is one service where brands have profiles.
-type network struct {
-	name  string
-	hosts []string // registrable hosts
-	// subdomains is set if profiles or languages of any length precede the
-	// host.
-	subdomains bool
-	// profile reads the path of a profile and returns its canonical URL, or ""
-	// if the path is not a profile.
-	profile func(host string, path []string) string
-}
 
 var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 
@@ -64,27 +53,24 @@ func slashed(host, prefix string, reserved ...string) func(string, []string) str
 	}
 }
 
-// networks in the documented order.
-var networks = []network{
-	{name: "twitter", hosts: []string{"twitter.com", "x.com"}, profile: named(twitterName, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr", "es", "pt", "it", "ja", "hashtags", "who_to_follow", "notifications", "logout", "personalization", "following", "followers", "lists", "i", "tweet", "statuses", "sharer", "rules", "legal", "privacypolicy", "goodies", "invitations", "welcome", "articles", "communities", "premium", "bookmarks"))},
-	{name: "linkedin", hosts: []string{"linkedin.com", "lnkd.in"}, profile: linkedin},
-	{name: "github", hosts: []string{"github.com"}, profile: github(at("github.com", "", "features", "pricing", "about", "login", "join", "site", "security", "enterprise", "topics", "collections", "trending", "sponsors", "orgs", "apps", "marketplace", "explore", "customer-stories", "readme", "contact", "search", "events", "solutions", "resources", "signup", "team", "nonprofit", "new", "settings", "notifications", "account", "mobile", "copilot", "github-copilot", "why-github", "premium-support", "edu", "git-guides", "dashboard", "pulls", "issues", "codespaces", "organizations", "articles", "en", "codesearch", "stars", "gist", "discussions", "partners", "newsroom", "skills", "open-source", "accelerator", "users", "logout", "sessions", "password_reset", "watching", "projects", "packages", "advisories", "logos", "home", "blog", "education", "models", "spark", "actions"))},
-	{name: "instagram", hosts: []string{"instagram.com", "instagr.am"}, profile: slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory", "blog", "press", "api", "privacy", "terms", "oauth", "share", "challenge", "emails", "session", "static", "invites", "lite", "download", "hashtag", "locations", "topics", "help", "support", "jobs", "business", "create", "sharer", "ar", "igtv", "s", "popular")},
-	{name: "facebook", hosts: []string{"facebook.com", "fb.com", "fb.me"}, profile: facebook},
-	{name: "youtube", hosts: []string{"youtube.com", "youtu.be"}, profile: youtube},
-	{name: "tiktok", hosts: []string{"tiktok.com"}, profile: tiktok},
-	{name: "crunchbase", hosts: []string{"crunchbase.com"}, profile: below("www.crunchbase.com", "organization", "company")},
-	{name: "discord", hosts: []string{"discord.gg", "discord.com", "discordapp.com"}, profile: discord},
-	{name: "pinterest", hosts: []string{"pinterest.com", "pin.it"}, profile: at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js", "signup", "password", "resource", "source", "topics", "video", "videos", "tos", "privacy", "developers", "careers", "shopping", "create", "share", "offsite", "_", "news_hub", "homefeed")},
-	{name: "threads", hosts: []string{"threads.net", "threads.com"}, profile: threads},
-	{name: "bluesky", hosts: []string{"bsky.app"}, profile: bluesky},
-	{name: "medium", hosts: []string{"medium.com"}, profile: medium, subdomains: true},
-	{name: "wikipedia", hosts: []string{"wikipedia.org"}, profile: wikipedia, subdomains: true},
+// profileOn reads the path of a profile on each of brand.Networks and returns
+// its canonical URL, or "" if the path is not a profile.
+var profileOn = map[string]func(host string, path []string) string{
+	"twitter":    named(twitterName, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr", "es", "pt", "it", "ja", "hashtags", "who_to_follow", "notifications", "logout", "personalization", "following", "followers", "lists", "i", "tweet", "statuses", "sharer", "rules", "legal", "privacypolicy", "goodies", "invitations", "welcome", "articles", "communities", "premium", "bookmarks")),
+	"linkedin":   linkedin,
+	"github":     github(at("github.com", "", "features", "pricing", "about", "login", "join", "site", "security", "enterprise", "topics", "collections", "trending", "sponsors", "orgs", "apps", "marketplace", "explore", "customer-stories", "readme", "contact", "search", "events", "solutions", "resources", "signup", "team", "nonprofit", "new", "settings", "notifications", "account", "mobile", "copilot", "github-copilot", "why-github", "premium-support", "edu", "git-guides", "dashboard", "pulls", "issues", "codespaces", "organizations", "articles", "en", "codesearch", "stars", "gist", "discussions", "partners", "newsroom", "skills", "open-source", "accelerator", "users", "logout", "sessions", "password_reset", "watching", "projects", "packages", "advisories", "logos", "home", "blog", "education", "models", "spark", "actions")),
+	"instagram":  slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory", "blog", "press", "api", "privacy", "terms", "oauth", "share", "challenge", "emails", "session", "static", "invites", "lite", "download", "hashtag", "locations", "topics", "help", "support", "jobs", "business", "create", "sharer", "ar", "igtv", "s", "popular"),
+	"facebook":   facebook,
+	"youtube":    youtube,
+	"tiktok":     tiktok,
+	"crunchbase": below("www.crunchbase.com", "organization", "company"),
+	"discord":    discord,
+	"pinterest":  at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js", "signup", "password", "resource", "source", "topics", "video", "videos", "tos", "privacy", "developers", "careers", "shopping", "create", "share", "offsite", "_", "news_hub", "homefeed"),
+	"threads":    threads,
+	"bluesky":    bluesky,
+	"medium":     medium,
+	"wikipedia":  wikipedia,
 }
-
-// pinterestHost matches the country forms of pinterest, such as pinterest.de
-// and pinterest.co.uk.
-var pinterestHost = lazyregexp.New(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
 
 // below builds the profile function of networks with profiles at
 // https://host/section/handle.
@@ -242,7 +228,7 @@ var numericID = lazyregexp.New(`^\d{3,20}$`)
 // Profile reads the URL of a profile: its network and its canonical URL. ok is
 // false for anything else, such as a share button or a single post.
 func Profile(u *url.URL) (name, canonical string, ok bool) {
-	if u == nil || u.Scheme != "http" && u.Scheme != "https" {
+	if u == nil || !brand.IsWebURL(u) {
 		return "", "", false
 	}
 	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
@@ -264,37 +250,9 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 			return "", "", false
 		}
 	}
-	for _, n := range networks {
-		if !n.serves(host) {
-			continue
-		}
-		if canonical = n.profile(host, path); canonical == "" {
-			return "", "", false
-		}
-		return n.name, canonical, true
+	if name = brand.NetworkOf(host); name == "" {
+		return "", "", false
 	}
-	return "", "", false
-}
-
-// profileHost matches the prefixes of a network's host in the URL of a profile:
-// a device or a language. Other prefixes belong to the network: developers,
-// help, docs.
-var profileHost = lazyregexp.New(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
-
-func (n network) serves(host string) bool {
-	for _, h := range n.hosts {
-		sub, below := strings.CutSuffix(host, "."+h)
-		if host == h || below && (profileHost.MatchString(sub) || n.subdomains) {
-			return true
-		}
-	}
-	return n.name == "pinterest" && pinterestHost.MatchString(host)
-}
-
-// NetworkHost reports whether a host is one where brands have profiles. Its
-// pages are the network's, with the network's name and logo, whoever they are
-// about.
-func NetworkHost(host string) bool {
-	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
-	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
+	canonical = profileOn[name](host, path)
+	return name, canonical, canonical != ""
 }

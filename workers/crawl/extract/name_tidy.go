@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
@@ -122,7 +123,8 @@ func tidyName(text string, in Input) string {
 	case closed > opened:
 		text = strings.TrimRight(text, ")")
 	}
-	if utf8.RuneCountInString(legalForm.ReplaceAllString(text, "")) > maxNameRunes || strings.ContainsAny(text, "<>{}") || Folded(text) == "" {
+	if utf8.RuneCountInString(legalForm.ReplaceAllString(text, "")) > maxNameRunes ||
+		strings.ContainsAny(text, brand.Markup) || Folded(text) == "" {
 		return ""
 	}
 	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") || notName.MatchString(text) || (numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/publicsuffix"
 
+	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
@@ -99,8 +100,8 @@ func (in Input) shareImageURL(raw string) *url.URL {
 	if u == nil {
 		return nil
 	}
-	file := path.Base(u.Path)
-	if blankFile.MatchString(file) || placeholderURL.MatchString(u.Host+u.Path) || in.isPage(u) {
+	if _, err := brand.ParseURL(u.String()); err != nil || blankFile.MatchString(path.Base(u.Path)) ||
+		placeholderURL.MatchString(u.Host+u.Path) || in.isPage(u) {
 		return nil
 	}
 	return u

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"letterhead/domain/brand"
 	"letterhead/workers/crawl/css"
 )
 
@@ -213,7 +214,7 @@ func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 		return nil
 	}
 	u = w.base.ResolveReference(u)
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+	if !brand.IsWebURL(u) {
 		return nil
 	}
 	if u.Path == w.base.Path && u.Host == w.base.Host && w.byID(id) != nil {

@@ -68,7 +68,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 			alt = Attr(n, name)
 		}
 	}
-	im.Alt = clean(alt, maxLinkText)
+	im.Alt = Clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	im.Large = largeSource(g.page, n)
 	if im.URL = g.imageURL(n); im.URL == nil || im.Large.URL != nil && lastResort(im.URL.Path) && !lastResort(im.Large.URL.Path) {
@@ -170,7 +170,7 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 		}
 	}
 	im := g.describe(n, words, at)
-	im.Alt = clean(alt, maxLinkText)
+	im.Alt = Clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	if file := g.framed(n); file == nil {
 		g.page.InlineSVGs = append(g.page.InlineSVGs, im)
@@ -247,9 +247,9 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 		return
 	}
 	im := g.describe(n, words, at)
-	im.Alt = clean(Attr(n, "aria-label"), maxLinkText)
+	im.Alt = Clean(Attr(n, "aria-label"), maxLinkText)
 	if im.Alt == "" {
-		im.Alt = clean(inner(n), maxLinkText)
+		im.Alt = Clean(inner(n), maxLinkText)
 	}
 	if at.logoNode == nil && at.inner && isHomeEntry(im.Alt) {
 		return // an entry of a menu, which shares its background with the others

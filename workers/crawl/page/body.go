@@ -16,9 +16,9 @@ func (g *gatherer) anchor(n *html.Node, at place) place {
 	at.foreign = u != nil && !g.own(u)
 	at.linkNode = n
 	at.window = strings.EqualFold(Attr(n, "target"), "_blank")
-	at.label = clean(Attr(n, "aria-label"), maxLinkText)
+	at.label = Clean(Attr(n, "aria-label"), maxLinkText)
 	if at.label == "" {
-		at.label = clean(Attr(n, "title"), maxLinkText)
+		at.label = Clean(Attr(n, "title"), maxLinkText)
 	}
 	at.home = g.home(u, rels) || g.describedAsHome(at, at.label)
 	// A link that is declared to lead home, or is named logo and leads there,
@@ -33,6 +33,6 @@ func (g *gatherer) endLink(a *Anchor) {
 	if a.URL == nil || len(g.page.Anchors) >= MaxAnchors {
 		return
 	}
-	a.Text = clean(a.Text, maxLinkText)
+	a.Text = Clean(a.Text, maxLinkText)
 	g.page.Anchors = append(g.page.Anchors, *a)
 }

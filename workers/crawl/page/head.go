@@ -28,7 +28,7 @@ func (g *gatherer) declare(kind, key, content string) {
 	if len(g.page.Metas) >= MaxMetas || len(key) > 100 {
 		return
 	}
-	g.page.Metas = append(g.page.Metas, Meta{Kind: kind, Key: strings.ToLower(key), Content: clean(content, MaxValueRunes)})
+	g.page.Metas = append(g.page.Metas, Meta{Kind: kind, Key: strings.ToLower(key), Content: Clean(content, MaxValueRunes)})
 }
 
 const (
@@ -70,9 +70,9 @@ func itemName(n *html.Node) string {
 			left--
 			if slices.Contains(strings.Fields(Attr(c, "itemprop")), "name") {
 				if content := Attr(c, "content"); content != "" {
-					return clean(content, MaxValueRunes)
+					return Clean(content, MaxValueRunes)
 				}
-				return clean(inner(c), MaxValueRunes)
+				return Clean(inner(c), MaxValueRunes)
 			}
 			if _, other := lookup(c, "itemscope"); other {
 				continue
@@ -187,9 +187,9 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	icon := Icon{
 		Rel:   rel,
 		URL:   u,
-		Type:  strings.ToLower(clean(Attr(n, "type"), 60)),
-		Color: clean(Attr(n, "color"), 40),
-		Media: strings.ToLower(clean(Attr(n, "media"), 100)),
+		Type:  strings.ToLower(Clean(Attr(n, "type"), 60)),
+		Color: Clean(Attr(n, "color"), 40),
+		Media: strings.ToLower(Clean(Attr(n, "media"), 100)),
 	}
 	icon.Sizes, icon.Any = ParseSizes(Attr(n, "sizes"))
 	g.page.Icons = append(g.page.Icons, icon)

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/domain/brand"
 	"letterhead/workers/crawl/linkeddata"
-	"letterhead/workers/crawl/site"
 )
 
 // Limits of one page. They are far above real home pages.
@@ -36,7 +36,7 @@ const (
 	// MaxValueRunes limits one text value.
 	MaxValueRunes = 4000
 	// MaxURLBytes limits a URL.
-	MaxURLBytes = site.MaxURLBytes
+	MaxURLBytes = brand.MaxURLBytes
 	// MaxDataURLBytes limits a data: URL, which is an image in the page itself.
 	MaxDataURLBytes = 512 << 10
 

@@ -25,7 +25,7 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	}
 	g.base(root, 0)
 	g.walk(root, place{}, 0)
-	g.page.Text = clean(g.text.String(), MaxTextBytes)
+	g.page.Text = Clean(g.text.String(), MaxTextBytes)
 	g.page.Data = linkeddata.Parse(g.blobs)
 	return g.page
 }
@@ -174,10 +174,10 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	}
 	switch n.DataAtom {
 	case atom.Html:
-		g.page.Lang = clean(Attr(n, "lang"), 35)
+		g.page.Lang = Clean(Attr(n, "lang"), 35)
 	case atom.Title:
 		if g.page.Title == "" {
-			g.page.Title = clean(inner(n), MaxValueRunes)
+			g.page.Title = Clean(inner(n), MaxValueRunes)
 		}
 		return at, false
 	case atom.Meta:
@@ -213,7 +213,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 			g.image(n, words, at)
 		}
 	case atom.H1:
-		if t := clean(inner(n), MaxValueRunes); t != "" && !at.absent && len(g.page.Headings) < maxHeadings {
+		if t := Clean(inner(n), MaxValueRunes); t != "" && !at.absent && len(g.page.Headings) < maxHeadings {
 			g.page.Headings = append(g.page.Headings, t)
 		}
 	case atom.Picture:

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"letterhead/domain/text"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
 )
@@ -154,34 +154,8 @@ func inner(n *html.Node) string {
 	return b.String()
 }
 
-// clean prepares a text for display: it collapses white space, drops control,
-// zero-width and direction characters, and truncates to a number of runes.
-func clean(text string, limit int) string {
-	var b strings.Builder
-	space, count := false, 0
-	for _, r := range text {
-		switch {
-		case unicode.IsSpace(r):
-			space = b.Len() > 0
-			continue
-		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d' && r != '\u00ad', r == '\u00ad':
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			count++
-			space = false
-		}
-		if count++; count > limit {
-			break
-		}
-		b.WriteRune(r)
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// Clean prepares a text for display and truncates it to a number of runes.
-func Clean(text string, limit int) string { return clean(text, limit) }
+// Clean prepares a text for display and truncates it to a number of runes; see text.Clean.
+func Clean(s string, limit int) string { return text.Clean(s, limit) }
 
 // resolve makes a URL absolute. It returns nil unless it is http or https; it
 // drops the fragment and rejects credentials.

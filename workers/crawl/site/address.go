@@ -4,10 +4,9 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
-)
 
-// MaxURLBytes limits a URL.
-const MaxURLBytes = 2048
+	"letterhead/domain/brand"
+)
 
 // Reference returns a reference of a page or a style sheet as browsers read it:
 // without the characters that they ignore, and with slashes for backslashes
@@ -36,7 +35,7 @@ func hasScheme(ref, scheme string) bool {
 // Absolute resolves a Reference to an http or https URL without fragment, or
 // returns nil if it is not one or has credentials.
 func Absolute(base *url.URL, ref string) *url.URL {
-	if ref == "" || len(ref) > MaxURLBytes {
+	if ref == "" || len(ref) > brand.MaxURLBytes {
 		return nil
 	}
 	u, err := url.Parse(ref)
@@ -46,7 +45,7 @@ func Absolute(base *url.URL, ref string) *url.URL {
 	if base != nil {
 		u = base.ResolveReference(u)
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+	if !brand.IsWebURL(u) {
 		return nil
 	}
 	u.Fragment, u.RawFragment = "", ""

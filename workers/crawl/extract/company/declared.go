@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
@@ -30,10 +31,7 @@ func Bucket(employees int) int {
 	return floor
 }
 
-const (
-	maxPlace   = 100 // runes of a city, state or country
-	maxTickers = 4
-)
+const maxTickers = 4
 
 var (
 	year     = lazyregexp.New(`\b(1\d{3}|20\d{2})\b`)
@@ -212,7 +210,9 @@ const maxPlaceNames = 6
 // located returns a location made of declared parts, or nil if they contain
 // neither a city nor a known country. An unknown country is left out.
 func located(city, state, country string) *eventschemas.Location {
-	city, state, country = page.Clean(city, maxPlace), page.Clean(state, maxPlace), page.Clean(country, maxPlace)
+	for _, part := range []*string{&city, &state, &country} {
+		*part = page.Clean(*part, brand.MaxTextRunes)
+	}
 	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
 		if c, ok := postal.Find(rest); ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
 			city, country = strings.TrimSpace(name), c.Code
@@ -251,7 +251,7 @@ var exchanges = map[string]string{
 func tickers(texts []string) []string {
 	var out []string
 	for _, text := range texts {
-		text = strings.ToUpper(page.Clean(text, maxPlace))
+		text = strings.ToUpper(page.Clean(text, brand.MaxTextRunes))
 		at, rest, qualified := strings.Cut(text, ":")
 		if !qualified {
 			at, rest, qualified = strings.Cut(text, " ")

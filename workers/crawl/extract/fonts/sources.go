@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
@@ -351,14 +352,14 @@ func plainFamily(name string) (string, bool) {
 	if built := builtName.FindStringSubmatch(name); built != nil {
 		name = strings.ReplaceAll(built[1], "_", " ")
 	}
-	name = page.Clean(strings.ReplaceAll(name, "\\", ""), maxFontName+1)
+	name = page.Clean(strings.ReplaceAll(name, "\\", ""), brand.MaxFontNameRunes+1)
 	if fontStandIn.MatchString(name) {
 		return "", false
 	}
 	if short := strings.TrimSpace(variableName.ReplaceAllString(name, "")); short != "" {
 		name = short
 	}
-	if !hasLetter(name) || len([]rune(name)) > maxFontName || strings.ContainsAny(name, "<>\"'{}();@/*") || strings.HasPrefix(name, "--") {
+	if brand.CheckFontName(name) != nil || strings.HasPrefix(name, "--") {
 		return "", false
 	}
 	switch strings.ToLower(name) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"letterhead/domain/brand"
 	"letterhead/workers/crawl/page"
 )
 
@@ -14,7 +14,6 @@ import (
 const (
 	maxFamilies = 20 // maximum in one URL
 	maxWeights  = 20 // of one family
-	maxFontName = 60 // runes
 	minWeight   = 1
 	maxWeight   = 1000
 	weightStep  = 100
@@ -55,8 +54,8 @@ func ParseURL(u *url.URL) []Family {
 
 func parseFamily(text string) (Family, bool) {
 	name, axes, _ := strings.Cut(text, ":")
-	f := Family{Name: page.Clean(name, maxFontName+1)}
-	if !hasLetter(f.Name) || len([]rune(f.Name)) > maxFontName || strings.ContainsAny(f.Name, "<>\"'{};@/\\") || isIconFont(f.Name) {
+	f := Family{Name: page.Clean(name, brand.MaxFontNameRunes+1)}
+	if brand.CheckFontName(f.Name) != nil || isIconFont(f.Name) {
 		return Family{}, false
 	}
 	if names, values, ok := strings.Cut(axes, "@"); ok {
@@ -79,10 +78,6 @@ func parseFamily(text string) (Family, bool) {
 	f.Weights = f.Weights[:min(len(f.Weights), maxWeights)]
 	return f, true
 }
-
-// hasLetter reports whether a text can be the name of a family: "." and "4" are
-// mistakes.
-func hasLetter(name string) bool { return strings.ContainsFunc(name, unicode.IsLetter) }
 
 // axisWeights parses the weights of "ital,wght@0,400;1,700" and of the range
 // "wght@200..900", which includes each multiple of a hundred.

@@ -18,8 +18,8 @@ import (
 // a valid token are not limited: an attempt to guess one must not lock operators out.
 const maxFailures = 20
 
-// maxLookUps limits the tokens that are looked up at a time. The others wait in order of arrival, so that unknown tokens,
-// which anyone can send, use few connections to the database and valid ones get their turn.
+// maxLookUps limits the tokens that are looked up at a time. The others wait in order of arrival, so that unknown
+// tokens, which anyone can send, use few connections to the database and valid ones get their turn.
 const maxLookUps = 8
 
 // checkHost rejects requests for another host, which a browser sends if a page of that host leads its name to this
@@ -99,8 +99,8 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-// lookUp finds a token by its hash. It looks up every well-formed token, however many unknown ones its address has sent:
-// no operator is locked out by them.
+// lookUp finds a token by its hash. It looks up every well-formed token, however many unknown ones its address has
+// sent: no operator is locked out by them.
 func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
 	if err := x.api.lookUps.Acquire(x.ctx, 1); err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ import (
 	"letterhead/domain/plan"
 )
 
-// The length of a compressed page reveals what it repeats of a request that another site made the browser send (BREACH).
+// The length of a compressed page reveals what it repeats of a request that another site made the browser send
+// (BREACH).
 func TestEncoding_PageOfSignedInPerson_IsNotCompressed(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)

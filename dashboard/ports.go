@@ -64,7 +64,8 @@ type Sessions interface {
 	// MailsLinks reports whether the service can send links by e-mail.
 	MailsLinks() bool
 	// MailLink sends a link to an e-mail address if an account has it. It does not wait for that, and does not report
-	// whether the address is known. The messages for one client are limited. Errors: ErrNoMail, ratelimit.ErrUnavailable.
+	// whether the address is known. The messages for one client are limited. Errors: ErrNoMail,
+	// ratelimit.ErrUnavailable.
 	MailLink(ctx context.Context, address, client string) error
 	// Session returns the session that has a token. Errors: ErrNoSession.
 	Session(ctx context.Context, token string) (Session, error)

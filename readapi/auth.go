@@ -33,12 +33,12 @@ var noKeySent = unauthorized("No API key was sent. Send it as Authorization: Bea
 
 const messageMalformedKey = "The API key is not well-formed: a character is missing, added or mistyped. Copy it again."
 
-// foreignToken rejects a request whose only credential is a Bearer token that is not one of our keys. Endpoints that also
-// accept a key in the URL use that key instead.
+// foreignToken rejects a request whose only credential is a Bearer token that is not one of our keys. Endpoints that
+// also accept a key in the URL use that key instead.
 var foreignToken = unauthorized(messageMalformedKey)
 
-// sentKey returns the only key in the headers. URLs are never examined. An Authorization header whose token is not one of
-// our keys belongs to a gateway, a proxy or an OAuth tool, and is ignored beside X-Api-Key.
+// sentKey returns the only key in the headers. URLs are never examined. An Authorization header whose token is not one
+// of our keys belongs to a gateway, a proxy or an OAuth tool, and is ignored beside X-Api-Key.
 func sentKey(h http.Header) (key string, problem *Problem) {
 	apiKeys := h["X-Api-Key"]
 	if len(apiKeys) > 1 {

@@ -103,9 +103,9 @@ func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 	return body.AppendTo(dst, x.api.baseURL)
 }
 
-// etagOf returns the tag of a record, a hash of the body. It therefore differs between base URLs and between /v1 and /v2,
-// and is the same on every node. The hash needs no secret: a tag reveals only whether the record has changed, and only a
-// caller who has the record can compute it.
+// etagOf returns the tag of a record, a hash of the body. It therefore differs between base URLs and between /v1 and
+// /v2, and is the same on every node. The hash needs no secret: a tag reveals only whether the record has changed, and
+// only a caller who has the record can compute it.
 func etagOf(body []byte) string {
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))

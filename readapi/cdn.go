@@ -29,8 +29,8 @@ var (
 // limits the client's own pace.
 const stalledWithin = 10 * time.Second
 
-// maxCodedAsset is the size in bytes up to which an asset is compressed. Most vectors are smaller, and the compressed form
-// stays in memory until a slow client has read it.
+// maxCodedAsset is the size in bytes up to which an asset is compressed. Most vectors are smaller, and the compressed
+// form stays in memory until a slow client has read it.
 const maxCodedAsset = 64 << 10
 
 // serveAsset answers GET and HEAD /cdn/{id}.{ext} with the stored file, unchanged. The storage is

@@ -8,8 +8,8 @@ import (
 	"letterhead/projections/checkpoints"
 )
 
-// serveCheckpoint answers GET and HEAD /v1/ledger/checkpoint with the signed checkpoint of the ledger. It needs no key, so
-// it has the limits of the checks that precede other requests.
+// serveCheckpoint answers GET and HEAD /v1/ledger/checkpoint with the signed checkpoint of the ledger. It needs no key,
+// so it has the limits of the checks that precede other requests.
 func (x *exchange) serveCheckpoint() error {
 	var last *checkpoints.Checkpoint
 	var err error

@@ -17,13 +17,14 @@ import (
 const (
 	// maxConns limits the open connections: as many as running look-ups (maxLookups).
 	maxConns = 8192
-	// reserveShare and maxReserve set how many of them (1/16, at most 32) are reserved for health checks, and for answering
-	// other clients that there is no room.
+	// reserveShare and maxReserve set how many of them (1/16, at most 32) are reserved for health checks, and for
+	// answering other clients that there is no room.
 	reserveShare = 16
 	maxReserve   = 32
-	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until then
-	// its request may be in transit, or not yet read because the processors are busy. idleGrace is the same without a byte
-	// of a request: where the processors are busy, a client sends its first request long after it connected.
+	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until
+	// then its request may be in transit, or not yet read because the processors are busy. idleGrace is the same
+	// without a byte of a request: where the processors are busy, a client sends its first request long after it
+	// connected.
 	waitGrace = 100 * time.Millisecond
 	idleGrace = 500 * time.Millisecond
 	// stalledWrite is how long a write may block before the client counts as not reading.
@@ -154,8 +155,8 @@ func (c *connections) admit(conn *answerConn) bool {
 	return true
 }
 
-// hasRoom reports whether there is room outside the reserve, after closing a connection if necessary. It needs the lock,
-// as do the functions below.
+// hasRoom reports whether there is room outside the reserve, after closing a connection if necessary. It needs the
+// lock, as do the functions below.
 func (c *connections) hasRoom(now time.Time) bool {
 	return len(c.open)-c.reserved < c.limit || c.evict(false, now)
 }
@@ -253,8 +254,8 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	return true
 }
 
-// leaveReserve gives a connection in the reserve room among the others if there is any. It returns false if there is none
-// and such connections have taken more than half of the reserve, whose rest is for health checks.
+// leaveReserve gives a connection in the reserve room among the others if there is any. It returns false if there is
+// none and such connections have taken more than half of the reserve, whose rest is for health checks.
 func (c *connections) leaveReserve(conn *answerConn, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

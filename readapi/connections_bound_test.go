@@ -122,8 +122,8 @@ func (h *held) isEnding() bool {
 	return h.open() && (h.kind == "body" || h.kind == "kept") && time.Since(h.since) >= readapi.BodyStartWithin
 }
 
-// victim implements the rule: a request that was begun and not finished before an idle connection, and then the one that
-// has waited longest.
+// victim implements the rule: a request that was begun and not finished before an idle connection, and then the one
+// that has waited longest.
 func victim(all []*held) (best *held) {
 	for _, h := range all {
 		switch {
@@ -187,8 +187,8 @@ func TestConnections_AnySequence_ClosesTheVictimOnly(t *testing.T) {
 	})
 }
 
-// However many clients without a key connect, a connection whose key was checked stays, whatever it does, and so does one
-// whose request arrives within IdleGrace.
+// However many clients without a key connect, a connection whose key was checked stays, whatever it does, and so does
+// one whose request arrives within IdleGrace.
 func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 	t.Parallel()
 	const limit, attackers = 8, 2000
@@ -226,7 +226,8 @@ func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 	})
 }
 
-// A client that keeps connections with a valid key open takes at most three quarters of them: further answers end theirs.
+// A client that keeps connections with a valid key open takes at most three quarters of them: further answers end
+// theirs.
 func TestConnections_MostAreTaken_AnswersEndTheirs(t *testing.T) {
 	t.Parallel()
 	const limit = 16

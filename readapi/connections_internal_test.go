@@ -15,8 +15,8 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A client that does not read its answer is closed after idle clients at first, and before them once it has not read for
-// a while.
+// A client that does not read its answer is closed after idle clients at first, and before them once it has not read
+// for a while.
 func TestConnections_StalledWriter_IsEvictedLastThenFirst(t *testing.T) {
 	for _, c := range []struct {
 		name  string

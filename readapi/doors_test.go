@@ -89,8 +89,8 @@ func (s *service) loggedDomain(t testing.TB, a answer) string {
 	return ""
 }
 
-// TestIdentifier_EveryDoor_ReadsTheSame compares what look-ups, batches, tools and the logo host make of an identifier, and
-// that a search finds the brand that they find.
+// TestIdentifier_EveryDoor_ReadsTheSame compares what look-ups, batches, tools and the logo host make of an identifier,
+// and that a search finds the brand that they find.
 func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
@@ -142,8 +142,8 @@ func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 	}
 }
 
-// Advice must not lead to a domain that was not meant: an error neither composes one from the input nor advises to remove
-// what separates two.
+// Advice must not lead to a domain that was not meant: an error neither composes one from the input nor advises to
+// remove what separates two.
 func TestIdentifier_Refused_AdviceNamesNoOtherDomain(t *testing.T) {
 	t.Parallel()
 	for _, identifier := range []string{"nike", "co.uk", "https://acme.com@evil.com", "my_shop.com", "nike.com,adidas.com", "joe@acme.com/path"} {

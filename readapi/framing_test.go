@@ -11,8 +11,8 @@ import (
 	"letterhead/domain/plan"
 )
 
-// bytes sends raw bytes on a new connection, and returns the status of every answer until the server closes it. Each must
-// have a request id. It reads to the end, however long that takes: time costs nothing in a bubble.
+// bytes sends raw bytes on a new connection, and returns the status of every answer until the server closes it. Each
+// must have a request id. It reads to the end, however long that takes: time costs nothing in a bubble.
 func (s *service) bytes(sent string) string {
 	s.t.Helper()
 	conn, err := s.pipes.dial()

@@ -87,7 +87,8 @@ func TestHead_CheckpointUnavailable_Is503(t *testing.T) {
 	}
 }
 
-// TestHeaders_LargerThanLimit_Are431 sends raw bytes. Such a request reaches no endpoint, so the answer is the server's.
+// TestHeaders_LargerThanLimit_Are431 sends raw bytes. Such a request reaches no endpoint, so the answer is the
+// server's.
 func TestHeaders_LargerThanLimit_Are431(t *testing.T) {
 	s := start(t)
 	for _, o := range described(t) {

@@ -156,8 +156,8 @@ func (c *answerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write buffers bytes, or writes them if the connection is not holding. What net/http writes before a request has reached
-// the handler is its own rejection; Write sends one of ours instead.
+// Write buffers bytes, or writes them if the connection is not holding. What net/http writes before a request has
+// reached the handler is its own rejection; Write sends one of ours instead.
 func (c *answerConn) Write(b []byte) (int, error) {
 	if !c.handled && c.among != nil {
 		c.linger.Store(true)

@@ -117,8 +117,9 @@ func (x *exchange) drawLogo(
 	return x.sendImage(image, found, options, who)
 }
 
-// parseLogo returns what names the brand, and the options. If that is not a ticker or the like, id is the identifier that
-// it was parsed as: the separate host accepts what a look-up accepts, and /logo on the host of the API only domains.
+// parseLogo returns what names the brand, and the options. If that is not a ticker or the like, id is the identifier
+// that it was parsed as: the separate host accepts what a look-up accepts, and /logo on the host of the API only
+// domains.
 func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, err error) {
 	address, published, ok := x.logoAddress()
 	if !ok {

@@ -106,8 +106,8 @@ func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// TestConnections_HeldOpen_OthersAreServed is TestServer_SlowClients_AreDisconnected over real sockets, without waiting for
-// their end.
+// TestConnections_HeldOpen_OthersAreServed is TestServer_SlowClients_AreDisconnected over real sockets, without waiting
+// for their end.
 func TestConnections_HeldOpen_OthersAreServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, reads)

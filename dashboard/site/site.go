@@ -46,8 +46,9 @@ type Cookie struct {
 	TLS        bool // the browser's connection is encrypted
 }
 
-// name returns the name that the browser sees. A cookie with the prefix can be set only by this host, over https and for
-// all of its paths (RFC 6265bis, section 4.1.3.2), so no other host of the domain can replace the session by its own.
+// name returns the name that the browser sees. A cookie with the prefix can be set only by this host, over https and
+// for all of its paths (RFC 6265bis, section 4.1.3.2), so no other host of the domain can replace the session by its
+// own.
 func (c Cookie) name() string {
 	if c.TLS {
 		return "__Host-" + c.Name
@@ -67,8 +68,8 @@ func (c Cookie) Token(r *http.Request) string {
 	return cookie.Value
 }
 
-// Set sets the token of a session; an empty one deletes the cookie. The browser also sends the cookie when it comes from
-// a page of another site, such as a payment processor's.
+// Set sets the token of a session; an empty one deletes the cookie. The browser also sends the cookie when it comes
+// from a page of another site, such as a payment processor's.
 func (c Cookie) Set(w http.ResponseWriter, token string, expires time.Time) {
 	cookie := &http.Cookie{
 		Name: c.name(), Value: token, Path: c.Path, Expires: expires,

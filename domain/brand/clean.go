@@ -27,12 +27,12 @@ const (
 	MaxURLBytes             = 2048
 
 	Markup     = "<>{}" // of pages and templates, which short texts do not have
-	styleMarks = Markup + `"'();@/\*`
+	styleMarks = Markup + `"();@/\*`
 )
 
-// HTMLTag matches a tag or a comment of HTML, which descriptions do not have. A less-than sign in a sentence is followed
-// by a space or a number. A comment without an end hides the rest of a text, as in browsers; otherwise the search for its
-// end would begin again after each match. It is compiled at its first use, which takes a millisecond.
+// HTMLTag matches a tag or a comment of HTML, which descriptions do not have. A less-than sign in a sentence is
+// followed by a space or a number. A comment without an end hides the rest of a text, as in browsers; otherwise the
+// search for its end would begin again after each match. It is compiled at its first use, which takes a millisecond.
 var HTMLTag = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?is)<!--.*?(?:-->|$)|</?(?:a|abbr|article|b|big|blockquote|br|center|cite|code|dd|div|dl|dt|em|figure|figcaption|font|footer|h[1-6]|header|hr|i|iframe|img|input|label|li|link|main|mark|meta|nav|noscript|ol|p|picture|pre|s|script|section|small|span|strike|strong|style|sub|sup|svg|table|tbody|td|th|tr|u|ul|video)(?:\s[^<>]*)?/?>`)
 })
@@ -100,8 +100,8 @@ func cleanText(s string, limit int) string {
 // otherTexts are the values of a record whose texts have rules of their own.
 var otherTexts = []reflect.Type{reflect.TypeFor[[]eventschemas.Link](), reflect.TypeFor[[]eventschemas.Asset]()}
 
-// eachText calls visit with each text in a part of a record, unless it is empty and not optional. It sets an optional one
-// to null if visit returns false.
+// eachText calls visit with each text in a part of a record, unless it is empty and not optional. It sets an optional
+// one to null if visit returns false.
 func eachText(part reflect.Value, visit func(*string) (keep bool)) {
 	switch part.Kind() {
 	case reflect.String:
@@ -153,8 +153,8 @@ func check(r *eventschemas.Record, repair bool) (reason error) {
 	return reason
 }
 
-// clean returns a record without what check rejects, which earlier releases accepted in overrides and imports. The input
-// is not modified.
+// clean returns a record without what check rejects, which earlier releases accepted in overrides and imports. The
+// input is not modified.
 func clean(r eventschemas.Record) eventschemas.Record {
 	if check(&r, false) == nil {
 		return r

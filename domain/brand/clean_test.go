@@ -82,7 +82,7 @@ func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.
 		{"long_description", `"` + strings.Repeat("x", 2501) + `"`, "2500 characters", `"` + strings.Repeat("x", 2500) + `"`},
 		{"fonts", font(`Int\u202eer`), "U+202E", font("Inter")},
 		{"fonts", font(`x;}body{background:url(//acme.example)`), "markup", `[]`},
-		{"fonts", font(`O'Sans`), "name of a font", `[]`},
+		{"fonts", font(`Open/Sans`), "name of a font", `[]`},
 		{"fonts", font(strings.Repeat("x", 61)), "name of a font", `[]`},
 		{"fonts", font("4"), "name of a font", `[]`},
 		{"logos", `[{"type":"icon","theme":null,"formats":[],"tags":["\u2066new"]}]`, "U+2066", `[{"type":"icon","theme":null,"formats":[],"tags":["new"]}]`},
@@ -113,7 +113,7 @@ func TestOverride_ValueThatCrawlsFind_IsServed(t *testing.T) {
 			`{"name":"tiktok","url":"https://www.tiktok.com/@acme"},{"name":"crunchbase","url":"https://www.crunchbase.com/organization/acme"},` +
 			`{"name":"threads","url":"https://www.threads.net/@acme"},{"name":"bluesky","url":"https://bsky.app/profile/acme.com"}]`},
 		{"og_image", `"https://cdn.acme.example/` + strings.Repeat("a", 2048-len("https://cdn.acme.example/")) + `"`},
-		{"name", `"می‌خواهم 👩‍💻"`}, {"name", `"` + strings.Repeat("ä", 100) + `"`}, {"name", `null`}, {"name", `"!"`},
+		{"name", "\"می\u200cخواهم 👩\u200d💻\""}, {"name", `"` + strings.Repeat("ä", 100) + `"`}, {"name", `null`}, {"name", `"!"`},
 		{"description", `"Less than 3 (x < 3, a<4) and {more}"`}, {"description", `"` + strings.Repeat("ä", 1000) + `"`},
 		{"long_description", `"` + strings.Repeat("語", 2500) + `"`},
 		{"restriction", `{"code":"nsfw","message":"` + strings.Repeat("x", 1000) + `"}`},

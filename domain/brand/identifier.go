@@ -183,9 +183,9 @@ func emailDomain(s, local, domain string) (string, error) {
 	return domain, nil
 }
 
-// withoutScheme removes http: or https: and all slashes after it, as browsers do (URL Standard, "special authority ignore
-// slashes state"; proxies that clean paths remove a slash), or the slashes of a URL without a scheme. It rejects every
-// other scheme.
+// withoutScheme removes http: or https: and all slashes after it, as browsers do (URL Standard, "special authority
+// ignore slashes state"; proxies that clean paths remove a slash), or the slashes of a URL without a scheme. It rejects
+// every other scheme.
 func withoutScheme(s string) (rest string, isURL bool, err error) {
 	if rest, isURL = strings.CutPrefix(s, "//"); isURL {
 		return rest, true, nil

@@ -10,15 +10,15 @@ type EmailError struct{ Field string }
 
 func (e *EmailError) Error() string { return "the " + e.Field + " " + HoldsEmail }
 
-// email matches the end of a local part (RFC 5322, also quoted, and with letters of all scripts, RFC 6531), an @ and the
-// beginning of a domain with a dot (also an internationalized one) or of an address literal (RFC 5321). The last label of
-// the domain must begin with two letters, which excludes versions and prices.
+// email matches the end of a local part (RFC 5322, also quoted, and with letters of all scripts, RFC 6531), an @ and
+// the beginning of a domain with a dot (also an internationalized one) or of an address literal (RFC 5321). The last
+// label of the domain must begin with two letters, which excludes versions and prices.
 var email = regexp.MustCompile(`(?:[\pL\pM\pN_][-!#$%&'*+=?^_{|}~.` + "`" + `]*|"[^"]+")[@＠﹫]` +
 	`(?:(?:[\pL\pN\p{So}][-_\pL\pM\pN\p{So}\x{200c}\x{200d}]*[.。．｡])+\pL[\pL\pM]|` +
 	`\[(?:[0-9]+(?:\.[0-9]+){3}|(?i:IPv6:)[0-9A-Fa-f:.]+)\])`)
 
-// CheckKept returns an *EmailError if the text of a field contains an e-mail address. It is for texts that operators write
-// and events keep; texts of stored events, and those that the service writes, are not checked.
+// CheckKept returns an *EmailError if the text of a field contains an e-mail address. It is for texts that operators
+// write and events keep; texts of stored events, and those that the service writes, are not checked.
 func CheckKept(field, s string) error {
 	if email.MatchString(s) {
 		return &EmailError{field}

@@ -16,10 +16,11 @@ var ErrHidden = errors.New("has a hidden character")
 // ErrNotText means that a text is not UTF-8.
 var ErrNotText = errors.New("is not UTF-8 text")
 
-// IsHidden reports whether a character is not shown itself, so that one name can look like another, or contain words that
-// only programs read (tag characters, U+E0000 to U+E007F). These are the general categories Cc, Cf (with U+00AD, U+200B and
-// all that set a direction), Zl and Zp, and Other_Default_Ignorable_Code_Point (UAX #44). Joiners (U+200C, U+200D) are not
-// hidden, because Persian, Indic scripts and emoji need them; signs before numbers (Prepended_Concatenation_Mark) are shown.
+// IsHidden reports whether a character is not shown itself, so that one name can look like another, or contain words
+// that only programs read (tag characters, U+E0000 to U+E007F). These are the general categories Cc, Cf (with U+00AD,
+// U+200B and all that set a direction), Zl and Zp, and Other_Default_Ignorable_Code_Point (UAX #44). Joiners (U+200C,
+// U+200D) are not hidden, because Persian, Indic scripts and emoji need them; signs before numbers
+// (Prepended_Concatenation_Mark) are shown.
 func IsHidden(r rune) bool {
 	return unicode.IsControl(r) || r >= '\u00ad' && r != '\u200c' && r != '\u200d' &&
 		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) &&

@@ -2,9 +2,9 @@
 // page of a signed-in person must not be compressed: its length would reveal whether it repeats what another site made
 // the browser send (BREACH).
 //
-// The package uses the writers of klauspost/compress/gzhttp, but not its handler. The handler ends compression only after
-// the API's handler has returned, too late to decide whether a charge is final; it sends HEAD uncompressed, with the tag
-// of another body; and it ignores If-None-Match.
+// The package uses the writers of klauspost/compress/gzhttp, but not its handler. The handler ends compression only
+// after the API's handler has returned, too late to decide whether a charge is final; it sends HEAD uncompressed, with
+// the tag of another body; and it ignores If-None-Match.
 package contentcoding
 
 import (
@@ -43,8 +43,8 @@ const (
 )
 
 // Accepted returns the best coding for the values of Accept-Encoding, or Identity if there are none. needed reports
-// whether the client refuses uncompressed answers; one that refuses every coding still gets those. Of gzip and zstd with
-// equal weights, zstd is chosen, but only if the client names it: many clients that send * cannot decode zstd.
+// whether the client refuses uncompressed answers; one that refuses every coding still gets those. Of gzip and zstd
+// with equal weights, zstd is chosen, but only if the client names it: many clients that send * cannot decode zstd.
 func Accepted(headers []string) (c Coding, needed bool) {
 	zipped, zstd, identity, others := -1.0, -1.0, -1.0, -1.0 // weights; negative if not named
 	for name, weight := range accept.Elements(headers) {
@@ -112,8 +112,8 @@ func vary(answer http.Header) {
 	}
 }
 
-// Tag returns the ETag of an answer in the coding, given the tag of the uncompressed answer. They differ, because a strong
-// tag identifies bytes (RFC 9110, section 8.8.1).
+// Tag returns the ETag of an answer in the coding, given the tag of the uncompressed answer. They differ, because a
+// strong tag identifies bytes (RFC 9110, section 8.8.1).
 func (c Coding) Tag(etag string) string {
 	if c == Identity {
 		return etag
@@ -179,8 +179,8 @@ func NewFile(body []byte) *File {
 	return f
 }
 
-// Choose returns the form of the file for an answer, given the Accept-Encoding of its request, and sets Vary. A form that
-// is not shorter is not used.
+// Choose returns the form of the file for an answer, given the Accept-Encoding of its request, and sets Vary. A form
+// that is not shorter is not used.
 func (f *File) Choose(answer http.Header, accept []string) (Coding, []byte) {
 	vary(answer)
 	if c, _ := Accepted(accept); c != Identity {

@@ -36,8 +36,8 @@ var (
 	ErrSignature = errors.New("the signature is not that of the body")
 	// ErrTooOld means that the signature of a webhook is older than Tolerance.
 	ErrTooOld = errors.New("the signature is older than 5 minutes")
-	// ErrTooNew means that the time of a webhook's signature is further in the future than Tolerance. It could be sent again
-	// for as long.
+	// ErrTooNew means that the time of a webhook's signature is further in the future than Tolerance. It could be sent
+	// again for as long.
 	ErrTooNew = errors.New("the time of the signature is more than 5 minutes in the future; set the clock of this machine")
 	// ErrNotEvent means that the signed body is not an event.
 	ErrNotEvent = errors.New("the body is not an event")
@@ -104,8 +104,8 @@ func (c *Client) CheckHeader(signature string) error {
 	return nil
 }
 
-// tooNew reports whether the time in a header that can be read is too far in the future: it is not older than a tolerance
-// below zero.
+// tooNew reports whether the time in a header that can be read is too far in the future: it is not older than a
+// tolerance below zero.
 func tooNew(signature string) bool {
 	return !errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", -Tolerance), webhook.ErrTooOld)
 }

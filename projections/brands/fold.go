@@ -102,8 +102,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	return f.changes()
 }
 
-// stored returns the body of an event as the previous release reads it: without the upcasters that remove the exchange of
-// tickers, so that nodes of both releases fold the same rows.
+// stored returns the body of an event as the previous release reads it: without the upcasters that remove the exchange
+// of tickers, so that nodes of both releases fold the same rows.
 func stored(e *projections.Event) (eventschemas.Event, error) {
 	switch e.Body.(type) {
 	case eventschemas.CrawlSucceeded:

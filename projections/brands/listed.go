@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// listedEvery is the minimum interval between readings of changed companies; listedWithin is how long a call may take
-	// before it begins no further page. Each call reads at least one page, so on a large index or a slow machine the
-	// first calls continue each other.
+	// listedEvery is the minimum interval between readings of changed companies; listedWithin is how long a call may
+	// take before it begins no further page. Each call reads at least one page, so on a large index or a slow machine
+	// the first calls continue each other.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
-	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of it.
+	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of
+	// it.
 	listedPage = 200
 	// maxListed limits the brands with symbols, about 300 bytes each. All exchanges of the world list 60,000 companies.
 	maxListed = 200_000
@@ -50,8 +51,8 @@ var (
 	bodySymbols = []byte(`"ticker":["`)
 )
 
-// listed has the symbols of listed companies, as far as the read model was read. They are in memory instead of a column:
-// few brands have a symbol, and the few requests for one do not justify a new version of the tables.
+// listed has the symbols of listed companies, as far as the read model was read. They are in memory instead of a
+// column: few brands have a symbol, and the few requests for one do not justify a new version of the tables.
 type listed struct {
 	whole    atomic.Bool         // the first reading has ended
 	turn     *semaphore.Weighted // held while the fields below are used

@@ -12,9 +12,9 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// The previous release wrote and showed tickers with their exchange, and accepted any URL as a link. Its rows stay as it
-// folds them until the upgrade is finished, because its scrub compares them with its own fold; the rows of this release
-// have bare symbols and links to networks.
+// The previous release wrote and showed tickers with their exchange, and accepted any URL as a link. Its rows stay as
+// it folds them until the upgrade is finished, because nodes of both releases write the same rows; the rows of this
+// release have bare symbols and links to networks.
 func TestGet_ValuesOfPreviousRelease_AreCleanAfterUpgrade(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		ev := imported("acme.com", "Acme").(eventschemas.BrandImported)

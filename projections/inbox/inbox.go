@@ -85,9 +85,9 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
-	// subscriberOf leaves out subscriptions that have ended or were applied to another account since, and customers that are
-	// linked to another account. As in billing.State, the latest report that was applied and names an account links its
-	// customer, unless its outcome says that the link stays.
+	// subscriberOf leaves out subscriptions that have ended or were applied to another account since, and customers
+	// that are linked to another account. As in billing.State, the latest report that was applied and names an account
+	// links its customer, unless its outcome says that the link stays.
 	subscriberOf = `
 SELECT r.customer FROM {reports} AS r
 WHERE r.granted = $1 AND r.kind = 'subscription' AND r.state = 'applied' AND r.processor = $2 AND r.customer <> ''

@@ -180,7 +180,8 @@ func TestSubscriberOf_LatestSubscriptionThatHasNotEnded(t *testing.T) {
 	})
 }
 
-// Two accounts share a customer, which the first subscription links. The second account gets the customer from an operator.
+// Two accounts share a customer, which the first subscription links. The second account gets the customer from an
+// operator.
 func TestSubscriberOf_SharedCustomer_IsThatOfTheLinkedAccount(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := inbox.New(e.Store)

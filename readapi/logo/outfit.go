@@ -124,8 +124,8 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 	return v.output(imaging.Scale(img, inside.size))
 }
 
-// centeredSide is the size, in pixels, at which the ink of a vector is measured to center it in an SVG. Its place is exact
-// to half a percent.
+// centeredSide is the size, in pixels, at which the ink of a vector is measured to center it in an SVG. Its place is
+// exact to half a percent.
 const centeredSide = 256
 
 // off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;

@@ -305,8 +305,8 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 	return answer, len(ids) > 0, nil
 }
 
-// DomainOf returns the registrable domain of an identifier, without a look-up: it costs nothing. Errors: ErrNoSuchBrand for
-// an id that is not in the index, and those of the index.
+// DomainOf returns the registrable domain of an identifier, without a look-up: it costs nothing. Errors: ErrNoSuchBrand
+// for an id that is not in the index, and those of the index.
 func (s *Service) DomainOf(ctx context.Context, id brand.Identifier) (string, error) {
 	if id.Kind == brand.Domain {
 		return id.Domain, nil

@@ -316,20 +316,22 @@ func (s *Service) current(ctx context.Context, domain string) (body brands.Body,
 func (s *Service) unchanged(ctx context.Context, q Query) (Answer, error) {
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	answer := Answer{Cache: Hit, Unchanged: true}
-	var err error
-	answer.Body, answer.Domain, err = s.held(quick, q.Identifier)
-	if err == nil && !q.Has(answer.Body) {
-		answer.Body, err = s.current(quick, answer.Domain)
+	entry, domain, err := s.find(quick, q.Identifier)
+	var body brands.Body
+	if entry != nil {
+		body = entry.Body
+	}
+	if err == nil && (entry == nil || !q.Has(body)) {
+		body, err = s.current(quick, domain)
 	}
 	switch {
 	case quick.Err() != nil:
-		return Answer{Domain: answer.Domain}, quick.Err()
-	case err != nil || !q.Has(answer.Body):
-		return Answer{Domain: answer.Domain}, nil
+		return Answer{Domain: domain}, quick.Err()
+	case err != nil || !q.Has(body):
+		return Answer{Domain: domain}, nil
 	}
-	answer.Remaining, err = s.Credits(quick, q.Caller.AccountID)
-	return answer, err
+	remaining, err := s.Credits(quick, q.Caller.AccountID)
+	return Answer{Domain: domain, Body: body, Cache: Hit, Unchanged: true, Remaining: remaining}, err
 }
 
 // Credits returns the value of X-Credits-Remaining: the balance, never below zero.

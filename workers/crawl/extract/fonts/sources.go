@@ -359,7 +359,7 @@ func plainFamily(name string) (string, bool) {
 	if short := strings.TrimSpace(variableName.ReplaceAllString(name, "")); short != "" {
 		name = short
 	}
-	if brand.CheckFontName(name) != nil || strings.HasPrefix(name, "--") {
+	if brand.CheckFontName(name) != nil || strings.Contains(name, "'") || strings.HasPrefix(name, "--") {
 		return "", false
 	}
 	switch strings.ToLower(name) {

@@ -491,7 +491,7 @@ func (s *scrub) replace(ctx context.Context, tx *sqlstore.Tx, table projections.
 }
 
 // finish records the end of the pass. A read model that was withheld is read again, because all its rows are right.
-func (s *scrub) finish(ctx context.Context) error {
+func (s *scrub) finish(ctx context.Context) (err error) {
 	m := s.m
 	if err := s.r.step.lock(ctx); err != nil {
 		return err
@@ -500,18 +500,19 @@ func (s *scrub) finish(ctx context.Context) error {
 	if !slices.Contains(s.r.inLive, s.live) {
 		return ErrNotFolding
 	}
-	withheld, apply := m.withheld == s.live.number, func() {}
-	if withheld {
-		var err error
-		if apply, err = s.r.reload(ctx, s.live); err != nil {
-			return err
-		}
+	withheld, apply := m.withheld, func() {}
+	if m.withheld = 0; withheld == s.live.number {
+		apply, err = s.r.reload(ctx, s.live)
 	}
-	err := s.record(ctx, func(now *Scrubbed) {
-		now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
-	})
-	if err == nil && withheld {
-		m.withheld = 0
+	if err == nil {
+		err = s.record(ctx, func(now *Scrubbed) {
+			now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
+		})
+	}
+	switch {
+	case err != nil:
+		m.withheld = withheld
+	case withheld == s.live.number:
 		s.live.publish(apply)
 	}
 	return err

@@ -166,6 +166,26 @@ func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 	}
 }
 
+func TestScrub_RepairOfUnreadableRowFails_NextStartSucceeds(t *testing.T) {
+	e := projectionstest.Open(t)
+	d, r, stop := revoked(t, e)
+	damage(t, e, d, `UPDATE {keys} SET hash = x'00' WHERE id = 'k1'`)
+	cure := unrepaired(t, e, d, r)
+	stop()
+	d, r, _ = open(t, e)
+	e.CatchUp(r)
+	if _, _, err := d.Lookup(e.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) {
+		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
+	}
+	cure()
+	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("after the repair: %s, want %s", got, asRevoked)
+	}
+}
+
 func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	d, r, _ := revoked(t, e)

@@ -152,8 +152,17 @@ func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 	if _, _, err := d.Lookup(e.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) {
 		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
 	}
+	if err := r.ScrubOnce(e.Context(), keys.Name); err == nil {
+		t.Fatal("the repair did not fail after the restart")
+	}
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("after a restart and another pass that repaired nothing: %s, want %s", got, asRevoked)
+	}
 	e.Events("account-a", at, issued("k2", "lh_sk_two", "secret"))
 	e.CatchUp(r)
+	if _, found, err := d.Lookup(e.Context(), sum("lh_sk_two")); !found || err != nil {
+		t.Errorf("a key that was issued after that pass: %v, %v", found, err)
+	}
 	cure()
 	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
 		t.Fatal(err)

@@ -146,9 +146,9 @@ func (r *Runner) quiet(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(r.models, busy), nil
 }
 
-// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago. Those that are not
-// read until their rows are repaired come first, except after a pass that left one of them so (before). A process begins
-// with the Strict ones that were not compared for scrubStrict.
+// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago. Those that are
+// not read until their rows are repaired come first, unless the one tried before is one of them. A process begins with
+// the Strict ones that were not compared for scrubStrict.
 func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time, before *model) (*model, error) {
 	if r.shared && !r.leads.Load() {
 		return nil, ErrNotFolding

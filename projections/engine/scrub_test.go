@@ -433,6 +433,10 @@ func TestScrub_RepairFailsBeforeRestart_RowsAreNotReadUntilRepairOrRebuild(t *te
 				if err != nil || len(found) != 1 || found[0].Difference == nil {
 					t.Errorf("verify: %v, %v, want a difference", found, err)
 				}
+				all, err := r.List(e.Context())
+				if err != nil || len(all) != 1 || !strings.Contains(all[0].Error, "could not be repaired") {
+					t.Errorf("list: %v, %v, want the reason why rows are not read", all, err)
+				}
 			}
 			if err := cure(r, e); err != nil {
 				t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"letterhead/projections"
 )
 
-// stateScrub is the state of the rows of projections.ScrubPrefix. Their position counts the rows repaired, so that other
-// nodes notice a repair. Their failure is a Scrubbed as JSON.
+// stateScrub is the state of the rows of projections.ScrubPrefix. Their position counts the rows repaired, so that
+// other nodes notice a repair. Their failure is a Scrubbed as JSON.
 const stateScrub = "scrub"
 
 // Scrubbed is the result of the scrubs of a read model.

@@ -204,12 +204,18 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	if got := state(t, n, other, "lh_sk_one"); got == asRevoked {
 		t.Fatal("the damage has no effect, so this test shows nothing")
 	}
+	if err := other.Ready(); err != nil {
+		t.Fatal(err)
+	}
 	cure := unrepaired(t, e, d, r)
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		_, _, err := other.Lookup(e.Context(), sum("lh_sk_one"))
 		return errors.Is(err, projections.ErrNotReady)
 	}); !ok {
 		t.Errorf("the other node still answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+	if err := other.Ready(); !errors.Is(err, projections.ErrNotReady) {
+		t.Errorf("the other node is ready: %v, want %v", err, projections.ErrNotReady)
 	}
 	cure()
 	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
@@ -219,5 +225,8 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 		return state(t, n, other, "lh_sk_one") == asRevoked
 	}); !ok {
 		t.Errorf("after the repair the other node answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+	if err := other.Ready(); err != nil {
+		t.Errorf("after the repair the other node is not ready: %v", err)
 	}
 }

@@ -25,8 +25,16 @@ func openNode(t *testing.T) *Node {
 // openNodeOf is openNode with parts.
 func openNodeOf(t *testing.T, parts Parts) *Node {
 	t.Helper()
+	folder := filepath.Join(t.TempDir(), "data")
+	resvgtest.Link(t, folder)
+	return openNodeIn(t, folder, parts)
+}
+
+// openNodeIn is openNodeOf for a folder.
+func openNodeIn(t *testing.T, folder string, parts Parts) *Node {
+	t.Helper()
 	t.Setenv("LETTERHEAD_STARTER", "off")
-	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
+	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +42,6 @@ func openNodeOf(t *testing.T, parts Parts) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resvgtest.Link(t, cfg.Data)
 	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts})
 	if err != nil {
 		t.Fatal(err)

@@ -72,23 +72,26 @@ func (n *Node) readiness() readiness {
 	if !n.begun() {
 		return notStarted()
 	}
-	return whatRemains(n.probe.missing(), n.unwritable(), n.assetsFull())
+	return whatRemains(n.probe.missing(), n.Keys.Ready(), n.unwritable(), n.assetsFull())
 }
 
-// whatRemains returns what a started node can do while some services are missing, look-ups cannot be charged because of
-// the error unwritable, or the folder of assets is full.
-func whatRemains(missing []string, unwritable error, assetsFull bool) readiness {
+// whatRemains returns what a started node can do while some services are missing, no key can be checked because of the
+// error keyless, look-ups cannot be charged because of the error unwritable, or the folder of assets is full.
+func whatRemains(missing []string, keyless, unwritable error, assetsFull bool) readiness {
 	has := func(services ...string) bool {
 		return !slices.ContainsFunc(services, func(name string) bool { return slices.Contains(missing, name) })
 	}
 	s := readiness{Status: statusReady}
-	s.Reads = has(serviceEventStore, serviceDatabase, serviceRegistry)
+	s.Reads = has(serviceEventStore, serviceDatabase, serviceRegistry) && keyless == nil
 	s.Logos = has(serviceDatabase, serviceRegistry, serviceAssets)
 	s.LookUps = s.Reads && unwritable == nil
 	s.Crawls = s.LookUps && has(serviceAssets) && !assetsFull
 	var reasons []string
 	for _, name := range missing {
 		reasons = append(reasons, "the "+name+" does not answer")
+	}
+	if keyless != nil {
+		reasons = append(reasons, "no key can be checked: "+keyless.Error())
 	}
 	if unwritable != nil {
 		reasons = append(reasons, unwritable.Error())

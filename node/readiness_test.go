@@ -5,8 +5,15 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/keys"
 )
 
 func TestReadiness_ListsWhatRemains(t *testing.T) {
@@ -20,17 +27,20 @@ func TestReadiness_ListsWhatRemains(t *testing.T) {
 		retryAfter string
 	}{
 		{"a node that starts", notStarted(), 503, "look_ups=false crawls=false logos=false reads=false", "", "1"},
-		{"everything", whatRemains(nil, nil, false), 200, "look_ups=true crawls=true logos=true reads=true", "", ""},
-		{"a full disk", whatRemains(nil, full, false), 503, "look_ups=false crawls=false logos=true reads=true",
+		{"everything", whatRemains(nil, nil, nil, false), 200,
+			"look_ups=true crawls=true logos=true reads=true", "", ""},
+		{"a full disk", whatRemains(nil, nil, full, false), 503, "look_ups=false crawls=false logos=true reads=true",
 			full.Error(), "5"},
-		{"a full folder of assets", whatRemains(nil, nil, true), 200,
+		{"keys that may be wrong", whatRemains(nil, errors.New("a row is wrong"), nil, false), 503,
+			"look_ups=false crawls=false logos=true reads=false", "no key can be checked: a row is wrong", "5"},
+		{"a full folder of assets", whatRemains(nil, nil, nil, true), 200,
 			"look_ups=true crawls=false logos=true reads=true", "no space is left for assets", ""},
-		{"no event store", whatRemains([]string{serviceEventStore}, nil, false), 503,
+		{"no event store", whatRemains([]string{serviceEventStore}, nil, nil, false), 503,
 			"look_ups=false crawls=false logos=true reads=false", "the event store does not answer", "5"},
-		{"no database", whatRemains([]string{serviceDatabase, serviceRegistry}, nil, false), 503,
+		{"no database", whatRemains([]string{serviceDatabase, serviceRegistry}, nil, nil, false), 503,
 			"look_ups=false crawls=false logos=false reads=false",
 			"the database does not answer; the registry of the read models does not answer", "5"},
-		{"no object storage", whatRemains([]string{serviceAssets}, nil, false), 503,
+		{"no object storage", whatRemains([]string{serviceAssets}, nil, nil, false), 503,
 			"look_ups=true crawls=false logos=false reads=true", "the object storage does not answer", "5"},
 	} {
 		w := httptest.NewRecorder()
@@ -54,4 +64,63 @@ func TestReadiness_ListsWhatRemains(t *testing.T) {
 				text, reason, w.Header().Get("Retry-After"), c.status, c.body, c.reason, c.retryAfter)
 		}
 	}
+}
+
+func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	resvgtest.Link(t, folder)
+	open := func(t *testing.T) *Node {
+		t.Helper()
+		n := openNodeIn(t, folder, Parts{})
+		if err := n.Runner.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.ready.Store(true)
+		return n
+	}
+	failToRepair := func(t *testing.T, n *Node) {
+		t.Helper()
+		if err := n.Runner.ScrubOnce(t.Context(), keys.Name); err == nil {
+			t.Fatal("the repair did not fail")
+		}
+	}
+	want := func(t *testing.T, n *Node, able bool, when string) {
+		t.Helper()
+		s := n.readiness()
+		if s.LookUps != able || s.Reads != able || s.Crawls != able || (n.Ready() == "") != able {
+			t.Errorf("%s: %+v, want %t", when, s, able)
+		}
+	}
+	t.Run("first process", func(t *testing.T) {
+		n := open(t)
+		if _, err := n.CreateAccount(t.Context(), n.Operator(), "Jane Doe", plan.Free); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Runner.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, damage := range []string{
+			`UPDATE {keys} SET last4 = 'xxxx'`,
+			`CREATE TRIGGER full_disk BEFORE DELETE ON {keys} BEGIN SELECT RAISE(ABORT, 'full'); END`,
+		} {
+			var text string
+			err := n.Keys.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
+				text = tables.SQL(damage)
+				return nil
+			})
+			if err == nil {
+				err = n.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(text); return err })
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(t, n, true, "before a pass")
+		failToRepair(t, n)
+		want(t, n, true, "with the right keys in memory")
+	})
+	n := open(t)
+	want(t, n, false, "after a restart")
+	failToRepair(t, n)
+	want(t, n, true, "with the right keys from the scratch tables")
 }

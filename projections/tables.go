@@ -9,6 +9,10 @@ import (
 // PositionWord cannot be the name of a table, because {position} is replaced by a value; see Handle.
 const PositionWord = "position"
 
+// ScrubPrefix and the name of a read model are the name of the row of projections_registry about its scrubs. The row's
+// fold_version is the generation that no node reads, because rows of it could not be repaired, or 0.
+const ScrubPrefix = "@scrub "
+
 // Tables has the physical names of one generation's tables.
 type Tables struct {
 	Version    int

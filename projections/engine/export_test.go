@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"letterhead/internal/disk"
 )
@@ -19,3 +20,11 @@ var GatherAfter = gatherAfter
 
 // Quiet exports quiet.
 func (r *Runner) Quiet(ctx context.Context) (bool, error) { return r.quiet(ctx) }
+
+// RepairTries exports repairTries.
+const RepairTries = repairTries
+
+// ScrubPause exports scrubPause.
+func (r *Runner) ScrubPause(worked time.Duration, percent int) time.Duration {
+	return r.scrubPause(worked, percent)
+}

@@ -201,10 +201,11 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// reload reads what a model caches of a generation's tables; see projections.Reloader.
+// reload reads what a model caches of a generation's tables; see projections.Reloader. It reads nothing of tables that
+// are withheld, of which publish would not use it.
 func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err error) {
 	reloader, ok := g.model.p.(projections.Reloader)
-	if !ok {
+	if !ok || g.number == g.model.withheld {
 		return func() {}, nil
 	}
 	apply, err = reloader.Reload(ctx, r.store.Read(), g.tables)

@@ -26,6 +26,9 @@ const (
 	scrubLeast = 100 * time.Millisecond
 	// scrubWait is the interval at which a scrub that pauses looks whether it may continue.
 	scrubWait = time.Second
+	// repairTries limits the attempts to write a repair while the database is unavailable. With the default pauses they
+	// take about 8 seconds, longer than a short failover.
+	repairTries = 10
 	// scrubStrict is the age of the last pass from which a process begins with a Strict read model.
 	scrubStrict = 24 * time.Hour
 	// MaxScrubPercent leaves the read models half of a core.
@@ -44,20 +47,19 @@ var (
 // every row. Rows that differ are replaced by those of the scratch tables, and caches on every node are emptied.
 //
 // Each step takes a few milliseconds. After a step Scrub pauses so long that it works percent of the time, at most
-// MaxScrubPercent, and also while tables are built for a rebuild or an upgrade, or a read model is quarantined.
+// MaxScrubPercent, and also while tables are built for a rebuild or an upgrade, or a read model is quarantined. While a
+// read model is not read until its rows are repaired, passes work MaxScrubPercent of the time.
 func (r *Runner) Scrub(ctx context.Context, percent int) error {
 	percent = min(max(percent, 1), MaxScrubPercent)
 	pace := func(ctx context.Context, worked time.Duration) error {
-		if err := delay.For(ctx, worked*time.Duration(100-percent)/time.Duration(percent)); err != nil {
-			return err
-		}
-		return r.awaitQuiet(ctx)
+		return r.awaitQuiet(ctx, r.scrubPause(worked, percent))
 	}
 	tried := make(map[*model]time.Time)
 	failing := make(map[*model]bool)
-	for pace(ctx, scrubLeast) == nil {
-		m, err := r.nextToScrub(ctx, tried)
-		if err == nil {
+	var m *model
+	for r.awaitQuiet(ctx, pauseAfter(scrubLeast, percent)) == nil {
+		var err error
+		if m, err = r.nextToScrub(ctx, tried, m); err == nil {
 			tried[m] = r.cfg.Now()
 			err = r.scrub(ctx, m, pace)
 		}
@@ -99,15 +101,34 @@ func (r *Runner) ScrubOnce(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// awaitQuiet waits until quiet.
-func (r *Runner) awaitQuiet(ctx context.Context) error {
+// pauseAfter returns the pause after work of which the share of the time is percent.
+func pauseAfter(worked time.Duration, percent int) time.Duration {
+	return worked * time.Duration(100-percent) / time.Duration(percent)
+}
+
+// scrubPause returns the pause after a step of a pass.
+func (r *Runner) scrubPause(worked time.Duration, percent int) time.Duration {
+	if len(r.unread()) > 0 {
+		percent = MaxScrubPercent
+	}
+	return pauseAfter(worked, percent)
+}
+
+// unread returns the read models that are not read until their rows are repaired.
+func (r *Runner) unread() []*model {
+	return slices.DeleteFunc(slices.Clone(r.models), func(m *model) bool { return m.readError() == nil })
+}
+
+// awaitQuiet pauses, and then waits until quiet.
+func (r *Runner) awaitQuiet(ctx context.Context, pause time.Duration) error {
 	for {
+		if err := delay.For(ctx, pause); err != nil {
+			return err
+		}
 		if ok, err := r.quiet(ctx); ok || err != nil {
 			return err
 		}
-		if err := delay.For(ctx, scrubWait); err != nil {
-			return err
-		}
+		pause = scrubWait
 	}
 }
 
@@ -125,10 +146,10 @@ func (r *Runner) quiet(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(r.models, busy), nil
 }
 
-// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago, but first those
-// that are not read until their rows are repaired. A process begins with the Strict ones that were not compared for
-// scrubStrict.
-func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time) (*model, error) {
+// nextToScrub returns the read model whose last pass, or attempt of this process, is the longest ago. Those that are
+// not read until their rows are repaired come first, unless the one tried before is one of them. A process begins with
+// the Strict ones that were not compared for scrubStrict.
+func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time, before *model) (*model, error) {
 	if r.shared && !r.leads.Load() {
 		return nil, ErrNotFolding
 	}
@@ -143,8 +164,8 @@ func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time) (*
 		}
 		return finished
 	}
-	models := slices.DeleteFunc(slices.Clone(r.models), func(m *model) bool { return m.readError() == nil })
-	if len(models) == 0 {
+	models := r.unread()
+	if len(models) == 0 || before != nil && before.readError() != nil {
 		models = r.models
 	}
 	return slices.MinFunc(models, func(a, b *model) int { return last(a).Compare(last(b)) }), nil
@@ -410,7 +431,14 @@ func (s *scrub) repair(ctx context.Context, table projections.Table, after []any
 	if err != nil || f.count == 0 {
 		return f, sqlstore.Classify(err)
 	}
-	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return s.replace(r.within(ctx), tx, table, &f) })
+	pause := r.cfg.faultBackoff()
+	for try := 1; ; try++ {
+		err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return s.replace(r.within(ctx), tx, table, &f) })
+		if try == repairTries || !errors.Is(err, sqlstore.ErrUnavailable) || errors.Is(err, sqlstore.ErrFull) ||
+			delay.For(ctx, pause.pause()) != nil {
+			break
+		}
+	}
 	if errors.Is(err, errDeposed) || ctx.Err() != nil {
 		return f, errors.Join(err, ctx.Err())
 	}
@@ -463,7 +491,7 @@ func (s *scrub) replace(ctx context.Context, tx *sqlstore.Tx, table projections.
 }
 
 // finish records the end of the pass. A read model that was withheld is read again, because all its rows are right.
-func (s *scrub) finish(ctx context.Context) error {
+func (s *scrub) finish(ctx context.Context) (err error) {
 	m := s.m
 	if err := s.r.step.lock(ctx); err != nil {
 		return err
@@ -472,18 +500,19 @@ func (s *scrub) finish(ctx context.Context) error {
 	if !slices.Contains(s.r.inLive, s.live) {
 		return ErrNotFolding
 	}
-	withheld, apply := m.withheld == s.live.number, func() {}
-	if withheld {
-		var err error
-		if apply, err = s.r.reload(ctx, s.live); err != nil {
-			return err
-		}
+	withheld, apply := m.withheld, func() {}
+	if m.withheld = 0; withheld == s.live.number {
+		apply, err = s.r.reload(ctx, s.live)
 	}
-	err := s.record(ctx, func(now *Scrubbed) {
-		now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
-	})
-	if err == nil && withheld {
-		m.withheld = 0
+	if err == nil {
+		err = s.record(ctx, func(now *Scrubbed) {
+			now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
+		})
+	}
+	switch {
+	case err != nil:
+		m.withheld = withheld
+	case withheld == s.live.number:
 		s.live.publish(apply)
 	}
 	return err

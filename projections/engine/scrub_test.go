@@ -433,6 +433,10 @@ func TestScrub_RepairFailsBeforeRestart_RowsAreNotReadUntilRepairOrRebuild(t *te
 				if err != nil || len(found) != 1 || found[0].Difference == nil {
 					t.Errorf("verify: %v, %v, want a difference", found, err)
 				}
+				all, err := r.List(e.Context())
+				if err != nil || len(all) != 1 || !strings.Contains(all[0].Error, "could not be repaired") {
+					t.Errorf("list: %v, %v, want the reason why rows are not read", all, err)
+				}
 			}
 			if err := cure(r, e); err != nil {
 				t.Fatal(err)
@@ -491,6 +495,99 @@ func TestScrub_RowsWithheld_AreComparedFirst(t *testing.T) {
 	scrubbing(t, r)
 	wantFirst(t, lines, "strict")
 	wantCount(t, p, "a", 1)
+}
+
+func TestScrub_DatabaseIsAwayForAMoment_RowsStayReadable(t *testing.T) {
+	away := fmt.Errorf("away: %w", sqlstore.ErrUnavailable)
+	for name, c := range map[string]struct {
+		failures int // of the repair
+		err      error
+		withheld bool
+		tries    int
+	}{
+		"for a moment":      {3, away, false, 4},
+		"longer":            {1000, away, true, engine.RepairTries},
+		"on a full disk":    {1000, sqlstore.ErrFull, true, 1},
+		"for another cause": {1, errFull, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := projectionstest.Open(t)
+			e.Events("account-a", start, charge(0))
+			p := newToy("toy", e.Store, 1)
+			p.strict = true
+			r, _ := e.Start(quick, p)
+			e.CatchUp(r)
+			wrong(t, e, p)
+			tries := 0
+			p.breakSwap(func() error {
+				if tries++; tries <= c.failures {
+					return c.err
+				}
+				return nil
+			})
+			if err := r.ScrubOnce(e.Context()); errors.Is(err, c.err) != c.withheld {
+				t.Errorf("scrub: %v, want %v: %t", err, c.err, c.withheld)
+			}
+			if tries != c.tries {
+				t.Errorf("%d attempts to repair the rows, want %d", tries, c.tries)
+			}
+			if _, _, err := p.count("a"); errors.Is(err, projections.ErrNotReady) != c.withheld {
+				t.Errorf("reading the rows: %v, want withheld %t", err, c.withheld)
+			}
+			if !c.withheld {
+				wantCount(t, p, "a", 1)
+			}
+		})
+	}
+}
+
+func TestScrub_RowsWithheld_WorksHalfTheTime(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("account-a", start, charge(0))
+	p := newToy("strict", e.Store, 1)
+	p.strict = true
+	r, _ := e.Start(quick, newToy("plain", e.Store, 1), p)
+	e.CatchUp(r)
+	want := func(pause time.Duration) {
+		t.Helper()
+		if got := r.ScrubPause(time.Second, 1); got != pause {
+			t.Errorf("pause after a second of work at 1 percent: %s, want %s", got, pause)
+		}
+	}
+	want(99 * time.Second)
+	wrong(t, e, p)
+	p.breakSwap(func() error { return errFull })
+	if err := r.ScrubOnce(e.Context(), "strict"); !errors.Is(err, errFull) {
+		t.Fatalf("scrub: %v, want %v", err, errFull)
+	}
+	want(time.Second)
+	p.breakSwap(nil)
+	if err := r.ScrubOnce(e.Context(), "strict"); err != nil {
+		t.Fatal(err)
+	}
+	want(99 * time.Second)
+}
+
+func TestScrub_RowsStayWithheld_OtherReadModelsAreComparedToo(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("account-a", start, charge(0))
+	lines := testwait.NewLines()
+	models := []projections.Projection{newToy("plain", e.Store, 1)}
+	var strict []*toy
+	for _, name := range []string{"keys", "sessions"} {
+		p := newToy(name, e.Store, 1)
+		p.strict = true
+		models, strict = append(models, p), append(strict, p)
+	}
+	r, _ := e.Start(debugging(lines, nil), models...)
+	e.CatchUp(r)
+	for _, p := range strict {
+		wrong(t, e, p)
+		p.breakSwap(func() error { return errFull })
+	}
+	scrubbing(t, r)
+	wantFirst(t, lines, "plain")
+	wantFirst(t, lines, "plain")
 }
 
 // debugging is a configuration that logs the end of each pass.

@@ -8,16 +8,12 @@ import (
 	"time"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/projections"
 )
 
-const (
-	// scrubPrefix and the name of a read model are the name of the row of projections_registry about its scrubs. The
-	// row's position counts the rows repaired, so that other nodes notice a repair. Its fold_version is the generation
-	// that no node reads, because rows of it could not be repaired, or 0; the leases of keys use it, too. Its failure is
-	// a Scrubbed as JSON.
-	scrubPrefix = "@scrub "
-	stateScrub  = "scrub"
-)
+// stateScrub is the state of the rows of projections.ScrubPrefix. Their position counts the rows repaired, so that
+// other nodes notice a repair. Their failure is a Scrubbed as JSON.
+const stateScrub = "scrub"
 
 // Scrubbed is the result of the scrubs of a read model.
 type Scrubbed struct {
@@ -36,7 +32,7 @@ type Scrubbed struct {
 // scrubbedOf returns the result of the scrubs of a read model, empty if there was none.
 func scrubbedOf(records []record, name string) (s Scrubbed) {
 	for _, e := range records {
-		if e.state == stateScrub && e.name == scrubPrefix+name {
+		if e.state == stateScrub && e.name == projections.ScrubPrefix+name {
 			_ = json.Unmarshal([]byte(e.failure), &s) // an unreadable text is as good as none
 			s.Repaired, s.withheld = int64(e.position), e.version
 		}
@@ -93,7 +89,7 @@ func (s *scrub) note(ctx context.Context, tx *sqlstore.Tx, change func(*Scrubbed
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ($1, $2, 0, $3, $4, $5) ON CONFLICT (name, generation) DO
 UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`,
-		scrubPrefix+s.m.name, now.withheld, stateScrub, now.Repaired, string(text))
+		projections.ScrubPrefix+s.m.name, now.withheld, stateScrub, now.Repaired, string(text))
 	if err != nil {
 		return fmt.Errorf("record a scrub of %s: %w", s.m.name, err)
 	}

@@ -92,7 +92,8 @@ type Directory struct {
 	lookups *prometheus.CounterVec  // by the source of the answer
 
 	mu       sync.RWMutex
-	contents // empty if shared
+	contents             // empty if shared
+	loaded   atomic.Bool // contents are those of all rows
 }
 
 type hash = [sha256.Size]byte
@@ -219,8 +220,9 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, joined with the
-// *engine.QuarantinedError if the read model stopped before it got there.
+// Ready returns nil if Lookup answers. In a database of this process alone it remains nil. Errors: those of
+// projections.Handle.Read; projections.ErrNotReady, joined with the *engine.QuarantinedError if the read model stopped
+// before it got there.
 func (d *Directory) Ready() error {
 	o := d.opening.Load()
 	if o == nil {
@@ -230,11 +232,11 @@ func (d *Directory) Ready() error {
 		return nil
 	}
 	switch err := o.follower.Await(ended, Name, o.from); {
+	case err == nil && d.shared:
+		return d.handle.Read(func(projections.Queryer, *projections.Tables) error { return nil })
+	case err == nil && !d.loaded.Load(): // the rows were withheld at the start
+		return fmt.Errorf("%s: rows could not be repaired: %w", Name, projections.ErrNotReady)
 	case err == nil:
-		// Rows that are withheld since the start are not in memory.
-		if err := d.handle.Read(func(projections.Queryer, *projections.Tables) error { return nil }); err != nil {
-			return err
-		}
 		o.reached.Store(true)
 		return nil
 	case errors.Is(err, context.Canceled): // caused by the ended context
@@ -322,6 +324,7 @@ func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projec
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.contents = fresh
+		d.loaded.Store(true)
 	}, nil
 }
 

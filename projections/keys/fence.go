@@ -55,7 +55,8 @@ WITH now AS MATERIALIZED (
 )
 SELECT now.epoch, now.fence, coalesce((SELECT max(generation) FROM projections_registry
 	WHERE name = '` + Name + `' AND state = 'live'
-	AND generation NOT IN (SELECT fold_version FROM projections_registry WHERE name = '@scrub ` + Name + `')), 0)
+	AND generation NOT IN (SELECT fold_version FROM projections_registry
+		WHERE name = '` + projections.ScrubPrefix + Name + `')), 0)
 FROM now, held`
 
 	selectLeases = `

@@ -152,8 +152,17 @@ func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 	if _, _, err := d.Lookup(e.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) {
 		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
 	}
+	if err := r.ScrubOnce(e.Context(), keys.Name); err == nil {
+		t.Fatal("the repair did not fail after the restart")
+	}
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("after a restart and another pass that repaired nothing: %s, want %s", got, asRevoked)
+	}
 	e.Events("account-a", at, issued("k2", "lh_sk_two", "secret"))
 	e.CatchUp(r)
+	if _, found, err := d.Lookup(e.Context(), sum("lh_sk_two")); !found || err != nil {
+		t.Errorf("a key that was issued after that pass: %v, %v", found, err)
+	}
 	cure()
 	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
 		t.Fatal(err)
@@ -166,6 +175,26 @@ func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 	}
 }
 
+func TestScrub_RepairOfUnreadableRowFails_NextStartSucceeds(t *testing.T) {
+	e := projectionstest.Open(t)
+	d, r, stop := revoked(t, e)
+	damage(t, e, d, `UPDATE {keys} SET hash = x'00' WHERE id = 'k1'`)
+	cure := unrepaired(t, e, d, r)
+	stop()
+	d, r, _ = open(t, e)
+	e.CatchUp(r)
+	if _, _, err := d.Lookup(e.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) {
+		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
+	}
+	cure()
+	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
+		t.Errorf("after the repair: %s, want %s", got, asRevoked)
+	}
+}
+
 func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	d, r, _ := revoked(t, e)
@@ -175,12 +204,18 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	if got := state(t, n, other, "lh_sk_one"); got == asRevoked {
 		t.Fatal("the damage has no effect, so this test shows nothing")
 	}
+	if err := other.Ready(); err != nil {
+		t.Fatal(err)
+	}
 	cure := unrepaired(t, e, d, r)
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		_, _, err := other.Lookup(e.Context(), sum("lh_sk_one"))
 		return errors.Is(err, projections.ErrNotReady)
 	}); !ok {
 		t.Errorf("the other node still answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+	if err := other.Ready(); !errors.Is(err, projections.ErrNotReady) {
+		t.Errorf("the other node is ready: %v, want %v", err, projections.ErrNotReady)
 	}
 	cure()
 	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
@@ -190,5 +225,8 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 		return state(t, n, other, "lh_sk_one") == asRevoked
 	}); !ok {
 		t.Errorf("after the repair the other node answers: %s", state(t, n, other, "lh_sk_one"))
+	}
+	if err := other.Ready(); err != nil {
+		t.Errorf("after the repair the other node is not ready: %v", err)
 	}
 }

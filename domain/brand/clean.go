@@ -71,7 +71,8 @@ func checkLink(l eventschemas.Link) error {
 	return err
 }
 
-// checkText returns why a text with a limit in runes cannot be in a record. Null stands for a text that shows nothing.
+// checkText returns an error if a record may not contain the text: it has hidden characters, markup or more runes than
+// the limit, or nothing in it is visible. A record has null instead of an invisible text.
 func checkText(s string, limit int) error {
 	switch err := text.CheckShown(s); {
 	case err != nil:

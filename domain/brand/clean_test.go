@@ -131,7 +131,7 @@ func TestOverride_ValueThatCrawlsFind_IsServed(t *testing.T) {
 	}
 }
 
-// What is shown of any value of an earlier release follows the rules for new values.
+// An override that an earlier release accepted is served without what an override may not contain today.
 func TestView_AnyOverrideOfEarlierRelease_FollowsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		anyText := func(name string) string {

@@ -20,7 +20,7 @@ import (
 const (
 	// listedEvery is the minimum interval between readings of changed companies; listedWithin is how long a call may
 	// take before it begins no further page. Each call reads at least one page, so on a large index or a slow machine
-	// the first calls continue each other.
+	// a call continues where the previous one stopped.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
 	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of

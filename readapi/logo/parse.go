@@ -67,7 +67,7 @@ var (
 	}
 )
 
-// meanings are the values that other spellings stand for.
+// meanings maps alternative spellings of option values to the values.
 var meanings = map[string]string{
 	"jpg": string(imaging.JPEG), string(lettermark): string(Monogram), string(thirdParty): string(Monogram),
 }

@@ -129,10 +129,7 @@ func TestIfNoneMatch_BrandChangedOrUnknown_IsLookedUpAndCharged(t *testing.T) {
 
 // The caller has the record from a node whose index is ahead of this one's.
 func TestIfNoneMatch_IndexLags_NewerRecordIs304AndFree(t *testing.T) {
-	index := &stale{}
-	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
-	})
+	s, index := startStale(t)
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("old"))
 	old, err := index.Get(t.Context(), "acme.com")

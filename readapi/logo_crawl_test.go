@@ -189,10 +189,7 @@ func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 // A withdrawn brand is no longer shown and not crawled, even before the index is updated.
 func TestLogo_WithdrawnBrand_IsAFallback(t *testing.T) {
 	t.Parallel()
-	index := &stale{}
-	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
-	})
+	s, index := startStale(t)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
 	s.keyless("acme.com").is(t, "before", true, logoKept)

@@ -32,10 +32,7 @@ func (s *service) withdraw(domain string) {
 // No projection runs, so tables and cache still have the brand, but the node has read from the log
 // that it was withdrawn.
 func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
-	index := &stale{}
-	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
-	})
+	s, index := startStale(t)
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("acme"))
 	held, err := index.Get(t.Context(), "acme.com")
@@ -100,6 +97,15 @@ type stale struct {
 	held atomic.Pointer[brands.Entry]
 }
 
+// startStale starts a service with such an index.
+func startStale(t *testing.T) (*service, *stale) {
+	t.Helper()
+	index := &stale{}
+	return start(t, func(set *setup) {
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
+	}), index
+}
+
 func (s *stale) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 	if e := s.held.Load(); e != nil && e.Domain == domain {
 		return e, nil
@@ -116,10 +122,7 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 
 // The index lags behind a refresh that was answered, and behind one that failed.
 func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
-	index := &stale{}
-	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
-	})
+	s, index := startStale(t)
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("old"))
 	stop := func() *brands.Entry { // stops the index at the current state of the log

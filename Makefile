@@ -15,9 +15,13 @@ GOTOOLCHAIN := $(shell installed=$$(GOTOOLCHAIN=local go env GOVERSION); \
 endif
 export GOTOOLCHAIN
 
+# The packages of both modules: the product, and the programs that develop it (tools/go.mod). go.work joins the two.
+MODULES := ./... ./tools/...
+
 BIN     := bin/letterhead
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+VERSION := $(shell sed -n 's/^const version = "\(.*\)"/\1/p' cmd/letterhead/version.go)
+COMMIT  ?= $(shell git describe --match '' --always --abbrev=12 --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.commit=$(COMMIT)
 
 TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -39,10 +43,14 @@ run: build ## Build and serve on 127.0.0.1:8080 with everything in ./data
 	@$(BIN) serve
 
 # Without -trimpath, tests and linters reuse what the build compiles.
-build: ## Build bin/letterhead
+build: bin/LICENSES.txt ## Build bin/letterhead and bin/LICENSES.txt
 	@if [ ! -x $(BIN) ]; then echo "building $(BIN); the first build compiles all dependencies and takes two to three minutes on 2 cores"; fi
 	@mkdir -p bin
 	@go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/letterhead
+
+bin/LICENSES.txt: go.mod go.sum $(wildcard */LICENSE-*.txt */*/LICENSE-*.txt)
+	@mkdir -p bin
+	@go run ./tools/notice -texts $@
 
 # A test that asks for a real service (internal/testservices) skips unless LETTERHEAD_TEST_POSTGRES, _KAFKA,
 # _ELASTICSEARCH or _EVENTSTORE names it. The gate divides the packages: RACE holds those to run under the race
@@ -53,10 +61,10 @@ SHORT ?=
 # The race detector only slows these packages down: those below e2e drive the built binary, which has no detector
 # in it, and the others draw. The tests of esdbtest kill servers, and then EventStoreDB's client library reads the
 # headers of a failed call while gRPC still writes them.
-NO_RACE = letterhead/e2e% letterhead/internal/eventlog/esdb/esdbtest letterhead/internal/resvg letterhead/internal/monogram letterhead/readapi/logo letterhead/starter letterhead/tools/accuracy%
+NO_RACE = letterhead/e2e% letterhead/internal/eventlog/esdb/esdbtest letterhead/internal/resvg letterhead/internal/monogram letterhead/readapi/logo letterhead/starter letterhead/tools/accuracy% letterhead/tools/cluster
 override RACE := $(filter-out $(NO_RACE),$(RACE))
 test: test-short test-race-short test-race test-full ## Run every test that needs nothing but this repository
-test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(or $(shell go list ./...),$(error go list fails)),./...))
+test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(or $(shell go list $(MODULES)),$(error go list fails)),$(MODULES)))
 test-short:      PACKAGES = $(filter-out $(RACE),$(SHORT))
 test-race-short: PACKAGES = $(filter $(RACE),$(SHORT))
 test-race:       PACKAGES = $(filter-out $(SHORT),$(RACE))
@@ -73,25 +81,25 @@ RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.
 # One test for each rule that takes several nodes to break (docs/rules.md).
 CLUSTER_SMOKE = Credits_SixtyFourClients|Node_KilledUnderLoad|Node_KilledWhileHoldingCredits|Lookups_HundredForOneUnknownDomain|Standby_RelayKilled|Balance_ReadOnAnyNode|ReadModels_RebuiltWhileServed|Suspension_OnOneNode|RateLimit_SixtyOneRequests
 test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LETTERHEAD_TEST_*
-	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./e2e/cluster
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./tools/cluster
 
 # The packages whose tests use real services, directly or through the packages that open databases for tests.
-SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal node projections readapi workers)))
+SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal node projections readapi tools workers)))
 test-services: build ## Run the tests against the services in LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services -p 1 $(TEST_FLAGS) $(addprefix ./,$(SERVICE_TESTS))
 
 race: ## Run the tests under the race detector, without those of NO_RACE (needs a C compiler)
-	CGO_ENABLED=1 go test $(RACE_FLAGS) -timeout 40m $(filter-out $(NO_RACE),$(or $(shell go list ./...),$(error go list fails)))
+	CGO_ENABLED=1 go test $(RACE_FLAGS) -timeout 40m $(filter-out $(NO_RACE),$(or $(shell go list $(MODULES)),$(error go list fails)))
 
 vet: ## go vet
-	go vet ./...
-	go vet -tags services,lab,conformance,logobench,tour ./e2e/...
+	go vet $(MODULES)
+	go vet -tags services,lab,conformance,logobench,tour ./e2e/... ./tools/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
-	go run $(STATICCHECK) ./...
+	go run $(STATICCHECK) $(MODULES)
 	go run ./tools/notice -check
 
 # npm comes with Node.js and fetches these two from its registry.
@@ -111,7 +119,7 @@ VULNDB_AT   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-vulndb
 vuln: vulndb ## Report known vulnerabilities in code that Letterhead calls (govulncheck)
 	@database=$$(cat $(VULNDB_AT)/current); \
 	  echo "known vulnerabilities of $$(echo "$$database" | sed -E 's/.*-([0-9]{4})([0-9]{2})([0-9]{2})[0-9]{6}-[0-9a-f]+$$/\1-\2-\3/')"; \
-	  go run $(GOVULNCHECK) -db "file://$$database" ./...
+	  go run $(GOVULNCHECK) -db "file://$$database" $(MODULES)
 vulndb: ## Fetch the database of known vulnerabilities and write its index
 	@set -e; mkdir -p $(VULNDB_AT); cd $(VULNDB_AT); \
 	  module=$$(go mod download -json $(VULNDB) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); version=$${module##*@}; \
@@ -134,19 +142,18 @@ lint-workflows: ## actionlint on .github/workflows
 
 # Everything, with no test left out by -short: the linters; known vulnerabilities; all tests plainly and under the race detector, against
 # real services, those of a cluster among them; the closed network; attacks and long streams as benchmarks; every
-# fuzz target. PREVIOUS may name the binary of the release before.
+# fuzz target. PREVIOUS may name the binary of another release, which bench measures beside this one.
 PREVIOUS ?=
 KILL_ROUNDS ?= 16
 verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	-$(MAKE) accounting-tools
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch; fi && \
 	  $(MAKE) test TEST_FLAGS='-timeout 40m' && $(MAKE) race && \
-	  if [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then LETTERHEAD_KILL_ROUNDS=$(KILL_ROUNDS) $(MAKE) test-services SERVICE_TESTS=e2e/cluster TEST_FLAGS='-timeout 40m'; \
+	  if [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then LETTERHEAD_KILL_ROUNDS=$(KILL_ROUNDS) $(MAKE) test-services SERVICE_TESTS=tools/cluster TEST_FLAGS='-timeout 40m'; \
 	  else echo "no service is named: the tests against real services were not run"; fi
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites_ -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
 	@if [ -x $(SERVICES)/up ] && [ -d $(LAB_SOURCE) ]; then $(MAKE) lab-cluster; fi
-	LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' go test ./e2e -count=1 -run Upgrade -v
 	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=300000 go test ./e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
 	go test ./commands -run '^$$' -bench LoadLongStream -benchtime 100x -timeout 60m
@@ -157,15 +164,15 @@ verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everythin
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 	@if command -v npm >/dev/null && [ -n "$(CHROMIUM)" ]; then $(MAKE) pages; fi
 
-# An archive of each platform with the binary, the documents and the notices, and their SHA-256 sums.
+# An archive of each platform with the binary, the documents and the licenses, and their SHA-256 sums.
 DIST      ?= dist
-RELEASED   = LICENSE NOTICE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
+RELEASED   = LICENSE NOTICE bin/LICENSES.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU cp and tar)
+release: bin/LICENSES.txt ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@set -e; for platform in $(PLATFORMS); do \
 	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
-	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; cp --parents internal/*/LICENSE-*.txt $(DIST)/$$name; \
+	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; \
 	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
 	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf $(DIST)/$$name.tar $$name; \
 	  gzip -9n $(DIST)/$$name.tar; \
@@ -183,7 +190,7 @@ fuzz: ## Run every fuzz target for FUZZ_TIME each
 
 conformance: build ## Run MCP's official scenarios and its inspector against /mcp (needs npx, which fetches them)
 	@if ! command -v npx >/dev/null; then echo "npx is missing: nothing was run. It comes with Node.js."; exit 1; fi
-	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags conformance -count 1 -v -timeout 20m ./e2e/conformance
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags conformance -count 1 -v -timeout 20m ./tools/conformance
 
 BEANCOUNT := beancount==3.2.3
 DUCKDB    := duckdb-cli==1.5.6
@@ -192,7 +199,7 @@ accounting-tools: ## Install hledger (Debian), beancount and DuckDB (PyPI) for t
 	@command -v hledger >/dev/null || $(SUDO) apt-get install -y -qq hledger >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq hledger >/dev/null; }
 	@python3 -m venv $(ACCOUNTING) && $(ACCOUNTING)/bin/pip install -q --disable-pip-version-check $(BEANCOUNT) $(DUCKDB)
 
-notice: ## Write the licenses of all linked modules to NOTICE
+notice: ## Write the list of all linked modules to NOTICE
 	go run ./tools/notice
 
 starter: ## Rebuild the starter index from the unpacked packages (see tools/starter)
@@ -208,9 +215,9 @@ lab: build ## Crawl a small closed network with the built binary (needs $(LAB_SO
 	@if [ ! -d $(LAB_SOURCE) ]; then echo "$(LAB_SOURCE) is missing: nothing was run"; exit 1; fi
 	@mkdir -p bin
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
-	go test -tags lab -c -o bin/lab.test ./e2e/lab
+	go test -tags lab -c -o bin/lab.test ./tools/lab
 	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_LAB="$(CURDIR)/bin/lab" LETTERHEAD_LABELS="$(CURDIR)/tools/accuracy/labels" \
-	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/tools/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
+	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/tools/accuracy/sites:$(CURDIR)/tools/lab/testdata/sites" \
 	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 -test.run '$(LAB_RUN)' $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
 
@@ -221,7 +228,7 @@ SERVICES ?= ../shared/services
 lab-cluster: build ## Crawl with a whole cluster in the small closed network (needs $(LAB_SOURCE) and $(SERVICES))
 	@if [ ! -d $(LAB_SOURCE) ] || [ ! -d $(SERVICES) ]; then echo "$(LAB_SOURCE) or $(SERVICES) is missing: nothing was run"; exit 1; fi
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
-	go test -tags services -c -o bin/cluster.test ./e2e/cluster
+	go test -tags services -c -o bin/cluster.test ./tools/cluster
 	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" CLUSTER_RUN='$(CLUSTER_RUN)' \
 	  LETTERHEAD_SERVICES_DIR="$${LETTERHEAD_SERVICES_DIR:-$(CURDIR)/bin/services}-lab" LAB_SITES="$(abspath $(LAB_SOURCE)/../data)" \
 	  bin/lab run -- bash -c 'eval "$$("$$LETTERHEAD_TEST_SERVICES/up")" && LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch bin/cluster.test -test.timeout 20m -test.v -test.run "$$CLUSTER_RUN" $(CLUSTER_FLAGS)'; \
@@ -255,7 +262,7 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
-	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
+	  go test -tags services ./tools/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
 

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"letterhead/adminapi"
 	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
+	"letterhead/operations"
 	"letterhead/projections/engine"
 	"letterhead/projections/operators"
 )
@@ -42,7 +44,7 @@ func TestScopes_EveryOperation_FollowTheDescription(t *testing.T) {
 		for _, scope := range operator.Scopes {
 			token := s.tok[scope]
 			if o.Name == "revokeOwnToken" { // later operations need that of the test
-				issued, err := s.node.IssueToken(t.Context(), s.node.Operator(), "test", scope, noEnd)
+				issued, err := s.node.Operations.Tokens.Issue(t.Context(), s.node.Operator(), "test", scope, noEnd)
 				s.must(err)
 				token = issued.Token
 			}
@@ -78,6 +80,7 @@ func TestDescription_EveryPath_IsRouted(t *testing.T) {
 	}
 }
 
+// Rule 9.
 func TestToken_RevokedOrExpired_NextRequestIsRejected(t *testing.T) {
 	s := start(t)
 	var token struct{ ID, Token string }
@@ -106,6 +109,11 @@ func TestToken_RevokedOrExpired_NextRequestIsRejected(t *testing.T) {
 	s.get("/admin/tokens?state=active&limit=1&cursor="+first.Next).want(http.StatusOK, &second)
 	if len(first.Tokens) != 1 || len(second.Tokens) != 1 || first.Tokens[0].ID != all.Tokens[1].ID || second.Tokens[0].ID != all.Tokens[2].ID {
 		t.Errorf("two pages of one: %+v, %+v", first, second)
+	}
+	s.send(request{method: "DELETE", path: "/admin/tokens/" + token.ID + "?erase_name=true"}).want(http.StatusOK, nil)
+	s.get("/admin/tokens?state=ended&scope=read").want(http.StatusOK, &ended)
+	if len(ended.Tokens) != 1 || ended.Tokens[0].Name != "" {
+		t.Errorf("after its name was erased: %+v", ended)
 	}
 	s.get("/admin/tokens?cursor=lost").rejected(http.StatusBadRequest, "next_cursor")
 	s.get("/admin/tokens?state=lost").rejected(http.StatusBadRequest, "state")
@@ -158,7 +166,7 @@ func TestUnknownTokens_ManyFromOneAddress_DoNotCountForValidOnes(t *testing.T) {
 func TestTokens_LookUpFails_AreNotCounted(t *testing.T) {
 	s := start(t)
 	cfg, deps := s.fixed()
-	deps.Operators = operators.New(s.node.Store) // cannot be read before a Runner starts it
+	deps.Operators = operators.New(s.node.Stores.Database) // cannot be read before a Runner starts it
 	s.listen(cfg, deps)
 	for range 150 {
 		if a := s.get("/admin/accounts"); a.status != http.StatusServiceUnavailable {
@@ -193,18 +201,22 @@ func TestHead_EveryRead_AnswersAsGet(t *testing.T) {
 	}
 }
 
-// panicking panics when read models are listed.
-type panicking struct{ adminapi.Operations }
+// panicking is a search index that panics.
+type panicking struct{}
 
-func (panicking) ReadModels(context.Context) ([]engine.Status, error) { panic("secret state") }
+func (panicking) Status(context.Context) (engine.Status, error) { panic("secret state") }
 
-func (panicking) StartRebuild(string) error { panic("secret state") }
+func (panicking) Rebuild(context.Context) error { panic("secret state") }
 
 func TestPanic_IsAnErrorWithRequestIDAndNoStack(t *testing.T) {
 	s := start(t)
 	cfg, deps, err := s.node.AdminAPI(t.Context())
 	s.must(err)
-	deps.Operations, cfg.Registerer = panicking{deps.Operations}, nil
+	broken := *s.node.Operations
+	broken.Models = &operations.Models{
+		Runner: s.node.Runner, Index: panicking{}, Now: func() time.Time { panic("secret state") },
+	}
+	deps.Operations, cfg.Registerer = &broken, nil
 	var logged lines
 	cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	s.listen(cfg, deps)

@@ -4,40 +4,28 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
-	"unicode/utf8"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
-	"letterhead/domain/text"
+	"letterhead/internal/web"
+	"letterhead/operations"
 	"letterhead/projections/accounts"
-	"letterhead/projections/ledger"
-	"letterhead/projections/usage"
 )
-
-// maxName is the maximum length of the name of an account holder, a key or a token, in bytes.
-const maxName = 200
-
-// maxReason is the maximum length of a reason, in bytes.
-const maxReason = 200
 
 // listAccounts answers GET /admin/accounts.
 func (x *exchange) listAccounts() error {
-	q := x.query("plan", "status", "sort", "limit", "cursor")
+	q := x.query("plan", "status", "sort", "as_of", "limit", "cursor")
 	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status", string(account.Active), string(account.Suspended), string(account.Closed)))}
 	s.Sort, s.Descending = q.order(accounts.Sorts)
-	limit, last := q.limit(), after[accounts.Account](q)
+	limit, last, at := q.limit(), after[accounts.Account](q), q.moment(x.api.Now())
 	if q.err != nil {
 		return q.err
 	}
 	if err := x.checkPlan(s.Plan, true); err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
-		return err
-	}
-	rows, err := x.api.Accounts.Select(x.ctx, s, last, limit+1)
+	rows, err := x.accounts(s, at, last, limit+1)
 	if err != nil {
 		return err
 	}
@@ -50,34 +38,41 @@ func (x *exchange) listAccounts() error {
 		return err
 	}
 	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) (any, error) {
-		return MarkUse(map[string]any{
-			"account": Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)},
+		object := at.Mark(map[string]any{
+			"account": operations.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)},
 			"credits": map[string]int64{"balance": r.Balance}, "opened_at": r.OpenedAt,
-		}, r), nil
+		})
+		if !r.SpentMonth.IsZero() && at.IsZero() {
+			object["spent"] = map[string]any{"month": r.SpentMonth.Format("2006-01"), "credits": r.Spent}
+		}
+		if !r.UsedAt.IsZero() && at.IsZero() {
+			object["last_used_at"] = r.UsedAt
+		}
+		return object, nil
 	})
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, out)
+	return x.answer(http.StatusOK, at.markList(out))
 }
 
-// MarkUse adds the spend and the last use of an account to its JSON object, if there were any, and returns the object.
-func MarkUse(object map[string]any, a *accounts.Account) map[string]any {
-	if !a.SpentMonth.IsZero() {
-		object["spent"] = map[string]any{"month": a.SpentMonth.Format("2006-01"), "credits": a.Spent}
+// accounts returns a page of the accounts as they are, or as they were at a moment.
+func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Account, limit int) ([]accounts.Account, error) {
+	if !at.IsZero() {
+		if accounts.PresentOnly(s.Sort) {
+			return nil, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
+		}
+		return x.pastAccounts(s, at.Time, last, limit)
 	}
-	if !a.UsedAt.IsZero() {
-		object["last_used_at"] = a.UsedAt
+	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
+		return nil, err
 	}
-	return object
+	return x.api.Accounts.Select(x.ctx, s, last, limit)
 }
 
 // getOutstanding answers GET /admin/books/outstanding.
 func (x *exchange) getOutstanding() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Accounts.Outstanding(x.ctx)
@@ -101,23 +96,10 @@ func (x *exchange) checkPlan(id plan.ID, optional bool) error {
 	return nil
 }
 
-func checkName(name string, optional bool) error {
-	if name == "" && optional {
-		return nil
-	}
-	if strings.TrimSpace(name) == "" || len(name) > maxName || !isText(name) {
-		return invalid("The field name takes 1 to %d bytes of text.", maxName)
-	}
-	if err := text.CheckShown(name); err != nil {
-		return invalid("The field name %s. Leave it out.", err)
-	}
-	return nil
-}
-
 // id returns the id in the path.
 func (x *exchange) pathValue(name string) (string, error) {
 	value := x.request.PathValue(name)
-	if !isText(value) {
+	if !web.IsText(value) {
 		return "", invalid("The path is not UTF-8 text.")
 	}
 	return value, nil
@@ -129,7 +111,7 @@ func (x *exchange) account() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := x.api.Operations.AccountExists(x.ctx, id); err != nil {
+	if err := x.api.Operations.Reads.AccountExists(x.ctx, id); err != nil {
 		return "", x.explain(id, err)
 	}
 	return id, nil
@@ -153,21 +135,12 @@ func (x *exchange) getAccount() error {
 	if err != nil {
 		return err
 	}
-	if !at.IsZero() {
-		if err := x.api.Operations.Folded(x.ctx, accounts.Name, ledger.Name, usage.Name); err != nil {
-			return err
-		}
-		sources := Sources{Accounts: x.api.Accounts, Ledger: x.api.Ledger, Names: x.api.Names, Usage: x.api.Operations.Usage}
-		past, err := sources.Past(x.ctx, id, at)
-		if errors.Is(err, ErrOpenedLater) {
-			return notFound("%s.", sentence(err))
-		}
-		if err != nil {
-			return x.explain(id, err)
-		}
-		return x.answer(http.StatusOK, past.Object())
+	object, err := map[string]any(nil), error(nil)
+	if at.IsZero() {
+		object, err = x.shownAccount(id)
+	} else {
+		object, err = x.pastAccount(id, at)
 	}
-	object, err := x.shownAccount(id)
 	if err != nil {
 		return x.explain(id, err)
 	}
@@ -180,7 +153,7 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
 		return nil, err
 	}
 	row, err := x.api.Accounts.Get(x.ctx, id)
@@ -192,7 +165,7 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 		return nil, err
 	}
 	return map[string]any{
-		"account": Account{ID: id, Name: names[row.Holder], Plan: string(standing.Plan), Status: standing.Status},
+		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(standing.Plan), Status: standing.Status},
 		"credits": map[string]int64{"balance": standing.Balance, "remaining": standing.Remaining, "available": standing.Available},
 		"lookups": map[string]any{"month": standing.Month, "count": standing.Lookups}, "open_holds": standing.OpenHolds, "opened_at": row.OpenedAt,
 	}, nil
@@ -207,17 +180,20 @@ func (x *exchange) openAccount() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if err := errors.Join(checkName(in.Name, false), x.checkPlan(in.Plan, false)); err != nil {
+	if err := commands.CheckName("name", in.Name); err != nil {
+		return err
+	}
+	if err := x.checkPlan(in.Plan, false); err != nil {
 		return err
 	}
 	if err := x.needsKey(""); err != nil {
 		return err
 	}
-	created, err := x.api.Operations.CreateAccount(x.ctx, x.by(), in.Name, in.Plan)
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return err
 	}
-	// With ErrNotSeen the keys exist as well; their texts are stored nowhere, so this is the only answer that has them.
+	// With commands.ErrNotSeen the keys exist as well. Their texts are stored nowhere: only this answer has them.
 	remembered := created
 	remembered.Account.Name = ""
 	remembered.Keys = nil
@@ -231,9 +207,9 @@ func (x *exchange) openAccount() error {
 
 // unconfirmed marks an answer about something that was done, and that not every node has confirmed yet.
 func (x *exchange) unconfirmed(err error) {
-	if errors.Is(err, ErrNotSeen) {
-		x.writer.Header().Set("X-Unconfirmed", "true")
-		x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.id, "error", err)
+	if errors.Is(err, commands.ErrNotSeen) {
+		x.Header().Set("X-Unconfirmed", "true")
+		x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.ID, "error", err)
 	}
 }
 
@@ -246,11 +222,11 @@ type decision struct {
 
 // enforced waits until API requests follow a decision about an account, and answers.
 func (x *exchange) enforced(id string, done commands.Done, err error) error {
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return x.explain(id, err)
 	}
-	if unseen := x.api.Operations.AwaitKeys(x.ctx, done.Position); unseen != nil {
-		err = errors.Join(err, ErrNotSeen, unseen)
+	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
+		err = errors.Join(err, commands.ErrNotSeen, unseen)
 	}
 	x.unconfirmed(err)
 	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
@@ -303,14 +279,7 @@ func (x *exchange) reason(byDefault string) (string, error) {
 			return "", err
 		}
 	}
-	return in.Reason, checkReason(in.Reason)
-}
-
-func checkReason(reason string) error {
-	if len(reason) > maxReason || !utf8.ValidString(reason) {
-		return invalid("The field reason takes at most %d bytes. Events keep it forever: name no person.", maxReason)
-	}
-	return nil
+	return in.Reason, commands.CheckReason(in.Reason)
 }
 
 // noteAccount answers POST /admin/accounts/{id}/notes.
@@ -320,9 +289,6 @@ func (x *exchange) noteAccount() error {
 	}
 	if err := x.decode(&in); err != nil {
 		return err
-	}
-	if strings.TrimSpace(in.Text) == "" || len(in.Text) > account.MaxNoteBytes || !isText(in.Text) {
-		return invalid("The field text takes 1 to %d bytes of text. Events keep it forever: name no person.", account.MaxNoteBytes)
 	}
 	if err := x.needsKey(""); err != nil {
 		return err
@@ -340,9 +306,6 @@ func (x *exchange) noteAccount() error {
 
 // reinstateAccount answers POST /admin/accounts/{id}/reinstate.
 func (x *exchange) reinstateAccount() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
 		return x.api.Writer.Reinstate(ctx, commands.ReinstateAccount{Request: x.by(), AccountID: id})
 	})
@@ -350,13 +313,10 @@ func (x *exchange) reinstateAccount() error {
 
 // closeAccount answers POST /admin/accounts/{id}/close.
 func (x *exchange) closeAccount() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
-		if err := x.api.Operations.Folded(ctx, accounts.Name); err != nil {
+		if err := x.api.Operations.Reads.Folded(ctx, accounts.Name); err != nil {
 			return commands.Done{}, err
 		}
-		return x.api.Operations.CloseAccount(ctx, x.by(), id)
+		return x.api.Operations.Accounts.Close(ctx, x.by(), id)
 	})
 }

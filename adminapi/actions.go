@@ -17,7 +17,7 @@ func (x *exchange) listActions() error {
 	if q.err != nil {
 		return q.err
 	}
-	if err := x.api.Operations.Folded(x.ctx, actions.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, actions.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
@@ -34,7 +34,7 @@ func (x *exchange) listActions() error {
 	}
 	names, err := x.api.Names.Names(x.ctx, ids...)
 	if err != nil {
-		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids", "request_id", x.id, "error", err)
+		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids", "request_id", x.ID, "error", err)
 	}
 	for i := range named {
 		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
@@ -55,7 +55,7 @@ func (x *exchange) listFailures() error {
 	if q.err != nil {
 		return q.err
 	}
-	if err := x.api.Operations.Folded(x.ctx, failures.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, failures.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Failures.List(x.ctx, outcome, before, limit+1)

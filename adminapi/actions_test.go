@@ -102,6 +102,9 @@ func TestNotices_SetShownAndErased(t *testing.T) {
 	put.key, put.body = "", `{"low_balance":51,"email":"ann@customer.example"}`
 	s.send(put).want(http.StatusOK, &got)
 	want(got, settings{LowBalance: 51, Email: "ann@customer.example"})
+	s.send(request{method: "PATCH", path: path, body: `{"low_balance":60}`}).want(http.StatusOK, &got)
+	want(got, settings{LowBalance: 60, Email: "ann@customer.example"})
+	s.send(put).want(http.StatusOK, &got)
 
 	for body, part := range map[string]string{
 		`{"low_balance":-1}`: "negative", `{"webhook":"http://hooks.example.com/"}`: "https", `{"webhook":"https://10.0.0.1/"}`: "IP address", `{"email":"Ann <ann@customer.example>"}`: "looks like",
@@ -127,7 +130,7 @@ func TestRetryNotice_DeadLettered_IsDueAgain(t *testing.T) {
 	spend := commands.ChargeLookup{Request: commands.Request{ID: "r", Actor: "account:" + id}, AccountID: id, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com"}
 	for i := range 11 {
 		spend.Request.ID = fmt.Sprint("r", i)
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), spend)
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), spend)
 		s.must(err)
 	}
 	var got struct {
@@ -146,7 +149,7 @@ func TestRetryNotice_DeadLettered_IsDueAgain(t *testing.T) {
 	retry := request{method: "POST", path: path + "/" + notice + "/retry", token: s.tok[operator.Support]}
 	s.send(retry).rejected(http.StatusConflict, "dead-lettered")
 	by := commands.Request{ID: "w", Actor: "system:notices"}
-	_, err := s.node.Notices.Settle(t.Context(), by, id, eventschemas.NoticeSettled{NoticeID: notice, Destination: notices.Webhook, Outcome: notices.DeadLettered, Reason: "status_410"})
+	_, err := s.node.Writers.Notices.Settle(t.Context(), by, id, eventschemas.NoticeSettled{NoticeID: notice, Destination: notices.Webhook, Outcome: notices.DeadLettered, Reason: "status_410"})
 	s.must(err)
 	s.get(path).want(http.StatusOK, &got)
 	if got.Notices[1].State != notices.DeadLettered {
@@ -357,12 +360,12 @@ func TestBrand_Overridden_Withdrawn(t *testing.T) {
 	}
 	repeated := request{method: "POST", path: "/admin/brands/example.org/crawl", key: "crawl"}
 	s.send(repeated).want(http.StatusAccepted, &crawl)
-	s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "example.org", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
+	s.must(s.node.Writers.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "example.org", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
 	s.forget()
 	if s.send(repeated).want(http.StatusAccepted, &again); again.CrawlID != crawl.CrawlID {
 		t.Errorf("the repeat began the crawl %s after %s", again.CrawlID, crawl.CrawlID)
 	}
-	if state, err := s.node.Brands.State(t.Context(), "example.org"); err != nil || state.Events() != 2 {
+	if state, err := s.node.Writers.Brands.State(t.Context(), "example.org"); err != nil || state.Events() != 2 {
 		t.Errorf("the stream has %d events, want one crawl: %v", state.Events(), err)
 	}
 	s.post("/admin/brands/acme.com/withdraw", "").want(http.StatusOK, nil)
@@ -426,18 +429,19 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 	}
 }
 
+// Rule 13.
 func TestReasons_EmailAddress_IsRefusedWithoutAnEvent(t *testing.T) {
 	s := start(t)
 	id, closed := s.open("Acme").Account.ID, s.open("Closed").Account.ID
 	s.post("/admin/accounts/"+closed+"/close", "").want(http.StatusOK, nil)
 	name := "Acme"
-	_, err := s.node.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1",
+	_, err := s.node.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1",
 		Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
 	s.must(err)
-	s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), eventschemas.BillingReported{
+	s.must(s.node.Writers.Billing.Record(t.Context(), s.node.Operator(), eventschemas.BillingReported{
 		Processor: "stripe", EventID: "evt_1", Type: "customer.subscription.created", Kind: "subscription", Subject: "sub_1", State: "active", Customer: "cus_1",
 	}))
-	before, err := s.node.Log.Head(t.Context())
+	before, err := s.node.Stores.Log.Head(t.Context())
 	s.must(err)
 	for _, c := range []struct{ method, path, body, field string }{
 		{"POST", "/admin/accounts/" + id + "/notes", `{"text":"asked by jörg@müller.de"}`, "text"},
@@ -451,7 +455,7 @@ func TestReasons_EmailAddress_IsRefusedWithoutAnEvent(t *testing.T) {
 		s.send(request{method: c.method, path: c.path, body: c.body, key: fmt.Sprintf("key-%d", s.ids)}).
 			rejected(http.StatusBadRequest, "The field "+c.field+" holds an e-mail address. Events are permanent and cannot be erased: name the person by an id.")
 	}
-	if after, err := s.node.Log.Head(t.Context()); err != nil || after != before {
+	if after, err := s.node.Stores.Log.Head(t.Context()); err != nil || after != before {
 		t.Errorf("the log ends at %d (%v), want %d", after, err, before)
 	}
 }

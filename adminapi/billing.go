@@ -6,36 +6,13 @@ import (
 	"net/http"
 
 	"letterhead/domain/billing"
+	"letterhead/operations"
 	"letterhead/projections/payments"
 )
 
-// Errors of operations on payment processors.
-var (
-	// ErrLinked means that a payment is linked to another account.
-	ErrLinked = errors.New("already, and a link is final")
-	// ErrNotSold means that the catalog lacks a pack or a price.
-	ErrNotSold = errors.New("LETTERHEAD_BILLING_FILE does not sell")
-	// ErrNoPage means that the payment processor rejected a checkout session, or could not be reached.
-	ErrNoPage = errors.New("the payment processor did not create a page to pay on")
-)
-
-// Link is a link of a customer or a payment of a payment processor to an account.
-type Link struct {
-	AccountID string `json:"account"`
-	Processor string `json:"processor"`
-	Customer  string `json:"customer,omitempty"` // this or a payment
-	PaymentID string `json:"payment_id,omitempty"`
-}
-
-// CheckoutSession is a page on which an account pays.
-type CheckoutSession struct {
-	ID  string `json:"id"`
-	URL string `json:"url"`
-}
-
 // linkBilling answers POST /admin/billing/links.
 func (x *exchange) linkBilling() error {
-	var in Link
+	var in operations.Link
 	if err := x.decode(&in); err != nil {
 		return err
 	}
@@ -46,7 +23,7 @@ func (x *exchange) linkBilling() error {
 		return err
 	}
 	in.Processor = cmp.Or(in.Processor, billing.Stripe)
-	err := x.api.Operations.LinkBilling(x.ctx, x.by(), in)
+	err := x.api.Operations.Billing.Link(x.ctx, x.by(), in)
 	if errors.Is(err, payments.ErrNotFound) {
 		return notFound("The account %s has no payment %s. GET /admin/payments lists the payments.", in.AccountID, in.PaymentID)
 	}
@@ -72,7 +49,7 @@ func (x *exchange) createCheckout() error {
 	if err := errors.Join(checkID("account", in.Account), checkID("pack", in.Pack), checkID("price", in.Price)); err != nil {
 		return err
 	}
-	session, err := x.api.Operations.Checkout(x.ctx, in.Account, in.Pack, in.Price)
+	session, err := x.api.Operations.Billing.Checkout(x.ctx, in.Account, in.Pack, in.Price)
 	if err != nil {
 		return x.explain(in.Account, err)
 	}

@@ -34,7 +34,7 @@ func TestLinks_CustomerAndPayment_TheirEventsApply(t *testing.T) {
 		{EventID: "evt_2", Kind: billing.KindRefund, Subject: "re_1", State: "succeeded", PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 490, Currency: "EUR"}},
 	} {
 		r.Processor, r.Type = billing.Stripe, "test"
-		s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), r))
+		s.must(s.node.Writers.Billing.Record(t.Context(), s.node.Operator(), r))
 	}
 	s.applyReports()
 	open := func(state string) int {
@@ -59,7 +59,7 @@ func TestLinks_CustomerAndPayment_TheirEventsApply(t *testing.T) {
 	// The link is an event with the operator's token. A late repeat adds none.
 	s.forget()
 	s.send(customer).want(http.StatusOK, nil)
-	events, err := s.node.Log.ReadStream(t.Context(), billing.Stream(billing.Stripe, "link-"+a.header.Get("X-Request-Id")), 0, eventlog.Forward, 10)
+	events, err := s.node.Stores.Log.ReadStream(t.Context(), billing.Stream(billing.Stripe, "link-"+a.header.Get("X-Request-Id")), 0, eventlog.Forward, 10)
 	s.must(err)
 	reported := 0
 	for _, e := range events {
@@ -104,7 +104,7 @@ func TestLinks_CustomerOfAnotherAccount_MovesOnlyByAnOperator(t *testing.T) {
 		if !ok {
 			t.Fatal(e)
 		}
-		s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), r))
+		s.must(s.node.Writers.Billing.Record(t.Context(), s.node.Operator(), r))
 	}
 	s.applyReports()
 	type report struct {
@@ -118,7 +118,7 @@ func TestLinks_CustomerOfAnotherAccount_MovesOnlyByAnOperator(t *testing.T) {
 		return l.Reports
 	}
 	customer := func(of string) string {
-		got, err := s.node.Inbox.SubscriberOf(t.Context(), billing.Stripe, of)
+		got, err := s.node.Models.Inbox.SubscriberOf(t.Context(), billing.Stripe, of)
 		s.must(err)
 		return got
 	}

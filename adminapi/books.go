@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/operations"
 )
 
 // maxReportRows limits the rows of a report in an answer. Each page folds the whole log, so pages are long.
 const maxReportRows = 10_000
 
-// RevenueObject returns a row of the report of money for JSON. Money is in minor units.
-func RevenueObject(by string, r *books.RevenueRow) map[string]any {
+// revenueObject returns a row of the report of money for JSON. Money is in minor units.
+func revenueObject(by string, r *books.RevenueRow) map[string]any {
 	object := map[string]any{by: r.Group, "currency": r.Currency, "opening_deferred": r.Opening, "received": r.Received, "tax": r.Tax,
 		"refunded": r.Refunded, "recognized": r.Recognized, "breakage": r.Breakage, "fees": r.Fees, "closing_deferred": r.Closing}
 	if by == books.ByPlan {
@@ -23,8 +24,8 @@ func RevenueObject(by string, r *books.RevenueRow) map[string]any {
 	return markRunning(object, r.Running)
 }
 
-// UsageObject returns a row of the report of credits for JSON.
-func UsageObject(by string, u *books.UsageRow) map[string]any {
+// usageObject returns a row of the report of credits for JSON.
+func usageObject(by string, u *books.UsageRow) map[string]any {
 	p, free := &u.Paid, &u.Promotional
 	return markRunning(map[string]any{by: u.Group, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_broken": p.CreditsBroken, "paid_refunded": p.CreditsRefunded,
 		"promotional_granted": free.CreditsGranted, "promotional_used": free.CreditsUsed, "promotional_broken": free.CreditsBroken, "promotional_refunded": free.CreditsRefunded}, u.Running)
@@ -34,8 +35,8 @@ func markRunning(object map[string]any, running bool) map[string]any {
 	return Moment{Provisional: running}.Mark(object)
 }
 
-// UnspentObject returns a row of the report of unspent credits for JSON. Money is in minor units.
-func UnspentObject(u *books.UnspentRow, provisional bool) map[string]any {
+// unspentObject returns a row of the report of unspent credits for JSON. Money is in minor units.
+func unspentObject(u *books.UnspentRow, provisional bool) map[string]any {
 	return markRunning(map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}, provisional)
 }
 
@@ -43,14 +44,14 @@ func UnspentObject(u *books.UnspentRow, provisional bool) map[string]any {
 type reportRow struct {
 	Report string // and its groups
 	books.FlowKey
-	object map[string]any
+	object any
 }
 
 // getRevenue answers GET /admin/books/revenue.
 func (x *exchange) getRevenue() error {
 	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, r := range f.Revenue(now) {
-			rows = append(rows, reportRow{FlowKey: r.FlowKey, object: RevenueObject(by, &r)})
+			rows = append(rows, reportRow{FlowKey: r.FlowKey, object: revenueObject(by, &r)})
 		}
 		return rows
 	})
@@ -60,7 +61,7 @@ func (x *exchange) getRevenue() error {
 func (x *exchange) getUsage() error {
 	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, u := range f.Usage(now) {
-			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Group}, object: UsageObject(by, &u)})
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Group}, object: usageObject(by, &u)})
 		}
 		return rows
 	})
@@ -73,7 +74,7 @@ func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows,
 	from, until := q.period()
 	return x.report(q, name+" by "+by, func() ([]reportRow, error) {
 		flows := books.NewFlows(by, from, until)
-		if _, err := x.api.Operations.FoldBooks(x.ctx, until, flows.Add); err != nil {
+		if _, err := x.api.Operations.Books.Fold(x.ctx, until, flows.Add); err != nil {
 			return nil, err
 		}
 		return rows(by, flows, x.api.Now()), nil
@@ -85,12 +86,31 @@ func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
 	return x.report(q, "deferred", func() (rows []reportRow, err error) {
-		ledger, err := x.api.Operations.FoldBooks(x.ctx, until, func(time.Time, *books.Holder, string, books.Movement) {})
+		ledger, err := x.api.Operations.Books.Fold(x.ctx, until, func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range ledger.Unspent() {
-			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: UnspentObject(&u, provisional)})
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: unspentObject(&u, provisional)})
+		}
+		return rows, nil
+	})
+}
+
+// getBreakage answers GET /admin/books/breakage.
+func (x *exchange) getBreakage() error {
+	q := x.query("closed_before", "limit", "cursor")
+	before, _ := q.span("closed_before")
+	if q.err == nil && before.IsZero() {
+		return invalid("The parameter closed_before is needed: a time such as 2026-11-01.")
+	}
+	return x.report(q, "breakage", func() (rows []reportRow, err error) {
+		all, err := x.api.Operations.Books.Breakage(x.ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range all {
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: b.Account, Currency: b.Currency}, object: b})
 		}
 		return rows, nil
 	})
@@ -106,10 +126,11 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	if last != nil && last.Report != name {
 		return invalid("The cursor is that of another report. Send the same path and the same by as before.")
 	}
-	if !x.api.reports.TryAcquire(1) {
-		return errReportRuns
+	end, err := x.startReport()
+	if err != nil {
+		return err
 	}
-	defer x.api.reports.Release(1)
+	defer end()
 	rows, err := fold()
 	if err != nil {
 		return err
@@ -125,14 +146,6 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 		return err
 	}
 	return x.answer(http.StatusOK, out)
-}
-
-// Breakage is what becomes revenue of an account in a currency when its remaining credits are removed.
-type Breakage struct {
-	Account  string `json:"account"`
-	Breakage int64  `json:"breakage"` // minor units of Currency
-	Credits  int64  `json:"credits"`
-	Currency string `json:"currency"` // empty for credits without money
 }
 
 // recognizeBreakage answers POST /admin/accounts/{id}/breakage.
@@ -153,9 +166,9 @@ func (x *exchange) recognizeBreakage() error {
 	if err != nil {
 		return err
 	}
-	rows, err := x.api.Operations.RecognizeBreakage(x.ctx, x.by(), id, in.Policy)
+	rows, err := x.api.Operations.Books.RecognizeBreakage(x.ctx, x.by(), id, in.Policy)
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, map[string]any{"rows": append([]Breakage{}, rows...)})
+	return x.answer(http.StatusOK, map[string]any{"rows": append([]operations.Breakage{}, rows...)})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/books"
 	"letterhead/domain/operator"
@@ -95,7 +94,7 @@ func TestReports_TwoMonths_AddUp(t *testing.T) {
 	a, b := s.open("Acme").Account.ID, s.open("Bolt").Account.ID
 	s.post("/admin/accounts/"+a+"/grants", `{"credits":100,"payment_id":"p1","money":1190,"currency":"EUR","tax":190}`).want(http.StatusOK, nil)
 	for i := range 60 { // the promotional credits and ten more
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 			Request: commands.Request{ID: fmt.Sprintf("r%d", i), Actor: "account:" + a}, AccountID: a, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com",
 		})
 		s.must(err)
@@ -161,17 +160,23 @@ func TestReports_TwoMonths_AddUp(t *testing.T) {
 	}
 }
 
-// slowBooks are operations that do not close a month in time.
-type slowBooks struct{ adminapi.Operations }
+// slowLog is a log that cannot be read in time.
+type slowLog struct{ eventlog.Log }
 
-func (slowBooks) CloseMonth(context.Context, commands.Request, time.Time) (adminapi.Month, bool, error) {
-	return adminapi.Month{}, false, fmt.Errorf("2026-10 was not closed: %w", context.DeadlineExceeded)
+func (slowLog) ReadAll(context.Context, eventlog.Position, eventlog.Filter, int) (eventlog.Page, error) {
+	return eventlog.Page{}, context.DeadlineExceeded
+}
+
+func (slowLog) ReadStream(context.Context, string, uint64, eventlog.Direction, int) ([]eventlog.Recorded, error) {
+	return nil, context.DeadlineExceeded
 }
 
 func TestCloseMonth_OutOfTime_NamesTheCommand(t *testing.T) {
 	s := start(t)
 	cfg, deps := s.fixed()
-	deps.Operations = slowBooks{deps.Operations}
+	slow, books := *s.node.Operations, *s.node.Operations.Books
+	books.Log, slow.Books = slowLog{books.Log}, &books
+	deps.Operations = &slow
 	s.listen(cfg, deps)
 	s.post("/admin/books/2026-10/close", "").rejected(http.StatusServiceUnavailable, "letterhead books close 2026-10")
 }
@@ -186,7 +191,7 @@ func TestTrialBalance_SumBeyondInt64_IsAConflictThatNamesTheAccount(t *testing.T
 		s.must(err)
 		granted = append(granted, eventlog.Proposed{ID: uuid.New(), Type: ev.Type, SchemaVersion: ev.SchemaVersion, OccurredAt: s.node.Now(), Data: ev.Data})
 	}
-	_, err := s.node.Log.Append(t.Context(), "account-a1", eventlog.NoStream(), granted)
+	_, err := s.node.Stores.Log.Append(t.Context(), "account-a1", eventlog.NoStream(), granted)
 	s.must(err)
 	s.get("/admin/books/trial-balance").rejected(http.StatusConflict, "EUR, at revision 1 of account a1: the amounts are too large")
 }

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,18 +11,20 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/internal/web"
 	"letterhead/projections/brands"
 )
 
-// listBrands answers GET /admin/brands, in the order of domains.
+// listBrands answers GET /admin/brands.
 func (x *exchange) listBrands() error {
-	q := x.query("status", "claimed", "without_logo", "limit", "cursor")
+	q := x.query("status", "claimed", "without_logo", "sort", "limit", "cursor")
 	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"), WithoutLogo: q.flag("without_logo")}
+	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
 	if q.err != nil {
 		return q.err
 	}
-	if err := x.api.Operations.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Index.List(x.ctx, s, last, limit+1)
@@ -52,11 +55,11 @@ func (x *exchange) getBrand() error {
 	if q.err != nil {
 		return q.err
 	}
-	domain, err := x.domain()
-	if err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, brands.Name); err != nil {
+	domain, err := x.identifiedDomain()
+	if err != nil {
 		return err
 	}
 	var body brands.Body
@@ -71,8 +74,25 @@ func (x *exchange) getBrand() error {
 	if err != nil {
 		return pastProblem(domain, err)
 	}
-	x.send(http.StatusOK, typeJSON, append(body.AppendTo(nil, x.api.BaseURL), '\n'))
+	object := body.AppendTo(nil, x.api.BaseURL)
+	if at.Provisional {
+		object = append(bytes.TrimSuffix(object, []byte("}")), `,"provisional":true}`...)
+	}
+	x.send(http.StatusOK, web.JSON, append(object, '\n'))
 	return nil
+}
+
+// identifiedDomain returns the domain of the brand that the path names by its domain or its id.
+func (x *exchange) identifiedDomain() (string, error) {
+	id, err := brand.ParseIdentifier(x.request.PathValue("domain"))
+	if err != nil || id.Kind != brand.BrandID {
+		return x.domain()
+	}
+	entry, err := x.api.Index.ByID(x.ctx, id.BrandID)
+	if err != nil {
+		return "", pastProblem(id.BrandID.String(), err)
+	}
+	return entry.Domain, nil
 }
 
 // pastProblem explains why the records of a brand are not shown.
@@ -81,16 +101,13 @@ func pastProblem(domain string, err error) error {
 	case errors.Is(err, brands.ErrNotFound):
 		return notFound("The index does not have %s, or its owner had it taken out.", domain)
 	case errors.Is(err, brands.ErrRestricted):
-		return &problem{http.StatusConflict, "conflict", domain + " is restricted now, so its older records are not shown.", nil}
+		return conflicting(domain + " is restricted now, so its older records are not shown.")
 	}
 	return err
 }
 
 // getBrandHistory answers GET /admin/brands/{domain}/history.
 func (x *exchange) getBrandHistory() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	domain, err := x.domain()
 	if err != nil {
 		return err
@@ -114,8 +131,8 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 		}
 		return err
 	}
-	if err := x.api.Operations.AwaitBrands(x.ctx); err != nil {
-		x.unconfirmed(errors.Join(ErrNotSeen, err))
+	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+		x.unconfirmed(errors.Join(commands.ErrNotSeen, err))
 	}
 	return x.answer(http.StatusOK, map[string]string{"domain": domain})
 }
@@ -129,7 +146,7 @@ func (x *exchange) overrideField() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if err := checkReason(in.Reason); err != nil {
+	if err := commands.CheckReason(in.Reason); err != nil {
 		return err
 	}
 	if in.Value == nil {
@@ -143,9 +160,6 @@ func (x *exchange) overrideField() error {
 
 // removeOverride answers DELETE /admin/brands/{domain}/overrides/{field}.
 func (x *exchange) removeOverride() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.RemoveOverride(ctx, commands.RemoveOverride{Request: x.by(), Domain: domain, Field: field})
@@ -154,9 +168,6 @@ func (x *exchange) removeOverride() error {
 
 // claimBrand answers POST /admin/brands/{domain}/claim.
 func (x *exchange) claimBrand() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: x.by(), Domain: domain})
 	})
@@ -164,9 +175,6 @@ func (x *exchange) claimBrand() error {
 
 // withdrawBrand answers POST /admin/brands/{domain}/withdraw.
 func (x *exchange) withdrawBrand() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: x.by(), Domain: domain, Reason: "owner"})
 	})
@@ -174,15 +182,12 @@ func (x *exchange) withdrawBrand() error {
 
 // crawlBrand answers POST /admin/brands/{domain}/crawl. It does not wait for the crawl.
 func (x *exchange) crawlBrand() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	domain, err := x.domain()
 	if err != nil {
 		return err
 	}
 	crawl, err := x.api.Brands.RequestCrawl(x.ctx, commands.RequestCrawl{
-		Request: x.by(), CrawlID: crawlID(x.id), Domain: domain, Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: x.api.CrawlTimeout, Force: true,
+		Request: x.by(), CrawlID: crawlID(x.ID), Domain: domain, Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: x.api.CrawlTimeout, Force: true,
 	})
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/node"
+	"letterhead/operations"
 )
 
 func TestCheckpoints_AreMadeSignedAndListed(t *testing.T) {
@@ -49,7 +49,7 @@ func TestCheckpoints_AreMadeSignedAndListed(t *testing.T) {
 	if a := s.send(making).want(http.StatusOK, &again); a.header.Get("Idempotency-Replayed") != "true" || again != first {
 		t.Errorf("the repeat is %+v, want %+v", again, first)
 	}
-	text, err := node.PublicLedgerKeys(s.node.Config)
+	text, err := operations.PublicLedgerKeys(s.node.Config)
 	s.must(err)
 	keys, err := proof.ParseKeys(text)
 	s.must(err)
@@ -80,7 +80,7 @@ func TestCheckpoints_AreMadeSignedAndListed(t *testing.T) {
 	// The log has the operator's token.
 	var tokens struct{ Tokens []struct{ ID, Scope string } }
 	s.get("/admin/tokens").want(http.StatusOK, &tokens)
-	events, err := s.node.Log.ReadStream(t.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 2)
+	events, err := s.node.Stores.Log.ReadStream(t.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 2)
 	s.must(err)
 	for _, token := range tokens.Tokens {
 		if token.Scope == "finance" && (len(events) != 2 || events[0].Metadata.Actor != "operator:"+token.ID || events[1].Metadata != events[0].Metadata) {
@@ -109,7 +109,7 @@ func TestProof_AccountInTheLastCheckpoint_IsAnswered(t *testing.T) {
 	s.get(path(a, 0)).rejected(http.StatusConflict, "The ledger has no checkpoint. The service makes")
 	s.post("/admin/ledger/checkpoints", "").want(http.StatusOK, nil)
 	later := s.open("Bolt").Account.ID
-	text, err := node.PublicLedgerKeys(s.node.Config)
+	text, err := operations.PublicLedgerKeys(s.node.Config)
 	s.must(err)
 	keys, err := proof.ParseKeys(text)
 	s.must(err)

@@ -1,13 +1,11 @@
 package adminapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
@@ -18,10 +16,10 @@ import (
 	"letterhead/domain/statement"
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
-	"letterhead/internal/eventlog"
-	"letterhead/internal/sqlstore"
+	"letterhead/faults"
 	"letterhead/internal/stripeapi"
-	"letterhead/projections"
+	"letterhead/internal/web"
+	"letterhead/operations"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
@@ -29,71 +27,73 @@ import (
 	"letterhead/projections/payments"
 )
 
-// problem is an error as the API reports it.
-type problem struct {
-	Status  int
-	Code    string
-	Message string
-	cause   error // for the log
+type problem = web.Problem
+
+// newProblem returns a problem. cause, which is for the log, may be nil.
+func newProblem(status int, code, message string, cause error) *problem {
+	return &problem{Status: status, Code: code, Text: message, Cause: cause}
 }
 
-func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.Message) }
-
-func (p *problem) Unwrap() error { return p.cause }
-
-// invalid returns a 400 whose message names the required change.
-func invalid(format string, args ...any) *problem {
-	return &problem{http.StatusBadRequest, "invalid_request", fmt.Sprintf(format, args...), nil}
+func conflicting(message string) *problem {
+	return newProblem(http.StatusConflict, "conflict", message, nil)
 }
+
+func invalid(format string, args ...any) *problem { return web.Invalid(format, args...) }
 
 func notFound(format string, args ...any) *problem {
-	return &problem{http.StatusNotFound, "not_found", fmt.Sprintf(format, args...), nil}
+	return newProblem(http.StatusNotFound, "not_found", fmt.Sprintf(format, args...), nil)
 }
 
 var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml describes those that do.")
 
 // conflicts are rejections of a valid request by the state of what it is about. Their texts are for operators.
-var conflicts = []error{
+var conflicts = faults.OneOf(
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended, account.ErrNotClosed, account.ErrOpenHolds,
-	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet,
-	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
-	ErrLinked, ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
-}
+	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, operator.ErrTooManyLinks, operations.ErrAdminOff, signin.ErrTooManyLinks, signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet,
+	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, operations.ErrNoNoticesKey, operations.ErrNotClosed, books.ErrSum, operations.ErrNoCheckpoint,
+	operations.ErrLinked, operations.ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
+)
 
 // absent are errors about things that do not exist.
-var absent = []error{
+var absent = faults.OneOf(
 	account.ErrNotFound, account.ErrUnknownPayment, account.ErrUnknownKey, accounts.ErrNotFound, payments.ErrNotFound, brand.ErrNoSuchBrand, brands.ErrNotFound,
-	operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents, ledger.ErrNotFound, engine.ErrUnknown, ErrNotCharged, notices.ErrUnknown, ErrNotSold,
-}
+	operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents, ledger.ErrNotFound, engine.ErrUnknown, operations.ErrNotCharged, notices.ErrUnknown, operations.ErrNotSold,
+)
 
 // malformed are errors about the values of a request.
-var malformed = []error{account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid, commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid}
+var malformed = faults.OneOf(account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid, commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid)
 
-// unavailable are errors that a later attempt may not have.
-var unavailable = []error{
-	commands.ErrBusy, eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed, sqlstore.ErrUnavailable, sqlstore.ErrClosed, projections.ErrNotReady,
-	context.DeadlineExceeded, context.Canceled,
+// again ends sentences about failures that another attempt may not have.
+const again = ", with the same Idempotency-Key if it had one."
+
+// problems is the table from errors of other parts to answers.
+var problems = []web.Row{
+	{When: faults.OneOf(commands.ErrNotSeen), Problem: problem{Status: http.StatusServiceUnavailable, Code: "not_confirmed",
+		Text: "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it."}},
+	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
+		Text: "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id."}},
+	{When: absent, Problem: problem{Status: http.StatusNotFound, Code: "not_found"}, Say: sentenceOf, Expected: true},
+	{When: conflicts, Problem: problem{Status: http.StatusConflict, Code: "conflict"}, Say: sentenceOf, Expected: true},
+	{When: malformed, Problem: problem{Status: http.StatusBadRequest, Code: "invalid_request"}, Say: sentenceOf, Expected: true},
+	{When: faults.Quarantined, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
+		Text: "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it."}},
+	{When: faults.Full, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
+		return part(err) + " has no space left on its disk, so nothing can be changed. Make room, then send the request again" + again
+	}},
+	{When: faults.Unavailable, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
+		return part(err) + " could not be reached in time. Send the request again" + again
+	}},
+	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Code: "internal_error",
+		Text: "Something failed on our side. The log has the reason under the X-Request-Id."}},
 }
 
-func isOne(err error, of []error) bool {
-	for _, target := range of {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
-}
-
-// problemOf is the table from errors of other parts to answers.
 func problemOf(err error) *problem {
 	var p *problem
 	var domain *brand.InvalidDomainError
 	var remembered *brand.RememberedError
 	var email *text.EmailError
 	switch {
-	case err == nil:
-		return &problem{Status: http.StatusOK}
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &email):
@@ -101,35 +101,17 @@ func problemOf(err error) *problem {
 	case errors.As(err, &domain):
 		return invalid("%s", domain.Sentence)
 	case errors.As(err, &remembered):
-		return &problem{http.StatusConflict, "conflict", fmt.Sprintf("The last crawl failed (%s); the site is not crawled again before %s.", remembered.Outcome, remembered.Until.UTC().Format(timeLayout)), nil}
-	case errors.Is(err, ErrNotSeen):
-		return &problem{http.StatusServiceUnavailable, "not_confirmed", "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it.", err}
-	case errors.Is(err, ErrNoPage):
-		return &problem{http.StatusServiceUnavailable, "unavailable", "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id.", err}
-	case isOne(err, absent):
-		return notFound("%s.", sentence(err))
-	case isOne(err, conflicts):
-		return &problem{http.StatusConflict, "conflict", sentence(err) + ".", nil}
-	case isOne(err, malformed):
-		return invalid("%s.", sentence(err))
-	case errors.As(err, new(*engine.QuarantinedError)):
-		return &problem{http.StatusServiceUnavailable, "unavailable", "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it.", err}
-	case isOne(err, []error{eventlog.ErrFull, sqlstore.ErrFull}):
-		message := part(err) + " has no space left on its disk, so nothing can be changed. " +
-			"Make room, then send the request again, with the same Idempotency-Key if it had one."
-		return &problem{http.StatusServiceUnavailable, "unavailable", message, err}
-	case errors.As(err, new(*streamwriter.LoadingError)), isOne(err, unavailable):
-		return &problem{http.StatusServiceUnavailable, "unavailable", part(err) + " could not be reached in time. Send the request again, with the same Idempotency-Key if it had one.", err}
+		return conflicting(fmt.Sprintf("The last crawl failed (%s); the site is not crawled again before %s.", remembered.Outcome, remembered.Until.UTC().Format(timeLayout)))
 	}
-	return &problem{http.StatusInternalServerError, "internal_error", "Something failed on our side. The log has the reason under the X-Request-Id.", err}
+	return web.ProblemOf(err, problems)
 }
 
 // part names the part of the service that an error is about.
 func part(err error) string {
 	switch {
-	case isOne(err, []error{eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed}):
+	case faults.Log(err):
 		return "The event log"
-	case isOne(err, []error{sqlstore.ErrUnavailable, sqlstore.ErrClosed}):
+	case faults.Database(err):
 		return "The database"
 	}
 	return "A part of the service"
@@ -143,3 +125,5 @@ func sentence(err error) string {
 	}
 	return text
 }
+
+func sentenceOf(err error) string { return sentence(err) + "." }

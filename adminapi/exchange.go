@@ -13,7 +13,6 @@ import (
 	"mime"
 	"net/http"
 	"path"
-	"runtime/debug"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -24,81 +23,71 @@ import (
 	"letterhead/internal/contentcoding"
 	"letterhead/internal/repeats"
 	"letterhead/internal/requestbody"
+	"letterhead/internal/web"
 	"letterhead/projections/operators"
 )
 
 // exchange is a request and its answer.
 type exchange struct {
+	web.Exchange
 	api       *API
-	writer    http.ResponseWriter
 	request   *http.Request
 	ctx       context.Context // of the work; it ends when the client leaves
-	id        string          // request id
-	route     string
 	operation *operation
 	token     *operators.Token
+	local     bool // the request is one of the command line
 	body      []byte
 	key       string // Idempotency-Key
-	status    int
 	problem   *problem
 }
 
-type exchangeKey struct{}
-
-// exchangeOf returns the exchange of a request that passed serve.
-func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
-
 // serve handles a request from the first byte to the log line.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{api: a, writer: w, id: a.NewID(), route: "unknown"}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	x.ctx = ctx
-	x.request = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
-	defer func() {
-		if thrown := recover(); thrown != nil {
-			if thrown == http.ErrAbortHandler {
-				panic(thrown) // net/http's own way to cut a connection
-			}
-			x.fail(fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
-		}
-		x.finish()
-	}()
+	a.answerAs(nil, w, r.WithContext(ctx))
+}
+
+// answerAs is serve without a limit of time. A request with a local token comes from this machine, and needs no other.
+func (a *API) answerAs(local *operators.Token, w http.ResponseWriter, r *http.Request) {
+	x := &exchange{Exchange: web.Exchange{ResponseWriter: w, ID: a.NewID(), Route: "unknown"}, api: a, request: r, ctx: r.Context(), token: local, local: local != nil}
 	h := w.Header()
-	h.Set("X-Request-Id", x.id)
+	h.Set("X-Request-Id", x.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	for _, check := range []func(*http.Request) *problem{a.checkHost, checkOrigin} {
-		if p := check(r); p != nil {
-			x.fail(p)
-			return
+	web.Guard(func() error {
+		for _, check := range []func(*http.Request) *problem{a.checkHost, checkOrigin} {
+			if p := check(r); p != nil && !x.local {
+				return p
+			}
 		}
-	}
-	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path { // net/http would redirect it
-		x.fail(errUnknownPath)
-		return
-	}
-	a.mux.ServeHTTP(w, x.request)
+		if at := r.URL.EscapedPath(); path.Clean(at) != at && path.Clean(at)+"/" != at {
+			return errUnknownPath
+		}
+		a.router.ServeHTTP(x, r)
+		return nil
+	}, x.fail)
+	x.finish()
 }
 
 // finish counts and logs the answer. Actions are logged with their token; events have the same actor.
 func (x *exchange) finish() {
-	x.api.metrics.WithLabelValues(x.route, strconv.Itoa(x.status)).Inc()
+	x.api.metrics.WithLabelValues(x.Route, strconv.Itoa(x.Status)).Inc()
 	level := slog.LevelDebug
-	attrs := []slog.Attr{slog.String("request_id", x.id), slog.String("route", x.route), slog.Int("status", x.status)}
+	attrs := []slog.Attr{slog.String("request_id", x.ID), slog.String("route", x.Route), slog.Int("status", x.Status)}
 	if x.token != nil {
 		attrs = append(attrs, slog.String("token", x.token.ID))
 	}
 	switch {
-	case x.status == http.StatusInternalServerError:
+	case x.Status == http.StatusInternalServerError:
 		level = slog.LevelError
-	case x.status > http.StatusInternalServerError:
+	case x.Status > http.StatusInternalServerError:
 		level = slog.LevelWarn
-	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.status == http.StatusUnauthorized || x.status == http.StatusTooManyRequests:
+	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.Status == http.StatusUnauthorized || x.Status == http.StatusTooManyRequests:
 		level = slog.LevelInfo
 	}
-	if x.problem != nil && x.problem.cause != nil {
-		attrs = append(attrs, slog.String("error", x.problem.cause.Error()))
+	if x.problem != nil && x.problem.Cause != nil {
+		attrs = append(attrs, slog.String("error", x.problem.Cause.Error()))
 	}
 	x.api.Logger.LogAttrs(context.WithoutCancel(x.ctx), level, "admin request", attrs...)
 }
@@ -106,7 +95,7 @@ func (x *exchange) finish() {
 // by returns the metadata of the events that the request causes. With an idempotency key the id is the same for every
 // repeat, and so are the ids of the events.
 func (x *exchange) by() commands.Request {
-	return commands.Request{ID: x.id, Actor: x.actor(), CorrelationID: x.id}
+	return commands.Request{ID: x.ID, Actor: x.actor(), CorrelationID: x.ID}
 }
 
 func (x *exchange) actor() string { return "operator:" + x.token.ID }
@@ -139,8 +128,8 @@ func (x *exchange) run() error {
 	fmt.Fprintf(hash, "%s %s\n", x.request.Method, x.request.URL.RequestURI())
 	hash.Write(x.body)
 	// Another request gets another id, and so makes other things, also if the key was used long ago.
-	x.id = uuid.NewSHA1(keyNamespace, fmt.Appendf(nil, "%s/%x/%s", x.token.ID, hash.Sum(nil), x.key)).String()
-	x.writer.Header().Set("X-Request-Id", x.id)
+	x.ID = uuid.NewSHA1(keyNamespace, fmt.Appendf(nil, "%s/%x/%s", x.token.ID, hash.Sum(nil), x.key)).String()
+	x.Header().Set("X-Request-Id", x.ID)
 	key := sha256.Sum256([]byte(x.key))
 	r := repeats.Request{Caller: x.token.ID, Key: hex.EncodeToString(key[:]), Hash: hex.EncodeToString(hash.Sum(nil)), At: x.api.Now()}
 	before, err := x.api.Repeats.Begin(x.ctx, r)
@@ -151,8 +140,8 @@ func (x *exchange) run() error {
 		return err
 	}
 	if before.Status != 0 {
-		x.writer.Header().Set("Idempotency-Replayed", "true")
-		x.send(before.Status, typeJSON, []byte(before.Body))
+		x.Header().Set("Idempotency-Replayed", "true")
+		x.send(before.Status, web.JSON, []byte(before.Body))
 		return nil
 	}
 	return x.first(r)
@@ -161,16 +150,16 @@ func (x *exchange) run() error {
 // first serves the first request with a key, and remembers its answer if something was done, unless it is one for now. Secrets and names are not
 // part of the remembered answer.
 func (x *exchange) first(r repeats.Request) error {
-	kept := &recorder{ResponseWriter: x.writer}
-	x.writer = kept
+	kept := &recorder{ResponseWriter: x.ResponseWriter}
+	x.ResponseWriter = kept
 	err := func() error {
-		defer func() { x.writer = kept.ResponseWriter }() // also for the answer to a panic
+		defer func() { x.ResponseWriter = kept.ResponseWriter }() // also for the answer to a panic
 		return x.operation.serve(x)
 	}()
 	// The outcome must be remembered although the client has left.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), rememberWithin)
 	defer cancel()
-	if p := problemOf(err); err != nil && p.Status < http.StatusInternalServerError {
+	if err != nil && problemOf(err).Status < http.StatusInternalServerError {
 		return errors.Join(err, x.api.Repeats.Release(ctx, r))
 	}
 	if err != nil {
@@ -178,7 +167,7 @@ func (x *exchange) first(r repeats.Request) error {
 	}
 	if kept.passing {
 		if err := x.api.Repeats.Release(ctx, r); err != nil {
-			x.api.Logger.Warn("the key of a request of an operator was not released; its repeat is decided again", "request_id", x.id, "error", err)
+			x.api.Logger.Warn("the key of a request of an operator was not released; its repeat is decided again", "request_id", x.ID, "error", err)
 		}
 		kept.flush()
 		return nil
@@ -188,7 +177,7 @@ func (x *exchange) first(r repeats.Request) error {
 		answer.Body = string(kept.remembered)
 	}
 	if err := x.api.Repeats.Finish(ctx, r, answer); err != nil {
-		x.api.Logger.Warn("the answer to a request of an operator was not remembered; its repeat is decided again", "request_id", x.id, "error", err)
+		x.api.Logger.Warn("the answer to a request of an operator was not remembered; its repeat is decided again", "request_id", x.ID, "error", err)
 	}
 	kept.flush()
 	return nil
@@ -229,19 +218,19 @@ func (x *exchange) needsKey(instead string) error {
 // readBody reads the body, which is a JSON object or missing.
 func (x *exchange) readBody() error {
 	var refused *requestbody.RefusedError
-	body, err := requestbody.Read(x.writer, x.request, maxBody)
+	body, err := requestbody.Read(x.ResponseWriter, x.request, maxBody)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
 		message := fmt.Sprintf("The uncompressed body has more than %d bytes.", maxBody)
-		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", message, nil}
+		return newProblem(http.StatusRequestEntityTooLarge, "invalid_request", message, nil)
 	case errors.As(err, &refused):
-		return &problem{http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil}
+		return newProblem(http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil)
 	case err != nil:
-		return &problem{http.StatusBadRequest, "invalid_request", "The body could not be read to its end.", err}
+		return newProblem(http.StatusBadRequest, "invalid_request", "The body could not be read to its end.", err)
 	}
 	if len(body) > 0 {
 		if media, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || media != "application/json" {
-			return &problem{http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil}
+			return newProblem(http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil)
 		}
 	}
 	x.body = body
@@ -282,75 +271,47 @@ func (x *exchange) noBody() error {
 	return decodeBody(x.body, &struct{}{})
 }
 
-const typeJSON = "application/json; charset=utf-8"
-
 // send answers with a whole body.
-func (x *exchange) send(status int, contentType string, body []byte) {
-	x.status = status
-	h := x.writer.Header()
-	coding := contentcoding.Choose(h, x.request.Header["Accept-Encoding"], contentType, len(body))
-	if body = coding.Encode(body); coding != contentcoding.Identity {
-		h.Set("Content-Encoding", string(coding))
-	}
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	x.writer.WriteHeader(status)
-	_, _ = x.writer.Write(body) // after an error there is no recipient
+func (x *exchange) send(status int, contentType []string, body []byte) {
+	coding := contentcoding.Choose(x.Header(), x.request.Header["Accept-Encoding"], contentType[0], len(body))
+	web.Send(x, status, contentType, coding, coding.Encode(body))
 }
 
 // answer answers with a value.
 func (x *exchange) answer(status int, value any) error {
-	body, err := encode(value)
-	if err == nil {
-		x.send(status, typeJSON, body)
-	}
-	return err
+	return web.EncodeJSON(value, func(body []byte) { x.send(status, web.JSON, body) })
 }
 
 // answerOnce is answer for a value with secrets or names. A repeat gets the other value.
 func (x *exchange) answerOnce(status int, value, remembered any) error {
-	if kept, ok := x.writer.(*recorder); ok {
-		body, err := encode(remembered)
-		if err != nil {
+	if kept, ok := x.ResponseWriter.(*recorder); ok {
+		if err := web.EncodeJSON(remembered, func(body []byte) { kept.remembered = bytes.Clone(body) }); err != nil {
 			return err
 		}
-		kept.remembered = body
 	}
 	return x.answer(status, value)
 }
 
 // answerForNow is answer for a state that changes by itself. A repeat is decided again, which must do nothing twice.
 func (x *exchange) answerForNow(status int, value any) error {
-	if kept, ok := x.writer.(*recorder); ok {
+	if kept, ok := x.ResponseWriter.(*recorder); ok {
 		kept.passing = true
 	}
 	return x.answer(status, value)
 }
 
-func encode(value any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return b.Bytes(), err
-}
-
-func (x *exchange) retryAfter(wait time.Duration) {
-	x.writer.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-}
-
 // fail answers with the error body.
 func (x *exchange) fail(err error) {
 	x.problem = problemOf(err)
-	if x.status != 0 {
+	if x.Status != 0 {
 		return // the answer has begun
 	}
-	if x.problem.Status == http.StatusServiceUnavailable && x.writer.Header().Get("Retry-After") == "" {
-		x.retryAfter(time.Second)
+	if x.problem.Status == http.StatusServiceUnavailable && x.Header().Get("Retry-After") == "" {
+		web.RetryAfter(x.Header(), time.Second)
 	}
-	body, err := encode(map[string]any{"error": map[string]string{"code": x.problem.Code, "message": x.problem.Message}})
-	if err != nil {
-		body = nil // a map of strings always encodes
+	message := x.problem.Text
+	if x.local && x.problem.Cause != nil {
+		message = x.problem.Cause.Error() // the log of the server may be elsewhere
 	}
-	x.send(x.problem.Status, typeJSON, body)
+	_ = x.answer(x.problem.Status, map[string]any{"error": map[string]string{"code": x.problem.Code, "message": message}}) // it always encodes
 }

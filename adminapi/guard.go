@@ -11,6 +11,7 @@ import (
 
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/web"
 	"letterhead/projections/operators"
 )
 
@@ -34,7 +35,7 @@ func (a *API) checkHost(r *http.Request) *problem {
 	if a.hosts[host] || err == nil && (ip.IsLoopback() || ip == localAddress(r)) {
 		return nil
 	}
-	return &problem{http.StatusMisdirectedRequest, "misdirected", "The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil}
+	return newProblem(http.StatusMisdirectedRequest, "misdirected", "The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil)
 }
 
 // hostOf returns the host of a Host header, without port and brackets, in lower case.
@@ -61,7 +62,7 @@ func localAddress(r *http.Request) netip.Addr {
 
 // checkOrigin rejects requests of pages of other sites.
 func checkOrigin(r *http.Request) *problem {
-	rejected := &problem{http.StatusForbidden, "forbidden", "The request comes from a page of another site. The admin API answers none.", nil}
+	rejected := newProblem(http.StatusForbidden, "forbidden", "The request comes from a page of another site. The admin API answers none.", nil)
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return rejected
 	}
@@ -75,6 +76,9 @@ func checkOrigin(r *http.Request) *problem {
 
 // authenticate finds the token of the request.
 func (x *exchange) authenticate() error {
+	if x.token != nil {
+		return nil
+	}
 	text, missing := bearerOf(x.request.Header)
 	if missing != nil {
 		return x.unauthorized(missing)
@@ -122,7 +126,7 @@ func bearerOf(h http.Header) (string, *problem) {
 }
 
 func unauthorized(message string) *problem {
-	return &problem{http.StatusUnauthorized, "unauthorized", message, nil}
+	return newProblem(http.StatusUnauthorized, "unauthorized", message, nil)
 }
 
 // unauthorized counts a failed attempt, and returns its answer.
@@ -133,10 +137,10 @@ func (x *exchange) unauthorized(p *problem) error {
 		return err
 	}
 	if !decision.Allowed {
-		x.retryAfter(decision.RetryAfter(x.api.Now()))
+		web.RetryAfter(x.Header(), decision.RetryAfter(x.api.Now()))
 		message := "This address has sent too many requests without a valid token. Send a valid one, or wait."
-		return &problem{http.StatusTooManyRequests, "rate_limited", message, nil}
+		return newProblem(http.StatusTooManyRequests, "rate_limited", message, nil)
 	}
-	x.writer.Header().Set("WWW-Authenticate", "Bearer")
+	x.Header().Set("WWW-Authenticate", "Bearer")
 	return p
 }

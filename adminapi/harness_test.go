@@ -69,7 +69,7 @@ func startWith(t *testing.T, settings map[string]string) *service {
 	t.Helper()
 	s := serve(t, settings)
 	for _, scope := range operator.Scopes {
-		issued, err := s.node.IssueToken(t.Context(), s.node.Operator(), "test", scope, noEnd)
+		issued, err := s.node.Operations.Tokens.Issue(t.Context(), s.node.Operator(), "test", scope, noEnd)
 		s.must(err)
 		s.tok[scope] = issued.Token
 	}
@@ -134,7 +134,7 @@ func (s *service) forget() { s.past.Add(int64(repeats.Window + time.Second)) }
 // applyReports starts the worker that applies the reports of payment processors.
 func (s *service) applyReports() {
 	s.t.Helper()
-	worker, err := billing.New(billing.Config{}, s.node.Log, s.node.AccountWriter, s.node.Notices, s.node.Billing)
+	worker, err := billing.New(billing.Config{}, s.node.Stores.Log, s.node.Writers.Accounts, s.node.Writers.Notices, s.node.Writers.Billing)
 	s.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -24,7 +24,7 @@ func (x *exchange) listInbox() error {
 	if q.err != nil {
 		return q.err
 	}
-	if err := x.api.Operations.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
 		return err
 	}
 	shown, total, err := x.api.Inbox.List(x.ctx, wanted, limit)
@@ -48,7 +48,7 @@ func (x *exchange) showReport() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
 		return err
 	}
 	r, found, err := x.api.Inbox.Get(x.ctx, id)
@@ -75,9 +75,6 @@ func (x *exchange) showReport() error {
 
 // replayReport answers POST /admin/billing/inbox/{id}/replay.
 func (x *exchange) replayReport() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	return x.follow("replayed", x.api.Reports.Reopen)
 }
 
@@ -104,9 +101,9 @@ func (x *exchange) follow(done string, decide func(ctx context.Context, by comma
 	case errors.Is(err, commands.ErrUnknownReport), errors.Is(err, eventlog.ErrTooLarge): // no stream has such a long name
 		return noReport(id)
 	case errors.Is(err, commands.ErrReportDone):
-		return &problem{http.StatusConflict, "conflict", "The report " + id + " was applied or dismissed already.", nil}
+		return conflicting("The report " + id + " was applied or dismissed already.")
 	case errors.Is(err, eventlog.ErrWrongRevision):
-		return &problem{http.StatusConflict, "conflict", "The report " + id + " has changed meanwhile. Send the request again.", nil}
+		return conflicting("The report " + id + " has changed meanwhile. Send the request again.")
 	case err != nil:
 		return err
 	}

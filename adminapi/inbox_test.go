@@ -12,7 +12,7 @@ import (
 
 func TestInbox_EventOfUnknownCustomer_IsListedReplayedAndDismissed(t *testing.T) {
 	s := start(t)
-	s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), eventschemas.BillingReported{
+	s.must(s.node.Writers.Billing.Record(t.Context(), s.node.Operator(), eventschemas.BillingReported{
 		Processor: "stripe", EventID: "evt_1", Type: "customer.subscription.created", Kind: "subscription", Subject: "sub_1", State: "active", Customer: "cus_1",
 	}))
 	s.applyReports()

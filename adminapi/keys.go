@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
+	"letterhead/operations"
 	"letterhead/projections/keys"
 	"letterhead/projections/operators"
 )
@@ -27,12 +28,14 @@ type shownKey struct {
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`
 	account.KeyTerms
+	Provisional bool `json:"provisional,omitempty"`
 }
 
 // listKeys answers GET /admin/accounts/{id}/keys.
 func (x *exchange) listKeys() error {
-	q := x.query("kind", "state")
+	q := x.query("kind", "state", "as_of")
 	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", keys.States...)
+	at := q.moment(x.api.Now())
 	if q.err != nil {
 		return q.err
 	}
@@ -40,7 +43,7 @@ func (x *exchange) listKeys() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, keys.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, keys.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Keys.List(x.ctx, id)
@@ -55,18 +58,25 @@ func (x *exchange) listKeys() error {
 	if err != nil {
 		return err
 	}
+	stateAt := at.Time
+	if at.IsZero() {
+		stateAt = x.api.Now()
+	}
 	shown := []shownKey{}
 	for _, r := range rows {
-		now := r.State(x.api.Now())
-		if kind != "" && r.Kind != kind || state != "" && now != state {
+		if !at.IsZero() && r.RevokedAt.After(at.Time) {
+			r.RevokedAt = time.Time{}
+		}
+		now := r.State(stateAt)
+		if kind != "" && r.Kind != kind || state != "" && now != state || !at.IsZero() && r.IssuedAt.After(at.Time) {
 			continue
 		}
 		shown = append(shown, shownKey{
 			ID: r.ID, Kind: r.Kind, Last4: r.Last4, Name: names[r.ID], State: now,
-			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
+			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms, Provisional: at.Provisional,
 		})
 	}
-	return x.answer(http.StatusOK, map[string]any{"keys": shown})
+	return x.answer(http.StatusOK, at.markList(map[string]any{"keys": shown}))
 }
 
 // issueKey answers POST /admin/accounts/{id}/keys.
@@ -79,18 +89,20 @@ func (x *exchange) issueKey() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if in.Kind != apikey.Secret && in.Kind != apikey.Publishable {
-		return invalid("The field kind is secret or publishable, not %q.", in.Kind)
+	if in.Name != "" {
+		if err := commands.CheckName("name", in.Name); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(checkName(in.Name, true), x.needsKey("")); err != nil {
+	if err := x.needsKey(""); err != nil {
 		return err
 	}
 	id, err := x.account()
 	if err != nil {
 		return err
 	}
-	issued, err := x.api.Operations.IssueKey(x.ctx, x.by(), id, NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id, operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return x.explain(id, err)
 	}
 	x.unconfirmed(err)
@@ -116,7 +128,7 @@ func (x *exchange) issueLoginLink() error {
 	if err != nil {
 		return err
 	}
-	issued, err := x.api.Operations.IssueLoginLink(x.ctx, x.by(), id, in.Person)
+	issued, err := x.api.Operations.SignIns.IssueLink(x.ctx, x.by(), id, in.Person)
 	if err != nil {
 		return x.explain(id, err)
 	}
@@ -142,8 +154,8 @@ func (x *exchange) signOut() error {
 	if err := signin.CheckPerson(cmp.Or(in.Person, signin.Owner)); err != nil {
 		return invalid("The field person: %s.", err)
 	}
-	repeated, err := x.api.Operations.SignOutEverywhere(x.ctx, x.by(), id, in.Person)
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	repeated, err := x.api.Operations.SignIns.SignOutEverywhere(x.ctx, x.by(), id, in.Person)
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return x.explain(id, err)
 	}
 	x.unconfirmed(err)
@@ -152,14 +164,11 @@ func (x *exchange) signOut() error {
 
 // listSignInEmails answers GET /admin/accounts/{id}/sign-in-emails.
 func (x *exchange) listSignInEmails() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	id, err := x.account()
 	if err != nil {
 		return err
 	}
-	all, err := x.api.Operations.SignInEmails(x.ctx, id)
+	all, err := x.api.Operations.SignIns.Emails(x.ctx, id)
 	if err != nil {
 		return x.explain(id, err)
 	}
@@ -186,7 +195,7 @@ func (x *exchange) setSignInEmail() error {
 	if err := commands.CheckEmail(in.Email); err != nil {
 		return invalid("The field email: %s.", err)
 	}
-	if _, err := x.api.Operations.SetSignInEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email); err != nil {
+	if _, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email); err != nil {
 		return x.explain(id, err)
 	}
 	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
@@ -199,7 +208,7 @@ func (x *exchange) revokeKey() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(x.noBody(), x.api.Operations.Folded(x.ctx, keys.Name)); err != nil {
+	if err := errors.Join(x.noBody(), x.api.Operations.Reads.Folded(x.ctx, keys.Name)); err != nil {
 		return err
 	}
 	key, found, err := x.api.Keys.Get(x.ctx, id)
@@ -215,13 +224,14 @@ func (x *exchange) revokeKey() error {
 
 // listTokens answers GET /admin/tokens, the newest first.
 func (x *exchange) listTokens() error {
-	q := x.query("state", "limit", "cursor")
+	q := x.query("state", "scope", "limit", "cursor")
 	s := operators.Selection{State: operators.State(q.oneOf("state", string(operators.Active), string(operators.Expired), string(operators.Revoked), string(operators.Ended))), Before: q.text("cursor")}
+	s.Scope = operator.Scope(q.oneOf("scope", string(operator.Read), string(operator.Support), string(operator.Finance), string(operator.Admin)))
 	limit := q.limit()
 	if q.err != nil {
 		return q.err
 	}
-	tokens, err := x.api.Operations.Tokens(x.ctx, s, limit+1)
+	tokens, err := x.api.Operations.Tokens.List(x.ctx, s, limit+1)
 	if errors.Is(err, operators.ErrNotFound) {
 		return invalid("The parameter cursor is not a next_cursor of an answer.")
 	}
@@ -233,7 +243,7 @@ func (x *exchange) listTokens() error {
 		tokens = tokens[:limit]
 		out["next_cursor"] = tokens[limit-1].ID
 	}
-	out["tokens"] = append([]Token{}, tokens...)
+	out["tokens"] = append([]operations.Token{}, tokens...)
 	return x.answer(http.StatusOK, out)
 }
 
@@ -247,16 +257,40 @@ func (x *exchange) issueToken() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if err := errors.Join(checkName(in.Name, false), x.needsKey("")); err != nil {
+	if err := commands.CheckName("name", in.Name); err != nil {
 		return err
 	}
-	issued, err := x.api.Operations.IssueToken(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	if err := x.needsKey(""); err != nil {
+		return err
+	}
+	issued, err := x.api.Operations.Tokens.Issue(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return err
 	}
 	x.unconfirmed(err)
 	remembered := issued
 	remembered.Token, remembered.Name = "", ""
+	return x.answerOnce(http.StatusCreated, issued, remembered)
+}
+
+// issueOperatorLink answers POST /admin/login-links.
+func (x *exchange) issueOperatorLink() error {
+	var in struct {
+		Operator string         `json:"operator"`
+		Scope    operator.Scope `json:"scope"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := commands.CheckName("operator", in.Operator); err != nil {
+		return err
+	}
+	issued, err := x.api.Operations.Tokens.IssueLink(x.ctx, x.by(), in.Operator, in.Scope)
+	if err != nil {
+		return err
+	}
+	remembered := issued
+	remembered.URL = ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
@@ -266,17 +300,27 @@ func (x *exchange) revokeToken() error {
 	if err != nil {
 		return err
 	}
-	return x.revoke(id)
+	q := x.query("erase_name")
+	erase := q.flag("erase_name")
+	if q.err != nil {
+		return q.err
+	}
+	return x.revoke(id, erase)
 }
 
-func (x *exchange) revoke(id string) error {
+func (x *exchange) revoke(id string, eraseName bool) error {
 	if err := x.noBody(); err != nil {
 		return err
 	}
-	repeated, err := x.api.Operations.RevokeToken(x.ctx, x.by(), id)
-	if err != nil && !errors.Is(err, ErrNotSeen) {
+	repeated, err := x.api.Operations.Tokens.Revoke(x.ctx, x.by(), id)
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return err
 	}
 	x.unconfirmed(err)
+	if eraseName {
+		if err := x.api.Names.Erase(x.ctx, id); err != nil {
+			return err
+		}
+	}
 	return x.answer(http.StatusOK, map[string]any{"id": id, "repeated": repeated})
 }

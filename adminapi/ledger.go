@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/internal/web"
+	"letterhead/operations"
 	"letterhead/projections/ledger"
 )
 
@@ -40,7 +42,7 @@ func (x *exchange) getLedger() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, ledger.Name); err != nil {
 		return err
 	}
 	entries := []ledger.Entry{}
@@ -86,16 +88,16 @@ func (x *exchange) getStatement() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, ledger.Name); err != nil {
 		return err
 	}
 	s, err := x.api.Ledger.Statement(x.ctx, id, month, x.api.Now())
 	if err != nil {
 		return err
 	}
-	contentType, render := typeJSON, s.JSON
+	contentType, render := web.JSON, s.JSON
 	if format == "csv" {
-		contentType, render = "text/csv; charset=utf-8", s.CSV
+		contentType, render = []string{"text/csv; charset=utf-8"}, s.CSV
 	}
 	body, err := render()
 	if err == nil {
@@ -106,43 +108,49 @@ func (x *exchange) getStatement() error {
 
 // listMonths answers GET /admin/books/months.
 func (x *exchange) listMonths() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
-	months, err := x.api.Operations.Months(x.ctx)
+	months, err := x.api.Operations.Books.Months(x.ctx)
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, map[string]any{"months": append([]Month{}, months...)})
+	return x.answer(http.StatusOK, map[string]any{"months": append([]operations.Month{}, months...)})
 }
 
 // closeMonth answers POST /admin/books/{month}/close. It reads the whole log, so few run at a time.
 func (x *exchange) closeMonth() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {
 		return invalid("The path has a month like 2026-11 before /close.")
 	}
-	if !x.api.reports.TryAcquire(1) {
-		return errReportRuns
+	end, err := x.startReport()
+	if err != nil {
+		return err
 	}
-	defer x.api.reports.Release(1)
-	closed, repeated, err := x.api.Operations.CloseMonth(x.ctx, x.by(), month)
+	defer end()
+	closed, repeated, err := x.api.Operations.Books.CloseMonth(x.ctx, x.by(), month)
 	if errors.Is(err, context.DeadlineExceeded) { // a repeat takes as long
-		return &problem{http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.", requestTimeout/time.Second, month.Format(books.MonthLayout)), err}
+		return newProblem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.", requestTimeout/time.Second, month.Format(books.MonthLayout)), err)
 	}
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, struct {
-		Month
+		operations.Month
 		Repeated bool `json:"repeated"`
 	}{closed, repeated})
 }
 
-var errReportRuns = &problem{http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running")}
+var errReportRuns = newProblem(http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running"))
+
+// startReport waits until no other request reads the whole log, if the request is one of the command line; others do
+// not wait. end lets the next one begin.
+func (x *exchange) startReport() (end func(), err error) {
+	if x.local {
+		err = x.api.reports.Acquire(x.ctx, 1)
+	} else if !x.api.reports.TryAcquire(1) {
+		err = errReportRuns
+	}
+	return func() { x.api.reports.Release(1) }, err
+}
 
 // getTrialBalance answers GET /admin/books/trial-balance. It folds the whole log, so few run at a time.
 func (x *exchange) getTrialBalance() error {
@@ -151,11 +159,12 @@ func (x *exchange) getTrialBalance() error {
 	if q.err != nil {
 		return q.err
 	}
-	if !x.api.reports.TryAcquire(1) {
-		return errReportRuns
+	end, err := x.startReport()
+	if err != nil {
+		return err
 	}
-	defer x.api.reports.Release(1)
-	balances, err := x.api.Operations.Balances(x.ctx, until)
+	defer end()
+	balances, err := x.api.Operations.Books.Balances(x.ctx, until)
 	if err != nil {
 		return err
 	}

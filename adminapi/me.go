@@ -3,21 +3,19 @@ package adminapi
 import (
 	"net/http"
 
+	"letterhead/operations"
 	"letterhead/projections/operators"
 )
 
 // getOwnToken answers GET /admin/me.
 func (x *exchange) getOwnToken() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	names, err := x.api.Names.Names(x.ctx, x.token.ID)
 	if err != nil {
 		return err
 	}
-	own := Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
+	own := operations.Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
 	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
 }
 
 // revokeOwnToken answers DELETE /admin/me.
-func (x *exchange) revokeOwnToken() error { return x.revoke(x.token.ID) }
+func (x *exchange) revokeOwnToken() error { return x.revoke(x.token.ID, false) }

@@ -23,7 +23,7 @@ func startTwo(t *testing.T) (one, other *service) {
 		shared["LETTERHEAD_NODE"] = name
 		nodes[i] = serve(t, shared)
 	}
-	issued, err := nodes[0].node.IssueToken(t.Context(), nodes[0].node.Operator(), "test", operator.Admin, noEnd)
+	issued, err := nodes[0].node.Operations.Tokens.Issue(t.Context(), nodes[0].node.Operator(), "test", operator.Admin, noEnd)
 	nodes[0].must(err)
 	for _, n := range nodes {
 		n.tok[operator.Admin] = issued.Token
@@ -31,6 +31,7 @@ func startTwo(t *testing.T) (one, other *service) {
 	return nodes[0], nodes[1]
 }
 
+// Rule 9.
 func TestNodes_TokenRevokedOnOne_OtherRejectsIt(t *testing.T) {
 	one, other := startTwo(t)
 	for range 5 {

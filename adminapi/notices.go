@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"letterhead/commands"
@@ -8,24 +9,21 @@ import (
 
 // getNotices answers GET /admin/accounts/{id}/notices.
 func (x *exchange) getNotices() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	id, err := x.account()
 	if err != nil {
 		return err
 	}
-	out, err := x.api.Operations.NoticesOf(x.ctx, id)
+	out, err := x.api.Operations.Notices.Of(x.ctx, id)
 	if err != nil {
 		return x.explain(id, err)
 	}
 	return x.answer(http.StatusOK, out)
 }
 
-// answerNotices answers a change with the notices of an account. Destinations are personal data, so they are not kept with
-// the answer.
+// answerNotices answers a change with the notices of an account. Destinations are personal data, so they are not kept
+// with the answer.
 func (x *exchange) answerNotices(id string) error {
-	out, err := x.api.Operations.NoticesOf(x.ctx, id)
+	out, err := x.api.Operations.Notices.Of(x.ctx, id)
 	if err != nil {
 		return err
 	}
@@ -36,11 +34,19 @@ func (x *exchange) answerNotices(id string) error {
 
 // setNotices answers PUT /admin/accounts/{id}/notices. What the body does not have is removed.
 func (x *exchange) setNotices() error {
-	var in struct {
-		LowBalance int64  `json:"low_balance"`
-		Webhook    string `json:"webhook"`
-		Email      string `json:"email"`
-	}
+	return x.replaceNotices(commands.SetNotices{LowBalance: new(int64), Webhook: new(string), Email: new(string)})
+}
+
+// changeNotices answers PATCH /admin/accounts/{id}/notices. What the body does not have stays.
+func (x *exchange) changeNotices() error { return x.replaceNotices(commands.SetNotices{}) }
+
+// replaceNotices replaces the settings that are in the body, or in set.
+func (x *exchange) replaceNotices(set commands.SetNotices) error {
+	in := struct {
+		LowBalance *int64  `json:"low_balance"`
+		Webhook    *string `json:"webhook"`
+		Email      *string `json:"email"`
+	}{set.LowBalance, set.Webhook, set.Email}
 	if err := x.decode(&in); err != nil {
 		return err
 	}
@@ -48,8 +54,9 @@ func (x *exchange) setNotices() error {
 	if err != nil {
 		return err
 	}
-	set := commands.SetNotices{Request: x.by(), AccountID: id, LowBalance: &in.LowBalance, Webhook: &in.Webhook, Email: &in.Email}
-	if _, err := x.api.Operations.SetNotices(x.ctx, set); err != nil {
+	set = commands.SetNotices{Request: x.by(), AccountID: id, LowBalance: cmp.Or(in.LowBalance, set.LowBalance),
+		Webhook: cmp.Or(in.Webhook, set.Webhook), Email: cmp.Or(in.Email, set.Email)}
+	if _, err := x.api.Operations.Notices.Set(x.ctx, set); err != nil {
 		return x.explain(id, err)
 	}
 	return x.answerNotices(id)
@@ -68,7 +75,7 @@ func (x *exchange) retryNotice() error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.api.Operations.RetryNotice(x.ctx, x.by(), id, notice); err != nil {
+	if _, err := x.api.Operations.Notices.Retry(x.ctx, x.by(), id, notice); err != nil {
 		return err
 	}
 	return x.answerNotices(id)

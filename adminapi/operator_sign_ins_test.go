@@ -1,7 +1,6 @@
 package adminapi_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -11,22 +10,21 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/adminapi"
-	"letterhead/commands"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/projections/engine"
 )
 
 // signIn signs an operator in on this node with a new link, and returns the text of the token and the token of the link.
 func (s *service) signIn(name string, scope operator.Scope) (token, link string) {
 	s.t.Helper()
-	issued, err := s.node.IssueOperatorLink(s.t.Context(), s.node.Operator(), name, scope)
+	issued, err := s.node.Operations.Tokens.IssueLink(s.t.Context(), s.node.Operator(), name, scope)
 	s.must(err)
 	u, err := url.Parse(issued.URL)
 	s.must(err)
 	link = u.Query().Get("token")
-	token, _, err = s.node.EnterOperator(s.t.Context(), link)
+	token, _, err = s.node.Operations.Tokens.Enter(s.t.Context(), link)
 	s.must(err)
 	return token, link
 }
@@ -41,6 +39,21 @@ type ownToken struct {
 	Permissions []string
 }
 
+func TestLoginLinks_OfOperators_AreInTheAnswerOnce(t *testing.T) {
+	s := start(t)
+	issue := request{method: "POST", path: "/admin/login-links", body: `{"operator":"Jane Doe","scope":"support"}`, key: "link"}
+	var first, repeat struct{ URL string }
+	s.send(issue).want(http.StatusCreated, &first)
+	s.send(issue).want(http.StatusCreated, &repeat)
+	if !strings.Contains(first.URL, "/sign-in?token=") || repeat.URL != "" {
+		t.Errorf("the link leads to %.30s, that of the repeat to %.30s", first.URL, repeat.URL)
+	}
+	for body, part := range map[string]string{`{"operator":" ","scope":"read"}`: "field operator takes", `{"operator":"Jane","scope":"owner"}`: "field scope is"} {
+		s.post("/admin/login-links", body).rejected(http.StatusBadRequest, part)
+	}
+}
+
+// Rule 9.
 func TestMe_SignedInOperator_IsShownUntilSignedOut(t *testing.T) {
 	s := start(t)
 	token, _ := s.signIn("Jane Doe", operator.Finance)
@@ -98,7 +111,7 @@ func TestSignedInOperator_Actions_HaveTheirActor(t *testing.T) {
 	if text := logged.String(); !strings.Contains(text, "route=revokeOwnToken") || !strings.Contains(text, me.Token.ID) {
 		t.Errorf("the log is %q", text)
 	}
-	last, err := s.node.Log.ReadStream(t.Context(), eventschemas.OperatorsStream, eventlog.End, eventlog.Backward, 1)
+	last, err := s.node.Stores.Log.ReadStream(t.Context(), eventschemas.OperatorsStream, eventlog.End, eventlog.Backward, 1)
 	if err != nil || len(last) != 1 || last[0].Type != "OperatorTokenRevoked" || last[0].Metadata.Actor != "operator:"+me.Token.ID {
 		t.Errorf("the last event is %+v, %v", last, err)
 	}
@@ -114,19 +127,14 @@ func TestSignedInOperator_Actions_HaveTheirActor(t *testing.T) {
 	}
 }
 
-// unseen records revocations, and cannot confirm them.
-type unseen struct{ adminapi.Operations }
-
-func (u unseen) RevokeToken(ctx context.Context, by commands.Request, id string) (bool, error) {
-	repeated, err := u.Operations.RevokeToken(ctx, by, id)
-	return repeated, errors.Join(err, adminapi.ErrNotSeen)
-}
-
 func TestMe_SignOutNotConfirmed_SaysSo(t *testing.T) {
 	s := start(t)
 	cfg, deps, err := s.node.AdminAPI(t.Context())
 	s.must(err)
-	cfg.Registerer, deps.Operations = nil, unseen{deps.Operations}
+	unseen, tokens, reads := *s.node.Operations, *s.node.Operations.Tokens, *s.node.Operations.Reads
+	reads.Runner = &engine.Runner{} // without the read model that would confirm the revocation
+	tokens.Reads, unseen.Tokens = &reads, &tokens
+	cfg.Registerer, deps.Operations = nil, &unseen
 	s.listen(cfg, deps)
 	token, _ := s.signIn("Jane Doe", operator.Read)
 	if a := s.send(request{method: "DELETE", path: "/admin/me", token: token}).want(http.StatusOK, nil); a.header.Get("X-Unconfirmed") != "true" {
@@ -134,6 +142,7 @@ func TestMe_SignOutNotConfirmed_SaysSo(t *testing.T) {
 	}
 }
 
+// Rule 9.
 func TestNodes_OperatorSignsInAndOut_OtherFollows(t *testing.T) {
 	one, other := startTwo(t)
 	for range 5 {
@@ -145,7 +154,7 @@ func TestNodes_OperatorSignsInAndOut_OtherFollows(t *testing.T) {
 		if first.Token != second.Token {
 			t.Errorf("the nodes show %+v and %s", first, s.text)
 		}
-		if _, _, err := other.node.EnterOperator(t.Context(), link); !errors.Is(err, operator.ErrLinkUsed) {
+		if _, _, err := other.node.Operations.Tokens.Enter(t.Context(), link); !errors.Is(err, operator.ErrLinkUsed) {
 			t.Errorf("the link on the other node: %v, want %v", err, operator.ErrLinkUsed)
 		}
 		other.send(request{method: "DELETE", path: "/admin/me", token: token}).want(http.StatusOK, nil)

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/web"
 	"letterhead/projections/payments"
 )
 
@@ -49,20 +49,15 @@ type grant struct {
 	Reason string `json:"reason"`
 }
 
-func (g grant) check() error {
-	switch {
-	case g.Credits <= 0:
-		return invalid("The field credits is a positive number.")
-	case !slices.Contains(commands.OperatorGrants, g.Kind):
-		return invalid("The field kind is topup, subscription or adjustment, not %q.", g.Kind)
-	case commands.NeedsPayment(g.Kind) && g.PaymentID == "":
-		return invalid("The field payment_id is needed for a %s, so that repeating the request grants once.", g.Kind)
+// command returns the command of a grant.
+func (g grant) command(by commands.Request, accountID string, paid *eventschemas.Money) commands.GrantCredits {
+	return commands.GrantCredits{
+		Request: by, AccountID: accountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: paid, Tax: g.Tax, Reason: g.Reason,
 	}
-	return errors.Join(checkReason(g.Reason), checkID("payment_id", g.PaymentID))
 }
 
 func checkID(field, id string) error {
-	if len(id) > maxID || !isText(id) {
+	if len(id) > maxID || !web.IsText(id) {
 		return invalid("The field %s takes at most %d bytes of text.", field, maxID)
 	}
 	return nil
@@ -78,12 +73,12 @@ func (x *exchange) grantCredits() error {
 	if err != nil {
 		return err
 	}
-	return x.grant(id, in)
-}
-
-func (x *exchange) grant(accountID string, in grant) error {
 	paid, err := in.value()
-	if err := errors.Join(err, in.check()); err != nil {
+	if err := errors.Join(err, commands.CheckReason(in.Reason), checkID("payment_id", in.PaymentID)); err != nil {
+		return err
+	}
+	grant := in.command(x.by(), id, paid)
+	if err := grant.CheckOperator(); err != nil {
 		return err
 	}
 	if in.PaymentID == "" {
@@ -91,13 +86,11 @@ func (x *exchange) grant(accountID string, in grant) error {
 			return err
 		}
 	}
-	done, err := x.api.Writer.GrantCredits(x.ctx, commands.GrantCredits{
-		Request: x.by(), AccountID: accountID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: paid, Tax: in.Tax, Reason: in.Reason,
-	})
+	done, err := x.api.Writer.GrantCredits(x.ctx, grant)
 	if err != nil {
-		return x.explain(accountID, err)
+		return x.explain(id, err)
 	}
-	return x.answer(http.StatusOK, movement{Account: accountID, Balance: done.Balance, Repeated: done.Repeated})
+	return x.answer(http.StatusOK, movement{Account: id, Balance: done.Balance, Repeated: done.Repeated})
 }
 
 // refund is a refund in a body. Without credits it is that of money's share, or of the rest without money as well.
@@ -105,6 +98,8 @@ type refund struct {
 	PaymentID string `json:"payment_id"`
 	RefundID  string `json:"refund_id"`
 	Credits   int64  `json:"credits"`
+	// AllCredits takes back all credits that are left, whatever the money.
+	AllCredits bool `json:"all_credits"`
 	money
 }
 
@@ -118,10 +113,6 @@ func (x *exchange) refundPayment() error {
 	if err != nil {
 		return err
 	}
-	return x.refund(id, in)
-}
-
-func (x *exchange) refund(accountID string, in refund) error {
 	returned, err := in.value()
 	if err := errors.Join(err, checkID("payment_id", in.PaymentID), checkID("refund_id", in.RefundID)); err != nil {
 		return err
@@ -131,18 +122,20 @@ func (x *exchange) refund(accountID string, in refund) error {
 		return invalid("The field payment_id is needed.")
 	case in.Credits < 0:
 		return invalid("The field credits is a positive number, or missing.")
+	case in.Credits > 0 && in.AllCredits:
+		return invalid("The fields credits and all_credits exclude each other.")
 	case in.RefundID == "":
 		if err := x.needsKey(", or a refund_id"); err != nil {
 			return err
 		}
 	}
 	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
-		Request: x.by(), AccountID: accountID, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned, ByMoney: returned != nil && in.Credits == 0,
+		Request: x.by(), AccountID: id, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned, ByMoney: returned != nil && in.Credits == 0 && !in.AllCredits,
 	})
 	if err != nil {
-		return x.explain(accountID, err)
+		return x.explain(id, err)
 	}
-	return x.answer(http.StatusOK, movement{accountID, done.Balance, done.Repeated, done.Refund})
+	return x.answer(http.StatusOK, movement{id, done.Balance, done.Repeated, done.Refund})
 }
 
 // reverseRequest answers POST /admin/accounts/{id}/reversals.
@@ -160,7 +153,7 @@ func (x *exchange) reverseRequest() error {
 	if err != nil {
 		return err
 	}
-	charges, repeated, err := x.api.Operations.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
+	charges, repeated, err := x.api.Operations.Charges.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
 	if err != nil {
 		return err
 	}
@@ -174,14 +167,14 @@ func (x *exchange) reverseRequest() error {
 // listPayments answers GET /admin/payments.
 func (x *exchange) listPayments() error {
 	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
-	s := payments.Selection{AccountID: q.text("account"), Kind: q.text("kind")}
+	s := payments.Selection{AccountID: q.text("account"), Kind: q.oneOf("kind", commands.OperatorGrants...)}
 	s.State = payments.State(q.oneOf("state", string(payments.Paid), string(payments.PartlyRefunded), string(payments.Refunded)))
 	s.Sort, s.Descending = q.order(payments.Sorts)
 	limit, last := q.limit(), after[payments.Payment](q)
 	if q.err != nil {
 		return q.err
 	}
-	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Payments.List(x.ctx, s, last, limit+1)
@@ -214,7 +207,7 @@ func (x *exchange) payment(accountID string) (*payments.Payment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
 		return nil, err
 	}
 	p, err := x.api.Payments.Get(x.ctx, accountID, id)
@@ -222,7 +215,7 @@ func (x *exchange) payment(accountID string) (*payments.Payment, error) {
 	case errors.Is(err, payments.ErrNotFound):
 		return nil, notFound("There is no payment %s. GET /admin/payments lists the payments.", id)
 	case errors.Is(err, payments.ErrAmbiguous):
-		return nil, &problem{http.StatusConflict, "conflict", "Several accounts have a payment with this id. Send account as well.", nil}
+		return nil, conflicting("Several accounts have a payment with this id. Send account as well.")
 	}
 	return p, err
 }

@@ -3,49 +3,14 @@ package adminapi
 import (
 	"errors"
 	"net/http"
-	"time"
 
-	"letterhead/internal/eventlog"
-	"letterhead/projections"
 	"letterhead/projections/engine"
 )
 
-// Rebuilt is a read model with new tables.
-type Rebuilt struct {
-	projections.Comparison
-	Compared bool   // there were live tables to compare with
-	State    string // of the new tables: live, kept, not live
-}
-
-// Object returns it for JSON.
-func (r *Rebuilt) Object() map[string]any {
-	object := map[string]any{"name": r.Name, "rebuilt": r.State, "compared": r.Compared && r.Err == nil}
-	if r.Compared {
-		object["version"], object["position"], object["same"], object["tables"] = r.Version, r.Position, r.Same(), append([]projections.TableComparison{}, r.Tables...)
-	}
-	if r.Err != nil {
-		object["error"] = r.Err.Error()
-	}
-	return object
-}
-
-// Rebuild is a rebuild that a request has begun.
-type Rebuild struct {
-	StartedAt        time.Time
-	FinishedAt       time.Time // zero while it runs
-	Step             string    // rebuild, compare or switch
-	Position, Target eventlog.Position
-	Error            string
-	Rebuilt          *Rebuilt // nil without new tables
-}
-
 // lastRebuild answers GET /admin/projections/{name}/rebuild.
 func (x *exchange) lastRebuild() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	name := x.request.PathValue("name")
-	r, ok := x.api.Operations.LastRebuild(name)
+	r, ok := x.api.Operations.Models.Last(name)
 	if !ok {
 		return notFound("No request to this process has begun a rebuild of %s since its start.", name)
 	}
@@ -69,7 +34,7 @@ func (x *exchange) listProjections() error {
 	if q.err != nil {
 		return q.err
 	}
-	all, err := x.api.Operations.ReadModels(x.ctx)
+	all, err := x.api.Operations.Models.List(x.ctx)
 	if err != nil {
 		return err
 	}
@@ -84,11 +49,8 @@ func (x *exchange) listProjections() error {
 
 // rebuildProjection answers POST /admin/projections/{name}/rebuild. It does not wait for the rebuild.
 func (x *exchange) rebuildProjection() error {
-	if err := x.noBody(); err != nil {
-		return err
-	}
 	name := x.request.PathValue("name")
-	err := x.api.Operations.StartRebuild(name)
+	err := x.api.Operations.Models.Start(name)
 	if errors.Is(err, engine.ErrUnknown) {
 		return notFound("There is no read model %s. GET /admin/projections lists them.", name)
 	}
@@ -100,19 +62,16 @@ func (x *exchange) rebuildProjection() error {
 
 // getHealth answers GET /admin/health.
 func (x *exchange) getHealth() error {
-	if q := x.query(); q.err != nil {
-		return q.err
-	}
 	head, err := x.api.Log.Head(x.ctx)
 	if err != nil {
 		return err
 	}
-	all, err := x.api.Operations.ReadModels(x.ctx)
+	all, err := x.api.Operations.Models.List(x.ctx)
 	if err != nil {
 		return err
 	}
 	problems := []string{}
-	if why := x.api.Operations.Ready(); why != "" {
+	if why := x.api.Ready(); why != "" {
 		problems = append(problems, why)
 	}
 	lag := uint64(0)

@@ -7,10 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/adminapi"
 	"letterhead/domain/operator"
-	"letterhead/node"
-	"letterhead/projections/engine"
 )
 
 // The report of a rebuild has the rows that differed.
@@ -22,7 +19,7 @@ func TestRebuild_LiveTableWasChanged_ReportNamesTheRows(t *testing.T) {
 	defer db.Close()
 	var table string
 	s.must(db.QueryRow("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'accounts%' AND sql LIKE '%balance%' ORDER BY name DESC").Scan(&table))
-	s.must(s.node.CatchUp(t.Context(), "accounts"))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context(), "accounts"))
 	changed, err := db.Exec("UPDATE " + table + " SET balance = balance + 1")
 	s.must(err)
 	if rows, err := changed.RowsAffected(); err != nil || rows != 1 {
@@ -53,34 +50,5 @@ func TestRebuild_LiveTableWasChanged_ReportNamesTheRows(t *testing.T) {
 	first := last.Report.Tables[0].First
 	if last.Report.Tables[0].Changed != 1 || len(first) != 1 || !strings.Contains(first[0].Key, id) || first[0].Column != "balance" || first[0].Live != "51" || first[0].Rebuilt != "50" {
 		t.Errorf("the report has %+v", last.Report.Tables)
-	}
-}
-
-// Complete tables that an interrupted rebuild has left are compared and made live by the next one.
-func TestRebuild_TablesAreKept_BecomeLive(t *testing.T) {
-	s := start(t)
-	s.open("Acme")
-	s.must(s.node.Rebuild(t.Context(), []string{"accounts", "payments"}, true, node.RebuildSteps{
-		Progress: func(string) func(engine.Progress) { return func(engine.Progress) {} }, Rebuilt: func(adminapi.Rebuilt) error { return nil },
-	}))
-	for _, name := range []string{"accounts", "payments"} { // both at once; one waits for the other
-		s.post("/admin/projections/"+name+"/rebuild", "").want(http.StatusAccepted, nil)
-	}
-	for _, name := range []string{"accounts", "payments"} {
-		var last struct {
-			Running bool
-			Error   string
-			Report  struct {
-				Rebuilt string
-				Same    bool
-			}
-		}
-		s.await(func() bool {
-			s.get("/admin/projections/"+name+"/rebuild").want(http.StatusOK, &last)
-			return !last.Running
-		})
-		if last.Error != "" || last.Report.Rebuilt != "live" || !last.Report.Same {
-			t.Errorf("%s: the rebuild ended with %+v", name, last)
-		}
 	}
 }

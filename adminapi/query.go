@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"letterhead/domain/books"
+	"letterhead/internal/web"
 )
 
 // Limits of listings.
@@ -27,12 +27,15 @@ const timeLayout = time.RFC3339Nano
 // parameters are the query of a request. An error is kept until it is asked for.
 type parameters struct {
 	values url.Values
+	local  bool // of the command line, whose pages may have any size
 	err    error
 }
 
 // query parses the query, whose parameters must be among the named ones.
 func (x *exchange) query(names ...string) *parameters {
-	return parseQuery(x.request.URL.RawQuery, names...)
+	q := parseQuery(x.request.URL.RawQuery, names...)
+	q.local = x.local
+	return q
 }
 
 func parseQuery(raw string, names ...string) *parameters {
@@ -54,15 +57,12 @@ func parseQuery(raw string, names ...string) *parameters {
 			q.err = invalid("The parameter %s is given more than once. Send it once.", name)
 		case values[0] == "":
 			q.err = invalid("The parameter %s is empty. Leave it out, or send a value.", name)
-		case !isText(values[0]):
+		case !web.IsText(values[0]):
 			q.err = invalid("The parameter %s is not UTF-8 text.", name)
 		}
 	}
 	return q
 }
-
-// isText reports whether a value can be part of an event: PostgreSQL rejects other texts.
-func isText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
 
 func (q *parameters) text(name string) string { return q.values.Get(name) }
 
@@ -92,7 +92,7 @@ func (q *parameters) limitOf(byDefault, largest int) int {
 		return byDefault
 	}
 	n, err := strconv.Atoi(text)
-	if (err != nil || n < 1 || n > largest) && q.err == nil {
+	if (err != nil || n < 1 || n > largest && !q.local) && q.err == nil {
 		q.err = invalid("The parameter limit is a number from 1 to %d.", largest)
 	}
 	return n
@@ -132,13 +132,15 @@ func (q *parameters) moment(now time.Time) Moment {
 	return at
 }
 
-// reportEnd returns the end of a report of balances.
+// reportEnd returns the first moment after the month, the day or the moment at which a report of balances ends; zero
+// without one, which is the present. The report is provisional unless that has passed.
 func (q *parameters) reportEnd(now time.Time) (until time.Time, provisional bool) {
-	until, provisional, err := ParseReportEnd(q.values.Get("at"), now)
+	at, err := ParseMoment(q.values.Get("at"), now)
 	if err != nil && q.err == nil {
 		q.err = invalid("The parameter at: %s.", err)
 	}
-	return until, provisional
+	_, until = q.span("at")
+	return until, at.IsZero() || at.Provisional
 }
 
 // cursor is the place where a page of a listing begins: the last row of the page before, with the order of the listing.

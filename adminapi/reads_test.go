@@ -18,7 +18,7 @@ import (
 func TestAccounts_SpendUseAndCreditsOutstanding_AreAnswered(t *testing.T) {
 	s := start(t)
 	idle, busy := s.open("Idle").Account.ID, s.open("Busy").Account.ID
-	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: "r", Actor: "account:" + busy}, AccountID: busy, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com"})
+	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: "r", Actor: "account:" + busy}, AccountID: busy, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com"})
 	s.must(err)
 	for _, order := range []string{"-spend", "-used"} {
 		var page struct {
@@ -51,9 +51,9 @@ func TestFailures_Pages_AreNewestFirst(t *testing.T) {
 	s := start(t)
 	for i, outcome := range brand.Failures {
 		domain := fmt.Sprintf("brand-%d.com", i)
-		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		crawl, err := s.node.Writers.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
 		s.must(err)
-		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: outcome, Detail: "It failed."}))
+		s.must(s.node.Writers.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: outcome, Detail: "It failed."}))
 	}
 	type listing struct {
 		Failures   []struct{ Domain, Outcome, Detail string }
@@ -123,14 +123,14 @@ func TestBrandHistory_CrawlsAndOverrides_AreListed(t *testing.T) {
 	s.get("/admin/brands/not_a_domain/history").rejected(http.StatusBadRequest, "")
 	before, after := "Acme", "Acme Inc."
 	evidence := []eventschemas.Evidence{{Field: "name", Source: "https://acme.com/", Method: "og:site_name", Confidence: 0.9}}
-	_, err := s.node.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1", Evidence: evidence,
+	_, err := s.node.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1", Evidence: evidence,
 		Record: eventschemas.Record{Name: &before, Company: eventschemas.EmptyCompany(), QualityScore: 0.5}})
 	s.must(err)
 	var crawl struct {
 		CrawlID string `json:"crawl_id"`
 	}
 	s.post("/admin/brands/acme.com/crawl", "").want(http.StatusAccepted, &crawl)
-	s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "acme.com", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
+	s.must(s.node.Writers.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "acme.com", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
 	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"` + after + `","reason":"its owner asked"}`}).want(http.StatusOK, nil)
 	var history struct {
 		Changes []struct {

@@ -92,7 +92,7 @@ func (x *exchange) recordPayment() error {
 	if in.Attempt != 0 && in.Type != failure {
 		return invalid("Only a report of the type %s has an attempt.", failure)
 	}
-	if err := x.api.Operations.AccountExists(x.ctx, in.Account); err != nil {
+	if err := x.api.Operations.Reads.AccountExists(x.ctx, in.Account); err != nil {
 		return x.explain(in.Account, err)
 	}
 	r := eventschemas.BillingReported{Processor: processor, Type: in.Type, AccountID: in.Account, PaymentID: in.PaymentID, Money: paid, CreatedAt: in.OccurredAt.UTC().Truncate(time.Microsecond)}
@@ -137,7 +137,7 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	case in.Reason != "":
 		return invalid("A payment has no reason.")
 	}
-	if err := in.check(); err != nil {
+	if err := errors.Join(in.command(x.by(), in.Account, r.Money).CheckOperator(), checkID("payment_id", in.PaymentID)); err != nil {
 		return err
 	}
 	if err := checkCurrency(r.Money); err != nil {
@@ -155,7 +155,7 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 			return err
 		}
 		if known.Kind != in.Kind && known.Kind != account.KindAdjustment {
-			return &problem{http.StatusConflict, "conflict", "The payment " + in.PaymentID + " was granted before, with the kind " + known.Kind + ".", nil}
+			return conflicting("The payment " + in.PaymentID + " was granted before, with the kind " + known.Kind + ".")
 		}
 	}
 	r.Kind, r.State, r.GrantKind, r.Credits, r.Tax = billing.KindPayment, "paid", in.Kind, in.Credits, in.Tax
@@ -318,7 +318,7 @@ func (x *exchange) voided(in report) (void bool, err error) {
 		lost = true
 	}
 	if lost {
-		return false, &problem{http.StatusConflict, "conflict", "The dispute " + in.DisputeID + " was won. If it was lost after that, send money and currency, and no credits.", nil}
+		return false, conflicting("The dispute " + in.DisputeID + " was won. If it was lost after that, send money and currency, and no credits.")
 	}
 	return false, nil
 }
@@ -326,7 +326,7 @@ func (x *exchange) voided(in report) (void bool, err error) {
 // paymentOf returns a payment of an account, or nil if no account has one with the id. Payments of other accounts are
 // rejected, so that a report never moves their credits.
 func (x *exchange) paymentOf(accountID, id string) (*payments.Payment, error) {
-	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
 		return nil, err
 	}
 	p, err := x.api.Payments.Get(x.ctx, "", id)
@@ -334,7 +334,7 @@ func (x *exchange) paymentOf(accountID, id string) (*payments.Payment, error) {
 	case errors.Is(err, payments.ErrNotFound):
 		return nil, nil
 	case errors.Is(err, payments.ErrAmbiguous):
-		return nil, &problem{http.StatusConflict, "conflict", "Several accounts have a payment " + id + ". Use POST /admin/accounts/ID/grants and POST /admin/accounts/ID/refunds.", nil}
+		return nil, conflicting("Several accounts have a payment " + id + ". Use POST /admin/accounts/ID/grants and POST /admin/accounts/ID/refunds.")
 	case err == nil && p.AccountID != accountID:
 		return nil, ofAnotherAccount(id)
 	}
@@ -342,7 +342,7 @@ func (x *exchange) paymentOf(accountID, id string) (*payments.Payment, error) {
 }
 
 func ofAnotherAccount(paymentID string) *problem {
-	return &problem{http.StatusConflict, "conflict", "The payment " + paymentID + " is one of another account. GET /admin/payments/ID shows it.", nil}
+	return conflicting("The payment " + paymentID + " is one of another account. GET /admin/payments/ID shows it.")
 }
 
 // paymentReport returns the report of a payment that was granted.
@@ -413,9 +413,9 @@ func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeat
 		kind = "failed payment"
 	}
 	if conflict == "" {
-		return false, &problem{http.StatusConflict, "conflict", fmt.Sprintf("The %s was reported %d times before. Use POST /admin/accounts/ID/grants or POST /admin/accounts/ID/refunds.", kind, maxTwins), nil}
+		return false, conflicting(fmt.Sprintf("The %s was reported %d times before. Use POST /admin/accounts/ID/grants or POST /admin/accounts/ID/refunds.", kind, maxTwins))
 	}
-	return false, &problem{http.StatusConflict, "conflict", fmt.Sprintf("The %s was reported before with other values. \"letterhead billing inbox show %s:%s\" shows them.", kind, processor, conflict), nil}
+	return false, conflicting(fmt.Sprintf("The %s was reported before with other values. \"letterhead billing inbox show %s:%s\" shows them.", kind, processor, conflict))
 }
 
 // sameReport reports whether a report repeats one that was recorded. Without occurred_at, a report has the time at which it

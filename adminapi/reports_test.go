@@ -252,8 +252,8 @@ func TestReports_PaymentGrantedByHand_IsKnown(t *testing.T) {
 // openReports returns the reports that were not applied.
 func (s *service) openReports() []inbox.Report {
 	s.t.Helper()
-	s.must(s.node.Folded(s.t.Context(), inbox.Name))
-	all, _, err := s.node.Inbox.List(s.t.Context(), "", 1000)
+	s.must(s.node.Operations.Reads.Folded(s.t.Context(), inbox.Name))
+	all, _, err := s.node.Models.Inbox.List(s.t.Context(), "", 1000)
 	s.must(err)
 	return all
 }
@@ -261,7 +261,7 @@ func (s *service) openReports() []inbox.Report {
 func (s *service) dismissReports() {
 	s.t.Helper()
 	for _, e := range s.openReports() {
-		s.must(s.node.Billing.Dismiss(s.t.Context(), s.node.Operator(), e.Stream(), "test"))
+		s.must(s.node.Writers.Billing.Dismiss(s.t.Context(), s.node.Operator(), e.Stream(), "test"))
 	}
 }
 
@@ -286,7 +286,7 @@ func TestReports_WrongPaymentFirst_DoesNotBlockTheRightOne(t *testing.T) {
 	s.reported(id, `"type":"refund","payment_id":"p2","refund_id":"r2",%s`, euros4900).is(950)
 	// The wrong reports grant nothing when they are decided again.
 	for _, e := range s.openReports() {
-		s.must(s.node.Billing.Reopen(t.Context(), s.node.Operator(), e.Stream()))
+		s.must(s.node.Writers.Billing.Reopen(t.Context(), s.node.Operator(), e.Stream()))
 	}
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		open := s.openReports()
@@ -436,7 +436,7 @@ func TestReports_DisputeOfSpentCredits_TakesTheBalanceBelowZero(t *testing.T) {
 	id := s.open("Acme").Account.ID
 	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
 	for i := range 60 { // a credit each
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 			Request: commands.Request{ID: fmt.Sprint("r", i), Actor: "account:" + id}, AccountID: id, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com",
 		})
 		s.must(err)
@@ -528,7 +528,7 @@ func TestReports_MoneyButNoCreditsLeft_IsRecorded(t *testing.T) {
 			t.Errorf("dispute %d: %+v", i, m)
 		}
 	}
-	_, err := s.node.AccountWriter.RecordFee(t.Context(), commands.RecordFee{Request: s.node.Operator(), AccountID: id, PaymentID: "p1", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}})
+	_, err := s.node.Writers.Accounts.RecordFee(t.Context(), commands.RecordFee{Request: s.node.Operator(), AccountID: id, PaymentID: "p1", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}})
 	s.must(err)
 	returned(4900)
 	s.reported(id, `"type":"dispute_won","payment_id":"p1","dispute_id":"d1"`).is(50) // r3 had less than its share of the credits

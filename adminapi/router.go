@@ -3,8 +3,8 @@ package adminapi
 import (
 	_ "embed"
 	"net/http"
-	"slices"
-	"strings"
+
+	"letterhead/internal/web"
 )
 
 //go:embed openapi.yaml
@@ -12,14 +12,14 @@ var description []byte
 
 // operation is a method of a path.
 type operation struct {
-	method, path string // of net/http
+	method, path string
 	name         string // operationId of the description; for logs and metrics
 	requires     permission
 	serve        func(*exchange) error
 }
 
-// operations returns the table of the API. Each operation is described in openapi.yaml.
-func operations() []operation {
+// table returns the table of the API. Each operation is described in openapi.yaml.
+func table() []operation {
 	return []operation{
 		{"GET", "/admin/accounts", "listAccounts", reading, (*exchange).listAccounts},
 		{"POST", "/admin/accounts", "openAccount", everything, (*exchange).openAccount},
@@ -27,8 +27,8 @@ func operations() []operation {
 		{"PUT", "/admin/accounts/{id}/plan", "changePlan", finances, (*exchange).changePlan},
 		{"POST", "/admin/accounts/{id}/notes", "noteAccount", supporting, (*exchange).noteAccount},
 		{"POST", "/admin/accounts/{id}/suspend", "suspendAccount", supporting, (*exchange).suspendAccount},
-		{"POST", "/admin/accounts/{id}/reinstate", "reinstateAccount", supporting, (*exchange).reinstateAccount},
-		{"POST", "/admin/accounts/{id}/close", "closeAccount", everything, (*exchange).closeAccount},
+		{"POST", "/admin/accounts/{id}/reinstate", "reinstateAccount", supporting, plain((*exchange).reinstateAccount)},
+		{"POST", "/admin/accounts/{id}/close", "closeAccount", everything, plain((*exchange).closeAccount)},
 		{"POST", "/admin/accounts/{id}/grants", "grantCredits", finances, (*exchange).grantCredits},
 		{"POST", "/admin/accounts/{id}/refunds", "refundPayment", finances, (*exchange).refundPayment},
 		{"POST", "/admin/accounts/{id}/reversals", "reverseRequest", finances, (*exchange).reverseRequest},
@@ -37,115 +37,124 @@ func operations() []operation {
 		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
 		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
 		{"POST", "/admin/accounts/{id}/sign-out", "signOut", supporting, (*exchange).signOut},
-		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting, (*exchange).listSignInEmails},
+		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting, plain((*exchange).listSignInEmails)},
 		{"PUT", "/admin/accounts/{id}/sign-in-emails/{person}", "setSignInEmail", supporting, (*exchange).setSignInEmail},
-		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, (*exchange).getNotices},
+		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, plain((*exchange).getNotices)},
 		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, (*exchange).setNotices},
+		{"PATCH", "/admin/accounts/{id}/notices", "changeNotices", supporting, (*exchange).changeNotices},
 		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting, (*exchange).retryNotice},
 		{"DELETE", "/admin/keys/{id}", "revokeKey", supporting, (*exchange).revokeKey},
 		{"GET", "/admin/accounts/{id}/ledger", "getLedger", reading, (*exchange).getLedger},
 		{"GET", "/admin/accounts/{id}/statements/{month}", "getStatement", reading, (*exchange).getStatement},
-		{"GET", "/admin/accounts/{id}/proofs/{month}", "getProof", reading, (*exchange).getProof},
+		{"GET", "/admin/accounts/{id}/proofs/{month}", "getProof", reading, plain((*exchange).getProof)},
 		{"GET", "/admin/payments", "listPayments", reading, (*exchange).listPayments},
 		{"POST", "/admin/payments", "recordPayment", finances, (*exchange).recordPayment},
 		{"GET", "/admin/payments/{id}", "getPayment", reading, (*exchange).getPayment},
 		{"POST", "/admin/payments/{id}/fees", "recordFee", finances, (*exchange).recordFee},
 		{"GET", "/admin/billing/inbox", "listInbox", reading, (*exchange).listInbox},
 		{"GET", "/admin/billing/inbox/{id}", "showReport", reading, (*exchange).showReport},
-		{"POST", "/admin/billing/inbox/{id}/replay", "replayReport", finances, (*exchange).replayReport},
+		{"POST", "/admin/billing/inbox/{id}/replay", "replayReport", finances, plain((*exchange).replayReport)},
 		{"POST", "/admin/billing/inbox/{id}/dismiss", "dismissReport", finances, (*exchange).dismissReport},
 		{"POST", "/admin/billing/links", "linkBilling", finances, (*exchange).linkBilling},
 		{"POST", "/admin/billing/checkouts", "createCheckout", finances, (*exchange).createCheckout},
 		{"GET", "/admin/brands", "listBrands", reading, (*exchange).listBrands},
 		{"GET", "/admin/brands/{domain}", "getBrand", reading, (*exchange).getBrand},
-		{"GET", "/admin/brands/{domain}/history", "getBrandHistory", reading, (*exchange).getBrandHistory},
+		{"GET", "/admin/brands/{domain}/history", "getBrandHistory", reading, plain((*exchange).getBrandHistory)},
 		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting, (*exchange).overrideField},
-		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting, (*exchange).removeOverride},
-		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, (*exchange).claimBrand},
-		{"POST", "/admin/brands/{domain}/withdraw", "withdrawBrand", everything, (*exchange).withdrawBrand},
-		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, (*exchange).crawlBrand},
+		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting, plain((*exchange).removeOverride)},
+		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, plain((*exchange).claimBrand)},
+		{"POST", "/admin/brands/{domain}/withdraw", "withdrawBrand", everything, plain((*exchange).withdrawBrand)},
+		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, plain((*exchange).crawlBrand)},
 		{"GET", "/admin/crawls/failures", "listFailures", reading, (*exchange).listFailures},
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
-		{"GET", "/admin/projections/{name}/rebuild", "getRebuild", everything, (*exchange).lastRebuild},
-		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, (*exchange).rebuildProjection},
+		{"GET", "/admin/projections/{name}/rebuild", "getRebuild", everything, plain((*exchange).lastRebuild)},
+		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, plain((*exchange).rebuildProjection)},
 		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},
 		{"POST", "/admin/ledger/checkpoints", "makeCheckpoint", finances, (*exchange).makeCheckpoint},
 		{"GET", "/admin/ledger/undelivered", "listUndelivered", reading, (*exchange).listUndelivered},
 		{"POST", "/admin/ledger/undelivered/reverse", "reverseUndelivered", finances, (*exchange).reverseUndelivered},
-		{"GET", "/admin/books/months", "listMonths", reading, (*exchange).listMonths},
-		{"POST", "/admin/books/{month}/close", "closeMonth", finances, (*exchange).closeMonth},
+		{"GET", "/admin/books/months", "listMonths", reading, plain((*exchange).listMonths)},
+		{"POST", "/admin/books/{month}/close", "closeMonth", finances, plain((*exchange).closeMonth)},
 		{"GET", "/admin/books/revenue", "getRevenue", reading, (*exchange).getRevenue},
 		{"GET", "/admin/books/usage", "getUsage", reading, (*exchange).getUsage},
 		{"GET", "/admin/books/deferred", "getDeferred", reading, (*exchange).getDeferred},
-		{"GET", "/admin/books/outstanding", "getOutstanding", reading, (*exchange).getOutstanding},
+		{"GET", "/admin/books/breakage", "getBreakage", reading, (*exchange).getBreakage},
+		{"GET", "/admin/books/outstanding", "getOutstanding", reading, plain((*exchange).getOutstanding)},
 		{"GET", "/admin/books/trial-balance", "getTrialBalance", reading, (*exchange).getTrialBalance},
 		{"GET", "/admin/tokens", "listTokens", everything, (*exchange).listTokens},
 		{"POST", "/admin/tokens", "issueToken", everything, (*exchange).issueToken},
 		{"DELETE", "/admin/tokens/{id}", "revokeToken", everything, (*exchange).revokeToken},
-		{"GET", "/admin/me", "getOwnToken", reading, (*exchange).getOwnToken},
+		{"POST", "/admin/login-links", "issueOperatorLink", everything, (*exchange).issueOperatorLink},
+		{"GET", "/admin/me", "getOwnToken", reading, plain((*exchange).getOwnToken)},
 		{"DELETE", "/admin/me", "revokeOwnToken", reading, (*exchange).revokeOwnToken},
 		{"GET", "/admin/actions", "listActions", reading, (*exchange).listActions},
-		{"GET", "/admin/health", "getHealth", reading, (*exchange).getHealth},
+		{"GET", "/admin/health", "getHealth", reading, plain((*exchange).getHealth)},
+	}
+}
+
+// plain serves an operation that has no parameters, or, if its method is not GET, no body.
+func plain(serve func(*exchange) error) func(*exchange) error {
+	return func(x *exchange) error {
+		err := x.noBody()
+		if q := x.query(); x.operation.method == http.MethodGet && q.err != nil {
+			err = q.err
+		}
+		if err != nil {
+			return err
+		}
+		return serve(x)
 	}
 }
 
 // route builds the table of paths.
 func (a *API) route() {
-	a.mux, a.paths = http.NewServeMux(), map[string][]string{}
-	for _, o := range operations() {
-		a.paths[o.path] = append(a.paths[o.path], o.method)
-		a.mux.Handle(o.method+" "+o.path, a.endpoint(o))
+	var routes []web.Route
+	for _, o := range table() {
+		routes = append(routes, a.endpoint(o))
 	}
 	if a.Metrics != nil {
-		o := operation{"GET", "/metrics", "metrics", reading, func(x *exchange) error {
-			x.status = http.StatusOK
-			a.Metrics.ServeHTTP(x.writer, x.request)
+		routes = append(routes, a.endpoint(operation{"GET", "/metrics", "metrics", reading, func(x *exchange) error {
+			a.Metrics.ServeHTTP(x, x.request)
 			return nil
-		}}
-		a.paths[o.path] = []string{o.method}
-		a.mux.Handle("GET "+o.path, a.endpoint(o))
+		}}))
 	}
-	for path, methods := range a.paths {
-		if slices.Contains(methods, http.MethodGet) {
-			methods = append(methods, http.MethodHead) // net/http answers it like GET, without the body
-		}
-		slices.Sort(methods)
-		a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { // any other method
-			x := exchangeOf(r)
-			w.Header().Set("Allow", strings.Join(methods, ", "))
-			x.fail(&problem{http.StatusMethodNotAllowed, "invalid_request", "This path does not answer that method. The Allow header lists those it answers.", nil})
-		})
+	other := func(w http.ResponseWriter, _ *http.Request) {
+		w.(*exchange).fail(newProblem(http.StatusMethodNotAllowed, "invalid_request", "This path does not answer that method. The Allow header lists those it answers.", nil))
 	}
-	a.mux.HandleFunc("GET /admin/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
-		x := exchangeOf(r)
-		x.route = "openapi"
-		x.send(http.StatusOK, "application/yaml; charset=utf-8", description)
-	})
-	a.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		exchangeOf(r).fail(errUnknownPath)
-	})
+	unknown := func(w http.ResponseWriter, _ *http.Request) { w.(*exchange).fail(errUnknownPath) }
+	r := web.NewRouter(routes, other, unknown)
+	r.HandleFunc("/admin/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*exchange)
+		x.Route, x.request = "openapi", r
+		x.send(http.StatusOK, []string{"application/yaml; charset=utf-8"}, description)
+	}).Methods(http.MethodGet, http.MethodHead)
+	a.router = r
 }
 
 // endpoint passes a request through authentication to its operation.
-func (a *API) endpoint(o operation) http.Handler {
-	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x := exchangeOf(r)
-		x.route, x.operation = o.name, &o
-		if err := x.authenticate(); err != nil {
-			x.fail(err)
-			return
-		}
-		if !allows(x.token.Scope, o.requires) {
-			x.fail(&problem{http.StatusForbidden, "forbidden", "This operation needs a token with the scope " + scopesWith(o.requires) + "; that of this token is " + string(x.token.Scope) + ".", nil})
-			return
-		}
-		if !a.running.TryAcquire(1) {
-			x.fail(&problem{http.StatusServiceUnavailable, "unavailable", "Too many requests are running. Send this one again.", nil})
-			return
-		}
-		defer a.running.Release(1)
-		if err := x.run(); err != nil {
+func (a *API) endpoint(o operation) web.Route {
+	return web.Route{Method: o.method, Path: o.path, Serve: func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*exchange)
+		x.request, x.Route, x.operation = r, o.name, &o
+		if err := x.serve(); err != nil {
 			x.fail(err)
 		}
-	})
+	}}
+}
+
+func (x *exchange) serve() error {
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	if o := x.operation; !allows(x.token.Scope, o.requires) {
+		return newProblem(http.StatusForbidden, "forbidden", "This operation needs a token with the scope "+scopesWith(o.requires)+"; that of this token is "+string(x.token.Scope)+".", nil)
+	}
+	if x.local { // requests of others must not keep the owner of the folder out
+		return x.run()
+	}
+	if !x.api.running.TryAcquire(1) {
+		return newProblem(http.StatusServiceUnavailable, "unavailable", "Too many requests are running. Send this one again.", nil)
+	}
+	defer x.api.running.Release(1)
+	return x.run()
 }

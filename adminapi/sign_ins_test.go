@@ -32,7 +32,7 @@ func (s *service) enter(link, accountID string) (hash [sha256.Size]byte, begun s
 	if u.Host != "brands.example.com" || u.Path != "/dashboard/sign-in" || u.Query().Get("account") != accountID || len(u.Query()) != 2 {
 		s.t.Errorf("the link is %s", strings.ReplaceAll(link, token, "TOKEN"))
 	}
-	session, begun, err := s.node.Enter(s.t.Context(), byCustomer(accountID), accountID, token)
+	session, begun, err := s.node.Operations.SignIns.Enter(s.t.Context(), byCustomer(accountID), accountID, token)
 	return sha256.Sum256([]byte(session)), begun, err
 }
 
@@ -40,6 +40,7 @@ func byCustomer(accountID string) commands.Request {
 	return commands.Request{ID: "r-" + accountID[:8], Actor: "account:" + accountID}
 }
 
+// Rule 9.
 func TestLoginLink_SignsInOnce_UntilSignedOut(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID
@@ -53,11 +54,11 @@ func TestLoginLink_SignsInOnce_UntilSignedOut(t *testing.T) {
 	if _, _, err := s.enter(link.URL, id); !errors.Is(err, signin.ErrLinkUsed) {
 		t.Errorf("the link again: %v, want %v", err, signin.ErrLinkUsed)
 	}
-	if found, err := s.node.Sessions.ByHash(t.Context(), hash, s.node.Now()); err != nil || *found != begun {
+	if found, err := s.node.Models.Sessions.ByHash(t.Context(), hash, s.node.Now()); err != nil || *found != begun {
 		t.Errorf("the session is %+v, %v, want %+v", found, err, begun)
 	}
-	s.must(s.node.SignOut(t.Context(), byCustomer(id), id, begun.ID))
-	if found, err := s.node.Sessions.ByHash(t.Context(), hash, s.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
+	s.must(s.node.Operations.SignIns.SignOut(t.Context(), byCustomer(id), id, begun.ID))
+	if found, err := s.node.Models.Sessions.ByHash(t.Context(), hash, s.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
 		t.Errorf("after the sign-out: %+v, %v", found, err)
 	}
 
@@ -88,7 +89,7 @@ func TestSignOut_OfPersonAndOfAll_EndsSessionsAndLinks(t *testing.T) {
 		return hash
 	}
 	isOpen := func(hash [sha256.Size]byte) bool {
-		_, err := s.node.Sessions.ByHash(t.Context(), hash, time.Now())
+		_, err := s.node.Models.Sessions.ByHash(t.Context(), hash, time.Now())
 		if err != nil && !errors.Is(err, sessions.ErrNotFound) {
 			t.Fatal(err)
 		}
@@ -172,6 +173,7 @@ func TestLoginLink_BadRequest_IsRejected(t *testing.T) {
 	s.post(path, "").rejected(http.StatusConflict, "wait 15 minutes")
 }
 
+// Rule 9.
 func TestCloseAccount_EndsSessionsAndLinks(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID
@@ -184,18 +186,19 @@ func TestCloseAccount_EndsSessionsAndLinks(t *testing.T) {
 	if a := s.post(path+"/close", "").want(http.StatusOK, nil); a.header.Get("X-Unconfirmed") != "" {
 		t.Error("the closing is not confirmed")
 	}
-	if found, err := s.node.Sessions.ByHash(t.Context(), hash, s.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
+	if found, err := s.node.Models.Sessions.ByHash(t.Context(), hash, s.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
 		t.Errorf("after the account was closed: %+v, %v", found, err)
 	}
 	if _, _, err := s.enter(unused.URL, id); !errors.Is(err, signin.ErrLinkExpired) {
 		t.Errorf("a link of the closed account: %v, want %v", err, signin.ErrLinkExpired)
 	}
 	s.post(path+"/login-link", "").rejected(http.StatusConflict, "closed")
-	if _, _, err := s.node.SignIns.IssueLink(t.Context(), byCustomer(id), id, ""); !errors.Is(err, domain.ErrClosed) {
+	if _, _, err := s.node.Writers.SignIns.IssueLink(t.Context(), byCustomer(id), id, ""); !errors.Is(err, domain.ErrClosed) {
 		t.Errorf("another link: %v, want %v", err, domain.ErrClosed)
 	}
 }
 
+// Rule 9.
 func TestNodes_SignOutOnOne_OtherRejectsSession(t *testing.T) {
 	one, other := startTwo(t)
 	id := one.open("Acme").Account.ID
@@ -208,17 +211,17 @@ func TestNodes_SignOutOnOne_OtherRejectsSession(t *testing.T) {
 			t.Errorf("the link on the other node: %v, want %v", err, signin.ErrLinkUsed)
 		}
 		for _, n := range []*service{one, other} {
-			_, err := n.node.Sessions.ByHash(t.Context(), hash, n.node.Now())
+			_, err := n.node.Models.Sessions.ByHash(t.Context(), hash, n.node.Now())
 			n.must(err)
 		}
 		if i%2 == 0 {
-			one.must(one.node.SignOut(t.Context(), byCustomer(id), id, begun.ID))
+			one.must(one.node.Operations.SignIns.SignOut(t.Context(), byCustomer(id), id, begun.ID))
 		} else {
-			_, err := one.node.SignOutEverywhere(t.Context(), byCustomer(id), id, signin.Owner)
+			_, err := one.node.Operations.SignIns.SignOutEverywhere(t.Context(), byCustomer(id), id, signin.Owner)
 			one.must(err)
 		}
 		for _, n := range []*service{other, one} {
-			if found, err := n.node.Sessions.ByHash(t.Context(), hash, n.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
+			if found, err := n.node.Models.Sessions.ByHash(t.Context(), hash, n.node.Now()); !errors.Is(err, sessions.ErrNotFound) {
 				t.Errorf("after the sign-out: %+v, %v", found, err)
 			}
 		}

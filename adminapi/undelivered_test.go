@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,11 +24,11 @@ func TestUndelivered_ProcessEndedWithoutShutdown_ChargesAreListedAndReversed(t *
 	a, b := s.open("Acme").Account.ID, s.open("Bolt").Account.ID
 	since := s.node.Now()
 	run := uuid.NewString()
-	table, err := runs.New(t.Context(), s.node.Store)
+	table, err := runs.New(t.Context(), s.node.Stores.Database)
 	s.must(err)
 	s.must(table.Begin(t.Context(), runs.Run{ID: run, Node: "one", Started: since, AnswerWithin: time.Minute}))
 	charge := func(account, request string) {
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 			Request: commands.Request{ID: request, Actor: "account:" + account}, AccountID: account, BrandID: acmeID, Domain: "acme.com",
 		})
 		s.must(err)
@@ -101,7 +102,7 @@ func TestUndelivered_ProcessEndedWithoutShutdown_ChargesAreListedAndReversed(t *
 func TestReversals_SameRequestAgain_IsRepeated(t *testing.T) {
 	s := start(t)
 	id, request := s.open("Acme").Account.ID, uuid.NewString()
-	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 		Request: commands.Request{ID: request, Actor: "account:" + id}, AccountID: id, BrandID: acmeID, Domain: "acme.com",
 	})
 	s.must(err)
@@ -122,10 +123,10 @@ func TestUndelivered_AfterADay_ChargesStay(t *testing.T) {
 	a := s.open("Acme").Account.ID
 	since := s.node.Now()
 	run := uuid.NewString()
-	table, err := runs.New(t.Context(), s.node.Store)
+	table, err := runs.New(t.Context(), s.node.Stores.Database)
 	s.must(err)
 	s.must(table.Begin(t.Context(), runs.Run{ID: run, Node: "one", Started: since, AnswerWithin: time.Minute}))
-	_, err = s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+	_, err = s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 		Request: commands.Request{ID: runs.RequestID(run), Actor: "account:" + a}, AccountID: a, BrandID: acmeID, Domain: "acme.com",
 	})
 	s.must(err)
@@ -205,12 +206,17 @@ func TestRecognizeBreakage_ClosedAccount_ItsCreditsBecomeRevenue(t *testing.T) {
 			Breakage, Credits int64
 		}
 	}
-	var done, again rows
+	var shown, done, again rows
+	s.get("/admin/books/breakage").rejected(http.StatusBadRequest, "closed_before")
+	s.get("/admin/books/breakage?closed_before=2100-01").want(http.StatusOK, &shown)
 	s.send(request{method: "POST", path: path + "/breakage", body: policy}).rejected(http.StatusBadRequest, "Idempotency-Key")
 	recognizing := request{method: "POST", path: path + "/breakage", body: policy, key: "breakage", token: s.tok[operator.Finance]}
 	s.send(recognizing).want(http.StatusOK, &done)
 	if len(done.Rows) != 2 || done.Rows[0].Currency != "" || done.Rows[0].Credits != 50 || done.Rows[1].Currency != "EUR" || done.Rows[1].Breakage != 1000 || done.Rows[1].Credits != 100 {
 		t.Errorf("recognized %+v", done)
+	}
+	if !slices.Equal(shown.Rows, done.Rows) {
+		t.Errorf("the report has %+v, and %+v was recognized", shown, done)
 	}
 	s.forget()
 	s.send(recognizing).want(http.StatusOK, &again)
@@ -229,11 +235,11 @@ func TestUndelivered_MoreThanARequestReverses_RestIsReversedByTheNext(t *testing
 	s.post("/admin/accounts/"+a+"/grants", `{"credits":1000,"payment_id":"p1"}`).want(http.StatusOK, nil)
 	since := s.node.Now()
 	run := uuid.NewString()
-	table, err := runs.New(t.Context(), s.node.Store)
+	table, err := runs.New(t.Context(), s.node.Stores.Database)
 	s.must(err)
 	s.must(table.Begin(t.Context(), runs.Run{ID: run, Node: "one", Started: since, AnswerWithin: time.Minute}))
 	for range 1003 {
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 			Request: commands.Request{ID: runs.RequestID(run), Actor: "account:" + a}, AccountID: a, BrandID: acmeID, Domain: "acme.com",
 		})
 		s.must(err)

@@ -31,8 +31,7 @@ type shown struct {
 	openHolds int
 	month     time.Time // when lookups were counted
 	lookups   int64
-	// forgotKeysUntil is when the account's own memory again covers every idempotency key that is
-	// still valid.
+	// forgotKeysUntil is when the account's own memory again covers every idempotency key that is still valid.
 	forgotKeysUntil time.Time
 
 	// unheld is the balance minus holds and minus credits spent in the current round: tentatively

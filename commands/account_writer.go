@@ -12,6 +12,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 )
@@ -41,11 +42,10 @@ func (c AccountWriterConfig) Validate() error {
 
 // AccountWriter decides every command on an account, for all accounts. It is safe for concurrent use.
 //
-// In addition to the errors of each method, all of them return ErrBusy (queue full, conflict not
-// resolved, shutting down; a *streamwriter.LoadingError while a long stream is loaded),
-// ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
-// cannot be trusted; a *streamwriter.ChainError has the place), or ctx.Err(). After ctx.Err() or
-// ErrUnknownOutcome a charge that was stored is reversed, and a hold released.
+// In addition to the errors of each method, all of them return ErrBusy (queue full, conflict not resolved, shutting
+// down; a *streamwriter.LoadingError while a long stream is loaded), ErrUnknownOutcome, account.ErrNotFound,
+// eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream cannot be trusted; a *streamwriter.ChainError has the
+// place), or ctx.Err(). After ctx.Err() or ErrUnknownOutcome a charge that was stored is reversed, and a hold released.
 type AccountWriter struct {
 	accounts *streamwriter.Actors[*accountState]
 	log      eventlog.Log
@@ -86,6 +86,10 @@ func accountStreams(shared bool) streamwriter.Kind[*accountState] {
 			return account.Stream(id), newAccountState(id, shared), nil
 		},
 		Identify: accountDecision,
+		Encoder:  eventschemas.Encoder{},
+		Decode:   eventschemas.Decode,
+		EventID:  eventschemas.EventID,
+		Chain:    Chain,
 		// A malformed request stays malformed, and an older record stays older.
 		Final:         func(err error) bool { return errors.Is(err, account.ErrInvalid) || errors.Is(err, ErrOlderRecord) },
 		NeedsOperator: func(err error) bool { return errors.Is(err, account.ErrTooLate) },
@@ -105,6 +109,7 @@ func (d *AccountWriter) Drain(ctx context.Context) error { return d.accounts.Dra
 
 // plainCommand is a command that neither uses a reservation nor needs compensation.
 type plainCommand struct {
+	streamwriter.PlainCommand[*accountState]
 	now     func(s *accountState, now time.Time) (account.Outcome, error)
 	outcome account.Outcome
 	done    Done
@@ -119,16 +124,12 @@ func (c *plainCommand) Decide(s *accountState, now time.Time) (streamwriter.Deci
 
 func (c *plainCommand) Applied(s *accountState) { c.done.Balance = s.Balance() }
 
-func (c *plainCommand) Undone(*accountState) {}
-
 func (c *plainCommand) Finished(_ *accountActor, err error, position eventlog.Position) {
 	if c.ended != nil {
 		c.ended(err)
 	}
 	c.done.Position, c.done.Repeated = position, c.outcome.Repeated
 }
-
-func (c *plainCommand) Compensation() *compensation { return nil }
 
 // decide runs a plain command.
 func (d *AccountWriter) decide(ctx context.Context, in Request, accountID string, decide func(s *accountState, now time.Time) (account.Outcome, error)) (Done, error) {

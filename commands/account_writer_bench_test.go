@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/internal/testmust"
 )
 
 // chargers runs b.N reserved charges from callers goroutines over the accounts, round robin.
@@ -49,9 +50,7 @@ func (w *world) chargers(b *testing.B, d *AccountWriter, accounts []string, call
 func (w *world) eventCount() uint64 {
 	w.Helper()
 	head, err := w.log.Head(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return uint64(head)
 }
 
@@ -138,9 +137,7 @@ func BenchmarkLoadWithSnapshot(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				fresh, err := NewAccountWriter(AccountWriterConfig{}, w.log, snapshots)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, err)
 				if got := w.standing(fresh, id).Balance; got != 1<<40+50-512*196 {
 					b.Fatal(got)
 				}

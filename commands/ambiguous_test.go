@@ -76,8 +76,7 @@ func (w *world) watched(cfg AccountWriterConfig) (*AccountWriter, *logLines, *pr
 
 const gaveUp = "could not compensate a command whose caller got no answer"
 
-// chargeAmbiguously appends a charge whose caller gets ErrUnknownOutcome. After that the stream cannot be
-// read.
+// chargeAmbiguously appends a charge whose caller gets ErrUnknownOutcome. After that the stream cannot be read.
 func (w *world) chargeAmbiguously(d *AccountWriter, id string) (requestID string) {
 	w.Helper()
 	w.log.set(func(f *faults) {
@@ -87,9 +86,7 @@ func (w *world) chargeAmbiguously(d *AccountWriter, id string) (requestID string
 		}
 	})
 	in := w.lookup(id)
-	if _, err := d.ChargeLookup(context.Background(), in); !errors.Is(err, ErrUnknownOutcome) {
-		w.Fatal(err)
-	}
+	w.fails(ErrUnknownOutcome)(d.ChargeLookup(context.Background(), in))
 	w.log.set(func(f *faults) { f.after = nil })
 	return in.Request.ID
 }
@@ -107,9 +104,7 @@ func TestDrain_AmbiguousAppend_IsLeftToOperator(t *testing.T) {
 		request := w.chargeAmbiguously(d, id)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("drain: %v", err)
-		}
+		w.failed(d.Drain(ctx), context.DeadlineExceeded)
 		left := lines.of(t, slog.LevelError, gaveUp)
 		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
 			t.Errorf("the log for the operator has %v", left)
@@ -173,9 +168,7 @@ func TestAmbiguousAppend_NeverStored_IsNotLeftToOperator(t *testing.T) {
 		id := w.opened(d, 0)
 		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
 		in := w.lookup(id)
-		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		w.fails(ErrUnknownOutcome)(d.ChargeLookup(t.Context(), in))
 		w.log.set(func(f *faults) { f.before = nil })
 		w.drain(d)
 		lost := lines.of(t, slog.LevelWarn, "an ambiguous append is treated as lost")
@@ -196,10 +189,7 @@ func TestDrain_PendingCompensations_AreLeftToOperator(t *testing.T) {
 		d, lines, metrics := w.watched(AccountWriterConfig{})
 		id := w.opened(d, 0)
 		in := w.lookup(id)
-		receipt, err := d.ChargeLookup(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		receipt := w.charged(d, in)
 		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
 		back := func() {
 			if err := d.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}); err != nil {

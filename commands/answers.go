@@ -8,19 +8,16 @@ import (
 )
 
 const (
-	// maxAnswers limits the domains, of about 200 bytes each, that are remembered as answered per
-	// account.
+	// maxAnswers limits the domains, of about 200 bytes each, that are remembered as answered per account.
 	maxAnswers = 256
-	// answersFor is how long a domain is remembered: far longer than the tables trail the log unless a
-	// projector is down.
+	// answersFor is how long a domain is remembered: far longer than the tables trail the log unless a projector is down.
 	answersFor = 5 * time.Minute
 )
 
-// answers remembers which records an account was recently answered with, by any node, from the
-// account's stream. Another node's tables or cache may still have an older record of a domain; since
-// every charge is appended at the exact revision, its writer has seen all charges before it. It
-// belongs to the actor's goroutine. A nil answers remembers nothing. Notes of a round that was rolled
-// back stay: the record exists nevertheless.
+// answers remembers which records an account was recently answered with, by any node, from the account's stream.
+// Another node's tables or cache may still have an older record of a domain; since every charge is appended at the
+// exact revision, its writer has seen all charges before it. It belongs to the actor's goroutine. A nil answers
+// remembers nothing. Notes of a round that was rolled back stay: the record exists nevertheless.
 //
 // It remembers the maxAnswers domains that were charged last, limited to events that this writer has
 // folded: for an account loaded from a snapshot, the events after the snapshot.
@@ -76,8 +73,7 @@ func (s *answers) record(domain string, at time.Time) *answeredRecord {
 
 func recordIn(e *list.Element) *answeredRecord { return e.Value.(*answeredRecord) }
 
-// newer reports whether the account was answered with, or requested, a newer record of the domain than
-// this one.
+// newer reports whether the account was answered with, or requested, a newer record of the domain than this one.
 func (s *answers) newer(domain string, revision uint64, now time.Time) bool {
 	if s == nil {
 		return false

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -20,17 +19,11 @@ func TestAnswers_BusyDomain_EvictsNoOther(t *testing.T) {
 		in.Domain, in.RecordRevision = domain, revision
 		return in
 	}
-	if _, err := a.ChargeLookup(t.Context(), at("acme.com", 7)); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(a.ChargeLookup(t.Context(), at("acme.com", 7)))
 	for range maxAnswers + 1 {
-		if _, err := a.ChargeLookup(t.Context(), at("busy.com", 1)); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(a.ChargeLookup(t.Context(), at("busy.com", 1)))
 	}
-	if _, err := b.ChargeLookup(t.Context(), at("acme.com", 5)); !errors.Is(err, ErrOlderRecord) {
-		t.Errorf("an older record: %v", err)
-	}
+	w.fails(ErrOlderRecord)(b.ChargeLookup(t.Context(), at("acme.com", 5)))
 }
 
 // If there are too many domains, the least recently charged one is dropped, even if it was not the first to be charged.

@@ -35,7 +35,7 @@ type Claim struct {
 // SnapshotClaims returns the claims of an account's snapshots. streamwriter.Snapshots of the previous release are
 // only checked for damage, because this release folds differently.
 //
-// Errors: *AuditError for a damaged snapshot, along with the other claims; those of streamwriter.Snapshots.Load.
+// Errors: *AuditError for a damaged snapshot, along with the other claims; the errors of streamwriter.Snapshots.Load.
 func SnapshotClaims(ctx context.Context, snapshots streamwriter.Snapshots, accountID string) (claims []Claim, err error) {
 	for version := account.OldestFoldVersion; version <= account.FoldVersion; version++ {
 		revision, state, found, loadErr := snapshots.Load(ctx, account.Stream(accountID), version)
@@ -76,15 +76,14 @@ func differsFrom(state []byte) func(a *account.Account) string {
 // that only refunds take the balance below zero, and each claim at its revision. progress, which may
 // be nil, is called with the number of events of each page.
 //
-// It returns the number of valid events and all inconsistencies: *AuditError, *streamwriter.ChainError, and errors
-// of reading or decoding the stream. The errors of ctx and eventlog.ErrUnavailable end the audit and
-// are in err.
+// It returns the number of valid events and all inconsistencies: *AuditError, *streamwriter.ChainError, and errors of
+// reading or decoding the stream. The errors of ctx and eventlog.ErrUnavailable end the audit and are in err.
 func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim, progress func(events int)) (events uint64, wrong []error, err error) {
 	a := account.New(accountID)
 	complain := func(revision uint64, problem string) {
 		wrong = append(wrong, &AuditError{AccountID: accountID, Revision: revision, Problem: problem})
 	}
-	err = streamwriter.ReadChain(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+	err = Chain.Read(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
 		if err != nil {
 			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)
@@ -127,12 +126,11 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 // folding as many takes some tenths of a second.
 const LongStream = 1 << 16
 
-// LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served
-// without delay although its stream is long. Errors: as AuditAccount finds them, and those of
-// streamwriter.Snapshots.Save.
+// LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served without delay although
+// its stream is long. Errors: as AuditAccount finds them, and the errors of streamwriter.Snapshots.Save.
 func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots streamwriter.Snapshots, accountID string, progress func(events int)) error {
 	a := account.New(accountID)
-	err := streamwriter.ReadChain(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+	err := Chain.Read(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
 		if err != nil {
 			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)

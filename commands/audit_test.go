@@ -19,7 +19,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	w.Helper()
 	recs, _ := w.events(id)
 	a := account.New(id)
-	err := streamwriter.ReadChain(w.Context(), w.log.Log, account.Stream(id), func(_ *eventlog.Recorded, head eventschemas.Hash) error {
+	err := Chain.Read(w.Context(), w.log.Log, account.Stream(id), func(_ *eventlog.Recorded, head eventschemas.Hash) error {
 		a.Link(head)
 		return nil
 	}, nil)
@@ -33,9 +33,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 		p, head = linked(w, account.Stream(id), uint64(len(recs)+i), head, ev, w.request(), recs[len(recs)-1].OccurredAt)
 		proposed = append(proposed, p)
 	}
-	if _, err := w.log.Log.Append(w.Context(), account.Stream(id), eventlog.After(uint64(len(recs))), proposed); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(w.log.Log.Append(w.Context(), account.Stream(id), eventlog.After(uint64(len(recs))), proposed))
 }
 
 // linked returns an event that follows the head of a hash chain, and the new head.
@@ -76,6 +74,7 @@ func wantProblem(t *testing.T, problems []string, want string) {
 	}
 }
 
+// Rule 1.
 func TestAudit_NegativeBalance_NeedsARefund(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -146,23 +145,15 @@ func TestAudit_Snapshots(t *testing.T) {
 // The audit finds any part of a snapshot that contradicts the events, not only a wrong balance.
 func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	kept := newMemorySnapshots()
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 100)
-	if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	w, d, id := opened(t, 100)
+	w.ok(d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Minute}))
 	for range 3 {
 		w.charge(d, id)
 	}
 	in := w.lookup(id)
 	in.Once = onceOf(1, 1)
-	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	if err := LeaveSnapshot(t.Context(), w.log, kept, id, nil); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(d.ChargeLookup(t.Context(), in))
+	w.must(LeaveSnapshot(t.Context(), w.log, kept, id, nil))
 	stream := account.Stream(id)
 	good := kept.kept[stream]
 	for what, change := range map[string][2]string{
@@ -230,9 +221,7 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 
 // A stream that is damaged or cannot be decoded is a finding; an unavailable log ends the audit.
 func TestAudit_StreamThatCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, _, id := opened(t, 0)
 	w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
 	wantProblem(t, w.audit(id), "corrupt")
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/stripeapi"
 )
 
 var (
@@ -24,14 +26,15 @@ var (
 	ErrReportTooLong = errors.New("the billing event was reopened too often to be replaced")
 )
 
-// maxReportEvents limits the events that are read of the stream of a report. An operator reopened it once for every two.
+// maxReportEvents limits the events that are read of the stream of a report. An operator reopened it once for every
+// two.
 const maxReportEvents = eventlog.MaxPage
 
-// maxReportTurns limits the attempts to append to the stream of a report.
+// maxReportTurns limits the attempts to append to the stream of a report that was recorded before.
 const maxReportTurns = 3
 
-// Billing appends the events of payment processors, and what becomes of them. Each event of a processor has a stream of its
-// own, so its repeats change nothing. It is safe for concurrent use.
+// Billing appends the events of payment processors, and what becomes of them. Each event of a processor has a stream of
+// its own, so its repeats change nothing. It is safe for concurrent use.
 type Billing struct {
 	log     eventlog.Log
 	encoder eventschemas.Encoder
@@ -43,11 +46,12 @@ func NewBilling(log eventlog.Log, encoder eventschemas.Encoder, now func() time.
 	return &Billing{log: log, encoder: encoder, now: now}
 }
 
-// Record appends what any payment processor reports; the worker of workers/billing applies it to the account. The event is
-// durable when Record returns. An event that was recorded before changes nothing, unless the copy can be used better and the
-// event is neither applied nor dismissed.
+// Record appends what any payment processor reports; the worker of workers/billing applies it to the account. The event
+// is durable when Record returns. An event that was recorded before changes nothing, unless the copy can be used better
+// and the event is neither applied nor dismissed.
 //
-// Errors: ErrInvalidReport, ErrInvalidRequest, ErrReportTooLong, ErrBusy, eventschemas.ErrNotYet, and those of the log.
+// Errors: ErrInvalidReport, ErrInvalidRequest, ErrReportTooLong, ErrBusy, eventschemas.ErrNotYet, and the errors of the
+// log.
 func (b *Billing) Record(ctx context.Context, request Request, report eventschemas.BillingReported) error {
 	if err := request.Validate(); err != nil {
 		return err
@@ -60,25 +64,22 @@ func (b *Billing) Record(ctx context.Context, request Request, report eventschem
 		return fmt.Errorf("%w: %w", ErrInvalidReport, err)
 	}
 	stream := billing.Stream(report.Processor, report.EventID)
-	use := useOf(report)
-	for range maxReportTurns {
-		err := b.append(ctx, request, stream, eventlog.NoStream(), string(use), report)
+	known, expected := useOf(report), eventlog.NoStream()
+	for range maxReportTurns + 1 {
+		err := b.append(ctx, request, stream, expected, string(known), report)
 		if !errors.Is(err, eventlog.ErrWrongRevision) {
 			return err
 		}
-		expected, recorded, err := b.lastReport(ctx, stream)
-		if err != nil || recorded >= use {
-			return err
-		}
-		if err = b.append(ctx, request, stream, expected, string(use), report); !errors.Is(err, eventlog.ErrWrongRevision) {
+		var recorded use
+		if expected, recorded, err = b.lastReport(ctx, stream); err != nil || recorded >= known {
 			return err
 		}
 	}
 	return fmt.Errorf("record %s: %w", stream, ErrBusy)
 }
 
-// use is how well a report can be used. It is the key of the report's event, so that a copy that can be used better is another
-// event.
+// use is how well a report can be used. It is the key of the report's event, so that a copy that can be used better is
+// another event.
 type use string
 
 const (
@@ -103,8 +104,8 @@ type Reported struct {
 	Outcome eventschemas.BillingSettled // of its last event; zero until it is settled
 }
 
-// Reported returns the first report of an event of a processor, and its outcome. Errors: ErrUnknownReport, and those of the
-// log.
+// Reported returns the first report of an event of a processor, and its outcome. Errors: ErrUnknownReport, and the
+// errors of the log.
 func (b *Billing) Reported(ctx context.Context, processor, eventID string) (out Reported, err error) {
 	stream := billing.Stream(processor, eventID)
 	first, err := b.log.ReadStream(ctx, stream, 0, eventlog.Forward, 1)
@@ -161,13 +162,13 @@ func (b *Billing) lastReport(ctx context.Context, stream string) (at eventlog.Ex
 }
 
 // Settle records what became of a report whose stream has a number of events. Errors: eventlog.ErrWrongRevision if the
-// stream has more, eventschemas.ErrNotYet, and those of the log.
+// stream has more, eventschemas.ErrNotYet, and the errors of the log.
 func (b *Billing) Settle(ctx context.Context, request Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error {
 	return b.append(ctx, request, stream, eventlog.After(revisions), strconv.FormatUint(revisions, 10), outcome)
 }
 
 // Reopen has a report that was not applied decided again. Errors: ErrUnknownReport, ErrReportDone,
-// eventschemas.ErrNotYet, and those of the log.
+// eventschemas.ErrNotYet, and the errors of the log.
 func (b *Billing) Reopen(ctx context.Context, request Request, stream string) error {
 	return b.follow(ctx, request, stream, eventschemas.BillingReopened{})
 }
@@ -204,16 +205,21 @@ func (b *Billing) follow(ctx context.Context, request Request, stream string, ne
 	return b.append(ctx, request, stream, eventlog.Exact(last.Revision), strconv.FormatUint(last.Revision+1, 10), next)
 }
 
-// append appends an event whose id is that of its stream, its type and a key.
+// append appends an event whose id follows from its stream, its type and a key.
 func (b *Billing) append(ctx context.Context, request Request, stream string, expected eventlog.Expected, id string, ev eventschemas.Event) error {
-	encoded, err := b.encoder.Encode(ev)
-	if err != nil {
-		return err
+	metadata := eventlog.Metadata{RequestID: request.ID, Actor: request.Actor}
+	proposed, err := Proposal(b.encoder, stream, id, ev, b.now(), metadata)
+	if err == nil {
+		_, err = b.log.Append(ctx, stream, expected, []eventlog.Proposed{proposed})
 	}
-	_, err = b.log.Append(ctx, stream, expected, []eventlog.Proposed{{
-		ID: eventschemas.EventID(stream, id, encoded.Type, ""), Type: encoded.Type, SchemaVersion: encoded.SchemaVersion,
-		OccurredAt: b.now().UTC().Truncate(time.Microsecond), Data: encoded.Data,
-		Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor},
-	}})
 	return err
+}
+
+// Checkout returns the checkout session of an offer for an account.
+func Checkout(offer billing.Offer, accountID string, catalog *billing.Catalog, baseURL string) stripeapi.Checkout {
+	return stripeapi.Checkout{
+		Price: offer.Price, Subscription: offer.Plan != "", AccountID: accountID,
+		Metadata:   map[string]string{billing.MetaAccount: accountID, billing.MetaPrice: offer.Price},
+		SuccessURL: cmp.Or(catalog.SuccessURL, baseURL+"/"), CancelURL: cmp.Or(catalog.CancelURL, baseURL+"/"),
+	}
 }

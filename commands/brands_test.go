@@ -13,19 +13,16 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 func brandsOnFile(t *testing.T) (*Brands, eventlog.Log) {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	b, err := NewBrands(BrandsConfig{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return b, log
 }
 
@@ -38,9 +35,7 @@ func lookupOf(domain string) RequestCrawl {
 func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 	here, log := brandsOnFile(t)
 	there, err := NewBrands(BrandsConfig{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	crawls := make([]Crawl, 40)
 	var wg sync.WaitGroup
 	for i := range crawls {
@@ -69,9 +64,7 @@ func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 		t.Errorf("%d callers started the crawl, want 1", started)
 	}
 	events, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(events) != 1 || events[0].Type != "CrawlRequested" {
 		t.Fatalf("the stream holds %d events", len(events))
 	}
@@ -88,14 +81,10 @@ func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 func TestRequestCrawl_RememberedFailure_NeedsForceOrTime(t *testing.T) {
 	b, _ := brandsOnFile(t)
 	crawl, err := b.RequestCrawl(t.Context(), lookupOf("acme.com"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	fail := FailCrawl{Request: Request{ID: "c", Actor: "system:crawl"}, Domain: "acme.com", CrawlID: crawl.ID, Outcome: brand.Blocked, Detail: "status 403"}
 	for range 2 { // a repeat is a no-op
-		if err := b.FailCrawl(t.Context(), fail); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.FailCrawl(t.Context(), fail))
 	}
 	_, err = b.RequestCrawl(t.Context(), lookupOf("acme.com"))
 	var remembered *brand.RememberedError
@@ -146,9 +135,7 @@ func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Exp
 func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	_, log := brandsOnFile(t)
 	b, err := NewBrands(BrandsConfig{}, &lossy{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if c, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); err != nil || c.Joined {
 		t.Fatalf("%+v %v", c, err)
 	}
@@ -169,9 +156,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 			event = eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(strconv.Quote(strconv.Itoa(i)))}
 		}
 		one, err := propose(eventschemas.Encoder{}, onBrandStream, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		proposed = append(proposed, one...)
 	}
 	if _, err := log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed); err != nil {

@@ -16,7 +16,7 @@ type ChangePlan struct {
 }
 
 // ChangePlan moves an account to another plan immediately; its credits are kept. Errors:
-// account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) ChangePlan(ctx context.Context, in ChangePlan) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.ChangePlan(in.Plan)

@@ -41,7 +41,7 @@ type Receipt struct {
 	Position  eventlog.Position
 
 	// Repeated reports whether the charge was made before, for the same request or idempotency key;
-	// BrandID, Domain and RecordRevision are then those of the first answer.
+	// BrandID, Domain and RecordRevision are then as in the first answer.
 	Repeated       bool
 	BrandID        string
 	Domain         string
@@ -57,10 +57,9 @@ type Receipt struct {
 // If ctx ends before the charge was sent, it is skipped; if ctx ends later, the writer reverses the
 // charge unless a repeat on any node has kept it in the meantime. Either way ctx.Err() is returned.
 //
-// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
-// account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed,
-// account.ErrInvalid, ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with AccountWriterConfig.Shared
-// ErrOlderRecord, and those of AccountWriter.
+// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, account.ErrUnknownHold,
+// account.ErrIdempotencyMismatch, account.ErrChargeReversed, account.ErrInvalid, ErrReservationSpent,
+// ErrInvalidRequest, ErrKeysUnknown, with AccountWriterConfig.Shared ErrOlderRecord, and the errors of AccountWriter.
 func (d *AccountWriter) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()

@@ -19,19 +19,15 @@ import (
 	"letterhead/internal/eventlog"
 )
 
+// Rule 3.
 func TestChargeLookup_IsOneAppendAndNoRead(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
 	for i := range int64(10) {
 		r := w.reserve(d, id)
 		in := w.lookup(id)
 		in.Reservation = r
-		receipt, err := d.ChargeLookup(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		receipt := w.charged(d, in)
 		want := Receipt{
 			ChargeID: receipt.ChargeID, Credits: 1, Balance: 49 - i, Remaining: 49 - i, Revision: uint64(2 + i), Position: receipt.Position, At: receipt.At,
 			BrandID: testBrand, Domain: "acme.com", RecordRevision: 3,
@@ -100,18 +96,14 @@ func TestOpenAccount_IsOneAppend(t *testing.T) {
 	id := uuid.NewString()
 	in := OpenAccount{Request: w.request(), AccountID: id, Holder: "h1", Plan: plan.Growth}
 	for range 2 {
-		if _, err := d.OpenAccount(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.OpenAccount(t.Context(), in))
 	}
 	_, events := w.events(id)
 	if w.log.appends.Load() != 1 || len(events) != 2 || events[0] != (eventschemas.AccountOpened{AccountID: id, Holder: "h1", Plan: "growth"}) {
 		t.Fatalf("%d appends, events %+v", w.log.appends.Load(), events)
 	}
 	in.Holder = "h2"
-	if _, err := d.OpenAccount(t.Context(), in); !errors.Is(err, account.ErrExists) {
-		t.Fatalf("another holder: %v", err)
-	}
+	w.fails(account.ErrExists)(d.OpenAccount(t.Context(), in))
 	s := w.standing(d, id)
 	if s.Balance != plan.FreeCredits || s.Plan != plan.Growth || s.Status != "active" {
 		t.Fatalf("standing %+v, want %d credits, plan %s, active", s, plan.FreeCredits, plan.Growth)
@@ -141,9 +133,7 @@ func TestUnknownAccount_EveryCommand_IsNotFound(t *testing.T) {
 }
 
 func TestMalformedRequest_AppendsNothing(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 1)
+	w, d, id := openedWith(t, 1)
 	appends := w.log.appends.Load()
 	for name, request := range map[string]Request{
 		"no id": {Actor: "a"}, "no actor": {ID: "r"}, "long id": {ID: strings.Repeat("x", 200), Actor: "a"},
@@ -164,18 +154,15 @@ func TestMalformedRequest_AppendsNothing(t *testing.T) {
 	}
 	in := w.lookup(id)
 	in.BrandID = ""
-	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrInvalid) {
-		t.Errorf("no brand: %v", err)
-	}
-	if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: 2 * time.Hour}); !errors.Is(err, account.ErrInvalid) {
-		t.Errorf("two hours of work: %v", err)
-	}
+	w.fails(account.ErrInvalid)(d.ChargeLookup(t.Context(), in))
+	w.fails(account.ErrInvalid)(d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: 2 * time.Hour}))
 	if n := w.log.appends.Load() - appends; n != 0 {
 		t.Errorf("%d appends, want 0", n)
 	}
 	w.reserve(d, id)
 }
 
+// Rule 1.
 func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) {
 	w := newWorld(t)
 	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
@@ -223,24 +210,19 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	}
 }
 
+// Rule 1.
 func TestGrant_OtherWriterHadRejected_IsSpendable(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(here, 0)
 	for range 3 {
 		// there may overestimate the balance, but must never overcharge.
-		if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
-			t.Fatalf("charge: %v", err)
-		}
-		if _, err := there.Reserve(t.Context(), id); !errors.Is(err, account.ErrInsufficientCredits) {
-			t.Fatalf("reserve: %v", err)
-		}
+		w.fails(account.ErrInsufficientCredits)(there.ChargeLookup(t.Context(), w.lookup(id)))
+		w.fails(account.ErrInsufficientCredits)(there.Reserve(t.Context(), id))
 		w.grant(here, id, 2)
 		in := w.lookup(id)
 		in.Reservation = w.reserve(there, id)
-		if _, err := there.ChargeLookup(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(there.ChargeLookup(t.Context(), in))
 		w.charge(here, id)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 {
@@ -248,40 +230,27 @@ func TestGrant_OtherWriterHadRejected_IsSpendable(t *testing.T) {
 	}
 }
 
+// Rule 1.
 func TestRejection_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.opened(here, 0)
 	w.charge(there, id) // there knows the account as active
-	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}))
 	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then rejected.
-	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
-		t.Fatalf("charge on a suspended account: %v", err)
-	}
-	if _, err := here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}); err != nil {
-		t.Fatal(err)
-	}
+	w.fails(account.ErrSuspended)(there.ChargeLookup(t.Context(), w.lookup(id)))
+	w.ok(here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}))
 	// The writer there still considers the account suspended: its rejection must not be final.
 	w.charge(there, id)
 	// A hold of one writer can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)
 	in := w.lookup(id)
 	in.HoldID = h.ID
-	if _, err := there.ChargeLookup(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(there.ChargeLookup(t.Context(), in))
 	h = w.hold(here, id, time.Second)
-	if err := there.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
-		t.Fatal(err)
-	}
-	if err := here.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
-		t.Fatal(err)
-	}
-	if err := here.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: "unknown"}); !errors.Is(err, account.ErrUnknownHold) {
-		t.Fatalf("unknown hold: %v", err)
-	}
+	w.must(there.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}))
+	w.must(here.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}))
+	w.failed(here.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: "unknown"}), account.ErrUnknownHold)
 }
 
 func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
@@ -301,24 +270,17 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 	for _, d := range writers {
 		in := keyed(1)
 		in.RecordRevision, in.Reservation = 77, w.reserve(d, id)
-		again, err := d.ChargeLookup(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := w.charged(d, in)
 		if !again.Repeated || again.ChargeID != first.ChargeID || again.Revision != first.Revision || again.RecordRevision != 3 || again.Balance != 48 {
 			t.Fatalf("again: %+v, first: %+v", again, first)
 		}
 		if s := w.standing(d, id); s.Available != 48 {
 			t.Fatalf("the repeat kept its reservation: %+v, want available 48", s)
 		}
-		if _, err := d.ChargeLookup(t.Context(), keyed(2)); !errors.Is(err, account.ErrIdempotencyMismatch) {
-			t.Fatalf("another request: %v", err)
-		}
+		w.fails(account.ErrIdempotencyMismatch)(d.ChargeLookup(t.Context(), keyed(2)))
 	}
 	// Reversed by one writer, it is charged again by the other, whose memory has the charge.
-	if _, err := writers[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(writers[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}))
 	second, err := writers[1].ChargeLookup(t.Context(), keyed(1))
 	if err != nil || second.Repeated || second.ChargeID == first.ChargeID {
 		t.Fatalf("second: %+v, %v", second, err)
@@ -359,15 +321,11 @@ func TestIdempotencyKey_RacingRequests_ChargeOnce(t *testing.T) {
 }
 
 func TestReverseCharge_ReversesOnce(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	receipt := w.charge(d, id)
 	in := ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonClientGone}
 	for range 2 {
-		if _, err := d.ReverseCharge(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.ReverseCharge(t.Context(), in))
 	}
 	if s := w.standing(d, id); s.Balance != 50 || s.Lookups != 0 {
 		t.Fatalf("standing %+v, want balance 50 and lookups 0", s)
@@ -388,11 +346,10 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 		}
 	}
 	in.Reason = "fun"
-	if _, err := d.ReverseCharge(t.Context(), in); !errors.Is(err, account.ErrInvalid) {
-		t.Errorf("without a reason: %v", err)
-	}
+	w.fails(account.ErrInvalid)(d.ReverseCharge(t.Context(), in))
 }
 
+// Rule 7.
 func TestStanding(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
@@ -427,12 +384,8 @@ func TestStanding(t *testing.T) {
 }
 
 func TestStanding_BelowZero(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 0)
-	if _, err := d.GrantCredits(t.Context(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: 3, PaymentID: "p1"}); err != nil {
-		t.Fatal(err)
-	}
+	w, d, id := openedWith(t, 0)
+	w.ok(d.GrantCredits(t.Context(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: 3, PaymentID: "p1"}))
 	w.charge(d, id)
 	w.hold(d, id, time.Minute)
 	done, err := d.RefundPayment(t.Context(), RefundPayment{Request: w.request(), AccountID: id, PaymentID: "p1"})
@@ -467,9 +420,7 @@ func TestStanding_Shared_ReadsTail(t *testing.T) {
 }
 
 func TestAccountCommands_Repeats_AppendNothing(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	key := testKey(t)
 	ctx := t.Context()
 	for _, step := range []struct {
@@ -503,27 +454,21 @@ func TestAccountCommands_Repeats_AppendNothing(t *testing.T) {
 			t.Fatalf("%s again: %+v after %+v, %v", step.name, again, done, err)
 		}
 	}
-	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, account.ErrClosed) {
-		t.Fatalf("charge on a closed account: %v", err)
-	}
+	w.fails(account.ErrClosed)(d.ChargeLookup(ctx, w.lookup(id)))
 }
 
 func TestVerifyChain(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	for range 5 {
 		w.charge(d, id)
 	}
-	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
+	if n, err := Chain.Verify(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
 		t.Fatalf("%d events, %v, want 7", n, err)
 	}
-	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
+	if n, err := Chain.Verify(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
 		t.Fatalf("no stream: %d events, %v, want 0", n, err)
 	}
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
-	if _, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Fatalf("unreadable: %v", err)
-	}
+	w.fails(eventlog.ErrUnavailable)(Chain.Verify(t.Context(), w.log, account.Stream(id)))
 	w.log.set(func(f *faults) { f.reading = nil })
 }

@@ -16,9 +16,9 @@ type ClaimBrand struct {
 
 // ClaimBrand appends BrandClaimed. Repeating it is a no-op.
 //
-// Errors: brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update.
+// Errors: brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update.
 func (b *Brands) ClaimBrand(ctx context.Context, in ClaimBrand) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.Claim()
 	})
 	return err
@@ -31,12 +31,11 @@ type WithdrawBrand struct {
 	Reason  string
 }
 
-// WithdrawBrand appends BrandWithdrawn, also for a brand that was never requested. Repeating it is a
-// no-op.
+// WithdrawBrand appends BrandWithdrawn, also for a brand that was never requested. Repeating it is a no-op.
 //
-// Errors: those of update.
+// Errors: as update.
 func (b *Brands) WithdrawBrand(ctx context.Context, in WithdrawBrand) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.Withdraw(in.Reason)
 	})
 	return err

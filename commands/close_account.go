@@ -15,7 +15,7 @@ type CloseAccount struct {
 }
 
 // Close permanently closes an account and ends its open holds. Errors: account.ErrInvalid,
-// ErrInvalidRequest, and those of AccountWriter.
+// ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) Close(ctx context.Context, in CloseAccount) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Close(in.Reason)

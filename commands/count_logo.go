@@ -6,26 +6,22 @@ import (
 	"time"
 
 	"letterhead/commands/streamwriter"
-	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 	"letterhead/internal/eventlog"
 )
 
-// CountLogo counts one logo request of the account against the allowance of the month of at; if it
-// returns nil, the request may be served with the account's rights. A limit of plan.Unlimited, or any
-// below zero, allows all.
+// CountLogo counts one logo request of the account against the allowance of the month of at; if it returns nil, the
+// request may be served with the account's rights. A limit of plan.Unlimited, or any below zero, allows all.
 //
-// Requests are allotted ahead, durably, and most calls take one of those without reading the log.
-// Fewer are allotted ahead the nearer the limit is, and finally each is allotted singly. However many
-// writers there are, and whichever are killed, no more calls return nil in a month than the limit: each
-// corresponds to a request that is allotted on the stream, and the unused allotments of a killed writer
-// are never served. If the limit of a month is known to be reached, requests are rejected without
-// reading the log, because the allotted number never decreases.
+// Requests are allotted ahead, durably, and most calls take one of those without reading the log. Fewer are allotted
+// ahead the nearer the limit is, and finally each is allotted singly. However many writers there are, and whichever are
+// killed, no more calls return nil in a month than the limit: each corresponds to a request that is allotted on the
+// stream, and the unused allotments of a killed writer are never served. If the limit of a month is known to be
+// reached, requests are rejected without reading the log, because the allotted number never decreases.
 //
 // Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final), ErrBusy, ErrUnknownOutcome,
 // account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable, ctx.Err().
 func (d *QuotaWriter) CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error {
-	limit = max(limit, plan.Unlimited)
 	of := allotmentOf{account: accountID, month: usage.MonthOf(at)}
 	taken, ahead, err := d.logos.take(of, limit)
 	if taken || err != nil {
@@ -50,10 +46,11 @@ func (d *QuotaWriter) ReturnLogo(accountID string, at time.Time) {
 
 // logoCommand allots one logo request, and some ahead.
 type logoCommand struct {
-	of    allotmentOf
-	limit int64
-	want  int64 // ahead
-	held  *allotments
+	streamwriter.PlainCommand[*quotaState] // Rollback reverts all counts
+	of                                     allotmentOf
+	limit                                  int64
+	want                                   int64 // ahead
+	held                                   *allotments
 
 	ahead int64 // allotted ahead in this round
 	last  int64 // the last number of these
@@ -61,17 +58,12 @@ type logoCommand struct {
 }
 
 func (c *logoCommand) Decide(t *quotaState, _ time.Time) (streamwriter.Decision, error) {
-	want := t.joined.logos + 1
-	allotted, _, err := t.counter.AllotLogos(want, c.limit)
-	if err != nil {
+	if err := t.counter.CheckLogo(t.joined.logos, c.limit); err != nil {
 		return streamwriter.Decision{}, err
-	}
-	if allotted < want {
-		return streamwriter.Decision{}, &usage.QuotaExceededError{What: "logos", Month: t.month, Used: t.counter.Logos() + t.joined.logos, Limit: c.limit}
 	}
 	c.ahead = 0
 	if !t.joined.ahead { // once for all waiting requests
-		c.ahead = min(c.want, t.counter.LogosAhead(want, c.limit))
+		c.ahead = min(c.want, t.counter.LogosAhead(t.joined.logos+1, c.limit))
 	}
 	return streamwriter.Decision{Joined: true}, nil
 }
@@ -81,8 +73,6 @@ func (c *logoCommand) Applied(t *quotaState) {
 	t.joined.ahead = t.joined.ahead || c.ahead > 0
 	c.last = t.counter.Logos() + t.joined.logos
 }
-
-func (c *logoCommand) Undone(*quotaState) {} // Rollback reverts all of them
 
 func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 	var quota *usage.QuotaExceededError
@@ -95,9 +85,8 @@ func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 	}
 }
 
-// Compensation passes the allotted request of a caller who left to another request. Requests of an
-// ambiguous append stay unused, even if the append succeeded: ambiguous appends that were abandoned end
-// here, too.
+// Compensation passes the allotted request of a caller who left to another request. Requests of an ambiguous append
+// stay unused, even if the append succeeded: ambiguous appends that were abandoned end here, too.
 func (c *logoCommand) Compensation() *streamwriter.Compensation[*quotaState] {
 	if c.known {
 		c.held.note(c.of, c.last, 1, 0)

@@ -80,9 +80,7 @@ func TestCountLogo_FarFromLimit_AllotsManyPerAppend(t *testing.T) {
 	d := w.quota(streamwriter.Config{Shared: true})
 	id := uuid.NewString()
 	for range 1000 {
-		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.CountLogo(t.Context(), id, november, 500_000))
 	}
 	requests, events := w.allotted(id)
 	if requests < 1000 || requests > 1000+usage.MaxLogosAhead || events > 1000/usage.MaxLogosAhead+10 {
@@ -95,13 +93,9 @@ func TestCountLogo_FarFromLimit_AllotsManyPerAppend(t *testing.T) {
 	})
 	usedUp(t, d.CountLogo(t.Context(), id, november, 900), 900)
 	for range requests - 1000 { // those allotted ahead
-		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.CountLogo(t.Context(), id, november, 500_000))
 	}
-	if err := d.CountLogo(t.Context(), id, november, 500_000); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Fatalf("another logo while the log is unavailable: %v", err)
-	}
+	w.failed(d.CountLogo(t.Context(), id, november, 500_000), eventlog.ErrUnavailable)
 	w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
 }
 
@@ -135,6 +129,7 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 // Several writers on one log, sequential and concurrent requests, callers who leave, requests that are
 // returned, appends that fail or whose outcome is unknown, writers that are killed with their allotments, and
 // limits that are raised.
+// Rule 10.
 func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -246,16 +241,12 @@ func TestCountLogo_CallerLeft_NextRequestUsesIt(t *testing.T) {
 	id := uuid.NewString()
 	ctx, cancel := context.WithCancel(t.Context())
 	w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
-	if err := d.CountLogo(ctx, id, november, 1); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.failed(d.CountLogo(ctx, id, november, 1), context.Canceled)
 	w.log.set(func(f *faults) { f.after = nil })
 	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // queued behind it, because the writer is shared
 		t.Fatal(n, err)
 	}
-	if err := d.CountLogo(t.Context(), id, november, 1); err != nil {
-		t.Fatal(err)
-	}
+	w.must(d.CountLogo(t.Context(), id, november, 1))
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1), 1)
 }
 
@@ -266,17 +257,13 @@ func TestReturnLogo_NextRequestUsesIt(t *testing.T) {
 	id := uuid.NewString()
 	d.ReturnLogo(id, november) // an account unknown to the writer
 	for range 5 {
-		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.CountLogo(t.Context(), id, november, 5))
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 	d.ReturnLogo(id, november)
 	d.ReturnLogo(id, november)
 	for range 2 {
-		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.CountLogo(t.Context(), id, november, 5))
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 	d.ReturnLogo(id, november)
@@ -319,15 +306,11 @@ func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 				return ambiguous()
 			}
 		})
-		if err := d.CountLogo(t.Context(), id, november, 5); !errors.Is(err, ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		w.failed(d.CountLogo(t.Context(), id, november, 5), ErrUnknownOutcome)
 		time.Sleep(streamwriter.AmbiguousUnreadFor + time.Minute)
 		w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
 		for range 5 {
-			if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
-				t.Fatal(err)
-			}
+			w.must(d.CountLogo(t.Context(), id, november, 5))
 		}
 		usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 		if requests, _ := w.allotted(id); requests != 5 {

@@ -10,13 +10,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// CountSearch counts one search of the account in the month of at, durably before it returns the
-// number used so far. A limit of plan.Unlimited, or any below zero, allows all. A search whose caller
-// has left remains counted.
+// CountSearch counts one search of the account in the month of at, durably before it returns the number used so far. A
+// limit of plan.Unlimited, or any below zero, allows all. A search whose caller has left remains counted.
 //
-// Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final, nothing is counted), ErrBusy,
-// ErrUnknownOutcome, account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable,
-// ctx.Err().
+// Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final, nothing is counted), ErrBusy, ErrUnknownOutcome,
+// account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable, ctx.Err().
 func (d *QuotaWriter) CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error) {
 	started := time.Now()
 	c := &searchCommand{limit: limit}
@@ -54,29 +52,21 @@ func (d *QuotaWriter) searches(ctx context.Context, accountID string, month stri
 	return c.searches, nil
 }
 
-// SearchesSeen returns a lower bound of the counted searches of the month (YYYY-MM): those that this
-// writer has seen, which are all if no other node counts. It reads the stream only the first time.
-// Errors: as Searches.
+// SearchesSeen returns a lower bound of the counted searches of the month (YYYY-MM): those that this writer has seen,
+// which are all if no other node counts. It reads the stream only the first time. Errors: as Searches.
 func (d *QuotaWriter) SearchesSeen(ctx context.Context, accountID string, month string) (int64, error) {
 	return d.searches(ctx, accountID, month, false)
 }
 
 // searchCommand counts one search.
 type searchCommand struct {
-	limit int64
-	used  int64
+	streamwriter.PlainCommand[*quotaState] // Rollback reverts all counts
+	limit                                  int64
+	used                                   int64
 }
 
 func (c *searchCommand) Decide(t *quotaState, _ time.Time) (streamwriter.Decision, error) {
-	want := t.joined.searches + 1
-	counted, _, err := t.counter.Count(want, max(c.limit, -1))
-	if err != nil {
-		return streamwriter.Decision{}, err
-	}
-	if counted < want {
-		return streamwriter.Decision{}, &usage.QuotaExceededError{What: "searches", Month: t.month, Used: t.counter.Searches() + t.joined.searches, Limit: c.limit}
-	}
-	return streamwriter.Decision{Joined: true}, nil
+	return streamwriter.Decision{Joined: true}, t.counter.CheckSearch(t.joined.searches, c.limit)
 }
 
 func (c *searchCommand) Applied(t *quotaState) {
@@ -84,14 +74,9 @@ func (c *searchCommand) Applied(t *quotaState) {
 	c.used = t.counter.Searches() + t.joined.searches
 }
 
-func (c *searchCommand) Undone(*quotaState) {} // Rollback reverts all of them
-
-func (c *searchCommand) Finished(*quotaActor, error, eventlog.Position) {}
-
-func (c *searchCommand) Compensation() *streamwriter.Compensation[*quotaState] { return nil }
-
 // searchesCommand reads the count.
 type searchesCommand struct {
+	streamwriter.PlainCommand[*quotaState]
 	final    bool // without reading the stream's tail
 	searches int64
 }
@@ -100,12 +85,6 @@ func (c *searchesCommand) Decide(*quotaState, time.Time) (streamwriter.Decision,
 	return streamwriter.Decision{Final: c.final}, nil
 }
 
-func (c *searchesCommand) Applied(*quotaState) {}
-
-func (c *searchesCommand) Undone(*quotaState) {}
-
 func (c *searchesCommand) Finished(a *quotaActor, _ error, _ eventlog.Position) {
 	c.searches = a.State().counter.Searches()
 }
-
-func (c *searchesCommand) Compensation() *streamwriter.Compensation[*quotaState] { return nil }

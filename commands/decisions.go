@@ -50,7 +50,7 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 func usageDecision(ev eventschemas.Event, request Request) (key, subject string, err error) {
 	switch ev.(type) {
 	case eventschemas.UsageTicked, eventschemas.LogosAllotted:
-		return request.ID, "", nil // each group has a request of its own
+		return request.ID, "", nil // each group has its request
 	}
 	return "", "", noDecision(ev, "usage")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // logTypes are the events of other streams: workers/loss, workers/journal, workers/checkpoint and Billing have their ids.
@@ -33,9 +34,7 @@ func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
 	for _, name := range eventschemas.Types() {
 		version := eventschemas.Current().Version(name)
 		ev, err := eventschemas.Decode(name, version, []byte("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var on []string
 		for kind, identify := range kinds {
 			if identify(ev) == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/domain/usage"
 )
 
@@ -22,9 +23,8 @@ var (
 	ErrReservationSpent = errors.New("reservation is not open")
 	// ErrUnknownCharge: the account's stream has no such charge at that revision.
 	ErrUnknownCharge = errors.New("no such charge")
-	// ErrOlderRecord: another node answered the account with a newer record of the domain, or crawled
-	// it for the account, within answersFor. Nothing was charged. Read the record from the brand's
-	// stream.
+	// ErrOlderRecord: another node answered the account with a newer record of the domain, or crawled it for the account,
+	// within answersFor. Nothing was charged. Read the record from the brand's stream.
 	ErrOlderRecord = errors.New("the account has already received a newer record")
 	// ErrNotSeen: a decision is durable, and requests were not seen to follow it in time.
 	ErrNotSeen = errors.New("not every node has confirmed it in time")
@@ -33,3 +33,15 @@ var (
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.
 	ErrQuotaExceeded = usage.ErrQuotaExceeded
 )
+
+// FieldError means that a field of an operator's request has a wrong value. It is an account.ErrInvalid.
+type FieldError struct {
+	Field  string // as in the request
+	Reason string // after the name of the field
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return "the field " + e.Field + " " + e.Reason }
+
+// Is reports whether the target is account.ErrInvalid.
+func (e *FieldError) Is(target error) bool { return target == account.ErrInvalid }

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // Durations of the calls of a remoteLog, without the commit.
@@ -92,6 +93,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 // Three nodes whose callers all use one account alternate. No caller waits long, and together the nodes charge at least
 // half as often as a single node, unless its callers are so few and fast that all fit into one append. Time is virtual,
 // so the test measures how often an append fails.
+// Rule 3.
 func TestNodes_OneAccount_Alternate(t *testing.T) {
 	const lasts = time.Second
 	for _, c := range []struct {
@@ -133,6 +135,7 @@ func TestNodes_OneAccount_Alternate(t *testing.T) {
 
 // No node starves on a store with slow appends or on a busy machine: after an append, a writer leaves the others as
 // much time as an append takes. A single node charges at least as often as three.
+// Rule 3.
 func TestNodes_SlowStore_NoNodeStarves(t *testing.T) {
 	const lasts, callers = 20 * time.Second, 12
 	for _, commit := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
@@ -188,6 +191,7 @@ func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 
 
 // On a store with slow appends, callers who were answered together return together: each append contains nearly all
 // callers of a busy account, not alternating halves.
+// Rule 3.
 func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	const callers, lasts = 64, 5 * time.Second
 	for _, back := range []time.Duration{300 * time.Microsecond, 3 * time.Millisecond} {
@@ -203,6 +207,7 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 
 // The writer does not wait for callers who do not return soon. No caller waits longer than the current append, a pause
 // and one append, and together they are served nearly as often as without pauses.
+// Rule 3.
 func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	const callers, think, lasts, commit = 64, 50 * time.Millisecond, 5 * time.Second, 8 * time.Millisecond
 	const took = commit + 2*travelTime + callers*perEventTime
@@ -224,9 +229,7 @@ func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		store := &remoteLog{store: newRemoteStore(commit), travel: travelTime, perEvent: perEventTime}
 		writer, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		w := &world{TB: t}
 		id := uuid.NewString()
 		if _, err := writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {

@@ -20,10 +20,9 @@ func (w *world) runTogether(d *AccountWriter, id string, n int, run func(i int))
 	w.runTogetherWith(d, id, n, func(*faults) {}, run)
 }
 
+// Rule 3.
 func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 4)
+	w, d, id := openedWith(t, 4)
 	held := w.hold(d, id, time.Minute) // 3 left, one for the command that blocks the group
 	appends := w.log.appends.Load()
 	errs := make([]error, 8)
@@ -58,9 +57,7 @@ func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
 }
 
 func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 1)
+	w, d, id := openedWith(t, 1)
 	reads := w.log.reads.Load()
 	const callers = 100
 	var wg sync.WaitGroup
@@ -77,6 +74,7 @@ func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
 	}
 }
 
+// Rule 3.
 func TestConflict_IsDecidedAgain(t *testing.T) {
 	w := newWorld(t)
 	d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
@@ -101,14 +99,13 @@ func TestConflict_IsDecidedAgain(t *testing.T) {
 	// Now it loses the last credit to the conflict: when decided again, it is rejected.
 	conflicts = 1
 	in.Domain = "acme.org"
-	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrInsufficientCredits) {
-		t.Fatalf("charge: %v", err)
-	}
+	w.fails(account.ErrInsufficientCredits)(d.ChargeLookup(t.Context(), in))
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.charges["mine"] != 1 {
 		t.Fatalf("ledger %+v, want balance 0, never less, and one charge of mine", l)
 	}
 }
 
+// Rule 3.
 func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{ResolveWithin: 5 * time.Millisecond}})
@@ -129,9 +126,7 @@ func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 }
 
 func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
 	r := w.reserve(d, id)
 	in := w.lookup(id)
@@ -152,15 +147,11 @@ func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
 }
 
 func TestLoad_UnreadableLog_DecidesNothing(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 0)
+	w, d, id := openedWith(t, 0)
 	fresh := w.writer(AccountWriterConfig{})
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 	for _, writer := range []*AccountWriter{d, fresh} {
-		if _, err := writer.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrUnavailable) {
-			t.Fatalf("reserve: %v", err)
-		}
+		w.fails(eventlog.ErrUnavailable)(writer.Reserve(t.Context(), id))
 	}
 	w.log.set(func(f *faults) { f.reading = nil })
 	w.grant(d, id, 2)
@@ -168,12 +159,11 @@ func TestLoad_UnreadableLog_DecidesNothing(t *testing.T) {
 	w.charge(d, id)
 }
 
+// Rule 3.
 func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 	for name, stored := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			d := w.writer(AccountWriterConfig{})
-			id := w.openedWith(d, 6)
+			w, d, id := openedWith(t, 6)
 			lost := 3
 			var sent []sentAppend
 			fault := func(a sentAppend) error {
@@ -302,9 +292,7 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 			}
 			w.log.set(func(f *faults) { f.before = nil })
 			if c.late {
-				if _, err := w.log.Log.Append(context.Background(), lost.stream, lost.expected, lost.events); err != nil {
-					t.Fatal(err)
-				}
+				w.ok(w.log.Log.Append(context.Background(), lost.stream, lost.expected, lost.events))
 			}
 			if c.shutdown {
 				w.drain(d)
@@ -337,9 +325,7 @@ func TestAmbiguousAppend_NoTraffic_IsResolved(t *testing.T) {
 				return ambiguous()
 			}
 		})
-		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		w.fails(ErrUnknownOutcome)(d.ChargeLookup(t.Context(), w.lookup(id)))
 		if l := w.ledger(id); l.balance != 2 {
 			t.Fatalf("ledger %+v, want balance 2: the append is stored", l)
 		}
@@ -360,17 +346,13 @@ func TestAmbiguousAppend_NewerSnapshot_IsResolved(t *testing.T) {
 		d, other := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}}, kept), w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 		id := w.openedWith(d, 5)
 		w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
-		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		w.fails(ErrUnknownOutcome)(d.ChargeLookup(t.Context(), w.lookup(id)))
 		w.log.set(func(f *faults) { f.after = nil })
 		w.charge(other, id)
 		<-kept.saved
 		// The writer has to load the account again.
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
-		if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
-			t.Fatal(err)
-		}
+		w.fails(eventlog.ErrCorrupt)(d.Reserve(t.Context(), id))
 		w.log.set(func(f *faults) { f.reading = nil })
 		time.Sleep(streamwriter.DistrustFor)
 		w.reserve(d, id).Drop()
@@ -425,9 +407,7 @@ func TestAmbiguousAppend_NeverStored_AccountLeavesMemory(t *testing.T) {
 				d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond, IdleAfter: time.Second}})
 				id := w.openedWith(d, 3)
 				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
-				if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
-					t.Fatal(err)
-				}
+				w.fails(ErrUnknownOutcome)(d.ChargeLookup(t.Context(), w.lookup(id)))
 				w.log.set(func(f *faults) { f.before, f.reading = nil, func(string) error { return c.reading } })
 				time.Sleep(c.within - 2*streamwriter.CheckAmbiguousEvery)
 				synctest.Wait()
@@ -452,6 +432,7 @@ func TestAmbiguousAppend_NeverStored_AccountLeavesMemory(t *testing.T) {
 // A writer dies in the middle of a group whose outcome it does not know. The next writer on the same log continues from
 // the stream. A charge without an answer can be found by its request id, and repeating it with the idempotency key does
 // not charge again.
+// Rule 3.
 func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	dying, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Hour}}, w.log, nil)
@@ -487,9 +468,7 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { appended.open <- struct{}{} }()
-	if err := dying.Drain(cut); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.failed(dying.Drain(cut), context.Canceled)
 	answers.Wait()
 	w.log.set(func(f *faults) { f.after = nil })
 
@@ -510,6 +489,7 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	}
 }
 
+// Rule 4.
 func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -531,12 +511,9 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
 			t.Fatalf("released %d at the deadline, %v, want 0", n, err)
 		}
-		if err := capture(there, h); err != nil {
-			t.Fatal(err)
-		}
+		w.must(capture(there, h))
 
-		// Overdue and released by the sweeper: the capture is an ordinary charge, and a credit is
-		// available for it.
+		// Overdue and released by the sweeper: the capture is an ordinary charge, and a credit is available for it.
 		w.grant(here, id, 1)
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
@@ -547,25 +524,19 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
 			t.Fatalf("released again: %d, %v, want 0", n, err)
 		}
-		if err := capture(here, h); err != nil {
-			t.Fatal(err)
-		}
+		w.must(capture(here, h))
 
 		// Overdue, and its credit was spent by another request: the capture is rejected.
 		w.grant(here, id, 1)
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
 		w.charge(there, id) // releases the overdue hold, then spends its credit, in one append
-		if err := capture(here, h); !errors.Is(err, account.ErrInsufficientCredits) {
-			t.Fatalf("capture: %v", err)
-		}
+		w.failed(capture(here, h), account.ErrInsufficientCredits)
 
 		// Reserve on an exhausted account finds the credit of an overdue hold.
 		w.grant(here, id, 1)
 		w.hold(here, id, 0)
-		if _, err := here.Reserve(t.Context(), id); !errors.Is(err, account.ErrInsufficientCredits) {
-			t.Fatalf("reserve: %v", err)
-		}
+		w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id))
 		time.Sleep(61 * time.Second)
 		w.reserve(here, id).Drop()
 

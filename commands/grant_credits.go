@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"letterhead/domain/account"
@@ -10,9 +12,6 @@ import (
 
 // OperatorGrants are the kinds of grants that operators make. Free credits come with an account.
 var OperatorGrants = []string{account.KindTopup, account.KindSubscription, account.KindAdjustment}
-
-// NeedsPayment reports whether an operator must name the payment of a grant, so that repeating it grants once.
-func NeedsPayment(kind string) bool { return kind != account.KindAdjustment }
 
 // GrantCredits is the command to add credits.
 type GrantCredits struct {
@@ -29,7 +28,7 @@ type GrantCredits struct {
 
 // GrantCredits adds credits. A payment that was already granted is a repeat. Errors:
 // *account.PaymentMismatchError, account.ErrClosed, account.ErrCreditLimit, account.ErrInvalid,
-// ErrInvalidRequest, and those of AccountWriter.
+// ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done, error) {
 	if in.GrantID == "" && in.PaymentID == "" {
 		in.GrantID = in.Request.ID
@@ -39,4 +38,18 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax, Reason: in.Reason,
 		})
 	})
+}
+
+// CheckOperator returns a *FieldError unless an operator may make the grant. Operators must name the payment of a grant
+// that is not an adjustment, so that repeating it grants once.
+func (in GrantCredits) CheckOperator() error {
+	switch {
+	case in.Credits <= 0:
+		return &FieldError{"credits", "is a positive number"}
+	case !slices.Contains(OperatorGrants, in.Kind):
+		return &FieldError{"kind", fmt.Sprintf("is topup, subscription or adjustment, not %q", in.Kind)}
+	case in.Kind != account.KindAdjustment && in.PaymentID == "":
+		return &FieldError{"payment_id", "is needed for a " + in.Kind + ", so that repeating the request grants once"}
+	}
+	return nil
 }

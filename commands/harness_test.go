@@ -69,14 +69,13 @@ func checkLog(t testing.TB, log eventlog.Log) {
 		if !strings.HasPrefix(stream, account.StreamPrefix) {
 			continue
 		}
-		if _, err := streamwriter.VerifyChain(ctx, log, stream); err != nil {
+		if _, err := Chain.Verify(ctx, log, stream); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// validate checks an event against its schema; it is skipped in benchmarks, where it would take most
-// of the time.
+// validate checks an event against its schema; it is skipped in benchmarks, where it would take most of the time.
 func validate(t testing.TB, rec eventlog.Recorded) error {
 	if _, ok := t.(*testing.B); ok {
 		return nil
@@ -157,6 +156,50 @@ func newWorld(t testing.TB) *world {
 	return &world{TB: t, log: &faults{Log: openLog(t)}}
 }
 
+// opened returns an account with plan.FreeCredits and the given number of additional credits, and its writer.
+func opened(t testing.TB, more int64) (w *world, d *AccountWriter, id string) {
+	t.Helper()
+	w = newWorld(t)
+	d = w.writer(AccountWriterConfig{})
+	return w, d, w.opened(d, more)
+}
+
+// openedWith returns an account that can spend exactly this many credits, and its writer.
+func openedWith(t testing.TB, credits int64) (w *world, d *AccountWriter, id string) {
+	t.Helper()
+	w = newWorld(t)
+	d = w.writer(AccountWriterConfig{})
+	return w, d, w.openedWith(d, credits)
+}
+
+// ok fails the test if a call has failed.
+func (w *world) ok(_ any, err error) {
+	w.Helper()
+	w.must(err)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// fails returns a function that fails the test unless a call has failed with this error.
+func (w *world) fails(want error) func(any, error) {
+	return func(_ any, err error) {
+		w.Helper()
+		w.failed(err, want)
+	}
+}
+
+func (w *world) failed(err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("got %v, want %v", err, want)
+	}
+}
+
 // writer starts a writer on the world's log; it is drained before the log is checked.
 func (w *world) writer(cfg AccountWriterConfig, snapshots ...streamwriter.Snapshots) *AccountWriter {
 	w.Helper()
@@ -165,9 +208,7 @@ func (w *world) writer(cfg AccountWriterConfig, snapshots ...streamwriter.Snapsh
 		s = snapshots[0]
 	}
 	d, err := NewAccountWriter(cfg, w.log, s)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	w.Cleanup(func() { w.drain(d) })
 	return d
 }
@@ -189,9 +230,7 @@ func (w *world) request() Request {
 func (w *world) opened(d *AccountWriter, more int64) string {
 	w.Helper()
 	id := uuid.NewString()
-	if _, err := d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}))
 	if more > 0 {
 		w.grant(d, id, more)
 	}
@@ -211,9 +250,7 @@ func (w *world) openedWith(d *AccountWriter, credits int64) string {
 func (w *world) grant(d *AccountWriter, id string, credits int64) Done {
 	w.Helper()
 	done, err := d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: credits, PaymentID: uuid.NewString()})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return done
 }
 
@@ -234,37 +271,34 @@ func onceOf(key, request byte) *Once {
 
 func (w *world) charge(d *AccountWriter, id string) Receipt {
 	w.Helper()
-	receipt, err := d.ChargeLookup(context.Background(), w.lookup(id))
-	if err != nil {
-		w.Fatal(err)
-	}
+	return w.charged(d, w.lookup(id))
+}
+
+func (w *world) charged(d *AccountWriter, in ChargeLookup) Receipt {
+	w.Helper()
+	receipt, err := d.ChargeLookup(context.Background(), in)
+	w.must(err)
 	return receipt
 }
 
 func (w *world) hold(d *AccountWriter, id string, work time.Duration) Hold {
 	w.Helper()
 	h, err := d.HoldCredits(context.Background(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: work})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return h
 }
 
 func (w *world) reserve(d *AccountWriter, id string) *Reservation {
 	w.Helper()
 	r, err := d.Reserve(context.Background(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return r
 }
 
 func (w *world) standing(d *AccountWriter, id string) Standing {
 	w.Helper()
 	s, err := d.Standing(context.Background(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return s
 }
 

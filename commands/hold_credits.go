@@ -10,13 +10,6 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// HoldGrace is how long a hold can still be captured after the deadline of its work before it is
-// released.
-const HoldGrace = 60 * time.Second
-
-// maxWork limits the duration of the work that a hold is placed for.
-const maxWork = time.Hour
-
 // HoldCredits is the command to hold the price of a look-up for work whose outcome is not known yet.
 type HoldCredits struct {
 	Request     Request
@@ -29,7 +22,7 @@ type HoldCredits struct {
 // Hold is the durably reserved price of a look-up.
 type Hold struct {
 	ID       string
-	Deadline time.Time // HoldGrace after the deadline of the work
+	Deadline time.Time // account.HoldGrace after the deadline of the work
 }
 
 // HoldCredits reserves the price of a look-up by an event. The hold ends by ChargeLookup, by ReleaseHold, or as
@@ -37,11 +30,7 @@ type Hold struct {
 //
 // Errors: as ChargeLookup, and account.ErrTooManyHolds.
 func (d *AccountWriter) HoldCredits(ctx context.Context, in HoldCredits) (Hold, error) {
-	err := in.Request.Validate()
-	if err == nil && (in.Work < 0 || in.Work > maxWork) {
-		err = &account.InvalidError{Field: "work", Reason: "must be from 0 to an hour"}
-	}
-	if err != nil {
+	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()
 		return Hold{}, err
 	}
@@ -64,7 +53,10 @@ type holdCommand struct {
 }
 
 func (c *holdCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
-	c.in.Deadline = now.Add(c.work + HoldGrace)
+	var err error
+	if c.in.Deadline, err = account.HoldUntil(now, c.work); err != nil {
+		return streamwriter.Decision{}, err
+	}
 	out, err := s.Hold(c.in, c.others(s), now)
 	c.repeated = out.Repeated
 	return streamwriter.Decision{Events: out.Events}, err

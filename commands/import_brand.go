@@ -20,10 +20,10 @@ type ImportBrand struct {
 // ImportBrand appends BrandImported. It is a no-op and returns false if the stream already has this
 // source's import, if a crawl has found a newer record, or if the brand was withdrawn.
 //
-// Errors: brand.ErrRecordTooLarge, and those of update.
+// Errors: brand.ErrRecordTooLarge, and the errors of update.
 func (b *Brands) ImportBrand(ctx context.Context, in ImportBrand) (imported bool, err error) {
-	_, _, imported, err = b.update(ctx, in.Domain, in.Request, in.Source, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	done, err := b.update(ctx, in.Domain, in.Request, in.Source, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.Import(brand.Import{Source: in.Source, Record: in.Record, Evidence: in.Evidence})
 	})
-	return imported, err
+	return err == nil && !done.Repeated, err
 }

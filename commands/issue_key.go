@@ -18,9 +18,8 @@ type IssueKey struct {
 	Terms     account.KeyTerms
 }
 
-// IssueKey makes a key valid. The same key under the same id is a repeat.
-// Errors: account.ErrKeyExists, account.ErrTooManyKeys, account.ErrClosed, account.ErrInvalid,
-// ErrInvalidRequest, and those of AccountWriter.
+// IssueKey makes a key valid. The same key under the same id is a repeat. Errors: account.ErrKeyExists,
+// account.ErrTooManyKeys, account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) IssueKey(ctx context.Context, in IssueKey) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.IssueKey(account.IssueKey{

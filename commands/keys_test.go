@@ -5,17 +5,14 @@ import (
 	"testing"
 
 	"letterhead/internal/apikey"
+	"letterhead/internal/testmust"
 )
 
 func testKey(t testing.TB) apikey.Key {
 	t.Helper()
 	text, err := apikey.Generate(apikey.Secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	key, err := apikey.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return key
 }

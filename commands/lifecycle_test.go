@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
+// Rule 3.
 func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 3}})
@@ -45,9 +46,7 @@ func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 }
 
 func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 3000)
+	w, d, id := opened(t, 3000)
 	before := w.log.appends.Load()
 	const n = 2*streamwriter.MaxGroup + 7
 	var mu sync.Mutex
@@ -68,12 +67,9 @@ func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 	}
 }
 
-// Many events of one command and large ones: the group closes before the append would exceed the log's
-// limits.
+// Many events of one command and large ones: the group closes before the append would exceed the log's limits.
 func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 2000)
+	w, d, id := opened(t, 2000)
 	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	const n = 500
 	w.runTogether(d, id, n, func(i int) {
@@ -84,23 +80,17 @@ func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
 		}
 	})
 	for i := range account.MaxReleases + 20 {
-		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: Request{ID: fmt.Sprint("h", i), Actor: "a"}, AccountID: id, Domain: "acme.com"}); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.HoldCredits(t.Context(), HoldCredits{Request: Request{ID: fmt.Sprint("h", i), Actor: "a"}, AccountID: id, Domain: "acme.com"}))
 	}
 	// Closing releases the maximum number of holds of one decision.
-	if _, err := d.Close(t.Context(), CloseAccount{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Reason: strings.Repeat("z", account.MaxTextBytes)}); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(d.Close(t.Context(), CloseAccount{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Reason: strings.Repeat("z", account.MaxTextBytes)}))
 	if l := w.ledger(id); l.released != account.MaxReleases || l.balance != 2050+n-1 {
 		t.Fatalf("%d released, balance %d", l.released, l.balance)
 	}
 }
 
 func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 10)
+	w, d, id := openedWith(t, 10)
 	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
@@ -112,12 +102,8 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	drained := make(chan error)
 	go func() { drained <- d.Drain(context.Background()) }()
 	w.waitFor(func() bool { return errors.Is(d.accounts.With(id, func(*accountActor) {}), ErrBusy) })
-	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
-		t.Errorf("new work while draining: %v", err)
-	}
-	if _, err := d.Reserve(t.Context(), id); !errors.Is(err, ErrBusy) {
-		t.Errorf("reserve while draining: %v", err)
-	}
+	w.fails(ErrBusy)(d.ChargeLookup(t.Context(), w.lookup(id)))
+	w.fails(ErrBusy)(d.Reserve(t.Context(), id))
 	close(g.open)
 	if err := <-drained; err != nil {
 		t.Fatal(err)
@@ -150,9 +136,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 		}
 		in := w.lookup(busy)
 		in.Reservation = r
-		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.ChargeLookup(t.Context(), in))
 		for range 10 { // used occasionally, so it is kept
 			time.Sleep(40 * time.Second)
 			w.reserve(d, busy).Drop()
@@ -193,9 +177,7 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 		if s := w.standing(d, ids[i]); s.Available != 59 {
 			t.Fatalf("standing %+v, want available 59", s)
 		}
-		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.ChargeLookup(t.Context(), in))
 	}
 	full := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
 	w.untilEvictable(func() error {
@@ -203,9 +185,7 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 		full = append(full, r)
 		return err
 	})
-	if _, err := d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10"); !errors.Is(err, ErrBusy) {
-		t.Fatalf("a fourth account while none can be evicted: %v", err)
-	}
+	w.fails(ErrBusy)(d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10"))
 	for _, r := range full {
 		r.Drop()
 	}
@@ -311,14 +291,20 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	_, other := snapshotWorld(t, newMemorySnapshots(), 3)
 	stream := account.Stream(id)
 	good := kept.kept[stream]
-	// The state of another history of the same account: the hash chain does not match.
-	forged := account.New(id)
-	for i := range good.revision + 1 {
-		forged.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Unix(int64(i), 0))
-	}
-	forgedState, err := forged.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
+	recs, events := w.events(id)
+	end := uint64(len(recs) - 1)
+	// forged returns the state after some events of the account and grants that it did not get.
+	forged := func(events, grants int, all []eventschemas.Event) []byte {
+		state := account.New(id)
+		for i := range events {
+			state.Apply(all[i], recs[i].OccurredAt)
+		}
+		for range grants {
+			state.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, recs[0].OccurredAt)
+		}
+		text, err := state.MarshalBinary()
+		w.must(err)
+		return text
 	}
 	for name, bad := range map[string]keptSnapshot{
 		"another version of the fold": {good.foldVersion + 1, good.revision, good.state},
@@ -326,8 +312,13 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 		"of another revision":         {good.foldVersion, good.revision - 1, good.state},
 		"garbage":                     {good.foldVersion, good.revision, []byte("{")},
 		"empty":                       {good.foldVersion, good.revision, nil},
-		"of another history":          {good.foldVersion, good.revision, forgedState},
-		"of another account":          {good.foldVersion, good.revision, []byte(strings.ReplaceAll(string(good.state), id, other))},
+		// The hash chain does not match.
+		"of another history": {good.foldVersion, good.revision, forged(0, int(good.revision)+1, nil)},
+		// No events follow, so no tail shows that it belongs to another history.
+		"of another history, at the stream's end": {good.foldVersion, end, forged(0, len(recs), nil)},
+		// The log was replaced by an older backup; the database with the snapshots was not.
+		"of a longer history": {good.foldVersion, end + 5, forged(len(recs), 5, events)},
+		"of another account":  {good.foldVersion, good.revision, []byte(strings.ReplaceAll(string(good.state), id, other))},
 	} {
 		kept.kept[stream] = bad
 		if _, balance := w.readsOf(id, kept); balance != 50 {
@@ -338,25 +329,6 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	kept.err = errTest
 	if _, balance := w.readsOf(id, kept); balance != 50 {
 		t.Errorf("unreadable: balance %d, want 50", balance)
-	}
-}
-
-// No events follow a snapshot exactly at the stream's end, so no tail shows that it belongs to another history.
-func TestLoad_SnapshotOfOtherHistory_IsIgnored(t *testing.T) {
-	kept := newMemorySnapshots()
-	w, id := snapshotWorld(t, kept, 20)
-	recs, _ := w.events(id)
-	forged := account.New(id)
-	for range recs {
-		forged.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Unix(1, 0))
-	}
-	state, err := forged.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) - 1), state}
-	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance = %d, want 50", balance)
 	}
 }
 
@@ -394,7 +366,7 @@ func TestLoad_TamperedStream_Fails(t *testing.T) {
 			}
 			tamper(events)
 			w.log.Log = &plainLog{stream: account.Stream(id), events: events}
-			n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id))
+			n, err := Chain.Verify(t.Context(), w.log, account.Stream(id))
 			var broken *streamwriter.ChainError
 			if !errors.Is(err, streamwriter.ErrChainBroken) || !errors.Is(err, eventlog.ErrCorrupt) || !errors.As(err, &broken) || broken.Revision != uint64(n) {
 				t.Fatalf("verify: %d events, %v", n, err)
@@ -458,9 +430,7 @@ func TestWriters_Metrics(t *testing.T) {
 			return nil
 		}
 	})
-	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.fails(context.Canceled)(d.ChargeLookup(ctx, w.lookup(id)))
 	w.drain(d)
 	if got := metric(t, registry, "letterhead_desk_handed_back_total"); got != 1 {
 		t.Errorf("%v compensated", got)
@@ -518,27 +488,5 @@ func TestConfig_NegativeValues_AreReported(t *testing.T) {
 	}
 	if err := (AccountWriterConfig{}).Validate(); err != nil {
 		t.Errorf("the zero configuration: %v", err)
-	}
-}
-
-// The log was replaced by an older backup; the database with the snapshots was not.
-func TestLoad_SnapshotPastTheEnd_IsIgnored(t *testing.T) {
-	kept := newMemorySnapshots()
-	w, id := snapshotWorld(t, kept, 20)
-	recs, events := w.events(id)
-	longer := account.New(id)
-	for i, ev := range events {
-		longer.Apply(ev, recs[i].OccurredAt)
-	}
-	for range 5 {
-		longer.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Now())
-	}
-	state, err := longer.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) + 4), state}
-	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance = %d, want 50", balance)
 	}
 }

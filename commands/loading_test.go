@@ -18,6 +18,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // longStream is a log with one account of n events that is slow to read.
@@ -86,9 +87,7 @@ func (l *longStream) ReadStream(ctx context.Context, stream string, from uint64,
 func (l *longStream) writer(t testing.TB, cfg AccountWriterConfig, snapshots streamwriter.Snapshots) *AccountWriter {
 	t.Helper()
 	d, err := NewAccountWriter(cfg, l, snapshots)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return d
 }
 
@@ -101,6 +100,7 @@ func drained(t testing.TB, d *AccountWriter) {
 	}
 }
 
+// Rule 8.
 func TestLoading_LongStream_ContinuesInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
@@ -279,6 +279,7 @@ func TestLoading_ManyLongStreams_AreLimited(t *testing.T) {
 }
 
 // A damaged snapshot is not used, is logged, and is replaced.
+// Rule 1.
 func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
@@ -300,18 +301,14 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 func BenchmarkLoadLongStream(b *testing.B) {
 	const events = 100_000
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer log.Close()
 	id := uuid.NewString()
 	var batch []eventlog.Proposed
 	var first uint64
 	put := func() {
 		err := log.Import(context.Background(), []eventlog.Run{{Stream: account.Stream(id), Expected: eventlog.After(first), Events: batch}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		first += uint64(len(batch))
 		batch = batch[:0]
 	}
@@ -322,9 +319,7 @@ func BenchmarkLoadLongStream(b *testing.B) {
 	})
 	put()
 	d, err := NewAccountWriter(AccountWriterConfig{}, log, newMemorySnapshots())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer drained(b, d)
 	b.ResetTimer()
 	if s, err := d.Standing(streamwriter.WaitForLoading(context.Background()), id); err != nil || s.Balance != longBalance {

@@ -132,6 +132,7 @@ func (n *nodes) calls() (appends, reads int64) {
 // Three nodes each have their own connection to a store that loses requests and replies, delivers twice, delays and
 // breaks connections. An account's credits are spent to the last one, each by a request that was answered with a
 // receipt, and every other request pays nothing in the end.
+// Rule 1.
 func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	const credits, callers = 1000, 64
 	seed := *stormSeed
@@ -231,8 +232,8 @@ func TestNodes_GrantAfterRefusal_IsSpendableEverywhere(t *testing.T) {
 	}
 }
 
-// One append per charge and no read while an account stays on one node; one read on a node that takes
-// over.
+// One append per charge and no read while an account stays on one node; one read on a node that takes over.
+// Rule 3.
 func TestNodes_Charge_RoundTrips(t *testing.T) {
 	n := newNodes(t, 2, 0, esdbtest.Config{})
 	id := n.opened(n.writers[0], 1000)
@@ -262,8 +263,8 @@ func TestNodes_Charge_RoundTrips(t *testing.T) {
 	count("and again", 1, 0, charge(n.writers[0]))
 }
 
-// A node whose table of brands lags must not sell an account a record older than the one it was
-// answered before.
+// A node whose table of brands lags must not sell an account a record older than the one it was answered before.
+// Rule 7.
 func TestNodes_OlderRecordThanAnswered_IsRejected(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
@@ -300,9 +301,7 @@ func TestNodes_OlderRecordThanAnswered_IsRejected(t *testing.T) {
 	must(b.ChargeLookup(t.Context(), other))
 	// A crawl whose answer was free is not on the account's stream, but its request is.
 	held := w.hold(a, id, time.Minute)
-	if err := a.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: held.ID}); err != nil {
-		t.Fatal(err)
-	}
+	w.must(a.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: held.ID}))
 	older(at(7))
 	read := at(7)
 	read.FromStream = true

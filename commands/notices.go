@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,27 +17,23 @@ import (
 )
 
 const (
-	// maxNoticeTurns limits the attempts to append to a stream of notices.
-	maxNoticeTurns = 16
 	// maxAddressBytes is the maximum length of an e-mail address (RFC 5321, section 4.5.3.1.3, without the brackets).
 	maxAddressBytes = 254
 	// noticesPage is the number of events of a stream of notices per read.
 	noticesPage = 512
 )
 
-// Notices implements the use cases of notices. The settings and deliveries of an account are on a stream of their own; the
-// destinations are personal data, and are kept with the names of account holders. It is safe for concurrent use.
+// Notices implements the use cases of notices. The settings and deliveries of an account are on a separate stream;
+// the destinations are personal data, and are kept with the names of account holders. It is safe for concurrent use.
 type Notices struct {
-	log      eventlog.Log
-	events   eventschemas.Encoder
-	now      func() time.Time
+	coldStreams
 	accounts *AccountWriter
 	names    *accountnames.Table
 }
 
 // NewNotices returns the commands for a log. events is as in AccountWriterConfig.
 func NewNotices(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter, names *accountnames.Table) *Notices {
-	return &Notices{log, events, now, accounts, names}
+	return &Notices{coldStreams{log, events, now}, accounts, names}
 }
 
 // DestinationID returns the id of a destination of an account in the table of names.
@@ -46,29 +41,25 @@ func DestinationID(accountID, destination string) string {
 	return "notices-" + destination + ":" + accountID
 }
 
-// SetNotices is the command to set which notices an account's holder gets. What is nil stays; an empty destination is
-// removed and erased.
+// SetNotices is the command to set which notices an account's holder gets. A nil field changes nothing; an empty
+// destination is removed and erased.
 type SetNotices struct {
 	Request        Request
 	AccountID      string
-	LowBalance     *int64  // credits below which the balance is low; 0 for no notice of it
+	LowBalance     *int64  // credits below which the balance is low; 0 turns this notice off
 	Webhook, Email *string // https URL and e-mail address
 }
 
-// Set sets which notices an account's holder gets. The destinations are stored after the event, so that a rejected command
-// stores none; repeating the command after an error completes it.
+// Set sets which notices an account's holder gets. The destinations are stored after the event, so that a rejected
+// command stores none; repeating the command after an error completes it.
 //
-// Errors: notices.ErrInvalid, account.ErrNotFound, account.ErrClosed, eventschemas.ErrNotYet, ErrBusy, and those of the log
-// and of the table of names.
+// Errors: notices.ErrInvalid, account.ErrNotFound, account.ErrClosed, eventschemas.ErrNotYet, ErrBusy, and the errors
+// of the log and of the table of names.
 func (n *Notices) Set(ctx context.Context, in SetNotices) (Done, error) {
 	if err := errors.Join(in.Request.Validate(), in.Validate()); err != nil {
 		return Done{}, err
 	}
-	standing, err := n.accounts.Standing(ctx, in.AccountID)
-	if err == nil && standing.Status == string(account.Closed) {
-		err = account.ErrClosed
-	}
-	if err != nil {
+	if err := n.accounts.checkOpen(ctx, in.AccountID); err != nil {
 		return Done{}, err
 	}
 	done, err := n.set(ctx, in)
@@ -83,8 +74,8 @@ func (n *Notices) Set(ctx context.Context, in SetNotices) (Done, error) {
 			return done, err
 		}
 	}
-	if standing, err = n.accounts.Standing(ctx, in.AccountID); err == nil && standing.Status == string(account.Closed) { // meanwhile
-		err = errors.Join(account.ErrClosed, n.Erase(ctx, in.AccountID))
+	if err = n.accounts.checkOpen(ctx, in.AccountID); errors.Is(err, account.ErrClosed) { // meanwhile
+		err = errors.Join(err, n.Erase(ctx, in.AccountID))
 	}
 	return done, err
 }
@@ -182,78 +173,85 @@ func (n *Notices) set(ctx context.Context, in SetNotices) (Done, error) {
 // decide appends the event that next returns when fold was called for each event of the stream of an account's notices;
 // nothing if it is nil. If another event was appended meanwhile, it begins again with begin.
 func (n *Notices) decide(ctx context.Context, request Request, accountID string, begin func() (fold func(eventschemas.Event), next func() eventschemas.Event)) (Done, error) {
-	for range maxNoticeTurns {
-		fold, next := begin()
-		var last eventlog.Recorded
-		count := uint64(0)
-		err := eventlog.ReadPages(ctx, n.log, notices.Stream(accountID), noticesPage, func(page []eventlog.Recorded) error {
+	c := onNotices(request, accountID)
+	var next func() eventschemas.Event
+	c.read = func(ctx context.Context) (end streamEnd, err error) {
+		var fold func(eventschemas.Event)
+		fold, next = begin()
+		err = eventlog.ReadPages(ctx, n.log, c.stream, noticesPage, func(page []eventlog.Recorded) error {
 			for i := range page {
 				ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
 				if err != nil {
 					return err
 				}
 				fold(ev)
-				last, count = page[i], page[i].Revision+1
+				end = endOf(&page[i])
 			}
 			return nil
 		})
 		if err != nil {
-			return Done{}, fmt.Errorf("read %s: %w", notices.Stream(accountID), err)
+			err = fmt.Errorf("read %s: %w", c.stream, err)
 		}
-		ev := next()
-		if ev == nil {
-			return Done{Position: last.Position, Repeated: true}, nil
-		}
-		_, position, err := n.append(ctx, request, accountID, &count, ev)
-		if !errors.Is(err, eventlog.ErrWrongRevision) {
-			return Done{Position: position}, err
-		}
+		return end, err
 	}
-	return Done{}, fmt.Errorf("append to %s: %d races lost: %w", notices.Stream(accountID), maxNoticeTurns, ErrBusy)
+	c.decide = func(time.Time) ([]eventschemas.Event, error) {
+		if ev := next(); ev != nil {
+			return []eventschemas.Event{ev}, nil
+		}
+		return nil, nil
+	}
+	return n.do(ctx, c)
 }
 
-// Append appends an event to the stream of an account's notices, which must have a number of events, and returns the new
-// number. Each call needs a request id of its own: of two nodes that append the same, one gets eventlog.ErrWrongRevision.
-// Other errors: ErrInvalidRequest, eventschemas.ErrNotYet, and those of the log.
+// onNotices returns a command on the stream of an account's notices. One request may append several events.
+func onNotices(request Request, accountID string) *coldCommand {
+	return &coldCommand{
+		stream: notices.Stream(accountID), holds: onNoticesStream, request: request, key: request.ID, numbered: true,
+	}
+}
+
+// Append appends an event to the stream of an account's notices, which must have a number of events, and returns the
+// new number. Each call needs another request id: if two nodes append the same, one gets
+// eventlog.ErrWrongRevision.
+// Other errors: ErrInvalidRequest, eventschemas.ErrNotYet, and the errors of the log.
 func (n *Notices) Append(ctx context.Context, request Request, accountID string, events uint64, ev eventschemas.Event) (uint64, error) {
-	count, _, err := n.append(ctx, request, accountID, &events, ev)
+	if err := request.Validate(); err != nil {
+		return 0, err
+	}
+	c := onNotices(request, accountID)
+	end, err := n.end(ctx, c.stream)
+	if err != nil {
+		return 0, err
+	}
+	if end.events != events {
+		return 0, &eventlog.WrongRevisionError{Stream: c.stream, Expected: eventlog.After(events)}
+	}
+	_, err = n.append(ctx, c, events, []eventschemas.Event{ev}, monotonic(n.now(), end.at))
+	return events + 1, err
+}
+
+// Settle records the outcome of an attempt, whatever else was appended meanwhile, and returns the number of events of
+// the stream. Errors: ErrBusy, and the errors of Append except eventlog.ErrWrongRevision.
+func (n *Notices) Settle(ctx context.Context, request Request, accountID string, outcome eventschemas.NoticeSettled) (count uint64, err error) {
+	if err := request.Validate(); err != nil {
+		return 0, err
+	}
+	c := onNotices(request, accountID)
+	c.read = func(ctx context.Context) (streamEnd, error) {
+		end, err := n.end(ctx, c.stream)
+		count = end.events + 1
+		return end, err
+	}
+	c.decide = func(time.Time) ([]eventschemas.Event, error) { return []eventschemas.Event{outcome}, nil }
+	_, err = n.do(ctx, c)
 	return count, err
 }
 
-// Settle records the outcome of an attempt, whatever else was appended meanwhile, and returns the number of events of the
-// stream. Errors: ErrBusy, and those of Append except eventlog.ErrWrongRevision.
-func (n *Notices) Settle(ctx context.Context, request Request, accountID string, outcome eventschemas.NoticeSettled) (uint64, error) {
-	for range maxNoticeTurns {
-		count, _, err := n.append(ctx, request, accountID, nil, outcome)
-		if !errors.Is(err, eventlog.ErrWrongRevision) {
-			return count, err
-		}
-	}
-	return 0, fmt.Errorf("settle a notice of account %s: %d races lost: %w", accountID, maxNoticeTurns, ErrBusy)
-}
-
-// append appends an event after the last one. If events is not nil, the stream must have that number of events.
-func (n *Notices) append(ctx context.Context, request Request, accountID string, events *uint64, ev eventschemas.Event) (count uint64, at eventlog.Position, err error) {
-	if err := request.Validate(); err != nil {
-		return 0, 0, err
-	}
-	stream := notices.Stream(accountID)
+// end reads the end of a stream.
+func (n *Notices) end(ctx context.Context, stream string) (streamEnd, error) {
 	last, err := n.log.ReadStream(ctx, stream, eventlog.End, eventlog.Backward, 1)
-	if err != nil {
-		return 0, 0, err
+	if err != nil || len(last) == 0 {
+		return streamEnd{}, err
 	}
-	var then time.Time
-	if len(last) > 0 {
-		count, then = last[0].Revision+1, last[0].OccurredAt
-	}
-	if events != nil && *events != count {
-		return 0, 0, &eventlog.WrongRevisionError{Stream: stream, Expected: eventlog.After(*events)}
-	}
-	key := request.ID + "/" + strconv.FormatUint(count, 10)
-	proposed, err := propose(n.events, onNoticesStream, stream, []eventschemas.Event{ev}, request, key, monotonic(n.now(), then))
-	if err != nil {
-		return 0, 0, err
-	}
-	appended, err := appendKnown(ctx, n.log, stream, eventlog.After(count), proposed)
-	return count + 1, appended.Position, err
+	return endOf(&last[0]), nil
 }

@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // namesOf returns an empty table of names.
@@ -27,18 +28,10 @@ func namesOf(t *testing.T) *accountnames.Table {
 func namesIn(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, store.Close()) })
 	names, err := accountnames.New(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return names, store
 }
 
@@ -51,27 +44,10 @@ func noticesOf(t *testing.T, events eventschemas.Encoder) (*world, *Notices, str
 	return w, NewNotices(w.log, events, time.Now, d, names), w.opened(d, 0)
 }
 
-// onStream returns the events of an account's stream of notices.
+// onStream returns the events of an account's stream of notices, none of which has a destination.
 func onStream(w *world, id string) []eventschemas.Event {
 	w.Helper()
-	var all []eventschemas.Event
-	err := eventlog.ReadPages(w.Context(), w.log, notices.Stream(id), 10, func(page []eventlog.Recorded) error {
-		for i := range page {
-			if strings.Contains(string(page[i].Data), "example") {
-				w.Errorf("an event has a destination: %s", page[i].Data)
-			}
-			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
-			if err != nil {
-				return err
-			}
-			all = append(all, ev)
-		}
-		return nil
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return all
+	return eventsWithout(w, notices.Stream(id), "example")
 }
 
 func TestSetNotices_ChangesOnlyWhatIsGiven(t *testing.T) {
@@ -105,9 +81,7 @@ func TestSetNotices_ChangesOnlyWhatIsGiven(t *testing.T) {
 			t.Errorf("step %d: destinations %v, %v", i, got, err)
 		}
 	}
-	if err := n.Erase(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Erase(t.Context(), id))
 	if got, err := n.Destinations(t.Context(), id); err != nil || len(got) != 0 {
 		t.Errorf("erased destinations: %v, %v", got, err)
 	}

@@ -17,13 +17,11 @@ type KeyIndex interface {
 	ByKey(ctx context.Context, accountID, keyGroup string) (account.Older, error)
 }
 
-// ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was
-// charged; retry.
+// ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was charged; retry.
 var ErrKeysUnknown = errors.New("older idempotency keys cannot be looked up now")
 
-// olderKeys asks the index for charges under an idempotency key if the account is in memory and has
-// forgotten keys that are still valid, or soon will. It returns nil if the account's own memory is
-// sufficient.
+// olderKeys asks the index for charges under an idempotency key if the account is in memory and has forgotten keys that
+// are still valid, or soon will. It returns nil if the account's own memory is sufficient.
 //
 // Errors: ErrKeysUnknown, ErrBusy, account.ErrNotFound, ctx.Err().
 func (d *AccountWriter) olderKeys(ctx context.Context, accountID, keyHash string) (*account.Older, error) {
@@ -50,9 +48,8 @@ func (d *AccountWriter) olderKeys(ctx context.Context, accountID, keyHash string
 	return &older, nil
 }
 
-// keysUnknown turns the rejection of a decision without the older keys into ErrKeysUnknown: the index
-// lags by more than account.MaxIdempotencyKeys charges, or the account has just forgotten its first
-// key.
+// keysUnknown turns the rejection of a decision without the older keys into ErrKeysUnknown: the index lags by more than
+// account.MaxIdempotencyKeys charges, or the account has just forgotten its first key.
 func keysUnknown(err error) error {
 	if errors.Is(err, account.ErrKeysForgotten) {
 		return fmt.Errorf("%w: %w", ErrKeysUnknown, err)

@@ -14,7 +14,7 @@ import (
 
 // OperatorLink is a link with which an operator can sign in once.
 type OperatorLink struct {
-	// ID is that of the link, and of the token of the operator who signs in with it.
+	// ID is the id of the link, and of the token of the operator who signs in with it.
 	ID        string
 	Token     string // to put into the link; it is stored nowhere
 	ExpiresAt time.Time
@@ -24,8 +24,8 @@ type OperatorLink struct {
 
 // IssueLink makes a link valid with which an operator can sign in once until it expires. Each call issues another link.
 //
-// Errors: operator.ErrInvalid, operator.ErrTooManyLinks, eventschemas.ErrNotYet before an upgrade is finished, and those of
-// update.
+// Errors: operator.ErrInvalid, operator.ErrTooManyLinks, eventschemas.ErrNotYet before an upgrade is finished, and the
+// errors of update.
 func (o *Operators) IssueLink(ctx context.Context, request Request, scope operator.Scope) (OperatorLink, error) {
 	token, hash := newToken()
 	link := OperatorLink{ID: operatorLinkID(token), Token: token}
@@ -54,8 +54,8 @@ type OperatorSession struct {
 // Enter uses a link up and makes a token valid. It has only the part of the token that may be stored. The actor of the
 // event is that token. Of concurrent calls with one link, only one succeeds.
 //
-// Errors: operator.ErrUnknownLink, operator.ErrLinkUsed, operator.ErrLinkExpired, operator.ErrTooManyTokens, and those of
-// update.
+// Errors: operator.ErrUnknownLink, operator.ErrLinkUsed, operator.ErrLinkExpired, operator.ErrTooManyTokens, and the
+// errors of update.
 func (o *Operators) Enter(ctx context.Context, requestID, linkToken string, token apikey.Key) (OperatorSession, error) {
 	if !isToken(linkToken) {
 		return OperatorSession{}, operator.ErrUnknownLink

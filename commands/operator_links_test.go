@@ -13,15 +13,14 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // operatorToken returns a new token.
 func operatorToken(t *testing.T) (text string, key apikey.Key) {
 	t.Helper()
 	text, err := apikey.Generate(apikey.Operator, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if key, err = apikey.Parse(text); err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +30,11 @@ func operatorToken(t *testing.T) (text string, key apikey.Key) {
 func operatorLink(w *world, o *Operators, scope operator.Scope) OperatorLink {
 	w.Helper()
 	link, err := o.IssueLink(w.Context(), w.request(), scope)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return link
 }
 
+// Rule 13.
 func TestOperatorLink_SignsInOnce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	w := newWorld(t)
@@ -85,9 +83,7 @@ func TestOperatorLink_BadInput_IsRejected(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, operator.ErrUnknownLink)
 		}
 	}
-	if _, err := o.IssueLink(t.Context(), w.request(), "owner"); !errors.Is(err, operator.ErrInvalid) {
-		t.Errorf("an unknown scope: %v", err)
-	}
+	w.fails(operator.ErrInvalid)(o.IssueLink(t.Context(), w.request(), "owner"))
 	ahead.Add(int64(operator.LinkLifetime))
 	if _, err := o.Enter(t.Context(), "r", link.Token, key); !errors.Is(err, operator.ErrLinkExpired) {
 		t.Errorf("a late use: %v, want %v", err, operator.ErrLinkExpired)

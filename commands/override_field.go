@@ -20,10 +20,10 @@ type OverrideField struct {
 
 // OverrideField appends FieldOverridden. Repeating it is a no-op, unless it gives another reason.
 //
-// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and those of update;
+// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update;
 // eventschemas.ErrNotYet for a reason before an upgrade is finished.
 func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.Override(in.Field, in.Value, in.Reason)
 	})
 	return err
@@ -40,7 +40,7 @@ type RemoveOverride struct {
 //
 // Errors: as OverrideField.
 func (b *Brands) RemoveOverride(ctx context.Context, in RemoveOverride) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.RemoveOverride(in.Field)
 	})
 	return err

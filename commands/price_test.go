@@ -43,9 +43,7 @@ func TestReserve_Price3_LeavesNoPartOfALookup(t *testing.T) {
 			if _, err := d.Reserve(t.Context(), id); !errors.As(err, &rejected) || rejected.Required != otherPrice || rejected.Available != otherPrice-1 {
 				t.Errorf("one reservation too many: %+v, %v", rejected, err)
 			}
-			if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
-				t.Errorf("a charge of reserved credits: %v", err)
-			}
+			w.fails(account.ErrInsufficientCredits)(d.ChargeLookup(t.Context(), w.lookup(id)))
 			for i, r := range open {
 				if err := d.Confirm(t.Context(), r); err != nil {
 					t.Errorf("confirm reservation %d: %v", i, err)
@@ -86,9 +84,7 @@ func TestHoldCredits_Price3_HoldsAndReleasesThePrice(t *testing.T) {
 		t.Errorf("capture: %+v, %v", receipt, err)
 	}
 	other := w.hold(d, id, 0)
-	if err := d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: other.ID}); err != nil {
-		t.Fatal(err)
-	}
+	w.must(d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: other.ID}))
 	if s := w.standing(d, id); s.Available != plan.FreeCredits-otherPrice || s.OpenHolds != 0 {
 		t.Errorf("available %d with %d open holds at the end", s.Available, s.OpenHolds)
 	}
@@ -128,9 +124,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T
 	}
 	// Credits that reservations of the other node withheld can still be spent.
 	for range lookups - charged {
-		if err := reservedCharge(nodes[0], w.lookup(id)); err != nil {
-			t.Fatal(err)
-		}
+		w.must(reservedCharge(nodes[0], w.lookup(id)))
 	}
 	if err := reservedCharge(nodes[1], w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Errorf("with %d credits left: %v", otherPrice-1, err)

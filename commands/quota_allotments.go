@@ -3,7 +3,6 @@ package commands
 import (
 	"sync"
 
-	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 )
 
@@ -32,15 +31,14 @@ type allotments struct {
 	of map[allotmentOf]allotment
 }
 
-// take takes one of the held requests. If there is none, it returns how many may be allotted ahead:
-// each time about twice as many as before, so that a kill never costs an account more than it has used
-// since the start.
+// take takes one of the held requests. If there is none, it returns how many may be allotted ahead: each time about
+// twice as many as before, so that a kill never costs an account more than it has used since the start.
 func (h *allotments) take(of allotmentOf, limit int64) (taken bool, ahead int64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.of[of]
 	// A number above the limit exists after the limit was lowered.
-	if number := a.last - a.held + 1; limit != plan.Unlimited && number > limit {
+	if usage.Exhausted(a.last-a.held, limit) {
 		return false, 0, &usage.QuotaExceededError{What: "logos", Month: of.month, Used: a.last, Limit: limit}
 	}
 	if a.held == 0 {

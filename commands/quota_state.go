@@ -13,6 +13,7 @@ import (
 // quotaState counts the searches of one account in one month, and the logos allotted to it. Those that are
 // decided together are joined into one event of each type, which the group appends last.
 type quotaState struct {
+	streamwriter.Plain
 	accountID string
 	month     usage.Month
 	requests  func() Request // of the group's event; each has its own id
@@ -72,9 +73,6 @@ func (t *quotaState) Reset() {
 	t.counter, t.lastAt, t.joined = usage.New(t.accountID, t.month), time.Time{}, joinedCounts{}
 }
 
-// BeforeGroup returns nothing.
-func (t *quotaState) BeforeGroup(time.Time) []streamwriter.Event { return nil }
-
 // AfterGroup returns one event for all searches that were counted together, and one for all logos.
 func (t *quotaState) AfterGroup() []streamwriter.Event {
 	var events []streamwriter.Event
@@ -99,8 +97,6 @@ func (t *quotaState) Publish(durable bool) {
 }
 
 func (t *quotaState) Withdraw() { t.shown = shownQuota{} }
-
-func (t *quotaState) Idle() bool { return true }
 
 // savedQuota is the snapshot of a quotaState.
 type savedQuota struct {

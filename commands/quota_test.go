@@ -156,6 +156,7 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 }
 
 // Two writers that count concurrently keep the limit together, and neither loses counts to the other.
+// Rule 10.
 func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
@@ -198,13 +199,9 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 	d := w.quota(streamwriter.Config{KnowWithin: time.Second, SnapshotEvery: 2}, kept)
 	id := uuid.NewString()
 	count := func() (int64, error) { return d.CountSearch(t.Context(), id, november, 100) }
-	if _, err := count(); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(count())
 	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
-	if _, err := count(); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Fatal(err)
-	}
+	w.fails(eventlog.ErrUnavailable)(count())
 	lost := true
 	w.log.set(func(f *faults) {
 		f.before = nil
@@ -220,21 +217,15 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 		t.Fatalf("repeated after a lost reply: %d, %v, want 2", used, err)
 	}
 	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
-	if _, err := count(); !errors.Is(err, ErrUnknownOutcome) {
-		t.Fatal(err)
-	}
+	w.fails(ErrUnknownOutcome)(count())
 	w.log.set(func(f *faults) { f.after = nil })
 	if used, err := count(); used != 4 || err != nil { // the ambiguous one was stored and remains counted
 		t.Fatalf("after an ambiguous append: %d, %v", used, err)
 	}
 	for range 300 {
-		if _, err := d.CountSearch(t.Context(), id, november, -7); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.CountSearch(t.Context(), id, november, -7))
 	}
-	if err := d.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(d.Drain(t.Context()))
 	counting := &countingLog{Log: w.log.Log}
 	next, err := NewQuotaWriter(streamwriter.Config{}, counting, kept)
 	if err != nil {
@@ -243,9 +234,7 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 	if n, err := next.Searches(t.Context(), id, "2026-11"); n != 304 || err != nil || counting.events > 4 {
 		t.Fatalf("%d searches, %v, after reading %d events", n, err, counting.events)
 	}
-	if err := next.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(next.Drain(t.Context()))
 }
 
 func FuzzQuotaSnapshot(f *testing.F) {
@@ -358,9 +347,7 @@ func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	id := uuid.NewString()
 	first := w.recorder("n1")
 	first.Logo(id, november)
-	if err := first.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(first.flush(t.Context()))
 	r := w.recorder("n1") // after a restart it continues after the existing events
 	for _, fault := range []func(f *faults){
 		func(f *faults) { f.before = func(sentAppend) error { return unavailable() } },
@@ -379,13 +366,9 @@ func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	}
 	// Another process with the same name takes the revision.
 	first.Logo(id, november)
-	if err := first.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(first.flush(t.Context()))
 	r.Logo(id, november)
-	if err := r.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(r.flush(t.Context()))
 	_, entries := w.usageEntries("usage-node-n1")
 	sum := int64(0)
 	for _, e := range entries {
@@ -442,17 +425,15 @@ func TestRecorder_LastFlush_IsRetried(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.must(r.Run(ctx))
 		if events, _ := w.usageEntries("usage-node-n1"); events != 1 {
 			t.Errorf("%d events, want 1", events)
 		}
 	})
 }
 
-// The count that a writer has seen is a lower bound that needs no read; the exact count of all nodes
-// needs one.
+// The count that a writer has seen is a lower bound that needs no read; the exact count of all nodes needs one.
+// Rule 7.
 func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 	w := newWorld(t)
 	var writers [2]*QuotaWriter
@@ -483,9 +464,7 @@ func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 		}
 	}
 	for _, d := range writers {
-		if _, err := d.CountSearch(t.Context(), id, november, 6); !errors.Is(err, ErrQuotaExceeded) {
-			t.Errorf("a seventh search with a limit of six: %v", err)
-		}
+		w.fails(ErrQuotaExceeded)(d.CountSearch(t.Context(), id, november, 6))
 	}
 }
 
@@ -500,9 +479,7 @@ func TestRecorder_ManyCounts_AreSplitIntoEvents(t *testing.T) {
 			r.KeyUsed(id, uuid.NewString(), november)
 		}
 	}
-	if err := r.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(r.flush(t.Context()))
 	events, entries := w.usageEntries("usage-node-n1")
 	keys := 0
 	for _, e := range entries {

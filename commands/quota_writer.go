@@ -12,11 +12,11 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/usage"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
-// QuotaWriter counts requests that cost no credit against the plan's monthly allowance. It is safe for
-// concurrent use.
+// QuotaWriter counts requests that cost no credit against the plan's monthly allowance. It is safe for concurrent use.
 type QuotaWriter struct {
 	months *streamwriter.Actors[*quotaState]
 	logos  allotments
@@ -42,6 +42,9 @@ func quotaStreams() streamwriter.Kind[*quotaState] {
 		FoldVersion:   usage.FoldVersion,
 		Open:          openQuota(tickRequests()),
 		Identify:      usageDecision,
+		Encoder:       eventschemas.Encoder{},
+		Decode:        eventschemas.Decode,
+		EventID:       eventschemas.EventID,
 		Final:         func(err error) bool { return errors.Is(err, account.ErrInvalid) },
 		NeedsOperator: func(error) bool { return false }, // counts are never compensated
 	}

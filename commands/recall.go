@@ -38,12 +38,12 @@ type Recall struct {
 }
 
 // Recall returns the charges under an idempotency key, for any item, in the order in which they were
-// made: those of the last 24 h that were not reversed, and none for a key that may still be used. It
+// made: the charges of the last 24 h that were not reversed, and none for a key that may still be used. It
 // has seen every charge that any node made before the call. The returned charges are kept: no node
 // reverses them any more because their first client has gone.
 //
 // Errors: account.ErrIdempotencyMismatch (the key came with another request), account.ErrClosed,
-// ErrInvalidRequest, ErrKeysUnknown, and those of AccountWriter.
+// ErrInvalidRequest, ErrKeysUnknown, and the errors of AccountWriter.
 func (d *AccountWriter) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		return nil, err
@@ -69,6 +69,7 @@ func (d *AccountWriter) recall(ctx context.Context, in Recall) ([]Receipt, error
 }
 
 type recallCommand struct {
+	streamwriter.PlainCommand[*accountState]
 	final    bool // without reading the stream's tail
 	in       account.Recall
 	facts    []account.ChargeFact
@@ -91,12 +92,8 @@ func (c *recallCommand) Applied(s *accountState) {
 	}
 }
 
-func (c *recallCommand) Undone(*accountState) {}
-
 func (c *recallCommand) Finished(_ *accountActor, _ error, position eventlog.Position) {
 	for i := range c.receipts {
 		c.receipts[i].Position = position
 	}
 }
-
-func (c *recallCommand) Compensation() *compensation { return nil }

@@ -58,9 +58,7 @@ func (w *world) kept(id string) map[string]int {
 // reverse reverses a charge and waits for the decision.
 func (w *world) reverse(d *AccountWriter, id string, request Request, receipt Receipt) {
 	w.Helper()
-	if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
-		w.Error(err)
-	}
+	w.must(d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}))
 	w.waitFor(func() bool {
 		rests := false
 		err := d.accounts.With(id, func(a *accountActor) { rests = a.Idle() })
@@ -69,9 +67,7 @@ func (w *world) reverse(d *AccountWriter, id string, request Request, receipt Re
 }
 
 func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	once := onceOf(1, 2)
 	if got := w.recall(d, id, once); got != nil {
 		t.Fatalf("recalled %+v of an unused key", got)
@@ -114,22 +110,14 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	if !errors.Is(err, account.ErrIdempotencyMismatch) {
 		t.Errorf("another request: %v", err)
 	}
-	if _, err := d.ChargeLookup(t.Context(), w.batched(id, "four.com", 1, 3)); !errors.Is(err, account.ErrIdempotencyMismatch) {
-		t.Errorf("another request for another domain: %v", err)
-	}
-	if _, err := d.Recall(t.Context(), Recall{AccountID: id, Once: *once}); !errors.Is(err, ErrInvalidRequest) {
-		t.Errorf("without a request: %v", err)
-	}
-	if _, err := d.Recall(t.Context(), Recall{Request: w.request(), AccountID: "nobody", Once: *once}); !errors.Is(err, account.ErrNotFound) {
-		t.Errorf("no account: %v", err)
-	}
+	w.fails(account.ErrIdempotencyMismatch)(d.ChargeLookup(t.Context(), w.batched(id, "four.com", 1, 3)))
+	w.fails(ErrInvalidRequest)(d.Recall(t.Context(), Recall{AccountID: id, Once: *once}))
+	w.fails(account.ErrNotFound)(d.Recall(t.Context(), Recall{Request: w.request(), AccountID: "nobody", Once: *once}))
 }
 
 // One append keeps all charges that a key can cover, even with the longest request id.
 func TestRecall_AllItems_IsOneAppend(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 2*account.MaxKeyItems)
+	w, d, id := opened(t, 2*account.MaxKeyItems)
 	var wg sync.WaitGroup
 	for i := range account.MaxKeyItems {
 		wg.Go(func() {
@@ -139,9 +127,7 @@ func TestRecall_AllItems_IsOneAppend(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := d.ChargeLookup(t.Context(), w.batched(id, "another.com", 1, 2)); !errors.Is(err, account.ErrInvalid) {
-		t.Errorf("one item too many: %v", err)
-	}
+	w.fails(account.ErrInvalid)(d.ChargeLookup(t.Context(), w.batched(id, "another.com", 1, 2)))
 	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	appends := w.log.appends.Load()
 	got, err := d.Recall(t.Context(), Recall{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Once: *onceOf(1, 2)})
@@ -185,18 +171,13 @@ func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 	for _, domain := range []string{"one.com", "two.com"} {
 		before := w.recall(there, id, once) // loads the account in its earlier state
 		in := w.batched(id, domain, 1, 2)
-		receipt, err := here.ChargeLookup(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		receipt := w.charged(here, in)
 		got := w.recall(there, id, once)
 		if len(got) != len(before)+1 || got[len(before)].ChargeID != receipt.ChargeID || got[len(before)].Domain != domain {
 			t.Fatalf("recalled %+v after %+v", got, before)
 		}
 		w.reverse(here, id, in.Request, receipt)
-		if _, err := there.Recall(t.Context(), Recall{Request: w.request(), AccountID: id, Once: *onceOf(1, 9)}); !errors.Is(err, account.ErrIdempotencyMismatch) {
-			t.Fatalf("another request: %v", err)
-		}
+		w.fails(account.ErrIdempotencyMismatch)(there.Recall(t.Context(), Recall{Request: w.request(), AccountID: id, Once: *onceOf(1, 9)}))
 	}
 	if l := w.ledger(id); l.balance != 48 || len(l.reversed) != 0 {
 		t.Fatalf("balance %d, reversed %v, want 48 and none", l.balance, l.reversed)
@@ -259,10 +240,7 @@ func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 				w.standing(there, id)
 				in := w.lookup(id)
 				in.Once = onceOf(1, 2)
-				receipt, err := here.ChargeLookup(t.Context(), in)
-				if err != nil {
-					t.Fatal(err)
-				}
+				receipt := w.charged(here, in)
 				var answered []Receipt
 				c.run(w, func() { answered = repeat(w, there, id, in) }, func() { w.reverse(here, id, in.Request, receipt) })
 				w.restoreLog()
@@ -303,9 +281,7 @@ func TestRepeat_OnOtherNode_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 			return err
 		}
 	})
-	if _, err := here.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.fails(context.Canceled)(here.ChargeLookup(ctx, in))
 	w.drain(here)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
 		t.Fatalf("balance %d, reversed %v, want 49 and none", l.balance, l.reversed)
@@ -321,10 +297,7 @@ func TestReverseUndelivered_RacingRepeats_NeverBothSucceed(t *testing.T) {
 	for round := range 40 {
 		in := w.lookup(id)
 		in.Once = onceOf(byte(round), 2)
-		first, err := here.ChargeLookup(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := w.charged(here, in)
 		var repeated Receipt
 		var recalled []Receipt
 		var wg sync.WaitGroup
@@ -392,18 +365,14 @@ func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 			keptAt := recs[len(recs)-1].Revision
 			// Events that add nothing to remember; otherwise the account is not worth a snapshot.
 			for _, to := range []plan.ID{plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth, plan.Free, plan.Growth} {
-				if _, err := d.ChangePlan(t.Context(), ChangePlan{Request: w.request(), AccountID: id, Plan: to}); err != nil {
-					t.Fatal(err)
-				}
+				w.ok(d.ChangePlan(t.Context(), ChangePlan{Request: w.request(), AccountID: id, Plan: to}))
 			}
 			w.drain(d)
 			if kept != nil && kept.kept[account.Stream(id)].revision < keptAt {
 				t.Fatalf("the snapshot is of revision %d, the charge was kept at %d", kept.kept[account.Stream(id)].revision, keptAt)
 			}
 			next := open(AccountWriterConfig{})
-			if _, err := next.ChargeLookup(t.Context(), w.batched(id, "three.com", 1, 3)); !errors.Is(err, account.ErrIdempotencyMismatch) {
-				t.Errorf("another request: %v", err)
-			}
+			w.fails(account.ErrIdempotencyMismatch)(next.ChargeLookup(t.Context(), w.batched(id, "three.com", 1, 3)))
 			for i := range ins {
 				w.reverse(next, id, ins[i].Request, receipts[i])
 			}
@@ -430,10 +399,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	}}})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
-	receipt, err := d.ChargeLookup(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	receipt := w.charged(d, in)
 	mu.Lock()
 	now = now.Add(account.UndeliveredWindow)
 	mu.Unlock()
@@ -441,7 +407,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	if l, n := w.ledger(id), counted(t, registry, "letterhead_desk_not_handed_back_total"); l.balance != 49 || n != 1 {
 		t.Errorf("balance %d, %v not compensated", l.balance, n)
 	}
-	_, err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
+	_, err := d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 	if l := w.ledger(id); err != nil || l.balance != 50 {
 		t.Errorf("a reversal by an operator: %v, balance %d, want 50", err, l.balance)
 	}

@@ -29,7 +29,8 @@ const maxBreakageEvents = 256
 
 // RecognizeBreakage removes all remaining credits of a closed account, whose money is revenue from then on. It is a
 // repeat if no credits remain; the same request again, after ErrUnknownOutcome, returns the credits that it removed.
-// Errors: account.ErrNotClosed, account.ErrOpenHolds, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// Errors: account.ErrNotClosed, account.ErrOpenHolds, account.ErrInvalid, ErrInvalidRequest, and the errors of
+// AccountWriter.
 func (d *AccountWriter) RecognizeBreakage(ctx context.Context, in RecognizeBreakage) (RecognizedBreakage, error) {
 	var credits int64 // of the last decision, if the append was tried again
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {

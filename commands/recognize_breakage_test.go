@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +16,10 @@ func TestRecognizeBreakage_OutcomeUnknown_RepeatReturnsItsCredits(t *testing.T) 
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 100)
-		if _, err := d.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "bye"}); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(d.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "bye"}))
 		in := RecognizeBreakage{Request: w.request(), AccountID: id, Policy: "terms"}
 		w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
-		if _, err := d.RecognizeBreakage(t.Context(), in); !errors.Is(err, ErrUnknownOutcome) {
-			t.Fatal(err)
-		}
+		w.fails(ErrUnknownOutcome)(d.RecognizeBreakage(t.Context(), in))
 		w.log.set(func(f *faults) { f.after = nil })
 		for range 2 {
 			if done, err := d.RecognizeBreakage(t.Context(), in); err != nil || done.Credits != plan.FreeCredits+100 || !done.Repeated {

@@ -21,9 +21,9 @@ type SucceedCrawl struct {
 // SucceedCrawl appends CrawlSucceeded, or CrawlConfirmed if the record has no changes. The outcome of
 // a crawl that has ended is a no-op, but a success after a timeout still counts.
 //
-// Errors: brand.ErrRecordTooLarge, and those of update.
+// Errors: brand.ErrRecordTooLarge, and the errors of update.
 func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.SucceedCrawl(brand.SucceedCrawl{
 			CrawlID: in.CrawlID, Record: in.Record, Evidence: in.Evidence, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
 		})
@@ -40,9 +40,9 @@ type ConfirmCrawl struct {
 // ConfirmCrawl appends CrawlConfirmed for the current record. The outcome of a crawl that has ended is
 // a no-op, but a confirmation after a timeout still counts.
 //
-// Errors: brand.ErrInvalidCrawl if no crawl has found a record yet, and those of update.
+// Errors: brand.ErrInvalidCrawl if no crawl has found a record yet, and the errors of update.
 func (b *Brands) ConfirmCrawl(ctx context.Context, in ConfirmCrawl) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.ConfirmCrawl(in.CrawlID)
 	})
 	return err
@@ -59,9 +59,9 @@ type FailCrawl struct {
 // FailCrawl appends CrawlFailed, including how long the failure is remembered. For a crawl that has
 // ended it is a no-op.
 //
-// Errors: brand.ErrInvalidCrawl, and those of update.
+// Errors: brand.ErrInvalidCrawl, and the errors of update.
 func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
-	_, _, _, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.FailCrawl(brand.FailCrawl{CrawlID: in.CrawlID, Outcome: in.Outcome, Detail: in.Detail})
 	})
 	return err
@@ -70,10 +70,10 @@ func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
 // ExpireCrawl ends a crawl that exceeded its deadline, as a timeout. Before the deadline, and for a
 // crawl that is not running, it is a no-op.
 //
-// Errors: those of update.
+// Errors: as update.
 func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {
 	request := Request{ID: crawlID, Actor: "system:crawl-deadline"}
-	_, _, _, err := b.update(ctx, domain, request, crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+	_, err := b.update(ctx, domain, request, crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
 		return state.ExpireCrawl(crawlID, now)
 	})
 	return err

@@ -1,12 +1,12 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
+	"letterhead/domain/notices"
 	"letterhead/eventschemas"
 )
 
@@ -17,11 +17,12 @@ type RecordFailedPayment struct {
 	Failed    eventschemas.PaymentFailed
 }
 
-// RecordFailedPayment records that a payment failed, which raises a notice, once for each attempt. If the notice would be of
-// no use, it records nothing and returns why: the account is closed, it was granted the payment, or a later attempt was
-// recorded. Attempts that are not counted are told apart by their times.
+// RecordFailedPayment records that a payment failed, which raises a notice, once for each attempt. If the notice would
+// be of no use, it records nothing and returns why: the account is closed, it was granted the payment, or a later
+// attempt was recorded. Attempts that are not counted are told apart by their times.
 //
-// Errors: account.ErrNotFound, eventschemas.ErrNotYet, ErrInvalidRequest, ErrBusy, and those of AccountWriter and the log.
+// Errors: account.ErrNotFound, eventschemas.ErrNotYet, ErrInvalidRequest, ErrBusy, and the errors of AccountWriter and
+// the log.
 func (n *Notices) RecordFailedPayment(ctx context.Context, in RecordFailedPayment) (useless string, err error) {
 	_, err = n.accounts.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		switch {
@@ -41,10 +42,7 @@ func (n *Notices) RecordFailedPayment(ctx context.Context, in RecordFailedPaymen
 		same, later := false, false
 		fold := func(ev eventschemas.Event) {
 			if known, ok := ev.(eventschemas.PaymentFailed); ok && known.PaymentID == in.Failed.PaymentID {
-				order := known.FailedAt.Compare(in.Failed.FailedAt)
-				if known.Attempt > 0 && in.Failed.Attempt > 0 {
-					order = cmp.Compare(known.Attempt, in.Failed.Attempt)
-				}
+				order := notices.CompareAttempts(known, in.Failed)
 				same, later = same || order == 0, later || order > 0
 			}
 		}

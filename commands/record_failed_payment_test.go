@@ -9,6 +9,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestRecordFailedPayment_EachAttemptOnce(t *testing.T) {
@@ -20,9 +21,7 @@ func TestRecordFailedPayment_EachAttemptOnce(t *testing.T) {
 		t.Helper()
 		failed := eventschemas.PaymentFailed{PaymentID: payment, Attempt: attempt, FailedAt: time.Unix(1_795_000_000+second, 0)}
 		useless, err := n.RecordFailedPayment(t.Context(), RecordFailedPayment{Request: w.request(), AccountID: id, Failed: failed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return useless
 	}
 	for i, s := range []struct {

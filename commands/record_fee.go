@@ -18,7 +18,7 @@ type RecordFee struct {
 }
 
 // RecordFee records a fee of the payment processor. The same fee is a repeat. Errors: account.ErrUnknownPayment,
-// *account.PaymentMismatchError, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// *account.PaymentMismatchError, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) RecordFee(ctx context.Context, in RecordFee) (Done, error) {
 	if in.FeeID == "" {
 		in.FeeID = in.Request.ID

@@ -26,12 +26,11 @@ type Refunded struct {
 	Refund *eventschemas.PaymentRefunded // nil if nothing was left to refund
 }
 
-// RefundPayment removes credits, even below zero, but never more than the payment granted, and records
-// the money that is returned, never more than was paid. The same refund, or a refund of the rest when
-// nothing is left, is a repeat. Money that is left without credits is returned with a credit of the
-// largest refund, which is recorded again with one less. Errors: account.ErrUnknownPayment,
-// account.ErrRefundTooLarge, *account.PaymentMismatchError, account.ErrCreditLimit,
-// account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// RefundPayment removes credits, even below zero, but never more than the payment granted, and records the money that
+// is returned, never more than was paid. The same refund, or a refund of the rest when nothing is left, is a repeat.
+// Money that is left without credits is returned with a credit of the largest refund, which is recorded again with one
+// less. Errors: account.ErrUnknownPayment, account.ErrRefundTooLarge, *account.PaymentMismatchError,
+// account.ErrCreditLimit, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Refunded, error) {
 	if in.RefundID == "" {
 		in.RefundID = in.Request.ID

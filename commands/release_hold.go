@@ -6,7 +6,6 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
-	"letterhead/internal/eventlog"
 )
 
 // ReleaseHold is the command to release the rest of a hold.
@@ -17,7 +16,7 @@ type ReleaseHold struct {
 }
 
 // ReleaseHold releases the rest of a hold. A hold that has ended is a repeat. Errors:
-// account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) ReleaseHold(ctx context.Context, in ReleaseHold) error {
 	_, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Release(in.HoldID, now)
@@ -38,7 +37,7 @@ func (d *AccountWriter) ReleaseUndelivered(in ReleaseHold) error {
 
 // ReleaseOverdue releases the holds of an account whose deadline has passed, at most
 // account.MaxReleases of them, and returns how many. Every command on the account does so as well;
-// this is for unused accounts. Errors: those of AccountWriter.
+// this is for unused accounts. Errors: as AccountWriter.
 func (d *AccountWriter) ReleaseOverdue(ctx context.Context, accountID string) (int, error) {
 	c := &overdueCommand{}
 	err := d.accounts.Do(ctx, accountID, Request{Actor: actorAccountWriter}, c)
@@ -46,7 +45,10 @@ func (d *AccountWriter) ReleaseOverdue(ctx context.Context, accountID string) (i
 }
 
 // overdueCommand counts the holds that its group releases.
-type overdueCommand struct{ n int }
+type overdueCommand struct {
+	streamwriter.PlainCommand[*accountState]
+	n int
+}
 
 func (c *overdueCommand) released(err error) int {
 	if err != nil {
@@ -62,11 +64,3 @@ func (c *overdueCommand) Decide(s *accountState, _ time.Time) (streamwriter.Deci
 	c.n = s.expired
 	return streamwriter.Decision{Joined: s.expired > 0}, nil
 }
-
-func (c *overdueCommand) Applied(*accountState) {}
-
-func (c *overdueCommand) Undone(*accountState) {}
-
-func (c *overdueCommand) Finished(*accountActor, error, eventlog.Position) {}
-
-func (c *overdueCommand) Compensation() *compensation { return nil }

@@ -14,7 +14,7 @@ type Done struct {
 	Position eventlog.Position
 	Balance  int64
 	Repeated bool // no change; nothing was appended
-	// TookNothing and Short are those of account.Outcome.
+	// TookNothing and Short are as in account.Outcome.
 	TookNothing bool
 	Short       int64
 }

@@ -31,18 +31,17 @@ type Crawl struct {
 	Position    eventlog.Position // of the request in the log; 0 when joined
 }
 
-// RequestCrawl starts a crawl or joins the running one: of several racing callers, one appends and the
-// others join.
+// RequestCrawl starts a crawl or joins the running one: of several racing callers, one appends and the others join.
 //
 // Errors: brand.ErrAlreadyKnown (the record exists; read it), *brand.RememberedError (a failure is
-// answered without a crawl), brand.ErrWithdrawn, brand.ErrInvalidCrawl, and those of update.
+// answered without a crawl), brand.ErrWithdrawn, brand.ErrInvalidCrawl, and the errors of update.
 func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, error) {
 	id := in.CrawlID
 	if id == "" {
 		id = uuid.NewString()
 	}
 	var out Crawl
-	_, at, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+	done, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
 		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority, Allowed: in.Allowed, Force: in.Force, Now: now})
 		out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
 		if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
@@ -53,8 +52,8 @@ func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, erro
 	if err != nil {
 		return Crawl{}, err
 	}
-	if appended {
-		out.Position = at.Position
+	if !done.Repeated {
+		out.Position = done.Position
 	}
 	return out, nil
 }

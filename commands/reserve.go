@@ -48,8 +48,7 @@ func (r *Reservation) use(accountID string) error {
 // log nor the queue. A rejection is final: the stream's tail was read after the call, with one read for
 // all waiting callers.
 //
-// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and those of
-// AccountWriter.
+// Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and the errors of AccountWriter.
 func (d *AccountWriter) Reserve(ctx context.Context, accountID string) (*Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,19 +82,14 @@ func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits})
 }
 
-type confirmCommand struct{ credits int64 }
+type confirmCommand struct {
+	streamwriter.PlainCommand[*accountState]
+	credits int64
+}
 
 func (c *confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
 	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits))
 }
-
-func (*confirmCommand) Applied(*accountState) {}
-
-func (*confirmCommand) Undone(*accountState) {}
-
-func (*confirmCommand) Finished(*accountActor, error, eventlog.Position) {}
-
-func (*confirmCommand) Compensation() *compensation { return nil }
 
 // reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
 type reserveCommand struct {

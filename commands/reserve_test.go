@@ -10,9 +10,7 @@ import (
 )
 
 func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 3)
+	w, d, id := openedWith(t, 3)
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
 	held := []*Reservation{w.reserve(d, id), w.reserve(d, id), w.reserve(d, id)}
 	if a, r := w.log.appends.Load()-appends, w.log.reads.Load()-reads; a+r != 0 {
@@ -23,9 +21,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	if !errors.As(err, &e) || *e != (account.InsufficientCreditsError{Balance: 3, Available: 0, Required: 1}) {
 		t.Fatalf("the fourth: %v", err)
 	}
-	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
-		t.Fatalf("a charge without a reservation took a reserved credit: %v", err)
-	}
+	w.fails(account.ErrInsufficientCredits)(d.ChargeLookup(t.Context(), w.lookup(id)))
 	for range 3 {
 		held[0].Drop() // the second call has no effect
 	}
@@ -34,9 +30,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	}
 	in := w.lookup(id)
 	in.Reservation = held[1]
-	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(d.ChargeLookup(t.Context(), in))
 	held[1].Drop() // used already: no effect
 	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"})
 	if err != nil {
@@ -45,9 +39,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
 		t.Fatalf("standing %+v, want available 1, balance 2 and open holds 1", s)
 	}
-	if err := d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
-		t.Fatal(err)
-	}
+	w.must(d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}))
 	if s := w.standing(d, id); s.Available != 2 {
 		t.Fatalf("standing %+v, want available 2", s)
 	}
@@ -60,9 +52,7 @@ func TestReservation_Spent_IsRejected(t *testing.T) {
 	used, dropped, foreign := w.reserve(d, id), w.reserve(d, id), w.reserve(d, other)
 	in := w.lookup(id)
 	in.Reservation = used
-	if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(d.ChargeLookup(t.Context(), in))
 	dropped.Drop()
 	for name, r := range map[string]*Reservation{"used": used, "dropped": dropped, "another account's": foreign} {
 		in := w.lookup(id)
@@ -85,20 +75,14 @@ func TestReservation_Spent_IsRejected(t *testing.T) {
 }
 
 func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 5)
+	w, d, id := openedWith(t, 5)
 	in := w.lookup(id)
 	in.HoldID, in.Reservation = "unknown", w.reserve(d, id)
-	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrUnknownHold) {
-		t.Fatal(err)
-	}
+	w.fails(account.ErrUnknownHold)(d.ChargeLookup(t.Context(), in))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	in.Reservation = w.reserve(d, id)
-	if _, err := d.ChargeLookup(gone, in); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	w.fails(context.Canceled)(d.ChargeLookup(gone, in))
 	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
 	in.HoldID, in.Reservation = "", w.reserve(d, id)
 	if _, err := d.ChargeLookup(t.Context(), in); err == nil {
@@ -163,9 +147,7 @@ func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 // A grant that is not durable yet cannot be reserved: if its append fails, the reservation would
 // promise a credit that never existed.
 func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 1)
+	w, d, id := openedWith(t, 1)
 	g := newGate()
 	w.log.set(func(f *faults) {
 		f.before = func(sentAppend) error {
@@ -202,9 +184,7 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 
 // A charge that is not durable yet has already taken its credit.
 func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 1)
+	w, d, id := openedWith(t, 1)
 	g := w.blockAppend()
 	charged := make(chan error)
 	go func() {
@@ -228,9 +208,7 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 }
 
 func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.openedWith(d, 1)
+	w, _, id := openedWith(t, 1)
 	fresh := w.writer(AccountWriterConfig{}) // must load first
 	g := newGate()
 	w.log.set(func(f *faults) {
@@ -286,15 +264,9 @@ func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) 
 			if err := pay(w, here, id, first); err != nil {
 				t.Errorf("with a credit on the account: %v", err)
 			}
-			if err := here.Confirm(t.Context(), second); !errors.Is(err, account.ErrInsufficientCredits) {
-				t.Errorf("with none left: %v", err)
-			}
-			if err := pay(w, here, id, second); !errors.Is(err, account.ErrInsufficientCredits) {
-				t.Errorf("with none left: %v", err)
-			}
-			if _, err := here.Reserve(t.Context(), id); !errors.Is(err, account.ErrInsufficientCredits) {
-				t.Errorf("with none left: %v", err)
-			}
+			w.failed(here.Confirm(t.Context(), second), account.ErrInsufficientCredits)
+			w.failed(pay(w, here, id, second), account.ErrInsufficientCredits)
+			w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id))
 		})
 	}
 }

@@ -23,7 +23,7 @@ type ReverseCharge struct {
 // repeat. It is for operators; for a client that has left use ReverseUndelivered.
 //
 // Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
-// ErrInvalidRequest, and those of AccountWriter.
+// ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Done, error) {
 	if err := in.Request.Validate(); err != nil {
 		return Done{}, err

@@ -14,9 +14,8 @@ type UndeliveredCharge struct {
 // follows and is retried for about a minute while the log is unavailable. A reversal that still fails is
 // logged and counted, and left to an operator (ReverseCharge).
 //
-// Repeats, which charged nothing, and charges that a repeat on any node has kept are not reversed, and
-// neither are charges older than account.UndeliveredWindow. It needs no context: it neither reads nor
-// waits.
+// Repeats, which charged nothing, and charges that a repeat on any node has kept are not reversed, and neither are
+// charges older than account.UndeliveredWindow. It needs no context: it neither reads nor waits.
 //
 // Errors: ErrInvalidRequest, account.ErrNotFound, ErrBusy (the account has too many pending
 // compensations, or the account writer has shut down).

@@ -28,9 +28,7 @@ func (w *world) leaves(d *AccountWriter, id string) (request string) {
 			return err
 		}
 	})
-	if _, err := d.ChargeLookup(ctx, in); !errors.Is(err, context.Canceled) {
-		w.Fatal(err)
-	}
+	w.fails(context.Canceled)(d.ChargeLookup(ctx, in))
 	return in.Request.ID
 }
 
@@ -39,14 +37,10 @@ func (w *world) restoreLog() { w.log.set(func(f *faults) { f.before, f.after = n
 // Compensations are retried by the clock, not by the number of other requests.
 func TestCompensation_OutageUnderTraffic_IsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		d := w.writer(AccountWriterConfig{})
-		id := w.opened(d, 0)
+		w, d, id := opened(t, 0)
 		gone := w.leaves(d, id)
 		for range 200 {
-			if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrUnavailable) {
-				t.Fatal(err)
-			}
+			w.fails(eventlog.ErrUnavailable)(d.ChargeLookup(t.Context(), w.lookup(id)))
 			time.Sleep(10 * time.Microsecond)
 		}
 		time.Sleep(streamwriter.CompensateWithin - 5*time.Second)
@@ -90,10 +84,7 @@ func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 2}})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
-	receipt, err := d.ChargeLookup(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	receipt := w.charged(d, in)
 	g := newGate()
 	var once sync.Once
 	failures := 3
@@ -114,14 +105,10 @@ func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 		wg.Go(func() { _, _ = d.ChargeLookup(context.Background(), w.lookup(id)) }) // may share an append that fails
 		w.awaitQueued(d, id, i+1)
 	}
-	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
-		t.Fatalf("the queue is not full: %v", err)
-	}
+	w.fails(ErrBusy)(d.ChargeLookup(t.Context(), w.lookup(id)))
 	back := UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}
 	for range 3 { // more than the queue accepts; repeats change nothing
-		if err := d.ReverseUndelivered(back); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.ReverseUndelivered(back))
 	}
 	close(g.open)
 	wg.Wait()
@@ -129,36 +116,23 @@ func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 	if l := w.ledger(id); l.reversed[in.Request.ID] != 1 || failures != 0 {
 		t.Fatalf("reversed %v, %d failures left", l.reversed, failures)
 	}
-	if err := d.ReverseUndelivered(back); !errors.Is(err, ErrBusy) {
-		t.Errorf("after the writer has shut down: %v", err)
-	}
+	w.failed(d.ReverseUndelivered(back), ErrBusy)
 }
 
 func TestReverseUndelivered_TooMany_IsBusy(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	in := w.lookup(id)
-	receipt, err := d.ChargeLookup(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	receipt := w.charged(d, in)
 	back := UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}
-	if err := d.ReverseUndelivered(UndeliveredCharge{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
-		t.Errorf("without a request: %v", err)
-	}
+	w.failed(d.ReverseUndelivered(UndeliveredCharge{AccountID: id, Receipt: receipt}), ErrInvalidRequest)
 	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for range streamwriter.MaxSubmitted {
-		if err := d.ReverseUndelivered(back); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.ReverseUndelivered(back))
 	}
-	if err := d.ReverseUndelivered(back); !errors.Is(err, ErrBusy) {
-		t.Errorf("past the limit: %v", err)
-	}
+	w.failed(d.ReverseUndelivered(back), ErrBusy)
 	close(g.open)
 	wg.Wait()
 	w.drain(d)
@@ -168,14 +142,11 @@ func TestReverseUndelivered_TooMany_IsBusy(t *testing.T) {
 }
 
 // Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge in the same
-// append, before it is known which callers receive the answer. If none does, the answer stays available under the
-// key.
+// append, before it is known which callers receive the answer. If none does, the answer stays available under the key.
 func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	for name, bothLeave := range map[string]bool{"the repeat is answered": false, "both leave": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			d := w.writer(AccountWriterConfig{})
-			id := w.opened(d, 0)
+			w, d, id := opened(t, 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := w.lookup(id), w.lookup(id)
 			first.Once, second.Once = onceOf(1, 2), onceOf(1, 2)
@@ -216,15 +187,10 @@ func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 // The same if the first answer turns out to be undeliverable only after the repeat was answered. The receipt of the
 // repeat reverses nothing.
 func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
-	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{})
-	id := w.opened(d, 0)
+	w, d, id := opened(t, 0)
 	in := w.lookup(id)
 	in.Once = onceOf(1, 2)
-	first, err := d.ChargeLookup(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := w.charged(d, in)
 	again := in
 	again.Request = w.request()
 	second, err := d.ChargeLookup(t.Context(), again)
@@ -232,9 +198,7 @@ func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
 		t.Fatalf("second %+v, %v", second, err)
 	}
 	for request, receipt := range map[Request]Receipt{again.Request: second, in.Request: first} {
-		if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}))
 	}
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
@@ -250,19 +214,14 @@ func TestChargeLookup_SameRequest_ChargesOnce(t *testing.T) {
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 	id := w.opened(d, 0)
 	in := w.lookup(id)
-	first, err := d.ChargeLookup(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := w.charged(d, in)
 	w.drain(d)
 	next := w.writer(AccountWriterConfig{}, kept)
 	again, err := next.ChargeLookup(t.Context(), in)
 	if err != nil || !again.Repeated || again.ChargeID != first.ChargeID || again.Revision != first.Revision || again.Balance != 49 {
 		t.Fatalf("again %+v, %v", again, err)
 	}
-	if err := next.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
-		t.Fatal(err)
-	}
+	w.must(next.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: first}))
 	w.drain(next)
 	if l := w.ledger(id); l.balance != 49 || l.charges[in.Request.ID] != 1 || len(l.reversed) != 0 {
 		t.Fatalf("ledger %+v, want balance 49, one charge and no reversal", l)

@@ -17,7 +17,7 @@ type SettlePayment struct {
 }
 
 // SettlePayment refunds what the claims take from a payment, even below a balance of zero, and returns what void claims
-// took. The same claims again are a repeat. Errors: those of account.SettlePayment, ErrInvalidRequest, and those of
+// took. The same claims again are a repeat. Errors: as account.SettlePayment, ErrInvalidRequest, and the errors of
 // AccountWriter.
 func (d *AccountWriter) SettlePayment(ctx context.Context, in SettlePayment) (Done, error) {
 	var decided account.Outcome

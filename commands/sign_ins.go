@@ -19,32 +19,27 @@ import (
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
-	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
 const (
-	// maxSignInAttempts limits the attempts of a command to append: few people sign in to an account at the same time.
-	maxSignInAttempts = 16
 	// signInPage is the number of events of a stream of sign-ins per read.
 	signInPage = 256
 	// tokenBytes is the number of random bytes of a token of a link or a session.
 	tokenBytes = 32
 )
 
-// SignIns implements the use cases of sign-ins. Each command folds the relevant end of the account's stream of sign-ins,
-// decides, and appends at the revision that it folded. It is safe for concurrent use.
+// SignIns implements the use cases of sign-ins. Each command folds the relevant end of the account's stream of
+// sign-ins, decides, and appends at the revision that it folded. It is safe for concurrent use.
 type SignIns struct {
-	log      eventlog.Log
-	events   eventschemas.Encoder
-	now      func() time.Time
+	coldStreams
 	accounts *AccountWriter
 	names    *accountnames.Table
 }
 
 // NewSignIns returns the commands for a log. events is as in AccountWriterConfig.
 func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter, names *accountnames.Table) *SignIns {
-	return &SignIns{log: log, events: events, now: now, accounts: accounts, names: names}
+	return &SignIns{coldStreams{log, events, now}, accounts, names}
 }
 
 // Session is a session that has just begun.
@@ -57,7 +52,7 @@ type Session struct {
 // IssueLink makes a link valid with which a person of an account can sign in once until it expires, and returns the
 // token to put into it, which is stored nowhere. Each call issues another link. An empty person is signin.Owner.
 //
-// Errors: signin.ErrInvalid, signin.ErrTooManyLinks, account.ErrNotFound, account.ErrClosed, and those of update.
+// Errors: signin.ErrInvalid, signin.ErrTooManyLinks, account.ErrNotFound, account.ErrClosed, and the errors of update.
 func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, person string) (token string, expires time.Time, err error) {
 	if person == "" {
 		person = signin.Owner
@@ -80,7 +75,7 @@ func (s *SignIns) issue(ctx context.Context, request Request, accountID string, 
 			return nil, err
 		}
 		expires = issued[0].(eventschemas.SignInLinkIssued).ExpiresAt
-		return issued, s.checkAccount(ctx, accountID)
+		return issued, s.accounts.checkOpen(ctx, accountID)
 	})
 	if err != nil {
 		return "", time.Time{}, err
@@ -88,11 +83,12 @@ func (s *SignIns) issue(ctx context.Context, request Request, accountID string, 
 	return token, expires, nil
 }
 
-// Enter uses a link up and begins a session of its person. It returns the token of the session, which is stored nowhere.
+// Enter uses a link up and begins a session of its person. It returns the token of the session, which is stored
+// nowhere.
 // Of concurrent calls with one link, only one succeeds.
 //
 // Errors: signin.ErrUnknownLink, also for an unknown account; signin.ErrLinkUsed, signin.ErrLinkExpired,
-// signin.ErrTooManySessions, account.ErrClosed, and those of update.
+// signin.ErrTooManySessions, account.ErrClosed, and the errors of update.
 func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token string) (session string, begun Session, err error) {
 	if !isToken(token) || checkAccountID(accountID) != nil {
 		return "", Session{}, signin.ErrUnknownLink
@@ -109,7 +105,7 @@ func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token s
 			state.Apply(ev, now)
 		}
 		begun.Session, _ = state.Session(in.SessionID, now)
-		return events, s.checkAccount(ctx, accountID)
+		return events, s.accounts.checkOpen(ctx, accountID)
 	})
 	if err != nil {
 		return "", Session{}, err
@@ -118,8 +114,9 @@ func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token s
 	return session, begun, nil
 }
 
-// SignOut ends a session of an account. If it is not open, that is a repeat. It takes effect where sessions are looked up:
-// wait there for the returned position. Errors: those of update.
+// SignOut ends a session of an account. If it is not open, that is a repeat. It takes effect where sessions are looked
+// up:
+// wait there for the returned position. Errors: as update.
 func (s *SignIns) SignOut(ctx context.Context, request Request, accountID, sessionID string) (Done, error) {
 	return s.update(ctx, request, accountID, sessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
 		return state.SignOut(sessionID, now), nil
@@ -128,19 +125,20 @@ func (s *SignIns) SignOut(ctx context.Context, request Request, accountID, sessi
 
 // SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
 // empty. If there is nothing to end, that is a repeat. It takes effect as SignOut does. Errors: signin.ErrInvalid, and
-// those of update.
+// the errors of update.
 func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accountID, person string) (Done, error) {
 	return s.update(ctx, request, accountID, request.ID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
 		return state.SignOutEverywhere(person, now)
 	})
 }
 
-// SetEmail sets the e-mail address to which links of a person are sent; an empty one is removed and erased. It is kept with
-// the names of account holders, in lower case, because it is personal data. It is stored after the event, so that a rejected
-// command stores none; repeating the command after an error completes it. The present address again is a repeat.
+// SetEmail sets the e-mail address to which links of a person are sent; an empty one is removed and erased. It is kept
+// with the names of account holders, in lower case, because it is personal data. It is stored after the event, so that
+// a rejected command stores none; repeating the command after an error completes it. The present address again is a
+// repeat.
 //
-// Errors: signin.ErrInvalid, signin.ErrTooManyEmails, account.ErrNotFound, account.ErrClosed, and those of update and of the
-// table of names.
+// Errors: signin.ErrInvalid, signin.ErrTooManyEmails, account.ErrNotFound, account.ErrClosed, and the errors of update
+// and of the table of names.
 func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Person, address string) (Done, error) {
 	if err := cmp.Or(checkAccountID(of.AccountID), signin.CheckPerson(of.ID), CheckEmail(address)); err != nil {
 		return Done{}, err
@@ -151,7 +149,7 @@ func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Perso
 		set.Person = ""
 	}
 	done, err := s.update(ctx, request, of.AccountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
-		if err := s.checkAccount(ctx, of.AccountID); err != nil {
+		if err := s.accounts.checkOpen(ctx, of.AccountID); err != nil {
 			return nil, err
 		}
 		all, err := s.Emails(ctx, of.AccountID)
@@ -179,7 +177,7 @@ func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Perso
 	if err := s.names.Put(ctx, emailID(of), address); err != nil {
 		return done, err
 	}
-	if err = s.checkAccount(ctx, of.AccountID); errors.Is(err, account.ErrClosed) { // meanwhile
+	if err = s.accounts.checkOpen(ctx, of.AccountID); errors.Is(err, account.ErrClosed) { // meanwhile
 		err = errors.Join(err, s.names.Erase(ctx, emailID(of)))
 	}
 	return done, err
@@ -213,7 +211,7 @@ type Email struct {
 	Address string `json:"email"`
 }
 
-// Emails returns the addresses of an account's people, the owner's first. Errors: those of the table of names.
+// Emails returns the addresses of an account's people, the owner's first. Errors: as the table of names.
 func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error) {
 	found, err := s.names.Emails(ctx, accountID)
 	all := make([]Email, len(found))
@@ -234,7 +232,7 @@ func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error)
 	return all, err
 }
 
-// EraseEmails erases the addresses of an account's people. Errors: those of the table of names.
+// EraseEmails erases the addresses of an account's people. Errors: as the table of names.
 func (s *SignIns) EraseEmails(ctx context.Context, accountID string) error {
 	ids, err := s.names.EmailIDs(ctx, accountID)
 	for _, id := range ids {
@@ -243,7 +241,7 @@ func (s *SignIns) EraseEmails(ctx context.Context, accountID string) error {
 	return err
 }
 
-// WithEmail returns the people who get links at an address. Errors: those of the table of names.
+// WithEmail returns the people who get links at an address. Errors: as the table of names.
 func (s *SignIns) WithEmail(ctx context.Context, address string) ([]signin.Person, error) {
 	ids, err := s.names.WithName(ctx, strings.ToLower(address), accountnames.EmailPrefix)
 	people := make([]signin.Person, len(ids))
@@ -261,7 +259,7 @@ func newToken() (token, hash string) {
 	return token, hashOf(token)
 }
 
-// isToken reports whether a text has the form of those of newToken.
+// isToken reports whether a text has the form of a token of newToken.
 func isToken(text string) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	return err == nil && len(raw) == tokenBytes
@@ -272,84 +270,43 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkAccount returns account.ErrNotFound or account.ErrClosed if people cannot sign in to an account. It is called after
-// the stream of sign-ins was read: when an account is closed, its sessions are ended afterwards, so a decision that has not
-// seen the closing loses the race for the stream.
-func (s *SignIns) checkAccount(ctx context.Context, accountID string) error {
-	standing, err := s.accounts.Standing(ctx, accountID)
-	if err == nil && standing.Status == string(account.Closed) {
-		err = account.ErrClosed
-	}
-	return err
-}
-
-// update loads, decides and appends, and retries after a lost race or an append of unknown outcome: a decision that was
-// appended is a repeat.
-//
-// Errors: the decision's rejections; account.ErrNotFound if the account's id is malformed; ErrInvalidRequest;
-// eventschemas.ErrNotYet before an upgrade is finished; ErrBusy after too many attempts, or as AccountWriter;
-// eventlog.ErrUnavailable, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
+// update decides about the sign-ins of an account, and appends the events of the decision under its key. Errors:
+// account.ErrNotFound if the account's id is malformed, ErrInvalidRequest, and the errors of coldStreams.do and of
+// AccountWriter.
 func (s *SignIns) update(ctx context.Context, request Request, accountID, key string, decide func(*signin.State, time.Time) ([]eventschemas.Event, error)) (Done, error) {
 	if err := errors.Join(request.Validate(), checkAccountID(accountID)); err != nil {
 		return Done{}, err
 	}
-	stream := signin.Stream(accountID)
-	pause := brandBackoff
-	for range maxSignInAttempts {
-		read, err := s.load(ctx, accountID)
-		if err != nil {
-			return Done{}, fmt.Errorf("read %s: %w", stream, err)
-		}
-		events, err := decide(read.state, read.now)
-		if err != nil {
-			return Done{}, err
-		}
-		if len(events) == 0 {
-			return Done{Position: read.position, Repeated: true}, nil
-		}
-		proposed, err := propose(s.events, onSignInsStream, stream, events, request, key, read.now)
-		if err != nil {
-			return Done{}, err
-		}
-		appended, err := appendKnown(ctx, s.log, stream, eventlog.After(read.events), proposed)
-		if err == nil {
-			return Done{Position: appended.Position}, nil
-		}
-		if !errors.Is(err, eventlog.ErrWrongRevision) && !errors.Is(err, eventlog.ErrAmbiguous) {
-			return Done{}, err
-		}
-		if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
-			return Done{}, err
-		}
-		pause = min(2*pause, maxBrandBackoff)
-	}
-	return Done{}, fmt.Errorf("decide about sign-ins of account %s: %d attempts: %w", accountID, maxSignInAttempts, ErrBusy)
+	var state *signin.State
+	return s.do(ctx, &coldCommand{
+		stream: signin.Stream(accountID), holds: onSignInsStream, request: request, key: key, settles: true,
+		read: func(ctx context.Context) (end streamEnd, err error) {
+			if state, end, err = s.load(ctx, accountID); err != nil {
+				err = fmt.Errorf("read %s: %w", signin.Stream(accountID), err)
+			}
+			return end, err
+		},
+		decide: func(now time.Time) ([]eventschemas.Event, error) { return decide(state, now) },
+	})
 }
 
-// signIns is a stream of sign-ins as it was read.
-type signIns struct {
-	state    *signin.State
-	now      time.Time // of the decision
-	events   uint64    // of the whole stream
-	position eventlog.Position
-}
-
-// load folds the events of a stream that are relevant now. They are read from the end, because a stream grows for as long
-// as its account is used.
-func (s *SignIns) load(ctx context.Context, accountID string) (signIns, error) {
-	read := signIns{state: signin.New(accountID), now: monotonic(s.now(), time.Time{})}
+// load folds the events of a stream that are relevant now. They are read from the end, because a stream grows for as
+// long as its account is used.
+func (s *SignIns) load(ctx context.Context, accountID string) (state *signin.State, end streamEnd, err error) {
+	now := s.now()
 	var recent []eventlog.Recorded // the newest first
 	for from, more := eventlog.End, true; more; {
 		page, err := s.log.ReadStream(ctx, signin.Stream(accountID), from, eventlog.Backward, signInPage)
 		if err != nil {
-			return read, err
+			return nil, end, err
 		}
 		if len(page) > 0 && len(recent) == 0 {
-			read.events, read.position, read.now = page[0].Revision+1, page[0].Position, monotonic(read.now, page[0].OccurredAt)
+			end = endOf(&page[0])
+			now = monotonic(now, end.at)
 		}
 		more = len(page) == signInPage
 		for i := range page {
-			if read.now.Sub(page[i].OccurredAt) > signin.Relevant {
+			if now.Sub(page[i].OccurredAt) > signin.Relevant {
 				page, more = page[:i], false
 				break
 			}
@@ -358,12 +315,13 @@ func (s *SignIns) load(ctx context.Context, accountID string) (signIns, error) {
 		more = more && from != eventlog.End // revision 0 was read
 		recent = append(recent, page...)
 	}
+	state = signin.New(accountID)
 	for i := range slices.Backward(recent) {
 		ev, err := eventlog.Decode(&recent[i], eventschemas.Decode)
 		if err != nil {
-			return read, err
+			return nil, end, err
 		}
-		read.state.Apply(ev, recent[i].OccurredAt)
+		state.Apply(ev, recent[i].OccurredAt)
 	}
-	return read, nil
+	return state, end, nil
 }

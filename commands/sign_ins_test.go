@@ -72,6 +72,7 @@ func eventsWithout(w *world, stream string, secrets ...string) []eventschemas.Ev
 	return all
 }
 
+// Rule 13.
 func TestSignIn_LinkUntilSignedOut(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	w, s, id := signInsOf(t, func() time.Time { return now })
@@ -410,9 +411,7 @@ func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
 	s := NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}), names)
 	id := w.opened(s.accounts, 0)
 	const address = "unmistakable@example.com"
-	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), address); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(s.SetEmail(t.Context(), w.request(), owner(id), address))
 	reading, err := store.Read().BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}) // SQLite cannot truncate its log
 	if err != nil {
 		t.Fatal(err)
@@ -424,12 +423,8 @@ func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
 	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); !errors.Is(err, sqlstore.ErrUnavailable) {
 		t.Fatalf("SetEmail while the table is read: %v, want %v", err, sqlstore.ErrUnavailable)
 	}
-	if err := reading.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); err != nil {
-		t.Fatal(err)
-	}
+	w.must(reading.Rollback())
+	w.ok(s.SetEmail(t.Context(), w.request(), owner(id), ""))
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.Path), "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files %v, %v", files, err)

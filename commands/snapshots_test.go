@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 // memorySnapshots keeps the last saved state. Tests can replace the state that it returns.
@@ -93,14 +94,10 @@ func TestSnapshot_FullAccount_FitsStore(t *testing.T) {
 		t.Fatalf("%d entries, want %d", n, want)
 	}
 	data, err := a.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(data) > sqlstore.MaxSnapshotBytes-room {
 		t.Fatalf("%d bytes, the store takes %d", len(data), sqlstore.MaxSnapshotBytes)
 	}
 	t.Logf("%d bytes", len(data))
-	if err := account.New(id).UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, account.New(id).UnmarshalBinary(data))
 }

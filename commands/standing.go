@@ -26,7 +26,7 @@ type Standing struct {
 }
 
 // Standing returns the state of an account after every answer that was sent: by this node, and with
-// Shared set by every node. Errors: those of AccountWriter.
+// Shared set by every node. Errors: as AccountWriter.
 func (d *AccountWriter) Standing(ctx context.Context, accountID string) (Standing, error) {
 	if err := ctx.Err(); err != nil {
 		return Standing{}, err
@@ -50,6 +50,17 @@ func (d *AccountWriter) Standing(ctx context.Context, accountID string) (Standin
 	return c.out, nil
 }
 
+// checkOpen returns account.ErrNotFound or account.ErrClosed if an account cannot be used. A decision on another stream of
+// the account calls it after reading that stream: when an account is closed, its sessions are ended afterwards, so a
+// decision that has not seen the closing loses the race for the stream.
+func (d *AccountWriter) checkOpen(ctx context.Context, accountID string) error {
+	standing, err := d.Standing(ctx, accountID)
+	if err == nil && standing.Status == string(account.Closed) {
+		err = account.ErrClosed
+	}
+	return err
+}
+
 // standing returns the published state. The lock is held.
 func (s *accountState) standing(now time.Time) Standing {
 	p := &s.shown
@@ -67,6 +78,7 @@ func (s *accountState) standing(now time.Time) Standing {
 }
 
 type standingCommand struct {
+	streamwriter.PlainCommand[*accountState]
 	now   time.Time
 	final bool // without reading the stream's tail
 	out   Standing
@@ -79,15 +91,9 @@ func (c *standingCommand) Decide(s *accountState, _ time.Time) (streamwriter.Dec
 	return streamwriter.Decision{Final: c.final}, nil
 }
 
-func (c *standingCommand) Applied(*accountState) {}
-
-func (c *standingCommand) Undone(*accountState) {}
-
 // finished reads the state once all of the round is durable.
 func (c *standingCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
 		c.out = a.State().standing(c.now)
 	}
 }
-
-func (c *standingCommand) Compensation() *compensation { return nil }

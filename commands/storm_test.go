@@ -74,6 +74,7 @@ type stormer struct {
 
 // With all these faults, no caller overspends, every request that got a receipt has paid exactly once, and every other
 // request pays nothing in the end.
+// Rule 1.
 func TestStorm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -232,8 +233,7 @@ func (w *world) checkStorm(id string, seen *stormer) {
 	}
 }
 
-// chargedAfterRelease reports whether a released hold was charged later, which is allowed as an
-// ordinary charge.
+// chargedAfterRelease reports whether a released hold was charged later, which is allowed as an ordinary charge.
 func (w *world) chargedAfterRelease(events []eventschemas.Event, hold string) bool {
 	for _, ev := range events {
 		switch ev := ev.(type) {

@@ -15,7 +15,7 @@ type SuspendAccount struct {
 }
 
 // Suspend blocks all new spending of an account; holds whose work was accepted before may still be
-// captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+// captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Suspend(in.Reason)
@@ -28,7 +28,7 @@ type ReinstateAccount struct {
 	AccountID string
 }
 
-// Reinstate ends a suspension. Errors: account.ErrClosed, ErrInvalidRequest, and those of AccountWriter.
+// Reinstate ends a suspension. Errors: account.ErrClosed, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) Reinstate(ctx context.Context, in ReinstateAccount) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Reinstate()

@@ -7,16 +7,16 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // Until an upgrade is finished, events are written in the version of the previous release.
+// Rule 8.
 func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 	_, log := brandsOnFile(t)
 	format := eventschemas.Format - 1
 	b, err := NewBrands(BrandsConfig{Events: eventschemas.NewEncoder(func() int { return format })}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	name := "Acme"
 	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1",
 		Record: eventschemas.Record{Name: &name}}
@@ -27,9 +27,7 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 	for _, symbol := range symbols {
 		in := OverrideField{Request: Request{ID: symbol, Actor: "operator:a"}, Domain: "acme.com", Field: "company",
 			Value: listed(symbol)}
-		if err := b.OverrideField(t.Context(), in); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.OverrideField(t.Context(), in))
 		format = eventschemas.Format
 	}
 	records, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 1, eventlog.Forward, brandPage)
@@ -44,9 +42,7 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 			t.Error(err)
 		}
 		state, err := b.StateAt(t.Context(), "acme.com", record.Revision)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if got := state.View().Record.Company.Tickers; len(got) != 1 || got[0] != symbols[i] {
 			t.Errorf("after override %d the tickers are %v, want %s", i, got, symbols[i])
 		}

@@ -30,8 +30,7 @@ const (
 	// pause between two attempts.
 	flushWithin    = 10 * time.Second
 	lastFlushPause = 100 * time.Millisecond
-	// maxRecorded limits the accounts and keys that are summed up; beyond it counts are dropped, which
-	// is counted.
+	// maxRecorded limits the accounts and keys that are summed up; beyond it counts are dropped, which is counted.
 	maxRecorded = 200_000
 	// maxTickEntries limits the entries of one event and maxTickKeys their keys: with ids of 36
 	// characters that is at most 56 KiB.
@@ -263,17 +262,13 @@ func (e *recorded) entry(k entryKey) eventschemas.UsageEntry {
 
 // add queues an event to be sent.
 func (r *UsageRecorder) add(tick eventschemas.UsageTicked) error {
-	enc, err := r.cfg.Events.Encode(tick)
+	id, at := fmt.Sprintf("%s-%d", r.run, r.ticks+1), monotonic(r.cfg.Now(), r.last)
+	metadata := eventlog.Metadata{RequestID: id, Actor: actorRecorder}
+	proposed, err := Proposal(r.cfg.Events, r.stream, id, tick, at, metadata)
 	if err != nil {
 		return fmt.Errorf("encode usage of %d accounts: %w", len(tick.Entries), err)
 	}
-	r.ticks++
-	id := fmt.Sprintf("%s-%d", r.run, r.ticks)
-	r.last = monotonic(r.cfg.Now(), r.last)
-	r.sending = append(r.sending, eventlog.Proposed{
-		ID: eventschemas.EventID(r.stream, id, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
-		OccurredAt: r.last, Data: enc.Data, Metadata: eventlog.Metadata{RequestID: id, Actor: actorRecorder},
-	})
+	r.ticks, r.last, r.sending = r.ticks+1, at, append(r.sending, proposed)
 	return nil
 }
 

@@ -64,11 +64,11 @@ func (x *exchange) showAccounts() error {
 // filter returns the named parameters of a listing that are set.
 func (x *exchange) filter(names ...string) url.Values {
 	chosen := url.Values{}
-	if x.r.Method != http.MethodGet { // a form of the page
+	if x.Request.Method != http.MethodGet { // a form of the page
 		return chosen
 	}
 	for _, name := range names {
-		if value := x.r.URL.Query().Get(name); value != "" {
+		if value := x.Request.URL.Query().Get(name); value != "" {
 			chosen.Set(name, value)
 		}
 	}
@@ -89,7 +89,7 @@ func (x *exchange) openAccount() error {
 		accountRow
 		Keys []apiKey `json:"keys"`
 	}
-	in := map[string]any{"name": x.form.Get("name"), "plan": x.form.Get("plan")}
+	in := map[string]any{"name": x.Form.Get("name"), "plan": x.Form.Get("plan")}
 	if err := x.call(http.MethodPost, "/admin/accounts", in, &opened); err != nil {
 		return x.reject("open", err, x.showAccounts)
 	}
@@ -173,7 +173,7 @@ type personEmail struct {
 
 // showAccount answers GET /accounts/{id}.
 func (x *exchange) showAccount() error {
-	id := x.r.PathValue("id")
+	id := x.Request.PathValue("id")
 	path := "/admin/accounts/" + url.PathEscape(id)
 	v := accountView{Plans: plan.IDs, Query: x.filter("cursor")}
 	if err := x.get(path, nil, &v); err != nil {
@@ -229,41 +229,36 @@ func (x *exchange) showAccount() error {
 
 // changeAccount answers POST /accounts/{id}/{action}.
 func (x *exchange) changeAccount() error {
-	id, action := x.r.PathValue("id"), x.r.PathValue("action")
+	id, action := x.Request.PathValue("id"), x.Request.PathValue("action")
 	path := "/admin/accounts/" + url.PathEscape(id)
 	var send func() error
+	post := func(path, field string) func() error {
+		return func() error { return x.call(http.MethodPost, path, map[string]any{field: x.Form.Get(field)}, nil) }
+	}
 	switch action {
 	case "grant":
 		send = func() error { return x.grant(path + "/grants") }
 	case "plan":
 		send = func() error {
-			return x.call(http.MethodPut, path+"/plan", map[string]any{"plan": x.form.Get("plan")}, nil)
+			return x.call(http.MethodPut, path+"/plan", map[string]any{"plan": x.Form.Get("plan")}, nil)
 		}
 	case "suspend":
-		send = func() error {
-			return x.call(http.MethodPost, path+"/suspend", map[string]any{"reason": x.form.Get("reason")}, nil)
-		}
+		send = post(path+"/suspend", "reason")
 	case "note":
-		send = func() error {
-			return x.call(http.MethodPost, path+"/notes", map[string]any{"text": x.form.Get("text")}, nil)
-		}
+		send = post(path+"/notes", "text")
 	case "signout":
-		send = func() error {
-			return x.call(http.MethodPost, path+"/sign-out", map[string]any{"person": x.form.Get("person")}, nil)
-		}
+		send = post(path+"/sign-out", "person")
 	case "email":
 		send = func() error { return x.setEmail(path) }
 	case "unemail":
-		send = func() error { return x.removeEmail(path) }
+		send = func() error { return x.putEmail(path, "") }
 	case "reinstate", "close":
 		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
 	case "reverse":
-		send = func() error {
-			return x.call(http.MethodPost, path+"/reversals", map[string]any{"request_id": x.form.Get("request_id")}, nil)
-		}
+		send = post(path+"/reversals", "request_id")
 	case "revoke":
 		send = func() error {
-			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.form.Get("key")), nil, nil)
+			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")), nil, nil)
 		}
 	case "key":
 		return x.issueKey(path)
@@ -275,20 +270,19 @@ func (x *exchange) changeAccount() error {
 	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
 }
 
-// setEmail sets the address of a person; removeEmail removes it.
+// setEmail sets the address of a person.
 func (x *exchange) setEmail(path string) error {
-	if x.form.Get("email") == "" {
-		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give an e-mail address.", Field: "email"}
+	if x.Form.Get("email") == "" {
+		return wrongInput("email", "Give an e-mail address.")
 	}
-	return x.putEmail(path, x.form.Get("email"))
+	return x.putEmail(path, x.Form.Get("email"))
 }
 
-func (x *exchange) removeEmail(path string) error { return x.putEmail(path, "") }
-
+// putEmail sets the address of a person, or removes it.
 func (x *exchange) putEmail(path, address string) error {
-	person := x.form.Get("person")
+	person := x.Form.Get("person")
 	if err := signin.CheckPerson(person); err != nil {
-		return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give an id such as owner or p2: lower-case letters, digits and hyphens. It must not be a name or an address, because it is stored forever.", Field: "person"}
+		return wrongInput("person", "Give an id such as owner or p2: lower-case letters, digits and hyphens. It must not be a name or an address, because it is stored forever.")
 	}
 	return x.call(http.MethodPut, path+"/sign-in-emails/"+person, map[string]any{"email": address}, nil)
 }
@@ -302,27 +296,27 @@ func (x *exchange) grant(path string) error {
 	if err != nil {
 		return err
 	}
-	in := map[string]any{"kind": x.form.Get("kind"), "credits": credits, "payment_id": x.form.Get("payment_id"), "reason": x.form.Get("reason")}
+	in := map[string]any{"kind": x.Form.Get("kind"), "credits": credits, "payment_id": x.Form.Get("payment_id"), "reason": x.Form.Get("reason")}
 	if money != nil {
-		in["money"], in["currency"] = money, x.form.Get("currency")
+		in["money"], in["currency"] = money, x.Form.Get("currency")
 	}
 	return x.call(http.MethodPost, path, in, nil)
 }
 
 func (x *exchange) issueKey(path string) error {
 	var issued apiKey
-	if err := x.call(http.MethodPost, path+"/keys", map[string]any{"kind": x.form.Get("kind"), "name": x.form.Get("name")}, &issued); err != nil {
+	if err := x.call(http.MethodPost, path+"/keys", map[string]any{"kind": x.Form.Get("kind"), "name": x.Form.Get("name")}, &issued); err != nil {
 		return x.reject("key", err, x.showAccount)
 	}
-	return x.secret(secretView{Title: "The key is issued", Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}}, Back: "/accounts/" + url.PathEscape(x.r.PathValue("id")), BackTo: "The account"})
+	return x.secret(secretView{Title: "The key is issued", Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
 }
 
 func (x *exchange) loginLink(path string) error {
 	var link struct {
 		URL string `json:"url"`
 	}
-	if err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.form.Get("person")}, &link); err != nil {
+	if err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.Form.Get("person")}, &link); err != nil {
 		return x.reject("link", err, x.showAccount)
 	}
-	return x.secret(secretView{Title: "A sign-in link", Text: "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.", Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.r.PathValue("id")), BackTo: "The account"})
+	return x.secret(secretView{Title: "A sign-in link", Text: "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.", Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
 }

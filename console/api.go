@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"letterhead/dashboard/site"
+	"letterhead/internal/web"
 )
 
 // get sends a GET request to the API, and decodes the answer.
@@ -36,8 +36,8 @@ func (x *exchange) call(method, path string, in, out any) error {
 
 // send sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
 // nothing twice. in may be nil. An answer that is an error becomes a *problem.
-func (x *exchange) send(method, path string, in any) (*site.Answer, error) {
-	w := site.NewAnswer()
+func (x *exchange) send(method, path string, in any) (*web.Answer, error) {
+	w := web.NewAnswer()
 	if err := x.sendTo(w, w, method, path, in); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (x *exchange) send(method, path string, in any) (*site.Answer, error) {
 }
 
 // sendTo is send for an answer that goes to w, and to held if it is an error.
-func (x *exchange) sendTo(w http.ResponseWriter, held *site.Answer, method, path string, in any) error {
+func (x *exchange) sendTo(w http.ResponseWriter, held *web.Answer, method, path string, in any) error {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -55,21 +55,21 @@ func (x *exchange) sendTo(w http.ResponseWriter, held *site.Answer, method, path
 		}
 		body = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(x.ctx, method, path, body)
+	r, err := http.NewRequestWithContext(x.Ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	r.Host, r.RemoteAddr = x.r.Host, x.r.RemoteAddr
-	r.Header["X-Forwarded-For"] = x.r.Header["X-Forwarded-For"]
-	r.Header.Set("Authorization", "Bearer "+x.token)
+	r.Host, r.RemoteAddr = x.Request.Host, x.Request.RemoteAddr
+	r.Header["X-Forwarded-For"] = x.Request.Header["X-Forwarded-For"]
+	r.Header.Set("Authorization", "Bearer "+x.Token)
 	if in != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	if once := x.form.Get("once"); method != http.MethodGet && once != "" {
+	if once := x.Form.Get("once"); method != http.MethodGet && once != "" {
 		r.Header.Set(headerKey, once)
 	}
 	x.API.ServeHTTP(w, r)
-	if err := x.ctx.Err(); err != nil {
+	if err := x.Ctx.Err(); err != nil {
 		return err
 	}
 	if held.Status >= http.StatusBadRequest {
@@ -81,9 +81,9 @@ func (x *exchange) sendTo(w http.ResponseWriter, held *site.Answer, method, path
 
 // passing passes an answer on while it is made, unless it is an error.
 type passing struct {
-	*site.Answer // has the headers, and the error
-	to           http.ResponseWriter
-	begun        bool
+	*web.Answer // has the headers, and the error
+	to          http.ResponseWriter
+	begun       bool
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -109,7 +109,7 @@ func (p *passing) Write(body []byte) (int, error) {
 }
 
 // problemOf returns an error of the API as a page shows it.
-func problemOf(w *site.Answer) *problem {
+func problemOf(w *web.Answer) *problem {
 	var answer struct {
 		Error struct{ Code, Message string }
 	}

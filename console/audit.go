@@ -1,23 +1,15 @@
 package console
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
 	"letterhead/dashboard/audit"
-	"letterhead/dashboard/site"
 	"letterhead/domain/statement"
+	"letterhead/internal/web"
 )
-
-// Audit recomputes accounts from their events; *audit.Auditor.
-type Audit interface {
-	Replay(ctx context.Context, accountID, at string) (*audit.Replay, error)
-	Story(ctx context.Context, accountID, requestID string, all bool) (*audit.Story, error)
-}
 
 // behind is shown on pages whose read models may be behind.
 const behind = "The tables that this page reads may be behind. What happened in the last moments may be missing."
@@ -25,7 +17,7 @@ const behind = "The tables that this page reads may be behind. What happened in 
 // auditedAccount returns the address of the page of the account in the path. The API has checked that the operator may
 // read it.
 func (x *exchange) auditedAccount() (id, page string, err error) {
-	id = x.r.PathValue("id")
+	id = x.Request.PathValue("id")
 	var row accountRow
 	err = x.get("/admin/accounts/"+url.PathEscape(id), nil, &row)
 	return row.Account.ID, "/accounts/" + url.PathEscape(row.Account.ID), err
@@ -37,13 +29,13 @@ func (x *exchange) showReplay() error {
 	if err != nil {
 		return err
 	}
-	r, err := x.Audit.Replay(x.ctx, id, x.r.URL.Query().Get("at"))
+	r, err := x.Audit.Replay(x.Ctx, id, x.Request.URL.Query().Get("at"))
 	if err != nil {
 		return err
 	}
 	if r.Stopped != nil {
 		r.Uncompared = "The ledger cannot be read now."
-		x.Logger.WarnContext(x.ctx, "compare a replay with the ledger", "request_id", x.id, "account", id, "error", r.Stopped)
+		x.Logger.WarnContext(x.Ctx, "compare a replay with the ledger", "request_id", x.ID, "account", id, "error", r.Stopped)
 	}
 	v := view{Title: "Replay", Section: "Accounts", Refresh: r.Refresh, Page: audit.ReplayPage{Replay: r, URL: page + "/replay", Requests: page + "/requests", Statements: page + "/statements", Operator: true}}
 	if r.Behind != nil {
@@ -65,10 +57,7 @@ func (x *exchange) showStory() error {
 	if err != nil {
 		return err
 	}
-	s, err := x.Audit.Story(x.ctx, id, x.r.PathValue("request_id"), true)
-	if errors.Is(err, audit.ErrNoEntries) {
-		return &problem{Status: http.StatusNotFound, Title: "The ledger has no entries of this request", Text: "A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer."}
-	}
+	s, err := x.Audit.Story(x.Ctx, id, x.Request.PathValue("request_id"), true)
 	if err != nil {
 		return err
 	}
@@ -101,12 +90,12 @@ func meanwhile(domain string, changes []brandChange, first, last time.Time) (cra
 
 // showStatement answers GET /accounts/{id}/statements/{month}, with ?format=csv and ?format=json as a file.
 func (x *exchange) showStatement() error {
-	format := x.r.URL.Query().Get("format")
+	format := x.Request.URL.Query().Get("format")
 	query := ""
 	if format != "" {
 		query = "?format=" + url.QueryEscape(format)
 	}
-	w, err := x.send(http.MethodGet, "/admin/accounts/"+url.PathEscape(x.r.PathValue("id"))+"/statements/"+url.PathEscape(x.r.PathValue("month"))+query, nil)
+	w, err := x.send(http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+"/statements/"+url.PathEscape(x.Request.PathValue("month"))+query, nil)
 	if err != nil {
 		return err
 	}
@@ -119,20 +108,20 @@ func (x *exchange) showStatement() error {
 		if err != nil {
 			return err
 		}
-		x.w.Header().Set("Content-Security-Policy", x.statements.Policy)
-		site.Send(x.w, http.StatusOK, "text/html; charset=utf-8", page)
+		x.Header().Set("Content-Security-Policy", x.statements.Policy)
+		web.SendPage(x, http.StatusOK, "text/html; charset=utf-8", page)
 		return nil
 	}
 	// The API has accepted the month and the format.
-	x.w.Header().Set("Content-Disposition", `attachment; filename="statement-`+x.r.PathValue("month")+"."+format+`"`)
-	site.Send(x.w, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
+	x.Header().Set("Content-Disposition", `attachment; filename="statement-`+x.Request.PathValue("month")+"."+format+`"`)
+	web.SendPage(x, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
 	return nil
 }
 
 // downloadProof answers GET /accounts/{id}/statements/{month}/proof.
 func (x *exchange) downloadProof() error {
-	w := &passing{Answer: site.NewAnswer(), to: x.w}
-	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.r.PathValue("id"))+"/proofs/"+url.PathEscape(x.r.PathValue("month")), nil)
+	w := &passing{Answer: web.NewAnswer(), to: x}
+	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+"/proofs/"+url.PathEscape(x.Request.PathValue("month")), nil)
 	if w.begun { // what follows would be a part of the file
 		return nil
 	}

@@ -12,14 +12,14 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
-	"letterhead/node"
+	"letterhead/operations"
 )
 
 // charged charges an account for a look-up of acme.com, and returns the id of the request.
 func (s *service) charged(accountID string) string {
 	s.t.Helper()
 	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + accountID}
-	_, err := s.node.AccountWriter.ChargeLookup(s.t.Context(), commands.ChargeLookup{Request: by, AccountID: accountID, BrandID: uuid.NewString(), Domain: "acme.com"})
+	_, err := s.node.Writers.Accounts.ChargeLookup(s.t.Context(), commands.ChargeLookup{Request: by, AccountID: accountID, BrandID: uuid.NewString(), Domain: "acme.com"})
 	s.must(err)
 	return by.ID
 }
@@ -91,13 +91,13 @@ func TestProof_AtTheLastCheckpoint_IsDownloaded(t *testing.T) {
 	month := s.node.Now().UTC().Format("2006-01")
 	path := "/accounts/" + id + "/statements/" + month + "/proof"
 	p.get(path).shows(409, "POST /admin/ledger/checkpoints")
-	made, err := s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
+	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
 	s.must(err)
 	a := p.get(path)
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Content-Disposition") != `attachment; filename="proof-`+month+`.txt"` {
 		t.Fatalf("status %d, %v\n%s", a.status, a.header, a.body)
 	}
-	keys, err := node.PublicLedgerKeys(s.node.Config)
+	keys, err := operations.PublicLedgerKeys(s.node.Config)
 	s.must(err)
 	known, err := proof.ParseKeys(keys)
 	s.must(err)

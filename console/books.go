@@ -72,7 +72,7 @@ func (x *exchange) showBooks() error {
 // closeMonth answers POST /books/{month}/close.
 func (x *exchange) closeMonth() error {
 	return x.act("close", func() error {
-		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.r.PathValue("month"))+"/close", nil, nil)
+		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.Request.PathValue("month"))+"/close", nil, nil)
 	}, "/books", "month", x.showBooks)
 }
 

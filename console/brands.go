@@ -27,7 +27,7 @@ type brandsView struct {
 
 // showBrands answers GET /brands. With the parameter domain it leads to the page of a brand.
 func (x *exchange) showBrands() error {
-	if domain := strings.TrimSpace(x.r.URL.Query().Get("domain")); domain != "" {
+	if domain := strings.TrimSpace(x.Request.URL.Query().Get("domain")); domain != "" {
 		return x.redirect("/brands/"+url.PathEscape(domain), "")
 	}
 	v := brandsView{Query: x.filter("status", "claimed", "without_logo", "cursor")}
@@ -93,9 +93,9 @@ type brandChange struct {
 
 // showBrand answers GET /brands/{domain}. A domain whose crawls have all failed has a history and no record.
 func (x *exchange) showBrand() error {
-	path := "/admin/brands/" + url.PathEscape(x.r.PathValue("domain"))
+	path := "/admin/brands/" + url.PathEscape(x.Request.PathValue("domain"))
 	query := x.filter("as_of")
-	v := brandView{Fields: brand.Fields(), Domain: x.r.PathValue("domain"), AsOf: query.Get("as_of")}
+	v := brandView{Fields: brand.Fields(), Domain: x.Request.PathValue("domain"), AsOf: query.Get("as_of")}
 	var record json.RawMessage
 	unknown, err := x.unknown(x.get(path, query, &record))
 	if err != nil {
@@ -134,19 +134,19 @@ func (*exchange) unknown(err error) (bool, error) {
 
 // changeBrand answers POST /brands/{domain}/{action}.
 func (x *exchange) changeBrand() error {
-	domain, action := x.r.PathValue("domain"), x.r.PathValue("action")
+	domain, action := x.Request.PathValue("domain"), x.Request.PathValue("action")
 	path := "/admin/brands/" + url.PathEscape(domain)
-	overrides := path + "/overrides/" + url.PathEscape(x.form.Get("field"))
+	overrides := path + "/overrides/" + url.PathEscape(x.Form.Get("field"))
 	page := "/brands/" + url.PathEscape(domain)
 	var send func() error
 	switch action {
 	case "override":
 		send = func() error {
-			value := json.RawMessage(x.form.Get("value"))
+			value := json.RawMessage(x.Form.Get("value"))
 			if !json.Valid(value) {
-				return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: `The value is JSON, such as "Acme" with its quotes.`, Field: "value"}
+				return wrongInput("value", `The value is JSON, such as "Acme" with its quotes.`)
 			}
-			return x.call(http.MethodPut, overrides, map[string]any{"value": value, "reason": x.form.Get("reason")}, nil)
+			return x.call(http.MethodPut, overrides, map[string]any{"value": value, "reason": x.Form.Get("reason")}, nil)
 		}
 	case "remove":
 		send = func() error { return x.call(http.MethodDelete, overrides, nil, nil) }

@@ -19,6 +19,7 @@ import (
 	"letterhead/domain/statement"
 	"letterhead/internal/disk"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/web"
 )
 
 // Limits of requests.
@@ -45,8 +46,8 @@ type Config struct {
 	// BaseURL is the URL of the service for its clients, from which logos are shown.
 	BaseURL string
 	SignIn  SignIn
-	API     http.Handler // the admin API
-	Audit   Audit        // asked only after the API has answered for the account
+	API     http.Handler   // the admin API
+	Audit   *audit.Auditor // asked only after the API has answered for the account
 	Metrics prometheus.Gatherer
 	Space   func() (disk.Space, error) // of the file system of the data folder
 	Logger  *slog.Logger
@@ -64,7 +65,7 @@ type Console struct {
 	static       *site.Static
 	templates    map[string]*template.Template
 	statements   *statement.Page
-	mux          *http.ServeMux
+	router       http.Handler
 	running      *semaphore.Weighted
 	opening      *semaphore.Weighted // for visitors who are not signed in
 	unknownLinks ratelimit.Counters  // by client
@@ -80,23 +81,16 @@ func New(cfg Config) (*Console, error) {
 		return nil, fmt.Errorf("console: BaseURL %q is not a URL", cfg.BaseURL)
 	}
 	c := &Console{
-		Config: cfg, protection: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
+		Config: cfg, protection: http.NewCrossOriginProtection(),
 		running: semaphore.NewWeighted(maxRunning), opening: semaphore.NewWeighted(maxOpening),
+		unknownLinks: ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}),
 	}
-	if c.unknownLinks, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	c.policy = strings.Replace(site.Policy, "img-src 'self'", "img-src 'self' "+base.Scheme+"://"+base.Host, 1)
+	c.policy = strings.Replace(web.Policy, "img-src 'self'", "img-src 'self' "+base.Scheme+"://"+base.Host, 1)
 	if c.static, err = site.NewStatic("", "/static/console/"); err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if c.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err == nil {
-			c.templates[name], err = audit.Templates(c.templates[name])
-		}
-		if err != nil {
-			return nil, err
-		}
+	if c.templates, err = audit.Templates(names, functions, files); err != nil {
+		return nil, err
 	}
 	if c.statements, err = statement.NewPage(cfg.BaseURL); err != nil {
 		return nil, err
@@ -107,25 +101,27 @@ func New(cfg Config) (*Console, error) {
 
 // ServeHTTP implements http.Handler. It answers every path but those of the API.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	site.Protect(w.Header())
+	web.Protect(w.Header())
 	w.Header().Set("Content-Security-Policy", c.policy)
-	c.mux.ServeHTTP(w, r)
+	if !web.Clean(w, r) {
+		c.router.ServeHTTP(w, r)
+	}
 }
 
 // page is a page, or a form that it sends.
 type page struct {
-	pattern string // of net/http
+	pattern string // method and path
 	open    bool   // it needs no token
 	serve   func(*exchange) error
 }
 
 func (c *Console) route() {
-	c.mux = http.NewServeMux()
+	var routes []web.Route
 	for _, p := range []page{
 		{"GET /sign-in", true, (*exchange).showSignIn},
 		{"POST /sign-in", true, (*exchange).signIn},
 		{"POST /sign-out", false, (*exchange).signOut},
-		{"GET /{$}", false, (*exchange).showHealth},
+		{"GET /", false, (*exchange).showHealth},
 		{"GET /projections/{name}", false, (*exchange).showRebuild},
 		{"POST /projections/{name}/rebuild", false, (*exchange).rebuild},
 		{"GET /accounts", false, (*exchange).showAccounts},
@@ -153,25 +149,26 @@ func (c *Console) route() {
 		{"POST /operators", false, (*exchange).issueToken},
 		{"POST /operators/{id}/revoke", false, (*exchange).revokeToken},
 		{"GET /actions", false, (*exchange).showActions},
-		{"/", true, func(*exchange) error { return errNoPage }},
 	} {
-		c.mux.Handle(p.pattern, c.handler(p))
+		method, path, _ := strings.Cut(p.pattern, " ")
+		routes = append(routes, web.Route{Method: method, Path: path, Serve: c.handler(p)})
 	}
 	for name, file := range c.static.Files() {
-		c.mux.Handle("GET /static/console/"+name, file)
+		routes = append(routes, web.Route{Method: http.MethodGet, Path: "/static/console/" + name, Serve: file.ServeHTTP})
 	}
-	c.mux.Handle("GET "+c.static.HTMX, site.HTMX())
+	routes = append(routes, web.Route{Method: http.MethodGet, Path: c.static.HTMX, Serve: site.HTMX().ServeHTTP})
+	c.router = web.NewRouter(routes, nil, c.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
 }
 
 // handler passes a request through its checks to a page.
-func (c *Console) handler(p page) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (c *Console) handler(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		x := &exchange{Console: c, w: w, r: r, ctx: ctx, id: c.NewID(), token: cookieOf(r).Token(r)}
-		w.Header().Set("X-Request-Id", x.id)
-		if err := x.run(p); err != nil {
-			x.fail(err)
-		}
-	})
+		x := &exchange{Console: c}
+		x.Page = web.Page{Request: r, Ctx: ctx, Token: cookieOf(r).Token(r), Protection: c.protection}
+		x.ResponseWriter, x.ID = w, c.NewID()
+		w.Header().Set("X-Request-Id", x.ID)
+		web.Guard(func() error { return x.run(p) }, x.fail)
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/console"
 	"letterhead/dashboard/site/sitetest"
@@ -22,6 +21,7 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
+	"letterhead/operations"
 	"letterhead/projections/engine"
 	"letterhead/projections/operators"
 )
@@ -131,9 +131,9 @@ func TestSignOut_EndsTheTokenEverywhere(t *testing.T) {
 
 	q, admin := s.signedIn(operator.Read), s.signedIn(operator.Admin)
 	q.get("/accounts").shows(200)
-	valid, err := s.node.Tokens(t.Context(), operators.Selection{State: operators.Active}, 10)
+	valid, err := s.node.Operations.Tokens.List(t.Context(), operators.Selection{State: operators.Active}, 10)
 	s.must(err)
-	reader := valid[slices.IndexFunc(valid, func(k adminapi.Token) bool { return k.Scope == operator.Read })].ID
+	reader := valid[slices.IndexFunc(valid, func(k operations.Token) bool { return k.Scope == operator.Read })].ID
 	admin.submit("/operators", "/operators/"+reader+"/revoke", nil).leadsTo("/operators?done=token")
 	admin.get("/operators").shows(200, "this session").lacks(reader)
 	admin.get("/operators?state=ended").shows(200, "revoked", "Revoked by", "operator:").lacks("this session")
@@ -204,7 +204,7 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "operator:", "AccountNoted")
 
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
-	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
+	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
 	s.must(err)
 	p.get(page).shows(200, "CreditsCharged acme.com", "1,049 credits")
 	p.submit(page, page+"/reverse", map[string]string{"request_id": "req_1"}).leadsTo(page + "?done=reverse")
@@ -333,7 +333,7 @@ func TestAccounts_OpenAccount_ShowsItsKeysOnce(t *testing.T) {
 func TestPayments_Refund_IsRecorded(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")
-	_, err := s.node.AccountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: s.node.Operator(), AccountID: id, Kind: account.KindTopup, Credits: 1000,
+	_, err := s.node.Writers.Accounts.GrantCredits(t.Context(), commands.GrantCredits{Request: s.node.Operator(), AccountID: id, Kind: account.KindTopup, Credits: 1000,
 		PaymentID: "pay/1", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
 	s.must(err)
 	p := s.signedIn(operator.Finance)
@@ -360,9 +360,9 @@ func TestInbox_ReportThatAsksToLink_IsLinkedByItsButton(t *testing.T) {
 		{AccountID: id, Customer: "cus_1"}, {AccountID: other, Customer: "cus_1"}, {Customer: "cus_2"},
 	} {
 		r.Processor, r.EventID, r.Type, r.Kind = billing.Stripe, "evt_"+strconv.Itoa(n), "test", billing.KindCustomer
-		s.must(s.node.Billing.Record(t.Context(), s.node.Operator(), r))
+		s.must(s.node.Writers.Billing.Record(t.Context(), s.node.Operator(), r))
 		reason := []string{"", billing.LinkStays, "the customer cus_2 is not linked to an account"}[n]
-		s.must(s.node.Billing.Settle(t.Context(), s.node.Operator(), billing.Stream(billing.Stripe, r.EventID), 1,
+		s.must(s.node.Writers.Billing.Settle(t.Context(), s.node.Operator(), billing.Stream(billing.Stripe, r.EventID), 1,
 			eventschemas.BillingSettled{Outcome: []string{billing.Applied, billing.Inbox, billing.Inbox}[n], Reason: reason, AccountID: r.AccountID}))
 	}
 	p := s.signedIn(operator.Finance)
@@ -380,7 +380,7 @@ func TestAccounts_SpendAndUse_AreShownAndSorted(t *testing.T) {
 	p.get("/books").shows(200, "Credits outstanding", "0 credits").lacks("Top accounts")
 	idle, busy := s.account("Idle"), s.account("Busy")
 	for _, request := range []string{"r1", "r2", "r3"} {
-		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: request, Actor: "account:" + busy}, AccountID: busy, BrandID: "b", Domain: "acme.com"})
+		_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: commands.Request{ID: request, Actor: "account:" + busy}, AccountID: busy, BrandID: "b", Domain: "acme.com"})
 		s.must(err)
 	}
 	spent := "3 in " + s.node.Now().UTC().Format("2006-01")
@@ -457,9 +457,9 @@ func TestCrawls_Failures_LeadToTheHistory(t *testing.T) {
 	p := s.signedIn(operator.Read)
 	p.get("/crawls").shows(200, "No crawl has failed", "Crawls that wait for a worker")
 	for _, domain := range []string{"acme.com", "b.com"} {
-		crawl, err := s.node.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
+		crawl, err := s.node.Writers.Brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: s.node.Operator(), Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
 		s.must(err)
-		s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: brand.FetchFailed, Detail: domain + " answered with 500."}))
+		s.must(s.node.Writers.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: domain, CrawlID: crawl.ID, Outcome: brand.FetchFailed, Detail: domain + " answered with 500."}))
 	}
 	rows := sitetest.Rows(p.get("/crawls?outcome=fetch_failed").shows(200).page)
 	if len(rows) != 2 || rows[0][0] != "b.com" || rows[1][0] != "acme.com" || rows[1][2] != "fetch failed" || rows[1][3] != "acme.com answered with 500." {
@@ -473,7 +473,7 @@ func TestCrawls_Failures_LeadToTheHistory(t *testing.T) {
 // imported imports a record of acme.com.
 func (s *service) imported(record eventschemas.Record, source string) {
 	s.t.Helper()
-	_, err := s.node.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: source, Record: record,
+	_, err := s.node.Writers.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: source, Record: record,
 		Evidence: []eventschemas.Evidence{{Field: "name", Source: "https://acme.com/", Method: "og:site_name", Confidence: 0.9}}})
 	s.must(err)
 }
@@ -510,14 +510,14 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/projections/accounts?done=rebuild")
 	p.get("/projections/accounts?done=rebuild").shows(200, "The rebuild has begun.")
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
-		models, err := s.node.ReadModels(t.Context())
+		models, err := s.node.Operations.Models.List(t.Context())
 		s.must(err)
 		return slices.ContainsFunc(models, func(m engine.Status) bool { return m.Name == "accounts" && m.Generation > 1 })
 	}); !ok {
 		t.Error("the read model was not rebuilt")
 	}
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
-		last, _ := s.node.LastRebuild("accounts")
+		last, _ := s.node.Operations.Models.Last("accounts")
 		return !last.FinishedAt.IsZero()
 	}); !ok {
 		t.Error("the rebuild did not end")

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,19 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"letterhead/dashboard/site"
+	"letterhead/internal/web"
 )
 
 // exchange is a request and its answer.
 type exchange struct {
+	web.Page
 	*Console
-	w     http.ResponseWriter
-	r     *http.Request
-	ctx   context.Context
-	id    string     // of the request
-	token string     // of the operator, from the cookie; empty if there is none
-	me    operator   // the token's owner; empty before it is known
-	form  url.Values // of a POST
+	me operator // the token's owner; empty before it is known
 
 	rejected    string // name of the form that the API rejected
 	problem     *problem
@@ -49,27 +43,20 @@ func (o operator) May(permission string) bool { return slices.Contains(o.Permiss
 
 // cookieOf returns the cookie with the operator's token. The listener has no TLS, so only a proxy knows whether the
 // browser's connection is encrypted.
-func cookieOf(r *http.Request) site.Cookie {
+func cookieOf(r *http.Request) web.Cookie {
 	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-	return site.Cookie{Name: "letterhead_operator", Path: "/", TLS: strings.EqualFold(strings.TrimSpace(proto), "https")}
+	return web.Cookie{Name: "letterhead_operator", Path: "/", TLS: strings.EqualFold(strings.TrimSpace(proto), "https")}
 }
 
 func (x *exchange) run(p page) error {
-	if x.r.Method == http.MethodPost {
-		x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxForm)
-		err := x.r.ParseForm()
-		x.form = x.r.PostForm
-		switch {
-		case errors.As(err, new(*http.MaxBytesError)):
-			return &problem{Status: http.StatusRequestEntityTooLarge, Title: "The form is too large", Text: "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed."}
-		case err != nil:
-			return &problem{Status: http.StatusBadRequest, Title: "The form did not arrive", Text: "It was cut off or is not encoded correctly. Go back and send it again."}
-		case !p.open && !site.FromOwnPage(x.r, x.protection, x.token, x.form):
-			return errOtherSite
-		}
+	if err := x.ReadForm(maxForm); err != nil {
+		return err
+	}
+	if x.Request.Method == http.MethodPost && !p.open && !x.FromOwnPage() {
+		return errOtherSite
 	}
 	if p.open { // anyone can send these requests, so they wait for each other and take no room from operators
-		if err := x.opening.Acquire(x.ctx, 1); err != nil {
+		if err := x.opening.Acquire(x.Ctx, 1); err != nil {
 			return errTooMany
 		}
 		defer x.opening.Release(1)
@@ -79,7 +66,7 @@ func (x *exchange) run(p page) error {
 		return errTooMany
 	}
 	defer x.running.Release(1)
-	if x.token == "" {
+	if x.Token == "" {
 		return errSignedOut
 	}
 	if err := x.get("/admin/me", nil, &x.me); err != nil {
@@ -104,9 +91,7 @@ func (x *exchange) redirect(page, done string) error {
 		}
 		page += separator + query.Encode()
 	}
-	x.w.Header().Set("Location", page)
-	x.w.WriteHeader(http.StatusSeeOther)
-	return nil
+	return x.Redirect(page)
 }
 
 // act sends a form to the API. If the API accepts it, the browser is led to a page with a sentence of done; if it rejects
@@ -169,13 +154,13 @@ var rejections = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusCo
 
 // whole returns a whole number of a form; nil if the field is empty.
 func (x *exchange) whole(field string) (*int64, error) {
-	text := x.form.Get(field)
+	text := x.Form.Get(field)
 	if text == "" {
 		return nil, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: fmt.Sprintf("Give a whole number such as 100, not %q.", text), Field: field}
+		return nil, wrongInput(field, fmt.Sprintf("Give a whole number such as 100, not %q.", text))
 	}
 	return &n, nil
 }

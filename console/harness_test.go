@@ -119,7 +119,7 @@ func (s *service) must(err error) {
 // account opens an account, and returns its id.
 func (s *service) account(name string) string {
 	s.t.Helper()
-	created, err := s.node.CreateAccount(s.t.Context(), s.node.Operator(), name, plan.Growth)
+	created, err := s.node.Operations.Accounts.Create(s.t.Context(), s.node.Operator(), name, plan.Growth)
 	s.must(err)
 	return created.Account.ID
 }
@@ -127,7 +127,7 @@ func (s *service) account(name string) string {
 // link issues a sign-in link, and returns its token.
 func (s *service) link(name string, scope operator.Scope) string {
 	s.t.Helper()
-	link, err := s.node.IssueOperatorLink(s.t.Context(), s.node.Operator(), name, scope)
+	link, err := s.node.Operations.Tokens.IssueLink(s.t.Context(), s.node.Operator(), name, scope)
 	s.must(err)
 	u, err := url.Parse(link.URL)
 	s.must(err)

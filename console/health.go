@@ -39,7 +39,7 @@ type space struct {
 func (x *exchange) space() *space {
 	s, err := x.Space()
 	if err != nil {
-		x.Logger.WarnContext(x.ctx, "read the disk space of the data folder", "request_id", x.id, "error", err)
+		x.Logger.WarnContext(x.Ctx, "read the disk space of the data folder", "request_id", x.ID, "error", err)
 		return nil
 	}
 	return &space{Free: gib(s.Free), Size: gib(s.Size), Low: s.Free < s.Reserve(), Reserve: gib(s.Reserve())}
@@ -91,8 +91,8 @@ func (x *exchange) showHealth() error {
 // rebuild answers POST /projections/{name}/rebuild.
 func (x *exchange) rebuild() error {
 	return x.act("rebuild", func() error {
-		return x.call(http.MethodPost, "/admin/projections/"+url.PathEscape(x.r.PathValue("name"))+"/rebuild", nil, nil)
-	}, "/projections/"+url.PathEscape(x.r.PathValue("name")), "rebuild", x.showHealth)
+		return x.call(http.MethodPost, "/admin/projections/"+url.PathEscape(x.Request.PathValue("name"))+"/rebuild", nil, nil)
+	}, "/projections/"+url.PathEscape(x.Request.PathValue("name")), "rebuild", x.showHealth)
 }
 
 // rebuildView is the last rebuild of a read model, as the API answers it. Without one, only Name is set.
@@ -111,7 +111,7 @@ type rebuildView struct {
 
 // rebuildReport is what differed between the live tables and the new ones.
 type rebuildReport struct {
-	Rebuilt  string `json:"rebuilt"` // live, kept, not live
+	Rebuilt  string `json:"rebuilt"` // live, not live
 	Compared bool   `json:"compared"`
 	Same     bool   `json:"same"`
 	Position uint64 `json:"position"`
@@ -133,7 +133,7 @@ type rebuildReport struct {
 
 // showRebuild answers GET /projections/{name}.
 func (x *exchange) showRebuild() error {
-	v := rebuildView{Name: x.r.PathValue("name"), Refresh: refreshHealth}
+	v := rebuildView{Name: x.Request.PathValue("name"), Refresh: refreshHealth}
 	var models struct {
 		Projections []readModel `json:"projections"`
 	}
@@ -188,7 +188,7 @@ var shown = []metric{
 func (x *exchange) figures(of []metric) []figures {
 	families, err := x.Metrics.Gather()
 	if err != nil {
-		x.Logger.ErrorContext(x.ctx, "gather metrics for the console", "request_id", x.id, "error", err)
+		x.Logger.ErrorContext(x.Ctx, "gather metrics for the console", "request_id", x.ID, "error", err)
 	}
 	all := make([]figures, len(of))
 	for i, s := range of {

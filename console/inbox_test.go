@@ -23,7 +23,7 @@ func (s *service) reported(eventID string, bodies ...eventschemas.Event) {
 		s.must(err)
 		events = append(events, eventlog.Proposed{ID: uuid.New(), Type: e.Type, SchemaVersion: e.SchemaVersion, OccurredAt: time.Now(), Data: e.Data})
 	}
-	_, err := s.node.Log.Append(s.t.Context(), billing.Stream(billing.Stripe, eventID), eventlog.NoStream(), events)
+	_, err := s.node.Stores.Log.Append(s.t.Context(), billing.Stream(billing.Stripe, eventID), eventlog.NoStream(), events)
 	s.must(err)
 }
 

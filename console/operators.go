@@ -50,11 +50,11 @@ func (x *exchange) showOperators() error {
 
 // issueToken answers POST /operators.
 func (x *exchange) issueToken() error {
-	in := map[string]any{"name": x.form.Get("name"), "scope": x.form.Get("scope")}
-	if day := x.form.Get("expires"); day != "" {
+	in := map[string]any{"name": x.Form.Get("name"), "scope": x.Form.Get("scope")}
+	if day := x.Form.Get("expires"); day != "" {
 		last, err := time.Parse(time.DateOnly, day)
 		if err != nil {
-			return x.reject("token", &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: "Give the last day like 2026-12-31.", Field: "expires"}, x.showOperators)
+			return x.reject("token", wrongInput("expires", "Give the last day like 2026-12-31."), x.showOperators)
 		}
 		in["expires_at"] = last.AddDate(0, 0, 1)
 	}
@@ -68,7 +68,7 @@ func (x *exchange) issueToken() error {
 // revokeToken answers POST /operators/{id}/revoke.
 func (x *exchange) revokeToken() error {
 	return x.act("revoke", func() error {
-		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.r.PathValue("id")), nil, nil)
+		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")), nil, nil)
 	}, "/operators", "token", x.showOperators)
 }
 

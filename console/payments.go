@@ -67,11 +67,11 @@ func (x *exchange) showPayments() error {
 // showPayment answers GET /payments/{id}.
 func (x *exchange) showPayment() error {
 	var p payment
-	account := x.r.URL.Query().Get("account")
-	if x.r.Method == http.MethodPost {
-		account = x.form.Get("account")
+	account := x.Request.URL.Query().Get("account")
+	if x.Request.Method == http.MethodPost {
+		account = x.Form.Get("account")
 	}
-	if err := x.get("/admin/payments/"+url.PathEscape(x.r.PathValue("id")), url.Values{"account": {account}}, &p); err != nil {
+	if err := x.get("/admin/payments/"+url.PathEscape(x.Request.PathValue("id")), url.Values{"account": {account}}, &p); err != nil {
 		return err
 	}
 	return x.show(http.StatusOK, "payment", view{Title: "Payment " + p.ID, Section: "Payments", Page: p})
@@ -79,9 +79,9 @@ func (x *exchange) showPayment() error {
 
 // refund answers POST /payments/{id}/refund.
 func (x *exchange) refund() error {
-	id, account := x.r.PathValue("id"), x.form.Get("account")
+	id, account := x.Request.PathValue("id"), x.Form.Get("account")
 	return x.act("refund", func() error {
-		in := map[string]any{"payment_id": id, "refund_id": x.form.Get("refund_id")}
+		in := map[string]any{"payment_id": id, "refund_id": x.Form.Get("refund_id")}
 		for _, field := range []string{"credits", "money"} {
 			n, err := x.whole(field)
 			if err != nil {
@@ -92,7 +92,7 @@ func (x *exchange) refund() error {
 			}
 		}
 		if in["money"] != nil {
-			in["currency"] = x.form.Get("currency")
+			in["currency"] = x.Form.Get("currency")
 		}
 		return x.call(http.MethodPost, "/admin/accounts/"+url.PathEscape(account)+"/refunds", in, nil)
 	}, "/payments/"+url.PathEscape(id)+"?account="+url.QueryEscape(account), "refund", x.showPayment)
@@ -129,13 +129,13 @@ func (v inboxView) Query() string {
 
 // inboxPage returns the page of the inbox with the filter of the request.
 func (x *exchange) inboxPage() string {
-	return "/inbox" + inboxView{State: cmp.Or(x.r.URL.Query().Get("state"), billing.Inbox)}.Query()
+	return "/inbox" + inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox)}.Query()
 }
 
 // showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many others may
 // wait.
 func (x *exchange) showInbox() error {
-	v := inboxView{State: cmp.Or(x.r.URL.Query().Get("state"), billing.Inbox)}
+	v := inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox)}
 	query := url.Values{}
 	if v.State != allReports {
 		query.Set("state", v.State)
@@ -155,15 +155,12 @@ func (x *exchange) showInbox() error {
 // linkCustomer answers POST /inbox.
 func (x *exchange) linkCustomer() error {
 	return x.act("customer", func() error {
-		customer, accountID := strings.TrimSpace(x.form.Get("customer")), strings.TrimSpace(x.form.Get("account"))
-		rejected := &problem{Status: http.StatusBadRequest, Title: "The form was rejected"}
+		customer, accountID := strings.TrimSpace(x.Form.Get("customer")), strings.TrimSpace(x.Form.Get("account"))
 		switch {
 		case customer == "":
-			rejected.Text, rejected.Field = "Give the customer's id, such as cus_1.", "customer"
-			return rejected
+			return wrongInput("customer", "Give the customer's id, such as cus_1.")
 		case accountID == "":
-			rejected.Text, rejected.Field = "Give the account's id.", "account"
-			return rejected
+			return wrongInput("account", "Give the account's id.")
 		}
 		err := x.call(http.MethodPost, "/admin/billing/links", map[string]any{"customer": customer, "account": accountID}, nil)
 		if p := (*problem)(nil); errors.As(err, &p) {
@@ -180,16 +177,16 @@ func (x *exchange) linkCustomer() error {
 
 // settleReport answers POST /inbox/{id}/{action}.
 func (x *exchange) settleReport() error {
-	action := x.r.PathValue("action")
+	action := x.Request.PathValue("action")
 	var in any
 	switch action {
 	case "replay":
 	case "dismiss":
-		in = map[string]any{"reason": x.form.Get("reason")}
+		in = map[string]any{"reason": x.Form.Get("reason")}
 	default:
 		return errNoPage
 	}
 	return x.act("report", func() error {
-		return x.call(http.MethodPost, "/admin/billing/inbox/"+url.PathEscape(x.r.PathValue("id"))+"/"+action, in, nil)
+		return x.call(http.MethodPost, "/admin/billing/inbox/"+url.PathEscape(x.Request.PathValue("id"))+"/"+action, in, nil)
 	}, x.inboxPage(), action, x.showInbox)
 }

@@ -3,92 +3,75 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
-	"letterhead/dashboard/audit"
-	"letterhead/dashboard/site"
-	"letterhead/internal/eventlog"
-	"letterhead/internal/sqlstore"
+	"letterhead/faults"
+	"letterhead/internal/web"
 )
 
-// problem is an error as a page shows it.
-type problem struct {
-	Status int
-	Title  string
-	Text   string
-	Field  string // of the form that it is about; empty if it is not known
-}
-
-func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Text) }
+type problem = web.Problem
 
 var (
-	errNoPage          = &problem{Status: http.StatusNotFound, Title: "This page does not exist", Text: "There is nothing at this URL."}
-	errOtherSite       = &problem{Status: http.StatusForbidden, Title: "The form comes from another site", Text: "Forms are accepted from the pages of this site only. Nothing was changed."}
-	errTooMany         = &problem{Status: http.StatusServiceUnavailable, Title: "Too many pages are being loaded", Text: "Wait a moment, then load this one again."}
-	errSignedOut       = &problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Text: "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
-	errTooManyFailures = &problem{Status: http.StatusTooManyRequests, Title: "Too many failed sign-ins came from your address",
-		Text: "The link is not known: copy all of it, or open a new one."}
+	errNoPage          = web.NewProblem(http.StatusNotFound, "This page does not exist", "There is nothing at this URL.", nil)
+	errOtherSite       = web.NewProblem(http.StatusForbidden, "The form comes from another site", "Forms are accepted from the pages of this site only. Nothing was changed.", nil)
+	errTooMany         = web.NewProblem(http.StatusServiceUnavailable, "Too many pages are being loaded", "Wait a moment, then load this one again.", nil)
+	errSignedOut       = web.NewProblem(http.StatusUnauthorized, "You are not signed in", "A session ends by itself after some hours, when you sign out, or when its token is revoked.", nil)
+	errTooManyFailures = web.NewProblem(http.StatusTooManyRequests, "Too many failed sign-ins came from your address", "The link is not known: copy all of it, or open a new one.", nil)
 )
+
+// wrongInput returns the problem of a form with a wrong field.
+func wrongInput(field, text string) *problem {
+	return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: text, Field: field}
+}
+
+func row(when func(error) bool, title, text string) web.Row {
+	return web.Row{When: when, Problem: problem{Status: http.StatusServiceUnavailable, Title: title, Text: text}}
+}
+
+// problems is the table from errors of other parts to pages.
+var problems = []web.Row{
+	row(faults.Full, "The disk is full", "Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."),
+	row(faults.Log, "The event log cannot be reached", "This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."),
+	row(faults.Database, "The database cannot be reached", "This page needs it. Load the page again when it is back."),
+	row(faults.NotReady, "The read models are being built", "Load the page again in a moment; the page of health shows the progress."),
+	row(faults.OneOf(context.DeadlineExceeded), "This took too long", "A part of the service did not answer in time. Load the page again."),
+	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Title: "Something failed on our side", Text: "Load the page again. If that keeps failing, look for the request id in the log."}},
+}
+
+// visitorProblems is the table for visitors who are not signed in.
+var visitorProblems = slices.Concat(problems[:1], []web.Row{
+	row(faults.Log, "The event log cannot be reached", "You can sign in when it is back. The next attempt says whether the link was used up."),
+	row(faults.Database, "The database cannot be reached", "You can sign in when it is back. Links can be used for 15 minutes."),
+}, problems[3:])
 
 // fail answers with the page of a problem.
 func (x *exchange) fail(err error) {
-	if x.r.Context().Err() != nil { // the client has left, or has only closed its sending side and would read an empty 200
+	if x.Left() {
 		panic(http.ErrAbortHandler)
 	}
-	var p *problem
-	switch {
-	case errors.As(err, &p):
-	case errors.Is(err, eventlog.ErrFull), errors.Is(err, sqlstore.ErrFull):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "The disk is full",
-			Text: "Nothing can be changed, and signing in is not possible. " +
-				"Make room on the disk of the data folder, then load the page again."}
-	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "The event log cannot be reached", Text: "You can sign in when it is back. The next attempt says whether the link was used up."}
-		if x.me.Token.ID != "" {
-			p.Text = "This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."
-		}
-	case errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, sqlstore.ErrClosed):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "The database cannot be reached", Text: "You can sign in when it is back. Links can be used for 15 minutes."}
-		if x.me.Token.ID != "" {
-			p.Text = "This page needs it. Load the page again when it is back."
-		}
-	case audit.NotReady(err):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "The read models are being built", Text: "Load the page again in a moment; the page of health shows the progress."}
-	case errors.Is(err, context.DeadlineExceeded):
-		p = &problem{Status: http.StatusServiceUnavailable, Title: "This took too long", Text: "A part of the service did not answer in time. Load the page again."}
-	default:
-		p = &problem{Status: http.StatusInternalServerError, Title: "Something failed on our side", Text: "Load the page again. If that keeps failing, look for the request id in the log."}
-		x.Logger.ErrorContext(x.ctx, "console", "request_id", x.id, "error", err)
+	rows := problems
+	if x.me.Token.ID == "" {
+		rows = visitorProblems
 	}
-	switch p.Status {
-	case http.StatusServiceUnavailable:
-		x.w.Header().Set("Retry-After", "5")
-	case http.StatusTooManyRequests:
-		x.w.Header().Set("Retry-After", "60")
-	case http.StatusUnauthorized:
-		if x.token != "" {
-			cookieOf(x.r).Set(x.w, "", x.Now())
+	p := web.ProblemOf(err, rows)
+	if p.Status == http.StatusInternalServerError && p.Cause != nil {
+		x.Logger.ErrorContext(x.Ctx, "console", "request_id", x.ID, "error", p.Cause)
+	}
+	if p.Status == http.StatusUnauthorized {
+		if x.Token != "" {
+			cookieOf(x.Request).Set(x, "", x.Now())
 		}
-		x.w.Header().Set("WWW-Authenticate", `Cookie realm="operators"`) // required by RFC 9110, section 15.5.2; browsers ignore it
 		x.me = operator{}
-		if x.r.Header.Get("HX-Request") != "" {
-			x.w.Header().Set("HX-Refresh", "true") // shows the page instead of a part of it
-		}
 	}
 	x.rejected = ""
-	v := problemView{problem: p, ID: x.id}
+	v := problemView{problem: p, ID: x.ID}
 	if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
-		v.ID = cmp.Or(x.apiID, x.id)
+		v.ID = cmp.Or(x.apiID, x.ID)
 		v.Again = x.again()
 	}
-	if err := x.show(p.Status, "problem", view{Title: p.Title, Page: v}); err != nil {
-		x.Logger.ErrorContext(x.ctx, "render the page of a problem", "request_id", x.id, "error", err)
-		site.Send(x.w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.Title+". "+p.Text+"\n"))
-	}
+	x.Fail(p, "operators", x.Logger, func() error { return x.show(p.Status, "problem", view{Title: p.Title, Page: v}) })
 }
 
 // problemView is the data of the page of a problem.
@@ -103,7 +86,7 @@ type field struct{ Name, Value string }
 
 // again returns the fields of the form that was sent; nil if none was.
 func (x *exchange) again() (fields []field) {
-	for name, values := range x.form {
+	for name, values := range x.Form {
 		for _, value := range values {
 			fields = append(fields, field{name, value})
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"letterhead/dashboard/site"
 	domain "letterhead/domain/operator"
 	"letterhead/internal/ratelimit"
 )
@@ -30,26 +29,26 @@ var linkProblems = []struct {
 // showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open
 // links, too.
 func (x *exchange) showSignIn() error {
-	q := x.r.URL.Query()
+	q := x.Request.URL.Query()
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: signInView{Token: q.Get("token"), SignedOut: q.Has("signed_out")}})
 }
 
 // signIn answers POST /sign-in. A form of another site would sign an operator in with a link of its maker's.
 func (x *exchange) signIn() error {
-	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
+	if x.FromOtherSite() {
 		return errOtherSite
 	}
-	token, expires, err := x.SignIn(x.ctx, x.form.Get("token"))
+	token, expires, err := x.SignIn(x.Ctx, x.Form.Get("token"))
 	if err == nil {
-		if x.token != "" { // of an earlier sign-in in this browser
+		if x.Token != "" { // of an earlier sign-in in this browser
 			_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
 		}
-		cookieOf(x.r).Set(x.w, token, expires)
+		cookieOf(x.Request).Set(x, token, expires)
 		return x.redirect("/", "")
 	}
 	if errors.Is(err, domain.ErrUnknownLink) { // a link that was used or has expired was not guessed
-		by := ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.r)}
-		taken, err := x.unknownLinks.Take(x.ctx, by, 1, maxUnknown)
+		by := ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.Request)}
+		taken, err := x.unknownLinks.Take(x.Ctx, by, 1, maxUnknown)
 		if err != nil {
 			return err
 		}
@@ -70,6 +69,6 @@ func (x *exchange) signOut() error {
 	if err := x.call(http.MethodDelete, "/admin/me", nil, nil); err != nil {
 		return err
 	}
-	cookieOf(x.r).Set(x.w, "", x.Now())
+	cookieOf(x.Request).Set(x, "", x.Now())
 	return x.redirect("/sign-in?signed_out", "")
 }

@@ -1,17 +1,18 @@
 package console
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"letterhead/dashboard/site"
+	"letterhead/internal/web"
 )
 
 //go:embed files
@@ -58,9 +59,9 @@ const unconfirmed = " Not every node has confirmed it yet."
 
 // Form returns a form of the page: empty, or as it was typed if it was rejected.
 func (v view) Form(name string) form {
-	f := form{Token: site.FormToken(v.x.token), Once: v.x.NewID(), values: url.Values{}}
+	f := form{Token: web.FormToken(v.x.Token), Once: v.x.NewID(), values: url.Values{}}
 	if v.x.rejected != "" && v.x.rejected == name {
-		f.values, v.x.shown = v.x.form, true
+		f.values, v.x.shown = v.x.Form, true
 		if f.wrong = v.x.wrong; f.wrong == "" {
 			f.Failed = v.x.problem.Text
 		} else {
@@ -105,25 +106,23 @@ func (x *exchange) show(status int, name string, v view) error {
 	if x.rejected != "" {
 		status = x.problem.Status
 	}
-	v.Path = x.r.URL.EscapedPath()
-	query := x.r.URL.Query()
-	if x.r.Method == http.MethodGet {
+	v.Path = x.Request.URL.EscapedPath()
+	query := x.Request.URL.Query()
+	if x.Request.Method == http.MethodGet {
 		if v.Done = done[query.Get("done")]; v.Done != "" && query.Has("unconfirmed") {
 			v.Done += unconfirmed
 		}
 	}
-	var body bytes.Buffer
-	err := x.templates[name].ExecuteTemplate(&body, "page", v)
-	if err == nil && x.rejected != "" && !x.shown {
-		body.Reset()
-		v.Reason = x.problem.Text
-		err = x.templates[name].ExecuteTemplate(&body, "page", v)
+	// Rendering the page finds out whether it has the form that was rejected.
+	if x.rejected != "" {
+		if err := x.templates[name].ExecuteTemplate(io.Discard, "page", v); err != nil {
+			return fmt.Errorf("render the page %s: %w", name, err)
+		}
+		if !x.shown {
+			v.Reason = x.problem.Text
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("render the page %s: %w", name, err)
-	}
-	site.Send(x.w, status, "text/html; charset=utf-8", body.Bytes())
-	return nil
+	return x.Show(status, x.templates[name], v)
 }
 
 // functions are those of the templates, besides the shared ones.

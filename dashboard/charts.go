@@ -83,7 +83,7 @@ func (v usageView) Lookups() int64 { return v.Total.Hits + v.Total.Crawls }
 // showUsage answers GET /dashboard/usage.
 func (x *exchange) showUsage() error {
 	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle, Script: x.pages.charts}
-	chosen := x.r.URL.Query().Get("period")
+	chosen := x.Request.URL.Query().Get("period")
 	for _, p := range periods {
 		if p.Value == chosen || chosen == "" && v.Period.Value == "" {
 			v.Period = p

@@ -15,7 +15,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/testwait"
-	"letterhead/node"
+	"letterhead/operations"
 )
 
 // table returns the texts of the cells of a table's body; nil if there is no such table.
@@ -57,9 +57,9 @@ func (a answer) has(id string, want ...[]string) {
 func (c *customer) crawl(domain, keyID string) {
 	c.t.Helper()
 	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + c.id}
-	hold, err := c.node.AccountWriter.HoldCredits(c.t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: domain, Work: time.Minute})
+	hold, err := c.node.Writers.Accounts.HoldCredits(c.t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: domain, Work: time.Minute})
 	c.must(err)
-	_, err = c.node.AccountWriter.ChargeLookup(c.t.Context(), commands.ChargeLookup{Request: by, AccountID: c.id, BrandID: uuid.NewString(), Domain: domain, HoldID: hold.ID, KeyID: keyID})
+	_, err = c.node.Writers.Accounts.ChargeLookup(c.t.Context(), commands.ChargeLookup{Request: by, AccountID: c.id, BrandID: uuid.NewString(), Domain: domain, HoldID: hold.ID, KeyID: keyID})
 	c.must(err)
 }
 
@@ -77,9 +77,9 @@ func (c *customer) call(path, key string) {
 	}
 }
 
-func (c *customer) newKey(name string) node.Key {
+func (c *customer) newKey(name string) operations.Key {
 	c.t.Helper()
-	key, err := c.node.IssueKey(c.t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: name})
+	key, err := c.node.Operations.Accounts.IssueKey(c.t.Context(), operator(), c.id, operations.NewKey{Kind: apikey.Secret, Name: name})
 	c.must(err)
 	return key
 }
@@ -97,7 +97,7 @@ func TestUsage_Account_HasTablesOfCreditsLookupsAndKeys(t *testing.T) {
 	}
 	c.charge("acme.com", "")
 	s.advance(24 * time.Hour)
-	_, _, err := s.node.ReverseRequest(t.Context(), operator(), c.id, c.charge("returned.com", server.ID))
+	_, _, err := s.node.Operations.Charges.ReverseRequest(t.Context(), operator(), c.id, c.charge("returned.com", server.ID))
 	s.must(err)
 	c.call("/v1/search?q=acme", worker.Key)
 	c.call("/v1/search?q=bolt", worker.Key)
@@ -112,7 +112,7 @@ func TestUsage_Account_HasTablesOfCreditsLookupsAndKeys(t *testing.T) {
 	a.has("keys-table", []string{"Web <server>", "4", "4", "66.7 %"}, []string{"No key recorded", "1", "1", "16.7 %"}, []string{"Worker", "1", "1", "16.7 %"})
 	a.has("searches-table", []string{"2026-11-23", "2", "0"}, []string{"2026-11-22", "0", "0"}, []string{"2026-11-21", "0", "0"})
 
-	_, err = s.node.AccountWriter.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: "pi_1", RefundID: "re_1"})
+	_, err = s.node.Writers.Accounts.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: "pi_1", RefundID: "re_1"})
 	s.must(err)
 	if status := c.post("/dashboard/keys/"+server.ID+"/revoke", nil).status; status != http.StatusSeeOther {
 		t.Fatalf("status %d", status)

@@ -7,6 +7,8 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/plan"
+	"letterhead/internal/web"
+	"letterhead/operations"
 )
 
 // creditsView is the data of the page on which credits are bought.
@@ -41,17 +43,17 @@ func (v creditsView) Subscribe() bool {
 
 // showCredits answers GET /dashboard/credits.
 func (x *exchange) showCredits() error {
-	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
-	catalog, err := x.Operations.Offers()
+	catalog, err := x.Operations.Billing.Offers()
 	if err != nil {
 		return err
 	}
-	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	subscriber, err := x.Operations.Billing.Subscriber(x.Ctx, x.session.AccountID)
 	if err != nil { // credits are bought without it
-		x.Logger.WarnContext(x.ctx, "the subscription cannot be read; the page does not offer to manage it", "request_id", x.requestID(), "account", x.session.AccountID, "error", err)
+		x.Logger.WarnContext(x.Ctx, "the subscription cannot be read; the page does not offer to manage it", "request_id", x.ID, "account", x.session.AccountID, "error", err)
 	}
 	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
 	for _, p := range catalog.Plans {
@@ -62,7 +64,7 @@ func (x *exchange) showCredits() error {
 		v.Plans = append(v.Plans, planOffer{p, limits})
 	}
 	notice := ""
-	switch x.r.URL.Query().Get("payment") {
+	switch x.Request.URL.Query().Get("payment") {
 	case "made":
 		v.Paid = true
 		notice = "Thank you. The credits are added as soon as the payment processor has confirmed the payment, which usually takes seconds. Load this page again to see them."
@@ -75,31 +77,31 @@ func (x *exchange) showCredits() error {
 // buy answers POST /dashboard/credits with a page that leads to the payment page. It is no redirect, because the
 // Content-Security-Policy allows forms to lead to this server only.
 func (x *exchange) buy() error {
-	catalog, err := x.Operations.Offers()
+	catalog, err := x.Operations.Billing.Offers()
 	if err != nil {
 		return err
 	}
-	offer, ok := catalog.Offer(x.form.Get("price"))
+	offer, ok := catalog.Offer(x.Form.Get("price"))
 	if !ok {
-		return &problem{http.StatusNotFound, "This is not sold", "The offer has changed since the page was loaded. Go back to Credits for what is sold now.", nil}
+		return web.NewProblem(http.StatusNotFound, "This is not sold", "The offer has changed since the page was loaded. Go back to Credits for what is sold now.", nil)
 	}
-	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	switch {
 	case err != nil:
 		return err
 	case standing.Status == string(account.Closed):
-		return &problem{http.StatusConflict, "The account is closed", "Nothing can be bought for it.", nil}
+		return web.NewProblem(http.StatusConflict, "The account is closed", "Nothing can be bought for it.", nil)
 	}
-	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	subscriber, err := x.Operations.Billing.Subscriber(x.Ctx, x.session.AccountID)
 	if err != nil && offer.Plan != "" {
 		return err
 	}
 	if offer.Plan != "" && (standing.Plan != plan.Free || subscriber != "") {
-		return &problem{http.StatusConflict, "The account has a plan or a subscription already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil}
+		return web.NewProblem(http.StatusConflict, "The account has a plan or a subscription already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil)
 	}
-	page, err := x.Operations.Checkout(x.ctx, x.session.AccountID, subscriber, offer)
-	if errors.Is(err, ErrNoPaymentPage) {
-		return &problem{http.StatusServiceUnavailable, "The payment page could not be opened", "The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err}
+	page, err := x.Operations.Billing.Pay(x.Ctx, x.session.AccountID, subscriber, offer)
+	if errors.Is(err, operations.ErrNoPage) {
+		return web.NewProblem(http.StatusServiceUnavailable, "The payment page could not be opened", "The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err)
 	}
 	if err != nil {
 		return err
@@ -110,16 +112,16 @@ func (x *exchange) buy() error {
 // manageSubscription answers POST /dashboard/credits/subscription with a page that leads to the one on which the account's
 // subscriber changes or ends it.
 func (x *exchange) manageSubscription() error {
-	subscriber, err := x.Operations.Subscriber(x.ctx, x.session.AccountID)
+	subscriber, err := x.Operations.Billing.Subscriber(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
 	if subscriber == "" {
-		return &problem{http.StatusConflict, "The account has no subscription", "Its plan is not that of a subscription. To change or end it, ask the operator of this service.", nil}
+		return web.NewProblem(http.StatusConflict, "The account has no subscription", "Its plan is not that of a subscription. To change or end it, ask the operator of this service.", nil)
 	}
-	page, err := x.Operations.Portal(x.ctx, subscriber)
-	if errors.Is(err, ErrNoPaymentPage) {
-		return &problem{http.StatusServiceUnavailable, "The page of the subscription could not be opened", "The payment processor did not answer as expected. The subscription is unchanged. Try again in a few minutes, or ask the operator of this service.", err}
+	page, err := x.Operations.Billing.Portal(x.Ctx, subscriber)
+	if errors.Is(err, operations.ErrNoPage) {
+		return web.NewProblem(http.StatusServiceUnavailable, "The page of the subscription could not be opened", "The payment processor did not answer as expected. The subscription is unchanged. Try again in a few minutes, or ask the operator of this service.", err)
 	}
 	if err != nil {
 		return err

@@ -116,11 +116,11 @@ func TestCredits_ClosedAccount_CannotBuy(t *testing.T) {
 	c := s.signedIn("Acme", plan.Free)
 	form := c.get("/dashboard/credits").form("/dashboard/credits")
 	form.Set("price", "price_small")
-	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	_, err := s.node.Writers.Accounts.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	c.must(err)
 	c.get("/dashboard/credits").shows(200).lacks("price_small")
 	c.post("/dashboard/credits", form).shows(409, "The account is closed")
-	if _, err := s.node.Checkout(t.Context(), c.id, "small", ""); !errors.Is(err, account.ErrClosed) {
+	if _, err := s.node.Operations.Billing.Checkout(t.Context(), c.id, "small", ""); !errors.Is(err, account.ErrClosed) {
 		t.Errorf("an operator gets a page for a closed account: %v", err)
 	}
 	if len(stripe.sessions) > 0 {
@@ -142,7 +142,7 @@ func (c *customer) subscribes(customer string) {
 	}
 	_, err := c.log.Append(c.t.Context(), billing.Stream(billing.Stripe, "evt_"+customer), eventlog.NoStream(), events)
 	c.must(err)
-	c.must(c.node.CatchUp(c.t.Context()))
+	c.must(c.node.Operations.Reads.CatchUp(c.t.Context()))
 }
 
 func TestCredits_Subscription_IsManagedAtTheProcessor(t *testing.T) {

@@ -10,10 +10,14 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/commands"
 	"letterhead/dashboard/audit"
 	"letterhead/domain/plan"
 	"letterhead/domain/statement"
 	"letterhead/internal/ratelimit"
+	"letterhead/operations"
+	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
 )
 
 // Limits of requests.
@@ -46,15 +50,15 @@ type Config struct {
 type Deps struct {
 	Sessions   Sessions
 	API        API
-	Operations Operations
-	Writer     Writer
-	Quotas     Quotas
-	Accounts   Accounts
-	Names      Names
-	Keys       Keys
-	Usage      Usage
-	Ledger     Ledger
-	Audit      Audit
+	Operations *operations.Operations
+	Writer     *commands.AccountWriter
+	Quotas     *commands.QuotaWriter
+	Accounts   audit.Accounts
+	Names      audit.Names
+	Keys       audit.Keys
+	Usage      *usage.Model
+	Ledger     *ledger.Model
+	Audit      *audit.Auditor
 }
 
 // Dashboard serves the pages.
@@ -66,7 +70,7 @@ type Dashboard struct {
 	protection *http.CrossOriginProtection
 	pages      *pages
 	statements *statement.Page
-	mux        *http.ServeMux
+	router     http.Handler
 	running    *semaphore.Weighted
 	accounts   *ratelimit.Shares
 	ledgers    *semaphore.Weighted
@@ -74,16 +78,8 @@ type Dashboard struct {
 
 // New returns the dashboard, or an error that names the part that is missing or wrong.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
-	for name, part := range map[string]any{
-		"Sessions": deps.Sessions, "API": deps.API, "Operations": deps.Operations, "Writer": deps.Writer, "Quotas": deps.Quotas, "Accounts": deps.Accounts,
-		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger, "Audit": deps.Audit,
-	} {
-		if part == nil {
-			return nil, fmt.Errorf("dashboard: %s is missing", name)
-		}
-	}
-	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil {
-		return nil, errors.New("dashboard: Logger, Now or Visitor is missing")
+	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil || deps.Audit == nil {
+		return nil, errors.New("dashboard: Logger, Now, Visitor or Audit is missing")
 	}
 	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

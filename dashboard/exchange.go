@@ -2,50 +2,45 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 
-	"letterhead/dashboard/site"
+	"letterhead/domain/signin"
+	"letterhead/internal/web"
 	"letterhead/projections/accounts"
+	"letterhead/projections/sessions"
 )
 
 // exchange is a request and its answer.
 type exchange struct {
+	web.Page
 	*Dashboard
-	w       http.ResponseWriter
-	r       *http.Request
-	ctx     context.Context
-	token   string // of the session in the cookie; empty if there is none
-	session Session
+	session signin.Session
 	account *accounts.Account // of the session; nil before it is known
 	name    string            // of the account's holder; empty if it was erased
-	form    url.Values        // of a POST
 }
 
 // cookie returns the cookie of sessions. Over plain http the browser sends it to the dashboard only.
-func (d *Dashboard) cookie() site.Cookie {
-	return site.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
+func (d *Dashboard) cookie() web.Cookie {
+	return web.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
 }
 
 // serve answers a request.
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
-	site.Protect(w.Header())
-	d.mux.ServeHTTP(w, r)
+	web.Protect(w.Header())
+	if !web.Clean(w, r) {
+		d.router.ServeHTTP(w, r)
+	}
 }
 
 // page is a page of the dashboard, or a form that it sends.
 type page struct {
-	method, path string // of net/http
-	open         bool   // it needs no session
+	method, path string
+	open         bool // it needs no session
 	serve        func(*exchange) error
 }
 
 func (d *Dashboard) route() {
-	d.mux = http.NewServeMux()
-	allowed := map[string][]string{}
+	var routes []web.Route
 	for _, p := range []page{
 		{"GET", "/dashboard/sign-in", true, (*exchange).showSignIn},
 		{"POST", "/dashboard/sign-in", true, (*exchange).signIn},
@@ -73,49 +68,41 @@ func (d *Dashboard) route() {
 		{"POST", "/dashboard/notices", false, (*exchange).setNotices},
 		{"POST", "/dashboard/notices/{id}/retry", false, (*exchange).retryNotice},
 	} {
-		d.mux.Handle(p.method+" "+p.path, d.handler(p))
-		if allowed[p.path] = append(allowed[p.path], p.method); p.method == http.MethodGet {
-			allowed[p.path] = append(allowed[p.path], http.MethodHead)
-		}
+		routes = append(routes, web.Route{Method: p.method, Path: p.path, Serve: d.handler(p)})
 	}
-	for path, all := range allowed {
-		methods := strings.Join(all, ", ")
-		d.mux.Handle(path, d.handler(page{open: true, serve: func(x *exchange) error { // any other method
-			x.w.Header().Set("Allow", methods)
-			return &problem{http.StatusMethodNotAllowed, "This page cannot do that", "This URL answers " + methods + " only.", nil}
-		}}))
-	}
-	d.mux.Handle("/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
-	d.mux.Handle("GET /dashboard/{$}", http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently))
+	other := d.handler(page{open: true, serve: func(x *exchange) error {
+		return web.NewProblem(http.StatusMethodNotAllowed, "This page cannot do that", "This URL answers "+x.Header().Get("Allow")+" only.", nil)
+	}})
+	r := web.NewRouter(routes, other, d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
 	for name, file := range d.pages.static.Files() {
-		d.mux.Handle("GET /static/dashboard/"+name, file)
+		r.Handle("/static/dashboard/"+name, file).Methods(http.MethodGet, http.MethodHead)
 	}
-	d.mux.Handle("/static/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
+	overview := http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently)
+	r.Handle("/dashboard/", overview).Methods(http.MethodGet, http.MethodHead)
+	d.router = r
 }
 
-// handler passes a request through its checks to a page.
-func (d *Dashboard) handler(p page) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// handler passes a request through its checks to a page. The id of the request is that of the server in front.
+func (d *Dashboard) handler(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		x := &exchange{Dashboard: d, w: w, r: r, ctx: ctx, token: d.cookie().Token(r)}
+		x := &exchange{Dashboard: d}
+		x.Page = web.Page{Request: r, Ctx: ctx, Token: d.cookie().Token(r), Protection: d.protection}
+		x.ResponseWriter, x.ID = w, w.Header().Get("X-Request-Id")
 		if err := x.run(p); err != nil {
 			x.fail(err)
 		}
-	})
+	}
 }
 
 func (x *exchange) run(p page) error {
-	if x.r.Method == http.MethodPost {
-		// The body is read before the request takes a place, which a slow client must not keep.
-		if err := x.readForm(); err != nil {
-			return err
-		}
-		if !p.open {
-			if err := x.checkOrigin(); err != nil {
-				return err
-			}
-		}
+	// The body is read before the request takes a place, which a slow client must not keep.
+	if err := x.ReadForm(maxForm); err != nil {
+		return err
+	}
+	if x.Request.Method == http.MethodPost && !p.open && !x.FromOwnPage() {
+		return errOtherSite
 	}
 	if !x.running.TryAcquire(1) {
 		return errTooMany
@@ -137,18 +124,19 @@ func (x *exchange) run(p page) error {
 
 // authenticate finds the session of the cookie, and its account.
 func (x *exchange) authenticate() error {
-	if x.token == "" {
-		return ErrNoSession
+	if x.Token == "" {
+		return sessions.ErrNotFound
 	}
-	var err error
-	if x.session, err = x.Sessions.Session(x.ctx, x.token); err != nil {
-		return err
-	}
-	a, err := x.Accounts.Get(x.ctx, x.session.AccountID)
+	session, err := x.Sessions.Session(x.Ctx, x.Token)
 	if err != nil {
 		return err
 	}
-	names, err := x.Names.Names(x.ctx, a.Holder)
+	x.session = *session
+	a, err := x.Accounts.Get(x.Ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	names, err := x.Names.Names(x.Ctx, a.Holder)
 	if err != nil {
 		return err
 	}
@@ -156,30 +144,5 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-func (x *exchange) readForm() error {
-	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxForm)
-	err := x.r.ParseForm()
-	x.form = x.r.PostForm
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return &problem{http.StatusRequestEntityTooLarge, "The form is too large", "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed.", nil}
-	case err != nil:
-		return &problem{http.StatusBadRequest, "The form did not arrive", "It was cut off or is not encoded correctly. Go back and send it again.", nil}
-	}
-	return nil
-}
-
-// checkOrigin rejects forms that pages of other sites send.
-func (x *exchange) checkOrigin() error {
-	if site.FromOwnPage(x.r, x.protection, x.token, x.form) {
-		return nil
-	}
-	return errOtherSite
-}
-
 // redirect leads the browser to a page of the dashboard, given below /dashboard, with GET.
-func (x *exchange) redirect(page string) error {
-	x.w.Header().Set("Location", x.base+"/dashboard"+page)
-	x.w.WriteHeader(http.StatusSeeOther)
-	return nil
-}
+func (x *exchange) redirect(page string) error { return x.Redirect(x.base + "/dashboard" + page) }

@@ -19,7 +19,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
-	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
@@ -27,12 +26,14 @@ import (
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
+	"letterhead/operations"
 	"letterhead/readapi"
 )
 
@@ -177,14 +178,14 @@ func (s *sessions) Enter(ctx context.Context, accountID, token string) (string, 
 	return session, expires, errors.Join(err, s.after)
 }
 
-func (s *sessions) Session(ctx context.Context, token string) (dashboard.Session, error) {
+func (s *sessions) Session(ctx context.Context, token string) (*signin.Session, error) {
 	if err := s.failure(); err != nil {
-		return dashboard.Session{}, err
+		return nil, err
 	}
 	return s.Sessions.Session(ctx, token)
 }
 
-func (s *sessions) SignOut(ctx context.Context, ended dashboard.Session) error {
+func (s *sessions) SignOut(ctx context.Context, ended signin.Session) error {
 	if s.held != nil {
 		s.holding <- struct{}{}
 		<-s.held
@@ -195,10 +196,10 @@ func (s *sessions) SignOut(ctx context.Context, ended dashboard.Session) error {
 // link issues a link, and returns its token.
 func (c *customer) link(person string) string {
 	c.t.Helper()
-	var l adminapi.LoginLink
+	var l operations.LoginLink
 	var err error
 	testwait.Until(testwait.Timeout, func() bool { // an account with a long history is loaded first
-		l, err = c.node.IssueLoginLink(c.t.Context(), operator(), c.id, person)
+		l, err = c.node.Operations.SignIns.IssueLink(c.t.Context(), operator(), c.id, person)
 		return !errors.As(err, new(*streamwriter.LoadingError))
 	})
 	c.must(err)
@@ -244,7 +245,7 @@ func browser(t testing.TB) *http.Client {
 // newAccount opens an account without a session.
 func (s *service) newAccount(name string, id plan.ID) *customer {
 	s.t.Helper()
-	created, err := s.node.CreateAccount(s.t.Context(), operator(), name, id)
+	created, err := s.node.Operations.Accounts.Create(s.t.Context(), operator(), name, id)
 	s.must(err)
 	return &customer{service: s, id: created.Account.ID, client: browser(s.t)}
 }
@@ -270,14 +271,14 @@ func (c *customer) signIn(person string) {
 func (c *customer) charge(domain, keyID string) string {
 	c.t.Helper()
 	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + c.id}
-	_, err := c.node.AccountWriter.ChargeLookup(c.t.Context(), commands.ChargeLookup{Request: by, AccountID: c.id, BrandID: uuid.NewString(), Domain: domain, KeyID: keyID})
+	_, err := c.node.Writers.Accounts.ChargeLookup(c.t.Context(), commands.ChargeLookup{Request: by, AccountID: c.id, BrandID: uuid.NewString(), Domain: domain, KeyID: keyID})
 	c.must(err)
 	return by.ID
 }
 
 func (c *customer) grant(credits int64, payment string) {
 	c.t.Helper()
-	_, err := c.node.AccountWriter.GrantCredits(c.t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: credits,
+	_, err := c.node.Writers.Accounts.GrantCredits(c.t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: credits,
 		PaymentID: payment, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
 	c.must(err)
 }

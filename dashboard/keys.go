@@ -19,6 +19,8 @@ import (
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
+	"letterhead/internal/web"
+	"letterhead/operations"
 	"letterhead/projections/keys"
 )
 
@@ -99,7 +101,7 @@ func (x *exchange) showKeysWith(status int, form keyForm) error {
 		default:
 			v.MoreEnded++
 		}
-		if k.ID == x.r.URL.Query().Get("revoked") && !k.RevokedAt.IsZero() {
+		if k.ID == x.Request.URL.Query().Get("revoked") && !k.RevokedAt.IsZero() {
 			v.Done = "The key " + k.Title() + " is revoked. Requests with it answer 401."
 		}
 	}
@@ -107,7 +109,7 @@ func (x *exchange) showKeysWith(status int, form keyForm) error {
 }
 
 func (x *exchange) listKeys() ([]keyRow, error) {
-	listed, err := x.Keys.List(x.ctx, x.session.AccountID)
+	listed, err := x.Keys.List(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (x *exchange) listKeys() ([]keyRow, error) {
 	for i := range listed {
 		ids[i] = listed[i].ID
 	}
-	names, err := x.Names.Names(x.ctx, ids...)
+	names, err := x.Names.Names(x.Ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +130,8 @@ func (x *exchange) listKeys() ([]keyRow, error) {
 
 // issueKey answers POST /dashboard/keys. The answer is the only page that has the text of the key.
 func (x *exchange) issueKey() error {
-	form := keyForm{ID: x.form.Get("id"), Name: strings.TrimSpace(x.form.Get("name")), Kind: x.form.Get("kind"),
-		Expires: strings.TrimSpace(x.form.Get("expires")), Scopes: x.form["scope"], Origins: x.form.Get("origins"), MaxName: maxKeyName}
+	form := keyForm{ID: x.Form.Get("id"), Name: strings.TrimSpace(x.Form.Get("name")), Kind: x.Form.Get("kind"),
+		Expires: strings.TrimSpace(x.Form.Get("expires")), Scopes: x.Form["scope"], Origins: x.Form.Get("origins"), MaxName: maxKeyName}
 	form.NameProblem = checkKeyName(form.Name)
 	terms := form.terms()
 	if _, err := uuid.Parse(form.ID); err != nil {
@@ -138,7 +140,8 @@ func (x *exchange) issueKey() error {
 	if form.wrong() {
 		return x.showKeysWith(http.StatusUnprocessableEntity, form)
 	}
-	issued, err := x.Operations.IssueKey(x.ctx, x.by(form.ID), x.session.AccountID, apikey.Kind(form.Kind), form.Name, terms)
+	key := operations.NewKey{Kind: apikey.Kind(form.Kind), Name: form.Name, Terms: terms}
+	issued, err := x.Operations.Accounts.IssueKey(x.Ctx, x.by(form.ID), x.session.AccountID, key)
 	var invalid *account.InvalidError
 	notice := ""
 	switch {
@@ -147,7 +150,7 @@ func (x *exchange) issueKey() error {
 	case errors.Is(err, eventschemas.ErrNotYet):
 		form.Failed = "The service is being upgraded, and keys that expire or are limited can be issued when that is finished. A key without limits can be issued now."
 	case errors.Is(err, commands.ErrNotSeen):
-		x.log(&problem{Status: http.StatusServiceUnavailable, cause: err})
+		x.log(&problem{Status: http.StatusServiceUnavailable, Cause: err})
 		notice = "The key is issued, but not every part of the service has confirmed it in time. Requests with it may answer 401 for a moment."
 	case errors.Is(err, account.ErrTooManyKeys):
 		form.Failed = fmt.Sprintf("The account has %d valid keys, which is the limit. Revoke one that is not used any more.", account.MaxKeys)
@@ -160,7 +163,7 @@ func (x *exchange) issueKey() error {
 		return x.showKeysWith(http.StatusConflict, form)
 	}
 	return x.show(http.StatusOK, "issued", view{Title: "Key issued", Section: "Keys", Notice: notice, Page: struct {
-		IssuedKey
+		operations.Key
 		Name string
 	}{issued, form.Name}})
 }
@@ -235,9 +238,9 @@ func (x *exchange) by(form string) commands.Request {
 
 // key returns the key in the path.
 func (x *exchange) key() (keyRow, error) {
-	missing := &problem{http.StatusNotFound, "There is no such key", "The account has no key with this id.", nil}
-	id := x.r.PathValue("id")
-	if !isText(id) {
+	missing := web.NewProblem(http.StatusNotFound, "There is no such key", "The account has no key with this id.", nil)
+	id := x.Request.PathValue("id")
+	if !web.IsText(id) {
 		return keyRow{}, missing
 	}
 	k, err := x.keyOf(id)
@@ -249,9 +252,6 @@ func (x *exchange) key() (keyRow, error) {
 	}
 	return *k, nil
 }
-
-// isText reports whether a value can be part of a query: PostgreSQL rejects other texts.
-func isText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
 
 // showRevoke answers GET /dashboard/keys/{id}/revoke, which confirms.
 func (x *exchange) showRevoke() error {
@@ -270,13 +270,13 @@ func (x *exchange) revokeKey() error {
 	if err != nil {
 		return err
 	}
-	done, err := x.Writer.RevokeKey(x.ctx, commands.RevokeKey{Request: x.by("revoke/" + k.ID), AccountID: x.session.AccountID, KeyID: k.ID})
+	done, err := x.Writer.RevokeKey(x.Ctx, commands.RevokeKey{Request: x.by("revoke/" + k.ID), AccountID: x.session.AccountID, KeyID: k.ID})
 	if err != nil {
 		return err
 	}
-	if err := x.Operations.AwaitKeys(x.ctx, done.Position); err != nil {
-		return &problem{http.StatusServiceUnavailable, "The key is revoked, but not everywhere yet",
-			"Not every part of the service has confirmed it in time, so requests with the key may still be answered. Revoke it again to wait for the confirmation.", err}
+	if err := x.Operations.Reads.AwaitKeys(x.Ctx, done.Position); err != nil {
+		return web.NewProblem(http.StatusServiceUnavailable, "The key is revoked, but not everywhere yet",
+			"Not every part of the service has confirmed it in time, so requests with the key may still be answered. Revoke it again to wait for the confirmation.", err)
 	}
 	return x.redirect("/keys?revoked=" + url.QueryEscape(k.ID))
 }

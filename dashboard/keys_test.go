@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testwait"
-	"letterhead/node"
+	"letterhead/operations"
 )
 
 var keyText = regexp.MustCompile(`lh_[sp]k_[0-9A-Za-z]{38}`)
@@ -83,10 +83,10 @@ func TestKeys_Events_NameTheAccountAndTheSession(t *testing.T) {
 	form := c.get("/dashboard/keys").form("/dashboard/keys")
 	form.Set("name", "ci")
 	c.post("/dashboard/keys", form).shows(200, "The key is issued")
-	last, err := s.node.Log.ReadStream(t.Context(), account.Stream(c.id), eventlog.End, eventlog.Backward, 1)
+	last, err := s.node.Stores.Log.ReadStream(t.Context(), account.Stream(c.id), eventlog.End, eventlog.Backward, 1)
 	s.must(err)
 	e := last[0]
-	open, err := s.node.Sessions.List(t.Context(), c.id, s.now())
+	open, err := s.node.Models.Sessions.List(t.Context(), c.id, s.now())
 	s.must(err)
 	session := open[0].ID
 	if e.Type != "KeyIssued" || e.Metadata.Actor != "account:"+c.id || e.Metadata.CorrelationID != session || strings.Contains(string(e.Data), `"ci"`) {
@@ -224,16 +224,16 @@ func TestKeys_AccountThatCannotHaveMore_SaysWhy(t *testing.T) {
 		return c.post("/dashboard/keys", form)
 	}
 	for range account.MaxKeys - 2 {
-		_, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret})
+		_, err := s.node.Operations.Accounts.IssueKey(t.Context(), operator(), c.id, operations.NewKey{Kind: apikey.Secret})
 		s.must(err)
 	}
 	if a := issue().shows(409, fmt.Sprint(account.MaxKeys), "Revoke one"); a.form("/dashboard/keys").Get("name") != "one more" {
 		t.Error("the name is not kept")
 	}
 	// In the moment before closing it has ended the sessions of its people:
-	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	_, err := s.node.Writers.Accounts.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
-	s.must(s.node.CatchUp(t.Context()))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
 	issue().shows(409, "This account is closed", "cannot get keys")
 }
 
@@ -241,7 +241,7 @@ func TestKeys_Used_ShowWhen(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
 	s.advance(time.Hour)
-	key, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "ci"})
+	key, err := s.node.Operations.Accounts.IssueKey(t.Context(), operator(), c.id, operations.NewKey{Kind: apikey.Secret, Name: "ci"})
 	s.must(err)
 	if status := c.me(key.Key); status != http.StatusOK {
 		t.Fatalf("status %d", status)
@@ -253,8 +253,8 @@ func TestKeys_Used_ShowWhen(t *testing.T) {
 	if a := c.get("/dashboard/ledger/" + request); !strings.Contains(a.text(), "ci, secret, ends with "+key.Last) {
 		t.Errorf("the key is not named:\n%s", a.text())
 	}
-	_, err = s.node.AccountWriter.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "overdue"})
+	_, err = s.node.Writers.Accounts.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "overdue"})
 	s.must(err)
-	s.must(s.node.CatchUp(t.Context()))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
 	c.get("/dashboard/keys").shows(200, "This account is suspended")
 }

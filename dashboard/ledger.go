@@ -2,10 +2,10 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/web"
 	"letterhead/projections/ledger"
 )
 
@@ -82,7 +83,7 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 		{"type", &f.Type, &f.TypeProblem, func(v string) string {
 			if out.Type = v; v == allKinds {
 				out.Type = ""
-			} else if !isKind(v) {
+			} else if !slices.ContainsFunc(kinds, func(k kind) bool { return k.Type == v }) {
 				return "There are no entries of this kind. Choose one of the list."
 			}
 			return ""
@@ -120,7 +121,7 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 			continue
 		}
 		switch {
-		case !isText(*field.value):
+		case !web.IsText(*field.value):
 			*field.value, *field.problem = "", "What was sent is not UTF-8 text."
 		case len(*field.value) > maxFilter:
 			*field.problem = fmt.Sprintf("This is longer than %d bytes.", maxFilter)
@@ -130,15 +131,6 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 	}
 	out.Credits = f.Type == "" && f.RequestID == ""
 	return out, f.TypeProblem+f.FromProblem+f.ToProblem+f.RequestIDProblem+f.DomainProblem+f.BeforeProblem == ""
-}
-
-func isKind(v string) bool {
-	for _, k := range kinds {
-		if k.Type == v {
-			return true
-		}
-	}
-	return false
 }
 
 // parseDay returns the beginning and the end of a day.
@@ -167,17 +159,17 @@ func (f *ledgerFilter) query(before uint64) string {
 
 // readLedger calls read when it is this request's turn.
 func (x *exchange) readLedger(read func(ctx context.Context) error) error {
-	if err := x.ledgers.Acquire(x.ctx, 1); err != nil {
+	if err := x.ledgers.Acquire(x.Ctx, 1); err != nil {
 		return err
 	}
 	defer x.ledgers.Release(1)
-	return read(x.ctx)
+	return read(x.Ctx)
 }
 
 // showLedger answers GET /dashboard/ledger, the newest entries first.
 func (x *exchange) showLedger() error {
 	v := ledgerView{Kinds: kinds}
-	filter, ok := v.Filter.parse(x.r.URL.Query())
+	filter, ok := v.Filter.parse(x.Request.URL.Query())
 	if !ok {
 		v.Rejects = true
 		return x.show(http.StatusUnprocessableEntity, "ledger", view{Title: "Ledger", Section: "Ledger", Page: v})
@@ -205,11 +197,7 @@ func (x *exchange) showLedger() error {
 
 // showRequest answers GET /dashboard/ledger/{request_id}.
 func (x *exchange) showRequest() error {
-	story, err := x.Audit.Story(x.ctx, x.session.AccountID, x.r.PathValue("request_id"), false)
-	if errors.Is(err, audit.ErrNoEntries) {
-		return &problem{http.StatusNotFound, "The ledger has no entries of this request",
-			"A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer.", nil}
-	}
+	story, err := x.Audit.Story(x.Ctx, x.session.AccountID, x.Request.PathValue("request_id"), false)
 	if err != nil {
 		return err
 	}
@@ -218,10 +206,10 @@ func (x *exchange) showRequest() error {
 
 // keyOf returns a key of the account, or nil if there is none.
 func (x *exchange) keyOf(id string) (*keyRow, error) {
-	k, found, err := x.Keys.Get(x.ctx, id)
+	k, found, err := x.Keys.Get(x.Ctx, id)
 	if err != nil || !found || k.AccountID != x.session.AccountID {
 		return nil, err
 	}
-	names, err := x.Names.Names(x.ctx, id)
+	names, err := x.Names.Names(x.Ctx, id)
 	return &keyRow{k, names[id], k.State(x.Now())}, err
 }

@@ -14,7 +14,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/domain/proof"
 	"letterhead/internal/eventlog"
-	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/projections/ledger"
 	"letterhead/workers/generate"
 )
@@ -69,7 +69,7 @@ func TestLedger_Filters_Select(t *testing.T) {
 	c.charge("bolt.com", "")
 	s.advance(24 * time.Hour)
 	c.charge("acme.com", "")
-	_, err := s.node.AccountWriter.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Starter})
+	_, err := s.node.Writers.Accounts.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Starter})
 	s.must(err)
 	for _, f := range []struct {
 		query string
@@ -104,8 +104,8 @@ func TestLedger_LongHistory_IsSearchedInParts(t *testing.T) {
 	o.Accounts, o.Events = 1, 30_000
 	_, err := generate.History(t.Context(), s.log.(eventlog.Importer), o, func(int) {})
 	s.must(err)
-	s.must(s.node.CatchUp(t.Context()))
-	all, err := s.node.Accounts.List(t.Context(), "", 1)
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
+	all, err := s.node.Models.Accounts.List(t.Context(), "", 1)
 	s.must(err)
 	c := &customer{service: s, id: all[0].ID, client: browser(t)}
 	c.signIn("owner")
@@ -156,17 +156,17 @@ func TestRequest_Charge_IsExplained(t *testing.T) {
 	c.get("/dashboard/ledger/"+hit).shows(200, "Why was I charged?", "1 credit for this request", hit, "The index had the brand of acme.com, with a logo. 1 credit was charged.")
 
 	by := commands.Request{ID: "req/with slash", Actor: "account:" + c.id}
-	hold, err := s.node.AccountWriter.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
+	hold, err := s.node.Writers.Accounts.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
 	s.must(err)
-	s.must(s.node.AccountWriter.ReleaseHold(t.Context(), commands.ReleaseHold{Request: by, AccountID: c.id, HoldID: hold.ID}))
+	s.must(s.node.Writers.Accounts.ReleaseHold(t.Context(), commands.ReleaseHold{Request: by, AccountID: c.id, HoldID: hold.ID}))
 	page := c.get("/dashboard/ledger?type=all")
 	path := page.link("Held for the look-up of slow.com")
 	c.get(path).shows(200, "Why was I not charged?", "0 credits for this request", "was to be crawled", "released")
 
 	charge := commands.ChargeLookup{Request: commands.Request{ID: uuid.NewString(), Actor: "account:" + c.id}, AccountID: c.id, BrandID: uuid.NewString(), Domain: "gone.com"}
-	receipt, err := s.node.AccountWriter.ChargeLookup(t.Context(), charge)
+	receipt, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), charge)
 	s.must(err)
-	_, err = s.node.AccountWriter.ReverseCharge(t.Context(), commands.ReverseCharge{Request: operator(), AccountID: c.id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: "client_gone"})
+	_, err = s.node.Writers.Accounts.ReverseCharge(t.Context(), commands.ReverseCharge{Request: operator(), AccountID: c.id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: "client_gone"})
 	s.must(err)
 	c.get("/dashboard/ledger/"+charge.Request.ID).shows(200, "Why was I not charged?", "disconnected before the answer. 1 credit was returned.")
 
@@ -211,7 +211,7 @@ func TestStatements_Months_AreListedAndServed(t *testing.T) {
 		c.get("/dashboard/statements/"+path).shows(404, "no such statement", text)
 	}
 
-	_, _, err := s.node.CloseMonth(t.Context(), operator(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	_, _, err := s.node.Operations.Books.CloseMonth(t.Context(), operator(), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 	s.must(err)
 	if rows := c.get("/dashboard/statements").rows(); rows[1][1] != "closed" {
 		t.Errorf("the closed month is %q", rows[1])
@@ -229,7 +229,7 @@ func TestProof_CustomersOwnMonth_IsDownloaded(t *testing.T) {
 	if a.status != 200 || a.header.Get("Content-Disposition") != `attachment; filename="proof-2026-11.txt"` {
 		t.Fatalf("status %d, header %v\n%s", a.status, a.header, a.body)
 	}
-	text, err := node.PublicLedgerKeys(s.node.Config)
+	text, err := operations.PublicLedgerKeys(s.node.Config)
 	s.must(err)
 	keys, err := proof.ParseKeys(text)
 	s.must(err)
@@ -246,6 +246,6 @@ func TestProof_CustomersOwnMonth_IsDownloaded(t *testing.T) {
 }
 
 func (s *service) checkpoint() {
-	_, err := s.node.MakeCheckpoint(s.t.Context(), operator(), time.Time{}, nil)
+	_, err := s.node.Operations.Checkpoints.Make(s.t.Context(), operator(), time.Time{})
 	s.must(err)
 }

@@ -12,6 +12,8 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/notices"
+	"letterhead/internal/web"
+	"letterhead/operations"
 )
 
 // noticesView is the data of the page of notices.
@@ -36,16 +38,16 @@ func (x *exchange) showNotices() error { return x.showNoticesWith(http.StatusOK,
 
 // showNoticesWith shows a form that was rejected, or else the settings.
 func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
-	current, err := x.Operations.NoticesOf(x.ctx, x.session.AccountID)
+	current, err := x.Operations.Notices.Of(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
-	v := noticesView{Latest: current.Latest, NoMail: current.NoMail}
+	v := noticesView{Latest: current.Notices, NoMail: !x.Sessions.MailsLinks()}
 	v.Form = noticesForm{LowBalance: strconv.FormatInt(current.LowBalance, 10), Webhook: current.Webhook, Email: current.Email}
 	if rejected != nil {
 		v.Form = *rejected
 	}
-	emails, err := x.Operations.SignInEmails(x.ctx, x.session.AccountID)
+	emails, err := x.Operations.SignIns.Emails(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
@@ -53,9 +55,11 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 		v.SignIn = emails[at].Address
 	}
 	if current.Webhook != "" {
-		v.PublicKey = x.Operations.WebhookKey()
+		if key, err := x.Operations.Notices.SigningKey(); err == nil {
+			v.PublicKey = key.Public()
+		}
 	}
-	switch x.r.URL.Query().Get("done") {
+	switch x.Request.URL.Query().Get("done") {
 	case "saved":
 		v.Done = "The settings are saved."
 	case "retried":
@@ -66,7 +70,7 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 
 // setNotices answers POST /dashboard/notices.
 func (x *exchange) setNotices() error {
-	f := noticesForm{LowBalance: strings.TrimSpace(x.form.Get("low_balance")), Webhook: strings.TrimSpace(x.form.Get("webhook")), Email: strings.TrimSpace(x.form.Get("email"))}
+	f := noticesForm{LowBalance: strings.TrimSpace(x.Form.Get("low_balance")), Webhook: strings.TrimSpace(x.Form.Get("webhook")), Email: strings.TrimSpace(x.Form.Get("email"))}
 	low, err := strconv.ParseInt(f.LowBalance, 10, 64)
 	if f.LowBalance == "" {
 		low, err = 0, nil
@@ -83,10 +87,12 @@ func (x *exchange) setNotices() error {
 	if f.LowBalanceProblem+f.WebhookProblem+f.EmailProblem != "" {
 		return x.showNoticesWith(http.StatusUnprocessableEntity, &f)
 	}
-	_, err = x.Operations.SetNotices(x.ctx, commands.SetNotices{Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook, Email: &f.Email})
+	_, err = x.Operations.Notices.Set(x.Ctx, commands.SetNotices{
+		Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook, Email: &f.Email,
+	})
 	switch {
-	case errors.Is(err, ErrNoWebhooks):
-		x.log(&problem{Status: http.StatusConflict, cause: err})
+	case errors.Is(err, operations.ErrNoNoticesKey):
+		x.log(&problem{Status: http.StatusConflict, Cause: err})
 		f.WebhookProblem = "This service cannot sign webhooks, because its operator has configured no key for it. Leave the field empty."
 	case errors.Is(err, account.ErrClosed):
 		f.Failed = "The account is closed, so it gets no notices."
@@ -100,14 +106,14 @@ func (x *exchange) setNotices() error {
 
 // retryNotice answers POST /dashboard/notices/{id}/retry.
 func (x *exchange) retryNotice() error {
-	id := x.r.PathValue("id")
+	id := x.Request.PathValue("id")
 	err := notices.ErrUnknown
-	if isText(id) {
-		_, err = x.Operations.RetryNotice(x.ctx, x.by(uuid.NewString()), x.session.AccountID, id)
+	if web.IsText(id) {
+		_, err = x.Operations.Notices.Retry(x.Ctx, x.by(uuid.NewString()), x.session.AccountID, id)
 	}
 	switch {
 	case errors.Is(err, notices.ErrUnknown):
-		return &problem{http.StatusNotFound, "There is no such notice", "The account has no notice with this id.", nil}
+		return web.NewProblem(http.StatusNotFound, "There is no such notice", "The account has no notice with this id.", nil)
 	case err != nil && !errors.Is(err, notices.ErrNotDead): // which is sent again already, or has arrived
 		return err
 	}

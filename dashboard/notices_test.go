@@ -36,7 +36,7 @@ func TestNotices_Settings_AreSavedAndShown(t *testing.T) {
 		t.Errorf("looking at the page made another key: %v", err)
 	}
 	s.must(os.Rename(key+".lost", key))
-	last, err := s.node.Log.ReadStream(t.Context(), notices.Stream(c.id), eventlog.End, eventlog.Backward, 1)
+	last, err := s.node.Stores.Log.ReadStream(t.Context(), notices.Stream(c.id), eventlog.End, eventlog.Backward, 1)
 	s.must(err)
 	if e := last[0]; e.Type != "NoticesSet" || e.Metadata.Actor != "account:"+c.id || strings.Contains(string(e.Data), "example.com") {
 		t.Errorf("the event is %s %+v %s", e.Type, e.Metadata, e.Data)
@@ -88,8 +88,8 @@ func TestNotices_GivenUp_IsSentAgain(t *testing.T) {
 	form.Set("email", "billing@example.com")
 	c.post("/dashboard/notices", form)
 	c.charge("acme.com", "")
-	s.must(s.node.CatchUp(t.Context()))
-	raised, err := s.node.NoticesOf(t.Context(), c.id)
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
+	raised, err := s.node.Operations.Notices.Of(t.Context(), c.id)
 	s.must(err)
 	if len(raised.Notices) != 1 {
 		t.Fatalf("%d notices", len(raised.Notices))
@@ -100,9 +100,9 @@ func TestNotices_GivenUp_IsSentAgain(t *testing.T) {
 	c.post("/dashboard/notices/%00/retry", nil).shows(404, "There is no such notice")
 	c.get(retry).shows(405, "answers POST only")
 
-	events, err := s.node.Notices.Append(t.Context(), operator(), c.id, 1, eventschemas.NoticeAttempted{NoticeID: id, Destination: notices.Email, Attempt: 1})
+	events, err := s.node.Writers.Notices.Append(t.Context(), operator(), c.id, 1, eventschemas.NoticeAttempted{NoticeID: id, Destination: notices.Email, Attempt: 1})
 	s.must(err)
-	_, err = s.node.Notices.Append(t.Context(), operator(), c.id, events, eventschemas.NoticeSettled{NoticeID: id, Destination: notices.Email, Attempt: 1, Outcome: notices.DeadLettered, Reason: "rejected"})
+	_, err = s.node.Writers.Notices.Append(t.Context(), operator(), c.id, events, eventschemas.NoticeSettled{NoticeID: id, Destination: notices.Email, Attempt: 1, Outcome: notices.DeadLettered, Reason: "rejected"})
 	s.must(err)
 	rows := c.get("/dashboard/notices").shows(200).rows()
 	if len(rows) != 1 || rows[0][1] != "balance of 49, below 50" || rows[0][2] != "email" || !strings.HasPrefix(rows[0][3], "given up after 1 attempt: rejected") || rows[0][4] != "Send again" {
@@ -128,9 +128,9 @@ func TestNotices_FailedPayment_IsListed(t *testing.T) {
 	form.Set("email", "billing@example.com")
 	c.post("/dashboard/notices", form)
 	failed := eventschemas.PaymentFailed{PaymentID: "in_1", Attempt: 1, Money: &eventschemas.Money{Minor: 490000, Currency: "EUR"}}
-	_, err := s.node.Notices.RecordFailedPayment(t.Context(), commands.RecordFailedPayment{Request: operator(), AccountID: c.id, Failed: failed})
+	_, err := s.node.Writers.Notices.RecordFailedPayment(t.Context(), commands.RecordFailedPayment{Request: operator(), AccountID: c.id, Failed: failed})
 	s.must(err)
-	s.must(s.node.CatchUp(t.Context()))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
 	rows := c.get("/dashboard/notices").shows(200).rows()
 	if len(rows) != 1 || rows[0][1] != "payment of 4,900.00 EUR failed: in_1" || rows[0][2] != "email" {
 		t.Errorf("the notice is listed as %q", rows)
@@ -143,7 +143,7 @@ func TestNotices_ClosedAccount_GetsNone(t *testing.T) {
 	form := c.get("/dashboard/notices").form("/dashboard/notices")
 	form.Set("low_balance", "100")
 	// In the moment before closing it has ended the sessions of its people:
-	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	_, err := s.node.Writers.Accounts.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
 	c.post("/dashboard/notices", form).shows(409, "gets no notices")
 }

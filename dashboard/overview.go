@@ -76,7 +76,7 @@ func (x *exchange) showOverview() error {
 }
 
 func (x *exchange) loadCredits(v *overviewView, _ time.Time) error {
-	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (x *exchange) loadUsage(v *overviewView, now time.Time) error {
 		return v.CreditsProblem
 	}
 	month := usage.MonthOf(now).String()
-	searches, err := x.Quotas.Searches(x.ctx, x.session.AccountID, month)
+	searches, err := x.Quotas.Searches(x.Ctx, x.session.AccountID, month)
 	if err != nil {
 		return err
 	}
-	counted, err := x.Usage.Get(x.ctx, x.session.AccountID, month)
+	counted, err := x.Usage.Get(x.Ctx, x.session.AccountID, month)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,9 @@ func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 // fresh waits until the named read models have what was answered before. If that is not certain, it returns a sentence for
 // the page, which then shows what they have.
 func (x *exchange) fresh(names ...string) (notice string) {
-	ctx, cancel := context.WithTimeout(x.ctx, freshWithin)
+	ctx, cancel := context.WithTimeout(x.Ctx, freshWithin)
 	defer cancel()
-	return x.noticeOf(x.Operations.Folded(ctx, names...))
+	return x.noticeOf(x.Operations.Reads.Folded(ctx, names...))
 }
 
 // noticeOf returns the sentence for a page that shows read models which may be behind for a reason; empty for nil.
@@ -144,7 +144,7 @@ func (x *exchange) noticeOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	x.log(&problem{Status: http.StatusServiceUnavailable, cause: err})
+	x.log(&problem{Status: http.StatusServiceUnavailable, Cause: err})
 	p := problemOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "The tables that this page reads are behind. What happened in the last moments may be missing."

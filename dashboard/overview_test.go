@@ -26,13 +26,13 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 	kept := c.charge("bolt.com", "")
 	returned := c.charge("returned.com", "")
 	for _, again := range []bool{false, true} {
-		charges, repeated, err := s.node.ReverseRequest(t.Context(), operator(), c.id, returned)
+		charges, repeated, err := s.node.Operations.Charges.ReverseRequest(t.Context(), operator(), c.id, returned)
 		if err != nil || charges != 1 || repeated != again {
 			t.Fatalf("%d charges, repeated = %t, %v; want 1 and %t", charges, repeated, err, again)
 		}
 	}
 	by := commands.Request{ID: uuid.NewString(), Actor: "account:" + c.id}
-	_, err := s.node.AccountWriter.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
+	_, err := s.node.Writers.Accounts.HoldCredits(t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: "slow.com", Work: time.Minute})
 	s.must(err)
 
 	a := c.get("/dashboard").shows(200, "1,200,045 credits", "1 credit is held by running look-ups; 1,200,044 can be spent",
@@ -73,7 +73,7 @@ func TestOverview_CreditsRunOut_ShowsWhen(t *testing.T) {
 	}
 	c.get("/dashboard").shows(200, "0 credits", "No credits are left to spend")
 	c.grant(10, "pi_1")
-	_, err := s.node.AccountWriter.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: "pi_1", RefundID: "re_1"})
+	_, err := s.node.Writers.Accounts.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: "pi_1", RefundID: "re_1"})
 	s.must(err)
 	c.get("/dashboard").shows(200, "Payment refunded 49.00 EUR, pi_1")
 }
@@ -86,7 +86,7 @@ func TestOverview_NoNameAndOtherAccounts_StayApart(t *testing.T) {
 		c.get(path).shows(200).lacks("secret-plans.com", "Bolt", other.id)
 	}
 	c.get("/dashboard/ledger/"+request).shows(404, "no entries of this request")
-	s.must(s.node.Names.Erase(t.Context(), holderOf(c)))
+	s.must(s.node.Stores.Names.Erase(t.Context(), holderOf(c)))
 	if a := c.get("/dashboard"); sitetest.Text(a.elements("header")[0]) == "" || a.shows(200).status != 200 {
 		t.Error("an account without a name has no page")
 	}
@@ -94,7 +94,7 @@ func TestOverview_NoNameAndOtherAccounts_StayApart(t *testing.T) {
 
 func holderOf(c *customer) string {
 	c.t.Helper()
-	row, err := c.node.Accounts.Get(c.t.Context(), c.id)
+	row, err := c.node.Models.Accounts.Get(c.t.Context(), c.id)
 	c.must(err)
 	return row.Holder
 }

@@ -1,14 +1,14 @@
 package dashboard
 
 import (
-	"bytes"
 	"embed"
-	"fmt"
 	"html/template"
 	"strconv"
 
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
+	"letterhead/domain/signin"
+	"letterhead/internal/web"
 )
 
 //go:embed files
@@ -31,15 +31,11 @@ func newPages(base string) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pages{base: base, templates: map[string]*template.Template{}, static: static}
-	for _, name := range names {
-		if p.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err == nil {
-			p.templates[name], err = audit.Templates(p.templates[name])
-		}
-		if err != nil {
-			return nil, err
-		}
+	templates, err := audit.Templates(names, functions, files)
+	if err != nil {
+		return nil, err
 	}
+	p := &pages{base: base, templates: templates, static: static}
 	return p, p.addCharts()
 }
 
@@ -55,8 +51,8 @@ type view struct {
 	Base             string
 	Style, Script    string
 	HTMX, HTMXConfig string
-	Session          *Session // nil if the page is shown without one
-	Account          string   // name of the account, or its id
+	Session          *signin.Session // nil if the page is shown without one
+	Account          string          // name of the account, or its id
 	AccountID        string
 	Status           string // of the account
 	Form             string // token of forms
@@ -73,20 +69,15 @@ var sections = []section{{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"
 func (x *exchange) show(status int, name string, v view) error {
 	v.Base, v.Style, v.Script = x.base, x.pages.static.Style, x.pages.static.Script
 	v.HTMX, v.HTMXConfig = x.pages.static.HTMX, site.HTMXConfig
-	v.RequestID, v.Sections = x.requestID(), sections
+	v.RequestID, v.Sections = x.ID, sections
 	if x.account != nil {
-		v.Session, v.Form = &x.session, site.FormToken(x.token)
+		v.Session, v.Form = &x.session, web.FormToken(x.Token)
 		v.AccountID, v.Account, v.Status = x.account.ID, x.name, string(x.account.Status)
 		if v.Account == "" {
 			v.Account = x.account.ID
 		}
 	}
-	var body bytes.Buffer
-	if err := x.pages.templates[name].ExecuteTemplate(&body, "page", v); err != nil {
-		return fmt.Errorf("render the page %s: %w", name, err)
-	}
-	site.Send(x.w, status, "text/html; charset=utf-8", body.Bytes())
-	return nil
+	return x.Show(status, x.pages.templates[name], v)
 }
 
 // functions are those of the templates, besides the shared ones.

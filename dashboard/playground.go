@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"letterhead/internal/web"
 )
 
 // maxIdentifier limits what is looked up, in bytes. It is longer than any domain.
@@ -40,11 +42,11 @@ type playgroundAnswer struct {
 
 // showPlayground answers GET /dashboard/playground.
 func (x *exchange) showPlayground() error {
-	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
-	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.r.URL.Query().Get("identifier"), Available: standing.Available})
+	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.Request.URL.Query().Get("identifier"), Available: standing.Available})
 }
 
 func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
@@ -56,15 +58,15 @@ func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
 
 // lookUp answers POST /dashboard/playground with what GET /v1/brands/{identifier} answers.
 func (x *exchange) lookUp() error {
-	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
-	v := playgroundView{Identifier: strings.TrimSpace(x.form.Get("identifier")), Available: standing.Available}
+	v := playgroundView{Identifier: strings.TrimSpace(x.Form.Get("identifier")), Available: standing.Available}
 	switch {
 	case v.Identifier == "":
 		v.Problem = "Give a domain such as github.com, or the URL of a page or an e-mail address there."
-	case len(v.Identifier) > maxIdentifier || !isText(v.Identifier) || strings.Trim(v.Identifier, ".") == "": // dots would change the path
+	case len(v.Identifier) > maxIdentifier || !web.IsText(v.Identifier) || strings.Trim(v.Identifier, ".") == "": // dots would change the path
 		v.Problem = "This is not a domain, page URL or e-mail address."
 	}
 	if v.Problem != "" {
@@ -74,12 +76,12 @@ func (x *exchange) lookUp() error {
 	if err != nil {
 		return err
 	}
-	id := x.form.Get("id")
+	id := x.Form.Get("id")
 	if _, err := uuid.Parse(id); err != nil {
 		id = uuid.NewString() // it was not sent by the page, so it is no repeat
 	}
 	// The look-up has limits of its own. What follows it needs no other part, so that its answer is shown.
-	answer, err := x.API.LookUp(x.r.Context(), LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.r.RemoteAddr})
+	answer, err := x.API.LookUp(x.Request.Context(), LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.Request.RemoteAddr})
 	if err != nil {
 		return err
 	}
@@ -97,18 +99,18 @@ func (x *exchange) lookUp() error {
 }
 
 // read describes an answer of the API to a look-up.
-func read(r Response) (*playgroundAnswer, error) {
-	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header.Get("X-Request-Id"), Remaining: r.Header.Get("X-Credits-Remaining")}
+func read(r *web.Answer) (*playgroundAnswer, error) {
+	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header().Get("X-Request-Id"), Remaining: r.Header().Get("X-Credits-Remaining")}
 	var body struct {
 		Domain string
 		Error  struct{ Code, Message string }
 	}
 	var indented bytes.Buffer
-	if err := errors.Join(json.Unmarshal(r.Body, &body), json.Indent(&indented, r.Body, "", "  ")); err != nil {
+	if err := errors.Join(json.Unmarshal(r.Body.Bytes(), &body), json.Indent(&indented, r.Body.Bytes(), "", "  ")); err != nil {
 		return nil, fmt.Errorf("read the answer of the API: %w", err)
 	}
 	a.Body, a.Domain, a.Code, a.Message = indented.String(), body.Domain, body.Error.Code, body.Error.Message
-	switch r.Header.Get("X-Cache") {
+	switch r.Header().Get("X-Cache") {
 	case "HIT":
 		a.Source = "from the index"
 	case "MISS":

@@ -13,9 +13,9 @@ import (
 // known puts a brand into the index.
 func (s *service) known(domain string, record eventschemas.Record) {
 	s.t.Helper()
-	_, err := s.node.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record})
+	_, err := s.node.Writers.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record})
 	s.must(err)
-	s.must(s.node.CatchUp(s.t.Context()))
+	s.must(s.node.Operations.Reads.CatchUp(s.t.Context()))
 }
 
 // withLogo is a record of a brand with a logo.
@@ -63,9 +63,9 @@ func TestPlayground_SuspendedAccount_IsForbidden(t *testing.T) {
 	s := start(t, baseURL)
 	s.known("acme.com", withLogo("Acme"))
 	c := s.signedIn("Acme", plan.Growth)
-	_, err := s.node.AccountWriter.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	_, err := s.node.Writers.Accounts.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
-	s.must(s.node.CatchUp(t.Context()))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
 	c.plays("acme.com").shows(200, "status 403", "forbidden", "suspended")
 }
 

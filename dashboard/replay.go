@@ -8,7 +8,7 @@ import (
 
 // showReplay answers GET /dashboard/replay: the account after an event, recomputed from the first one.
 func (x *exchange) showReplay() error {
-	r, err := x.Audit.Replay(x.ctx, x.session.AccountID, x.r.URL.Query().Get("at"))
+	r, err := x.Audit.Replay(x.Ctx, x.session.AccountID, x.Request.URL.Query().Get("at"))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
@@ -25,14 +24,14 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testwait"
-	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/workers/generate"
 )
 
 func (c *customer) hold(domain string) (commands.Request, string) {
 	c.t.Helper()
 	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + c.id}
-	hold, err := c.node.AccountWriter.HoldCredits(c.t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: domain, Work: time.Minute})
+	hold, err := c.node.Writers.Accounts.HoldCredits(c.t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: domain, Work: time.Minute})
 	c.must(err)
 	return by, hold.ID
 }
@@ -59,8 +58,8 @@ func (c *customer) newest() uint64 {
 // exec changes rows of the read models, as nothing in the service does.
 func (s *service) exec(statement string, args ...any) {
 	s.t.Helper()
-	s.must(s.node.CatchUp(s.t.Context()))
-	s.must(s.node.Store.Write(s.t.Context(), func(tx *sqlstore.Tx) error {
+	s.must(s.node.Operations.Reads.CatchUp(s.t.Context()))
+	s.must(s.node.Stores.Database.Write(s.t.Context(), func(tx *sqlstore.Tx) error {
 		result, err := tx.Exec(statement, args...)
 		if err != nil {
 			return err
@@ -74,7 +73,7 @@ func (s *service) exec(statement string, args ...any) {
 
 func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	s := start(t, baseURL)
-	c, w := s.signedIn("Acme", plan.Growth), s.node.AccountWriter
+	c, w := s.signedIn("Acme", plan.Growth), s.node.Writers.Accounts
 	ctx := t.Context()
 	type state struct{ event, balance, held, plan, status, keys, lots, holds string }
 	now := state{event: "Account opened", balance: "0", held: "0 by 0", plan: "growth", status: "active", keys: "There are none", lots: "no grants yet"}
@@ -96,7 +95,7 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	then(func(n *state) {
 		n.event, n.balance, n.lots = "Credits bought, 49.00 EUR, pi_1", "1,050", "Credits boughtrevision 4"
 	})
-	key, err := s.node.IssueKey(ctx, operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "ci"})
+	key, err := s.node.Operations.Accounts.IssueKey(ctx, operator(), c.id, operations.NewKey{Kind: apikey.Secret, Name: "ci"})
 	s.must(err)
 	then(func(n *state) { n.event, n.keys = "Key issued, ci, secret", "cisecret"+key.Last })
 	charged := c.charge("acme.com", key.ID)
@@ -133,7 +132,7 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	_, err = w.Note(ctx, commands.NoteAccount{Request: operator(), AccountID: c.id, Text: "Pays 1.73 late."})
 	s.must(err)
 	then(func(n *state) { n.event = "Note of the operator" })
-	_, _, err = s.node.ReverseRequest(ctx, operator(), c.id, charged)
+	_, _, err = s.node.Operations.Charges.ReverseRequest(ctx, operator(), c.id, charged)
 	s.must(err)
 	then(func(n *state) {
 		n.event, n.balance, n.lots = "Charge returned, by the operator", "1,049", "5049"
@@ -178,7 +177,7 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 func TestReplay_KeyThatExpired_IsNotValidAnyMore(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
-	_, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "short-lived", Terms: account.KeyTerms{ExpiresAt: s.now().Add(time.Minute)}})
+	_, err := s.node.Operations.Accounts.IssueKey(t.Context(), operator(), c.id, operations.NewKey{Kind: apikey.Secret, Name: "short-lived", Terms: account.KeyTerms{ExpiresAt: s.now().Add(time.Minute)}})
 	s.must(err)
 	s.advance(time.Hour)
 	c.charge("acme.com", "")
@@ -282,9 +281,9 @@ func TestReplay_UnreadableEvent_EndsIt(t *testing.T) {
 	c := s.signedIn("Acme", plan.Growth)
 	stream, next := account.Stream(c.id), c.newest()+1
 	var head eventschemas.Hash
-	s.must(streamwriter.ReadChain(t.Context(), s.log, stream, func(_ *eventlog.Recorded, h eventschemas.Hash) error { head = h; return nil }, nil))
+	s.must(commands.Chain.Read(t.Context(), s.log, stream, func(_ *eventlog.Recorded, h eventschemas.Hash) error { head = h; return nil }, nil))
 	event := eventlog.Proposed{ID: uuid.New(), Type: "CreditsCharged", SchemaVersion: 2, OccurredAt: s.now(), Data: []byte(`{"credits":"many"}`)}
-	streamwriter.Link(head, stream, next, &event)
+	commands.Chain.Link(head, stream, next, &event)
 	if json.Unmarshal(event.Data, &eventschemas.CreditsCharged{}) == nil {
 		t.Fatal("the event can be read")
 	}
@@ -306,8 +305,8 @@ func (s *service) longs(n, events int) (all []*customer) {
 	o.Accounts, o.Events = n, events
 	_, err := generate.History(s.t.Context(), s.log.(eventlog.Importer), o, func(int) {})
 	s.must(err)
-	s.must(s.node.CatchUp(s.t.Context()))
-	list, err := s.node.Accounts.List(s.t.Context(), "", n)
+	s.must(s.node.Operations.Reads.CatchUp(s.t.Context()))
+	list, err := s.node.Models.Accounts.List(s.t.Context(), "", n)
 	s.must(err)
 	for i := range list {
 		c := &customer{service: s, id: list[i].ID, client: browser(s.t)}
@@ -340,7 +339,7 @@ func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
 		t.Error("a browser without scripts does not load the page again")
 	}
 	a := c.ended("/dashboard/replay").shows(200, "Replayed = stored, chain verified to revision 5,999.").lacks("http-equiv")
-	stored, err := s.node.Accounts.Get(t.Context(), c.id)
+	stored, err := s.node.Models.Accounts.Get(t.Context(), c.id)
 	s.must(err)
 	if want := strings.Fields(a.section("balance"))[1]; strings.ReplaceAll(want, ",", "") != fmt.Sprint(stored.Balance) {
 		t.Errorf("the balance is %s, stored %d", want, stored.Balance)
@@ -364,7 +363,7 @@ func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
 
 // ledgerBalance returns the balance of an entry of the ledger.
 func (s *service) ledgerBalance(ctx context.Context, accountID string, revision uint64) (balance int64, err error) {
-	err = s.node.Store.Write(ctx, func(tx *sqlstore.Tx) error {
+	err = s.node.Stores.Database.Write(ctx, func(tx *sqlstore.Tx) error {
 		return tx.QueryRow("SELECT balance FROM ledger_v7_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
 	})
 	return balance, err

@@ -81,7 +81,7 @@ func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 		(&customer{s, full.id, browser(t)}).signIn("owner")
 	}
 	toFull, toClosed := full.link("owner"), closed.link("owner")
-	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
+	_, err := s.node.Writers.Accounts.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
 	s.must(err)
 	for _, l := range []struct {
 		account, token string
@@ -341,7 +341,7 @@ func TestSignIn_ByEmail_LinkGoesToAccountsAddressOnly(t *testing.T) {
 	s, mails := withMail(t)
 	c := s.signedIn("Acme", plan.Growth)
 	c.get("/dashboard/notices").shows(200, "You have no address for links")
-	_, err := s.node.SetSignInEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: signin.Owner}, "Ann@Example.com")
+	_, err := s.node.Operations.SignIns.Commands.SetEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: signin.Owner}, "Ann@Example.com")
 	s.must(err)
 	c.get("/dashboard/notices").shows(200, "ann@example.com")
 
@@ -395,7 +395,7 @@ func TestSignIn_ByEmail_ManyRequestsOfAClient_InventedAddressesTakeNoMessage(t *
 	}
 	for i := range 12 {
 		address := fmt.Sprintf("ann%d@example.com", i)
-		_, err := s.node.SetSignInEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: fmt.Sprintf("p%d", i)}, address)
+		_, err := s.node.Operations.SignIns.Commands.SetEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: fmt.Sprintf("p%d", i)}, address)
 		s.must(err)
 		ask(address)
 	}
@@ -428,11 +428,11 @@ func TestSignIn_ByEmail_BadRequest_IsRejected(t *testing.T) {
 func TestSignIn_ByEmail_AccountClosed_AddressIsErased(t *testing.T) {
 	s, _ := withMail(t)
 	c := s.signedIn("Acme", plan.Growth)
-	_, err := s.node.SetSignInEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: signin.Owner}, "ann@example.com")
+	_, err := s.node.Operations.SignIns.Commands.SetEmail(t.Context(), operator(), signin.Person{AccountID: c.id, ID: signin.Owner}, "ann@example.com")
 	s.must(err)
-	_, err = s.node.CloseAccount(t.Context(), operator(), c.id)
+	_, err = s.node.Operations.Accounts.Close(t.Context(), operator(), c.id)
 	s.must(err)
-	if emails, err := s.node.SignInEmails(t.Context(), c.id); err != nil || len(emails) > 0 {
+	if emails, err := s.node.Operations.SignIns.Emails(t.Context(), c.id); err != nil || len(emails) > 0 {
 		t.Errorf("the addresses are %v, %v", emails, err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"letterhead/dashboard/site"
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
+	"letterhead/internal/web"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -26,11 +26,11 @@ type monthRow struct {
 // showStatements answers GET /dashboard/statements: the months since the account was opened, the latest first.
 func (x *exchange) showStatements() error {
 	notice := x.fresh(ledger.Name, usage.Name)
-	ended, err := x.Ledger.Periods(x.ctx)
+	ended, err := x.Ledger.Periods(x.Ctx)
 	if err != nil {
 		return err
 	}
-	used, err := x.Usage.List(x.ctx, x.session.AccountID)
+	used, err := x.Usage.List(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (x *exchange) showStatement() error {
 		return err
 	}
 	if notice := x.fresh(ledger.Name); notice != "" { // a statement may be kept, so it must not lack entries
-		return &problem{http.StatusServiceUnavailable, "The statement cannot be made now", "The latest entries of the ledger cannot be read. Load the page again in a moment.", nil}
+		return web.NewProblem(http.StatusServiceUnavailable, "The statement cannot be made now", "The latest entries of the ledger cannot be read. Load the page again in a moment.", nil)
 	}
 	var s *statement.Statement
 	err = x.readLedger(func(ctx context.Context) (err error) {
@@ -67,12 +67,12 @@ func (x *exchange) showStatement() error {
 	if err != nil {
 		return noStatement(err)
 	}
-	format := x.r.URL.Query().Get("format")
+	format := x.Request.URL.Query().Get("format")
 	var body []byte
 	contentType := "text/html; charset=utf-8"
 	switch format {
 	case "":
-		x.w.Header().Set("Content-Security-Policy", x.statements.Policy)
+		x.Header().Set("Content-Security-Policy", x.statements.Policy)
 		body, err = x.statements.Render(s)
 	case "csv":
 		contentType = "text/csv; charset=utf-8"
@@ -87,15 +87,15 @@ func (x *exchange) showStatement() error {
 		return err
 	}
 	if format != "" {
-		x.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="statement-%s.%s"`, s.Month, format))
+		x.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="statement-%s.%s"`, s.Month, format))
 	}
-	site.Send(x.w, http.StatusOK, contentType, body)
+	web.SendPage(x, http.StatusOK, contentType, body)
 	return nil
 }
 
 // month returns the month in the path.
 func (x *exchange) month() (time.Time, error) {
-	month, err := time.Parse(books.MonthLayout, x.r.PathValue("month"))
+	month, err := time.Parse(books.MonthLayout, x.Request.PathValue("month"))
 	if err != nil {
 		return month, missingStatement("The URL has a month, like 2026-11.")
 	}
@@ -103,7 +103,7 @@ func (x *exchange) month() (time.Time, error) {
 }
 
 func missingStatement(text string) error {
-	return &problem{http.StatusNotFound, "There is no such statement", text, nil}
+	return web.NewProblem(http.StatusNotFound, "There is no such statement", text, nil)
 }
 
 // noStatement returns why a month has no statement, if that is known, and otherwise err.
@@ -124,9 +124,9 @@ func (x *exchange) downloadProof() error {
 		return err
 	}
 	noProof := func(text string) error {
-		return &problem{http.StatusConflict, "The proof cannot be made", text, nil}
+		return web.NewProblem(http.StatusConflict, "The proof cannot be made", text, nil)
 	}
-	file, err := x.Operations.Prove(x.ctx, x.session.AccountID, month)
+	file, err := x.Operations.Checkpoints.Prove(x.Ctx, x.session.AccountID, month)
 	switch {
 	case errors.Is(err, checkpoints.ErrNone):
 		return noProof("The ledger has no checkpoint yet. Ask the operator of the service.")
@@ -137,6 +137,6 @@ func (x *exchange) downloadProof() error {
 	case err != nil:
 		return noStatement(err)
 	}
-	file.Send(x.w, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt")
+	file.Send(x, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt")
 	return file.Close()
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"letterhead/internal/testmust"
 )
 
 // TestAccessibility_Pages_HaveNoViolation checks the pages with axe (WCAG 2.2, levels A and AA) on a phone and on a
@@ -25,9 +27,7 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 		t.Skip("LETTERHEAD_TEST_AXE does not name axe.min.js; make pages fetches it")
 	}
 	axe, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	sold := filepath.Join(t.TempDir(), "billing.yaml")
 	if err := os.WriteFile(sold, []byte("packs:\n  - {price: price_small, name: small, credits: 500}\nplans:\n  - {price: price_growth, plan: growth, credits: 10000}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -105,15 +105,11 @@ type form struct{ path, action, field, value, button, answer string }
 // emulate sets the width of the window and the color scheme that the person prefers.
 func (v *visitor) emulate(width int64, scheme string) {
 	v.t.Helper()
-	if err := chromedp.Do(v.ctx, chromedp.EmulateViewport(width, 900)); err != nil {
-		v.t.Fatal(err)
-	}
+	testmust.Succeed(v.t, chromedp.Do(v.ctx, chromedp.EmulateViewport(width, 900)))
 	_, err := chromedp.Run(v.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
 		return cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	})
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	testmust.Succeed(v.t, err)
 }
 
 // violations returns what axe finds on the page, and whether the page is wider than the window.

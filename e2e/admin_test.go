@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // defaultAdmin is the default address of the admin API of a single process.
@@ -16,9 +18,7 @@ const defaultAdmin = "127.0.0.1:8090"
 func asOperator(t *testing.T, method, url, token, body string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -26,14 +26,10 @@ func asOperator(t *testing.T, method, url, token, body string) (status int, text
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return resp.StatusCode, string(raw)
 }
 
@@ -94,9 +90,7 @@ func TestAdmin_DefaultPortTaken_UsesAnotherPort(t *testing.T) {
 
 func TestAdmin_SetAddressTaken_DoesNotStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer taken.Close()
 	n := launch(t, folder(t), "LETTERHEAD_ADMIN_LISTEN="+taken.Addr().String())
 	n.out.waitFor(t, `choose another address with LETTERHEAD_ADMIN_LISTEN`, n.done)

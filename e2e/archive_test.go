@@ -20,6 +20,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -99,34 +100,6 @@ func newFolderWithFailures(t *testing.T) (data, accountID, key string) {
 	return data, acc.Account.ID, key
 }
 
-// A look-up that finds no brand leaves four events: hold, request, outcome and release.
-func TestLookup_Failed_LeavesFourEvents(t *testing.T) {
-	data := folderWithoutStarter(t)
-	n := startWithoutCrawls(t, data)
-	acc, key := account(t, data, "free")
-	before := len(wholeLog(t, data))
-	const lookups = 5
-	for i := range lookups {
-		n.lookupFails(fmt.Sprintf("letterhead-no-such-brand-%d.com", i), key)
-	}
-	after := wholeLog(t, data)[before:]
-	n.stop()
-	types := map[string]int{}
-	for _, e := range after {
-		if strings.HasPrefix(e.Stream, "usage-node-") { // request counts, which a node records every few seconds
-			continue
-		}
-		types[e.Type]++
-		if want := "account-" + acc.Account.ID; e.Stream != want && !strings.HasPrefix(e.Stream, brandStreamPrefix+"letterhead-no-such-brand-") {
-			t.Errorf("unexpected event of stream %s", e.Stream)
-		}
-	}
-	want := map[string]int{"CreditsHeld": lookups, "CrawlRequested": lookups, "CrawlFailed": lookups, "HoldReleased": lookups}
-	if fmt.Sprint(types) != fmt.Sprint(want) {
-		t.Errorf("%d failed look-ups left %v, want %v", lookups, types, want)
-	}
-}
-
 func archiveArgs(to string) []string {
 	return []string{"archive", "--before", time.Now().UTC().Format(time.RFC3339Nano), "--to", to, "--yes", "--json"}
 }
@@ -178,21 +151,15 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 		t.Errorf("archive printed %+v, want 1 stream and 2 events", out)
 	}
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != out.SHA256 {
 		t.Errorf("the SHA-256 of the file is %x, but the command printed %s", sum, out.SHA256)
 	}
 	expand, err := zstd.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	lines, err := io.ReadAll(expand)
 	expand.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var want []string
 	for _, e := range before {
 		if e.Stream == archivedStream {
@@ -233,19 +200,13 @@ func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 	data, _, _ := newFolderWithFailures(t)
 	const waiting = "letterhead-no-such-brand-3.com"
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(data, "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	_, err = brands.RequestCrawl(t.Context(), commands.RequestCrawl{
 		Request: commands.Request{ID: "request", Actor: "operator:test"}, Domain: waiting, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Hour,
 	})
-	if err := errors.Join(err, log.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, log.Close()))
 	ok(t, data, archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))...)
 	n := startWithoutCrawls(t, data)
 	var types []string
@@ -261,46 +222,6 @@ func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 	}
 	n.stop()
 	verifyAll(t, data)
-}
-
-// If the step is interrupted after the record of the old log was discarded, the folder serves the old log. If it is
-// interrupted between the logs, the next command installs the new one. The archive is the same in both cases.
-func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
-	data, _, _ := newFolderWithFailures(t)
-	archivedStream := brandStreamPrefix + unknownDomains[0]
-	before := wholeLog(t, data)
-	args := archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))
-	var first, second struct{ SHA256, Kept string }
-	decode(t, ok(t, data, args...), &first)
-	rename := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(filepath.Join(data, from), filepath.Join(data, to)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	suffix := strings.TrimPrefix(filepath.Base(first.Kept), "events.db")
-	for _, name := range []string{"events.db", "events.head"} {
-		rename(name+suffix, name)
-	}
-	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before); !slices.Equal(got, want) {
-		t.Errorf("before the replacement the log contains\n%s", strings.Join(got, "\n"))
-	}
-	verifyAll(t, data)
-
-	decode(t, ok(t, data, args...), &second)
-	if second.SHA256 != first.SHA256 {
-		t.Errorf("the archives have the SHA-256 %s and %s, want the same", first.SHA256, second.SHA256)
-	}
-	rename("events.db", "events.archive.db")
-	rename("events.head", "events.archive.head")
-	note := fmt.Appendf(nil, `{"with":"events.archive.db","lost":%q}`, ".archived-then")
-	if err := os.WriteFile(filepath.Join(data, "events.db.replace"), note, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	verifyAll(t, data)
-	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before, archivedStream); !slices.Equal(got, want) {
-		t.Errorf("after the replacement the log contains\n%s", strings.Join(got, "\n"))
-	}
 }
 
 // If an archive step is killed repeatedly, the folder always has either the complete old log or the complete new one.

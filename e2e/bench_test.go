@@ -15,7 +15,8 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/process"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 )
 
 // events returns how many events a benchmark appends to the log (LETTERHEAD_BENCH_EVENTS, by default a million).
@@ -34,9 +35,7 @@ func events(b *testing.B) int {
 func writeCharges(b testing.TB, path string, total int) {
 	ctx := context.Background()
 	log, err := sqlite.Open(ctx, sqlite.Config{Path: path})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer log.Close()
 	const accounts, group = 500, 250
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -57,9 +56,7 @@ func writeCharges(b testing.TB, path string, total int) {
 		}
 		add := func(ev eventschemas.Event, request string) {
 			enc, err := eventschemas.Encode(ev)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			p := eventlog.Proposed{ID: eventschemas.EventID(stream, request, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 				OccurredAt: at.Add(time.Duration(revision) * time.Millisecond), Data: enc.Data, Metadata: eventlog.Metadata{RequestID: request, Actor: "account:" + id}}
 			head = eventschemas.ChainLink{Stream: stream, Revision: revision, EventID: p.ID, Type: p.Type, SchemaVersion: p.SchemaVersion,
@@ -102,18 +99,14 @@ func timeToReady(b *testing.B, data string, env ...string) (time.Duration, *node
 }
 
 func (n *node) terminate(b *testing.B) {
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, n.cmd.Process.Signal(syscall.SIGTERM))
 	<-n.done
 }
 
 // resident returns the resident memory of the process in MiB.
 func (n *node) resident(b *testing.B) float64 {
-	bytes, err := process.ID(n.cmd.Process.Pid).Resident()
-	if err != nil {
-		b.Fatal(err)
-	}
+	bytes, err := testprocess.ID(n.cmd.Process.Pid).Resident()
+	testmust.Succeed(b, err)
 	return float64(bytes) / (1 << 20)
 }
 

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // wireTimeout is the time limit of a client on one connection. It only ends a hanging test.
@@ -116,6 +118,7 @@ func (a *attackers) stop() {
 
 // TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient opens 560 connections and never sends the announced
 // bodies. This attack once used all connections of a server with a limit of 1,024 open files.
+// Rule 2.
 func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the attack needs several loopback addresses, which only Linux provides without configuration")
@@ -131,9 +134,7 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 	for range asked {
 		for _, path := range []string{"/v1/brands/github.com", "/healthz"} {
 			req, err := http.NewRequest(http.MethodGet, n.url+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			req.Header.Set("X-Api-Key", key)
 			resp, err := client.Do(req)
 			if err != nil {
@@ -154,6 +155,7 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 
 // TestLookups_BesideClientsOfTheSameAddress_AreAnswered looks up brands from the address of 560 clients that take every
 // connection and reconnect immediately.
+// Rule 2.
 func TestLookups_BesideClientsOfTheSameAddress_AreAnswered(t *testing.T) {
 	const clients, asked = 560, 20
 	data := folder(t)
@@ -175,9 +177,7 @@ func TestLookups_BesideClientsOfTheSameAddress_AreAnswered(t *testing.T) {
 			client := &http.Client{Timeout: wireTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 			for range asked {
 				req, err := http.NewRequest(http.MethodGet, n.url+"/v1/brands/github.com", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				req.Header.Set("X-Api-Key", key)
 				resp, err := client.Do(req)
 				if err != nil {
@@ -280,6 +280,7 @@ func lookups(b *testing.B, n *node, keys []string, each int) []time.Duration {
 
 // TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead stops a server under load. Each client sends its next
 // request immediately after an answer, until an answer has Connection: close.
+// Rule 2.
 func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
 	const clients, before = 24, 5
 	data := folder(t)
@@ -290,13 +291,9 @@ func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
 	request := "GET /v1/brands/github.com HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + key + "\r\n\r\n"
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() { conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(wireTimeout)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, conn.SetDeadline(time.Now().Add(wireTimeout)))
 		return conn
 	}
 	// The server may close a connection that was idle for longer without reading another request. It counts from its
@@ -355,9 +352,7 @@ func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
 		})
 	}
 	warm.Wait()
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.cmd.Process.Signal(syscall.SIGTERM))
 	n.out.waitFor(t, `msg=stopping`, n.done)
 	ask(idle, time.Time{}, func() {})
 	busy.Wait()

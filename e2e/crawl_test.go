@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</title>
@@ -20,9 +22,7 @@ const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</titl
 func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "none") // must not be created
 	page := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(page, []byte(savedPage), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(page, []byte(savedPage), 0o600))
 	saved := []string{"crawl", "--file", page, "--url", "https://acme.com/"}
 	text := ok(t, data, append(saved, "--explain")...)
 	for _, want := range []string{"LOGOS", "logos[0], logo", "home link", "NAME", "* ", "Acme", "DESCRIPTION", "EVIDENCE", "og:site_name"} {
@@ -42,9 +42,7 @@ func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
 		t.Errorf("the record is %+v", shown)
 	}
 	raw, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	shownPage := html.UnescapeString(string(raw))
 	for _, want := range []string{"default-src 'none'", "data:image/svg+xml;base64,", "logos[0]", "Acme"} {
 		if !strings.Contains(shownPage, want) {

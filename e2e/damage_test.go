@@ -18,6 +18,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // The files of an event log.
@@ -71,9 +72,7 @@ func readEvents(t *testing.T, log *sqlite.Log) (events []eventlog.Recorded) {
 	t.Helper()
 	for at := eventlog.Position(0); ; {
 		page, err := log.ReadAll(t.Context(), at, eventlog.Filter{}, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		events = append(events, page.Events...)
 		if at = page.Next; page.End {
 			return events
@@ -133,9 +132,7 @@ func newKilledFolder(t *testing.T) killedFolder {
 		t.Fatalf("open the log after the kill: %v", err)
 	}
 	k.events = readEvents(t, log)
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, log.Close())
 	found := map[string]bool{}
 	for _, e := range k.events {
 		if e.Type == "CreditsCharged" {
@@ -308,6 +305,7 @@ func fileDamages(k killedFolder, file []byte) []damage {
 
 // If the files of the log are damaged after a kill, the log never silently lacks an acknowledged event: it is rejected,
 // or the damaged bytes are unused.
+// Rule 2.
 func TestDamagedLog_Opened_IsRejectedOrLosesNothing(t *testing.T) {
 	k := newKilledFolder(t)
 	if t.Failed() {
@@ -338,12 +336,8 @@ func TestDamagedLog_Opened_IsRejectedOrLosesNothing(t *testing.T) {
 		folder := t.TempDir()
 		k.files.write(t, folder)
 		log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, logName)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, log.Close())
 		closedFiles := readLogFiles(t, folder)
 		damages, rejected := fileDamages(k, closedFiles[logName]), 0
 		for _, d := range damages {
@@ -371,8 +365,7 @@ func TestDamagedLog_Opened_IsRejectedOrLosesNothing(t *testing.T) {
 				t.Errorf("%s: the log was opened, want an error", d.name)
 			}
 		}
-		// The first start after an upgrade has no marker. The marker is old if an older release has appended to the
-		// log.
+		// The first start after an upgrade has no marker. The marker is old if an older release has appended to the log.
 		if err := k.open(t, k.files.with(markerName, replaced("", nil).change)); err != nil {
 			t.Errorf("open the log without a marker: %v", err)
 		}
@@ -418,9 +411,7 @@ func (k killedFolder) checkAcceptedLoss(t *testing.T) {
 		t.Fatalf("the inspection returned %+v (%v), want a loss and a marker", report, err)
 	}
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, AcceptLoss: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	left := readEvents(t, log)
 	loss := log.Loss()
 	if loss == nil || int(loss.Head) != len(left) || int(loss.Remembered) != len(k.events) || report.Head != loss.Head {
@@ -442,9 +433,7 @@ func (k killedFolder) checkAcceptedLoss(t *testing.T) {
 		}
 	}
 	log, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if log.Loss() != nil {
 		t.Error("the next start accepted a loss again")
 	}

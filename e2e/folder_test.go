@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // The first start on a folder imports the starter index and compiles the renderer of vectors, which takes seven
@@ -39,8 +41,6 @@ func (m *template) copy(t testing.TB) string {
 		m.data = made
 	}
 	data := t.TempDir()
-	if err := os.CopyFS(data, os.DirFS(m.data)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.CopyFS(data, os.DirFS(m.data)))
 	return data
 }

@@ -21,6 +21,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	_ "golang.org/x/image/webp"
+
+	"letterhead/internal/testmust"
 )
 
 // browserTimeout is the time limit of one test in Chromium. A cold start takes seconds on a busy machine.
@@ -182,9 +184,7 @@ func checkCrossOriginKeys(t *testing.T, browser context.Context, n *node) {
 	defer other.Close()
 	ask := func(query string, header map[string]string) string {
 		raw, err := json.Marshal(header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return fmt.Sprintf(`ask(%q, %s)`, n.url+"/logo/google.com?size=32"+query, raw)
 	}
 	cases := []struct {
@@ -347,9 +347,7 @@ func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 		}
 		if served { // a device that is not a terminal accepts an image
 			device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			cmd := exec.Command(binary, "--data", data, "logo", "google.com")
 			cmd.Env, cmd.Stdout = environ(), device
 			if err := errors.Join(cmd.Run(), device.Close()); err != nil {
@@ -357,9 +355,7 @@ func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 			}
 		}
 		before, err := os.ReadDir(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, c := range []struct {
 			code int
 			args []string

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // exitLoss is the exit code of commands on a log that lost events.
@@ -28,9 +30,7 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 		} else if err == nil {
 			err = os.WriteFile(filepath.Join(to, name), data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 }
 
@@ -63,22 +63,16 @@ func newLossFolder(t *testing.T) lossFolder {
 func generations(t *testing.T, data string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer db.Close()
 	rows, err := db.Query("SELECT name, generation, state, position FROM projections_registry ORDER BY 1, 2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer rows.Close()
 	var out strings.Builder
 	for rows.Next() {
 		var name, state string
 		var generation, position int64
-		if err := rows.Scan(&name, &generation, &state, &position); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, rows.Scan(&name, &generation, &state, &position))
 		fmt.Fprintln(&out, name, generation, state, position)
 	}
 	return out.String()
@@ -140,6 +134,7 @@ func acceptances(t *testing.T, data string) (events []map[string]any) {
 
 // A server neither serves nor repairs a log that lacks events known from other files of the folder. It serves the
 // folder after the complete log is back.
+// Rule 8.
 func TestServe_LogLostEvents_FailsUntilItIsBack(t *testing.T) {
 	w := newLossFolder(t)
 	other := newLossFolder(t)
@@ -233,9 +228,7 @@ func killedAfter(t *testing.T, d time.Duration, args ...string) bool {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Env = environ()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, cmd.Start())
 	kill := time.AfterFunc(d, func() { cmd.Process.Kill() })
 	defer kill.Stop()
 	cmd.Wait()
@@ -251,6 +244,7 @@ func killSteps(step func(time.Duration) (ended bool)) {
 
 // If accept-loss is killed repeatedly, the folder is rejected until one run completes, and that run records the loss
 // once.
+// Rule 2.
 func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 	w := newLossFolder(t)
 	copyFiles(t, w.older, w.data, lossFiles...)
@@ -275,6 +269,7 @@ func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 }
 
 // A folder whose restore was killed is rejected until the restore is repeated.
+// Rule 2.
 func TestRestore_Killed_IsUnfinishedThenServed(t *testing.T) {
 	w := newLossFolder(t)
 	backup := t.TempDir()

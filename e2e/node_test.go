@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"letterhead/e2e/program"
+	"letterhead/internal/testmust"
 )
 
 // Time limits for child processes. They only end hanging tests.
@@ -114,13 +115,8 @@ func environ(extra ...string) []string { return program.Environ(filepath.Dir(bin
 // launch starts a server without waiting until it is ready.
 func launch(t testing.TB, data string, env ...string) *node {
 	t.Helper()
-	return launchRelease(t, binary, data, env...)
-}
-
-func launchRelease(t testing.TB, release, data string, env ...string) *node {
-	t.Helper()
 	n := &node{t: t, data: data, out: newOutput()}
-	n.cmd = exec.Command(release, "serve", "--data", data, "--listen", anyPort)
+	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", anyPort)
 	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
 	n.run()
@@ -133,9 +129,7 @@ const anyPort = "127.0.0.1:0"
 // run starts the process, which is killed when the test ends.
 func (n *node) run() {
 	n.t.Helper()
-	if err := n.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
+	testmust.Succeed(n.t, n.cmd.Start())
 	n.done = make(chan struct{})
 	go func() {
 		defer close(n.done)
@@ -181,9 +175,7 @@ func (n *node) kill() {
 // stop sends SIGTERM and expects exit status 0.
 func (n *node) stop() {
 	n.t.Helper()
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		n.t.Fatal(err)
-	}
+	testmust.Succeed(n.t, n.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-n.done:
 	case <-time.After(exitTimeout):

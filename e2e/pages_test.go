@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"letterhead/internal/testmust"
 )
 
 // scriptTimeout is the time limit of a script, after which it is run again.
@@ -130,9 +132,7 @@ func quoted(text string) string {
 func (n *node) lookUp(key string) int {
 	n.t.Helper()
 	a, err := n.get("/v1/brands/github.com", key)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testmust.Succeed(n.t, err)
 	return a.status
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"letterhead/e2e/program"
-	"letterhead/internal/testwait"
+	"letterhead/internal/testmust"
 )
 
 // TestProofs_AccountOfAServer_IsCheckedAlone proves an account's month next to a running server, and checks the proof
@@ -21,17 +21,13 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	file := func(name string) string { return filepath.Join(folder, name) }
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(file(name), []byte(text), 0o600))
 	}
 	if err := program.AwaitServing(n.url+"/v1/ledger/checkpoint", readyTimeout, n.done); err != nil { // on a busy machine it is made after the start
 		t.Fatal(err)
 	}
 	resp, err := http.Get(n.url + "/v1/ledger/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	first, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -59,15 +55,11 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	}
 
 	proof, err := os.ReadFile(file("rotated.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	line := 1 + strings.Count(string(proof[:strings.Index(string(proof), `"credits":50`)]), "\n")
 	write("changed.txt", strings.Replace(string(proof), `"credits":50`, `"credits":51`, 1))
 	secret, err := os.ReadFile(filepath.Join(data, "ledger.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	private := strings.TrimSpace(string(secret))
 	for _, c := range []struct {
 		code int
@@ -96,33 +88,5 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	}
 	if _, err := os.Stat(file("none.txt")); err == nil {
 		t.Error("a proof that failed left a file")
-	}
-}
-
-// TestCheckpoints_MonthWasClosed_ServerMakesOne closes a month with events since the last checkpoint.
-func TestCheckpoints_MonthWasClosed_ServerMakesOne(t *testing.T) {
-	data := t.TempDir()
-	ok(t, data, "dev", "generate", "--accounts", "3", "--events", "200", "--months", "2", "--until", "2025-12")
-	ok(t, data, "ledger", "checkpoint")
-	account(t, data, "growth")
-	ok(t, data, "books", "close", "2025-11")
-	n := start(t, data, "LETTERHEAD_STARTER=off")
-	size := ""
-	if _, made := testwait.Until(readyTimeout, func() bool {
-		resp, err := http.Get(n.url + "/v1/ledger/checkpoint")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := strings.Split(string(text), "\n"); resp.StatusCode == http.StatusOK && len(lines) > 1 {
-			size = lines[1]
-		}
-		return size == "2"
-	}); !made {
-		t.Errorf("after the start with a closed month the log of checkpoints has the size %q, want 2", size)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // nobodyID is the id of the user "nobody", who owns no files.
@@ -42,9 +44,7 @@ func makeReadOnly(t *testing.T, folder string) {
 		}
 		return os.Chmod(path, 0o444)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 // listing returns the names and modification times of all files of a folder.
@@ -61,9 +61,7 @@ func listing(t *testing.T, folder string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return b.String()
 }
 
@@ -81,13 +79,9 @@ func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 		}
 		makeReadOnly(t, data)
 		temporary := t.TempDir()
-		if err := os.Chmod(temporary, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.Chmod(temporary, 0o777))
 		for _, folder := range []string{filepath.Dir(data), filepath.Dir(temporary), filepath.Dir(binary)} {
-			if err := os.Chmod(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.Chmod(folder, 0o755))
 		}
 		before := listing(t, data)
 		run := func(args ...string) (string, int) {

@@ -10,6 +10,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -19,9 +20,7 @@ func liveTable(t *testing.T, db *sql.DB, model, table string) string {
 	var version, generation int
 	err := db.QueryRow(`SELECT fold_version, generation FROM projections_registry WHERE name = ? AND state = 'live'`,
 		model).Scan(&version, &generation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return fmt.Sprintf("%s_v%d_g%d_%s", model, version, generation, table)
 }
 
@@ -41,9 +40,7 @@ func TestServe_RowsChangedUnderneath_AreRepaired(t *testing.T) {
 		return name
 	}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "letterhead.db")+"?_pragma=busy_timeout(20000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer db.Close()
 	brands, keys := liveTable(t, db, "brands", "brands"), liveTable(t, db, "keys", "keys")
 	if _, err := db.Exec(`UPDATE ` + brands + ` SET body = CAST(replace(CAST(body AS TEXT), 'GitLab', 'FitLab') AS BLOB)

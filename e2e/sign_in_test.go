@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 var (
@@ -53,6 +55,7 @@ func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
 }
 
 // The first start leaves a link to the dashboard of operators, which admits an administrator.
+// Rule 13.
 func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
@@ -62,9 +65,7 @@ func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 		t.Errorf("the link leads to %.40s", link)
 	}
 	u, err := url.Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	form := url.Values{"token": {u.Query().Get("token")}}
 	if page, resp := visit(t, http.MethodGet, link, nil, nil); resp.StatusCode != http.StatusOK || !strings.Contains(page, "Sign in as an operator") || len(resp.Cookies()) > 0 {
 		t.Errorf("the link answers %d with the cookies %v:\n%s", resp.StatusCode, resp.Cookies(), page)
@@ -105,9 +106,7 @@ func linkOfFirstStart(t *testing.T, n *node, data, name string) string {
 		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	link := strings.TrimSuffix(string(text), "\n")
 	if strings.Contains(n.out.String(), link) {
 		t.Error("the output is not a terminal, but the link was printed")
@@ -119,9 +118,7 @@ func linkOfFirstStart(t *testing.T, n *node, data, name string) string {
 func visit(t *testing.T, method, address string, form url.Values, cookies []*http.Cookie) (string, *http.Response) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if form != nil {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -129,13 +126,9 @@ func visit(t *testing.T, method, address string, form url.Values, cookies []*htt
 		request.AddCookie(c)
 	}
 	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(body), response
 }

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/disk"
 	"letterhead/internal/disk/disktest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -23,6 +24,7 @@ const (
 )
 
 // Maintenance on a disk that is too small for it must not stop the service.
+// Rule 8.
 func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	t.Parallel()
 	disktest.Run(t, smallDisk, func(at string) {
@@ -49,13 +51,9 @@ func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 		// Leave space for the log to grow, but not for a copy of the tables.
 		ballast := filepath.Join(at, "ballast")
 		database, err := os.Stat(filepath.Join(data, "letterhead.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		const leave = 4 << 20
-		if err := os.WriteFile(ballast, make([]byte, usual-leave), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(ballast, make([]byte, usual-leave), 0o600))
 		t.Logf("letterhead.db has %d bytes, the disk has %d free", database.Size(), free(t, at))
 		for _, command := range [][]string{{"projections", "verify"}, {"projections", "rebuild", "--all"}} {
 			_, errs, code := letterhead(t, data, command...)
@@ -72,9 +70,7 @@ func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 		n = start(t, data, "LETTERHEAD_STARTER=off") // fails if the disk is full
 		grant()
 
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.Remove(ballast))
 		before := free(t, at)
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 			printed := endVerify(t, data, signal)
@@ -103,9 +99,7 @@ func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 	cmd.Env = environ()
 	printed := newOutput()
 	cmd.Stdout, cmd.Stderr = printed, printed
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -119,9 +113,7 @@ func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 		default:
 		}
 	}
-	if err := cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, cmd.Process.Signal(signal))
 	<-ended
 	if cmd.ProcessState.Success() {
 		t.Errorf("verify succeeded after %s: %s", signal, printed)
@@ -132,9 +124,7 @@ func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 func free(t *testing.T, at string) int64 {
 	t.Helper()
 	space, err := disk.At(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return space.Free
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"letterhead/internal/testmust"
 )
 
 // Requests of ioctl(2) for pseudo-terminals, https://man7.org/linux/man-pages/man2/ioctl_tty.2.html
@@ -30,14 +32,13 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 		}
 	}
 	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { ours.Close() })
 	return ours, theirs
 }
 
 // A first start at a terminal prints the keys and links there and writes no files of them.
+// Rule 13.
 func TestFirstStart_AtTerminal_PrintsKeysAndLinks(t *testing.T) {
 	ours, theirs := terminal(t)
 	data := filepath.Join(t.TempDir(), "data")

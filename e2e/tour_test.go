@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"letterhead/internal/testmust"
 )
 
 // maxTour limits the screenshots of the tour together, in bytes.
@@ -44,12 +46,8 @@ func (v *visitor) picture(name string) (size int) {
 		v.t.Fatalf("picture %s: %v", name, err)
 	}
 	folder := filepath.Join("..", "docs", "tour")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		v.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name+".webp"), shot, 0o644); err != nil {
-		v.t.Fatal(err)
-	}
+	testmust.Succeed(v.t, os.MkdirAll(folder, 0o755))
+	testmust.Succeed(v.t, os.WriteFile(filepath.Join(folder, name+".webp"), shot, 0o644))
 	return len(shot)
 }
 
@@ -70,9 +68,7 @@ func openTour(t *testing.T, more ...string) tour {
 	n.t = t
 	var busiest struct{ Account struct{ ID string } }
 	accounts := ok(t, data, "account", "list", "--sort", "-balance", "--status", "active", "--json")
-	if err := json.NewDecoder(strings.NewReader(accounts)).Decode(&busiest); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.NewDecoder(strings.NewReader(accounts)).Decode(&busiest))
 	on := tour{n: n, account: busiest.Account.ID, guest: newVisitor(t, browser), customer: newVisitor(t, browser), operator: newVisitor(t, browser)}
 	on.customer.open(strings.TrimSpace(ok(t, data, "account", "login-link", "--account", on.account)))
 	on.customer.press("Sign in to the dashboard")
@@ -82,9 +78,7 @@ func openTour(t *testing.T, more ...string) tour {
 	on.operator.press("Sign in as an operator")
 	on.operator.sees("The service is ready")
 	u, err := url.Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	on.admin = "http://" + u.Host
 	return on
 }
@@ -94,9 +88,7 @@ func TestTour_Pages_AreDrawn(t *testing.T) {
 	on := openTour(t)
 	n, admin, id, guest, customer, operator := on.n, on.admin, on.account, on.guest, on.customer, on.operator
 	for _, v := range []*visitor{guest, customer, operator} {
-		if err := chromedp.Do(v.ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, chromedp.Do(v.ctx, chromedp.EmulateViewport(1280, 800)))
 	}
 	total := 0
 	for _, p := range []struct {

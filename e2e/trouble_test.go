@@ -13,18 +13,19 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite"
+
+	"letterhead/internal/testmust"
 )
 
 // A damaged read model does not block the others, and a command can rebuild it.
+// Rule 8.
 func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	data := folderWithoutStarter(t)
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	acc, key := account(t, data, "free")
 	n.stop()
 	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var table string
 	if err := db.QueryRow(`SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ledger_v%'`).Scan(&table); err != nil {
 		t.Fatal(err)
@@ -32,9 +33,7 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	if _, err := db.Exec("DROP TABLE " + table); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, db.Close())
 	n = start(t, data, "LETTERHEAD_STARTER=off")
 	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "7", "--kind", "adjustment")
 	n.want(http.StatusOK, "/v1/me", key)
@@ -49,6 +48,7 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 }
 
 // Read models and the search index are disposable: the node rebuilds them from the log.
+// Rule 8.
 func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	data := folder(t)
 	n := start(t, data)
@@ -57,13 +57,9 @@ func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	n.stop()
 	for _, pattern := range []string{"letterhead.db*", "search"} {
 		found, err := filepath.Glob(filepath.Join(data, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, f := range found {
-			if err := os.RemoveAll(f); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.RemoveAll(f))
 		}
 	}
 	n = start(t, data)
@@ -75,37 +71,16 @@ func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	ok(t, data, "projections", "verify")
 }
 
-// A charge without a delivered answer can be reversed by its request ID.
-func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
-	data := folder(t)
-	n := start(t, data)
-	acc, key := account(t, data, "free")
-	id := n.want(http.StatusOK, "/v1/brands/github.com", key).header.Get("X-Request-Id")
-	for range 2 { // a repeat changes nothing
-		var after struct{ Balance int64 }
-		decode(t, ok(t, data, "credits", "reverse", "--account", acc.Account.ID, "--request-id", id, "--json"), &after)
-		if after.Balance != 50 {
-			t.Errorf("the balance is %d, want 50", after.Balance)
-		}
-	}
-	if _, errs, code := letterhead(t, data, "credits", "reverse", "--account", acc.Account.ID, "--request-id", "nothing"); code == 0 || !strings.Contains(errs, "not charged") {
-		t.Errorf("credits reverse of an unknown request ended with %d: %s", code, errs)
-	}
-}
-
 // Only the owner can read the files of the data folder.
+// Rule 13.
 func TestDataFolder_Created_IsPrivate(t *testing.T) {
 	data := t.TempDir()
-	if err := os.Chmod(data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Chmod(data, 0o755))
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	account(t, data, "free")
 	for _, name := range []string{"events.db", "events.db-wal", "events.head", "letterhead.db", "letterhead.db-wal", "admin.sock", "format.json"} {
 		info, err := os.Stat(filepath.Join(data, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s has mode %s, want access for the owner only", name, info.Mode())
 		}
@@ -121,9 +96,7 @@ func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	tail.Env = environ()
 	out := newOutput()
 	tail.Stdout, tail.Stderr = out, out
-	if err := tail.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, tail.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -145,9 +118,7 @@ func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 // Commands ignore the stale file of a killed server that names a socket in another folder.
 func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	data := t.TempDir()
-	if err := os.WriteFile(filepath.Join(data, "admin.sock.path"), []byte("/nowhere/admin.sock\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(filepath.Join(data, "admin.sock.path"), []byte("/nowhere/admin.sock\n"), 0o600))
 	start(t, data, "LETTERHEAD_STARTER=off")
 	ok(t, data, "account", "list")
 	if _, err := os.Stat(filepath.Join(data, "admin.sock.path")); err == nil {
@@ -177,9 +148,7 @@ func TestFormatFile_ServerKilled_LeavesNoTemporaryFile(t *testing.T) {
 // The server reports a port in use before it changes anything.
 func TestServe_PortTaken_NamesIt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	cmd := exec.Command(binary, "serve", "--data", t.TempDir(), "--listen", l.Addr().String())
 	cmd.Env = environ()

@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -132,8 +133,9 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 	if none := undelivered(t, data, time.Now().Add(time.Hour)); len(none) != 0 {
 		t.Errorf("the command listed %d charges after a future time", len(none))
 	}
-	if none := undelivered(t, data, since, "--account", "nobody"); len(none) != 0 {
-		t.Errorf("the command listed %d charges of another account", len(none))
+	unknown := []string{"ledger", "undelivered", "--since", since.UTC().Format(time.RFC3339), "--account", "nobody"}
+	if out, errs, code := letterhead(t, data, unknown...); code != 1 || out != "" || !strings.Contains(errs, "there is no account nobody") {
+		t.Errorf("for an unknown account the command ended with %d: %s%s", code, out, errs)
 	}
 
 	before := n.balance(key)
@@ -162,6 +164,7 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 }
 
 // After a heartbeat, the command lists no charge that was answered before it, and every charge that was not answered.
+// Rule 2.
 func TestLedgerUndelivered_KilledAfterHeartbeat_OmitsAnsweredCharges(t *testing.T) {
 	data, since := folder(t), time.Now().Add(-time.Minute)
 	n := start(t, data)
@@ -223,20 +226,14 @@ func heartbeatAfter(t *testing.T, data string, charges eventlog.Position) (answe
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(data, "letterhead.db"),
 		ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer store.Close()
 	table, err := runs.New(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	first := eventlog.Position(0)
 	_, reached := testwait.Until(readyTimeout, func() bool {
 		all, err := table.All(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		last := all[len(all)-1]
 		if last.Answered == nil || last.Answered.UpTo == 0 {
 			return false

@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hash is the hash of one event in an account stream's hash chain. The hash before the first event is
-// all zeros.
-type Hash [sha256.Size]byte
+// Hash is the hash of one event in an account stream's hash chain. The hash before the first event is all zeros.
+type Hash = [sha256.Size]byte
 
 // ChainLink contains the hashed fields of an event. The position is not included, because a migration
 // to another store assigns new positions. Data is the stored body, not the upcast one.

@@ -13,18 +13,17 @@ import (
 // JSONText is a JSON value kept as written.
 type JSONText = json.RawMessage
 
-// Encoded is an event in its stored form.
-type Encoded struct {
+// Encoded is an event in its stored form. Like Event and Hash, it is an alias, so that a package that knows no schemas can
+// call an Encoder and Decode.
+type Encoded = struct {
 	Type          string
 	SchemaVersion int
 	Data          []byte
 }
 
-// Errors of Encode, Decode and ValidateJSON. They are wrapped with the type and version; use
-// errors.Is.
+// Errors of Encode, Decode and ValidateJSON. They are wrapped with the type and version; use errors.Is.
 var (
-	// ErrUnknownType means that this binary does not know the event type: the log was written by a
-	// newer release.
+	// ErrUnknownType means that this binary does not know the event type: the log was written by a newer release.
 	ErrUnknownType = errors.New("unknown event type")
 	// ErrUnknownVersion means that this binary does not know this version of the event type.
 	ErrUnknownVersion = errors.New("unknown schema version")
@@ -46,10 +45,9 @@ var (
 // event) and ErrNotEncodable.
 func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 
-// Format is the data format of this release. It increases by one with each release that writes a new
-// version of an event or serves a new version of a read model. Until an operator finishes the upgrade,
-// a release works with data of the previous format, which nodes of the previous release can read and
-// write; see docs/upgrade.md.
+// Format is the data format of this release. It increases by one with each release that writes a new version of an
+// event or serves a new version of a read model. Until an operator finishes the upgrade, a release works with data of
+// the previous format, which nodes of the previous release can read and write; see docs/upgrade.md.
 const Format = 3
 
 // Encoder encodes events in the versions of the data format in use. The zero Encoder uses the current
@@ -75,18 +73,16 @@ func (e Encoder) Encode(ev Event) (Encoded, error) {
 	return e.registry.encode(ev, e.format())
 }
 
-// Decode decodes a stored event of any version ever written and returns the struct of the current
-// version by value, for example a CreditsCharged. It ignores unknown fields, so that events of a
-// neighboring release can be folded. It does not check required fields; ValidateJSON does, but it is
-// too slow for a replay.
+// Decode decodes a stored event of any version ever written and returns the struct of the current version by value, for
+// example a CreditsCharged. It ignores unknown fields, so that events of a neighboring release can be folded. It does
+// not check required fields; ValidateJSON does, but it is too slow for a replay.
 //
 // It returns ErrUnknownType, ErrUnknownVersion or ErrDamaged.
 func Decode(eventType string, version int, data []byte) (Event, error) {
 	return current.Decode(eventType, version, data)
 }
 
-// ValidateJSON validates a body against the JSON Schema of its type and version. The first call
-// compiles the schemas.
+// ValidateJSON validates a body against the JSON Schema of its type and version. The first call compiles the schemas.
 //
 // It returns ErrUnknownType, ErrUnknownVersion, ErrDamaged (not JSON) or ErrSchemaViolation.
 func ValidateJSON(eventType string, version int, data []byte) error {

@@ -2,11 +2,8 @@ package eventschemas
 
 import "time"
 
-// Event is one event as a Go value. EventType returns the wire name, which does not depend on the Go
-// type's name.
-type Event interface {
-	EventType() string
-}
+// Event is one event as a Go value. EventType returns the wire name, which does not depend on the Go type's name.
+type Event = interface{ EventType() string }
 
 // Money is an amount that was paid, in the currency's minor unit (cents for EUR, yen for JPY).
 type Money struct {
@@ -97,8 +94,7 @@ type (
 		ChargeID  string `json:"charge_id"`
 		RequestID string `json:"request_id"` // the request that was answered from it
 	}
-	// PaymentRefunded removes the credits of a refunded payment. Only this event may make the balance
-	// negative.
+	// PaymentRefunded removes the credits of a refunded payment. Only this event may make the balance negative.
 	PaymentRefunded struct {
 		RefundID  string `json:"refund_id"`
 		PaymentID string `json:"payment_id"`
@@ -106,7 +102,7 @@ type (
 		Money     *Money `json:"money,omitempty"`
 	}
 	// PaymentFeeRecorded records what the payment processor took from a payment, or from its refund or dispute. It
-	// moves no credits. The currency is that of the balance at the processor.
+	// moves no credits. The currency is the one of the balance at the processor.
 	PaymentFeeRecorded struct {
 		FeeID     string `json:"fee_id"`
 		PaymentID string `json:"payment_id"`
@@ -269,7 +265,7 @@ type (
 	// PeriodClosed records the books of a month that has ended.
 	PeriodClosed struct {
 		Month string `json:"month"` // YYYY-MM (UTC)
-		// Position is that of PeriodEnded at the closing. It changes if the log is copied to another store.
+		// Position is the position of PeriodEnded at the closing. It changes if the log is copied to another store.
 		Position uint64 `json:"position"`
 		// Digest is the hex SHA-256 of the month's journal (docs/books.md), and Transactions the number of its
 		// transactions, without those that open it.
@@ -290,14 +286,14 @@ type (
 const CheckpointsStream = "checkpoints"
 
 type (
-	// CheckpointBegun marks the events of a checkpoint: those of account streams that precede it in the log.
+	// CheckpointBegun marks the events of a checkpoint: all events of account streams that precede it in the log.
 	CheckpointBegun struct{}
 	// LedgerCheckpointed records the checkpoint of the CheckpointBegun before it, and has its time. Root is that of a
 	// Merkle tree (RFC 6962) of the heads of all account streams; docs/proofs.md describes tree and log.
 	LedgerCheckpointed struct {
 		Accounts uint64 `json:"accounts"` // leaves of the tree
 		Root     string `json:"root"`     // hex
-		// Position is that of CheckpointBegun at the time. A copy of the log to another store keeps it.
+		// Position is the position of CheckpointBegun at the time. A copy of the log to another store keeps it.
 		Position uint64 `json:"position"`
 		Note     string `json:"note"` // the signed checkpoint of the log that ends with this one
 	}
@@ -370,7 +366,7 @@ type (
 func CheckpointSize(revision uint64) uint64 { return (revision + 1) / 2 }
 
 // BillingPrefix precedes the processor and the id of its event, as in billing-stripe:evt_1, in the names of the streams of
-// billing events. Each event of a processor has a stream of its own.
+// billing events. Each event of a processor has its stream.
 const BillingPrefix = "billing-"
 
 type (
@@ -390,7 +386,7 @@ type (
 		PaymentID string    `json:"payment_id,omitempty"`
 		InvoiceID string    `json:"invoice_id,omitempty"` // of a link: the payment that PaymentID belongs to
 		GrantKind string    `json:"grant_kind,omitempty"` // topup, subscription
-		// Credits of a payment are those of its prices unless they are given.
+		// The prices of a payment determine its credits unless they are given.
 		Credits int64          `json:"credits,omitempty"`
 		Prices  []BillingPrice `json:"prices,omitempty"`
 		Money   *Money         `json:"money,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // Golden files are never changed, because they represent data in existing logs. The flag only writes missing
@@ -249,9 +250,7 @@ func typeAndVersion(t testing.TB, name string) (string, int) {
 func readGolden(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(goldenFile(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return bytes.TrimSuffix(data, []byte("\n"))
 }
 
@@ -267,9 +266,7 @@ func TestGoldenFiles(t *testing.T) {
 				t.Error(err)
 			}
 			got, err := eventschemas.Decode(eventType, version, data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("Decode = \n%+v, want\n%+v", got, want)
 			}
@@ -277,9 +274,7 @@ func TestGoldenFiles(t *testing.T) {
 				return // an old version is encoded as the current one
 			}
 			encoded, err := eventschemas.Encode(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if encoded.Type != eventType || encoded.SchemaVersion != version || !bytes.Equal(encoded.Data, data) {
 				t.Fatalf("Encode = %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
 			}
@@ -289,6 +284,7 @@ func TestGoldenFiles(t *testing.T) {
 
 // Until an upgrade is finished this release writes exactly the bytes that the previous release would write,
 // without fields that are new in this release.
+// Rule 8.
 func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })
@@ -304,9 +300,7 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 			added++
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := eventschemas.ValidateJSON(before.Type, before.SchemaVersion, before.Data); err != nil {
 			t.Error(err)
 		}
@@ -338,12 +332,8 @@ func writeGolden(t *testing.T, name string, ev eventschemas.Event) {
 		return
 	}
 	encoded, err := eventschemas.Encode(ev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(goldenFile(name), append(encoded.Data, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, os.WriteFile(goldenFile(name), append(encoded.Data, '\n'), 0o644))
 }
 
 func TestEveryVersionHasAGoldenFile(t *testing.T) {
@@ -355,9 +345,7 @@ func TestEveryVersionHasAGoldenFile(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob(goldenFile("*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(files) != len(golden) {
 		t.Errorf("there are %d golden files and %d values; golden files must not be deleted", len(files), len(golden))
 	}

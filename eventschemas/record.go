@@ -2,10 +2,9 @@ package eventschemas
 
 import "slices"
 
-// Record is a brand's data in events. It is the Brand of the API without the fields that are computed
-// from other events (id, domain, urn, status, claimed, updatedAt). It contains asset ids instead of
-// URLs, so that a change of the base URL needs no rebuild. An encoded record has no null instead of a
-// list.
+// Record is a brand's data in events. It is the Brand of the API without the fields that are computed from other events
+// (id, domain, urn, status, claimed, updatedAt). It contains asset ids instead of URLs, so that a change of the base
+// URL needs no rebuild. An encoded record has no null instead of a list.
 type Record struct {
 	Name            *string      `json:"name"`
 	Description     *string      `json:"description"`

@@ -37,7 +37,7 @@ type Change struct {
 	Up Upcaster
 	// Down converts an event to the previous version. It returns a value whose JSON is a body of that
 	// version, or nil for an event that the version cannot hold: it is encoded only once Format is in use.
-	// Down is required while Format is that of this release, for the nodes of the previous release.
+	// Down is required while Format is the format of this release, for the nodes of the previous release.
 	Down func(Event) any
 }
 

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
-// greeted is an event with three versions: version 1 has one name, version 2 has two, and version 3
-// adds a count.
+// greeted is an event with three versions: version 1 has one name, version 2 has two, and version 3 adds a count.
 type greeted struct {
 	First string `json:"first"`
 	Last  string `json:"last"`
@@ -73,9 +73,7 @@ func greetedSchemas() fstest.MapFS {
 
 func TestDecode_EveryOldVersion_IsUpcast(t *testing.T) {
 	r := eventschemas.NewRegistry(greetedSchemas(), eventschemas.Define[greeted](change(before, splitName), change(now, countOne)))
-	if err := r.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Check())
 	for version, data := range map[int]string{
 		1: `{"name":"Ada Lovelace"}`,
 		2: `{"first":"Ada","last":"Lovelace"}`,
@@ -178,9 +176,7 @@ func TestCheck_ReportsIncompleteDefinitions(t *testing.T) {
 }
 
 func TestCheck_ThisRelease(t *testing.T) {
-	if err := eventschemas.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, eventschemas.Check())
 	types := eventschemas.Types()
 	if len(types) != len(eventschemas.Definitions()) || !slices.IsSorted(types) {
 		t.Fatalf("%d types: %v", len(types), types)
@@ -279,9 +275,7 @@ func TestEncode_UnnormalizedValue_IsNotModified(t *testing.T) {
 	company := &eventschemas.Company{}
 	keys := []eventschemas.KeyUsed{{KeyID: "k", At: moment.In(time.FixedZone("UTC-5", -5*3600)).Add(789)}}
 	encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{Record: eventschemas.Record{Logos: logos, Fonts: fonts, Images: []eventschemas.Image{{}}, Company: company}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, list := range []string{"links", "colors", "formats", "tags", "weights", "industries", "tickers", "evidence"} {
 		if !bytes.Contains(encoded.Data, []byte(`"`+list+`":[]`)) {
 			t.Errorf("%s is not []: %s", list, encoded.Data)
@@ -291,9 +285,7 @@ func TestEncode_UnnormalizedValue_IsNotModified(t *testing.T) {
 		t.Error("Encode modified the caller's record")
 	}
 	encoded, err = eventschemas.Encode(eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{{KeysUsed: keys}, {KeysUsed: []eventschemas.KeyUsed{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const want = `{"entries":[{"account_id":"","month":"","keys_used":[{"key_id":"k","at":"2026-11-21T08:44:01.234567Z"}]},{"account_id":"","month":""}]}`
 	if string(encoded.Data) != want || keys[0].At.Nanosecond() != 234567789 {
 		t.Errorf("Encode = %s, and the caller's time is %s", encoded.Data, keys[0].At)
@@ -311,13 +303,9 @@ func TestEncode_Times_AreUTCMicroseconds(t *testing.T) {
 func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 	for name, ev := range golden {
 		first, err := eventschemas.Encode(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		back, err := eventschemas.Decode(first.Type, first.SchemaVersion, first.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		again, err := eventschemas.Encode(back)
 		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("%s: %s, then %s, %v", name, first.Data, again.Data, err)
@@ -327,9 +315,7 @@ func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 
 func TestEncoder_NewType_WaitsForFinishedUpgrade(t *testing.T) {
 	r := eventschemas.NewRegistry(fstest.MapFS{"Greeted.v1.json": schemaText("Greeted", 1)}, eventschemas.Define[greeted]().From(now))
-	if err := r.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Check())
 	format := before
 	encoder := eventschemas.EncoderOf(r, func() int { return format })
 	if _, err := encoder.Encode(greeted{}); !errors.Is(err, eventschemas.ErrNotYet) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // schema contains the parts of a JSON Schema that are compared with a struct.
@@ -30,9 +31,7 @@ type schema struct {
 func readSchema(t *testing.T, file string) schema {
 	t.Helper()
 	data, err := fs.ReadFile(eventschemas.Schemas(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var s schema
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatalf("%s: %v", file, err)
@@ -126,9 +125,7 @@ func TestSchemasDescribeTheStructs(t *testing.T) {
 
 func TestSchemas_EveryFileIsUsed(t *testing.T) {
 	files, err := fs.Glob(eventschemas.Schemas(), "*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, file := range files {
 		eventType, version := typeAndVersion(t, strings.TrimSuffix(file, ".json"))
 		if version > eventschemas.Current().Version(eventType) {
@@ -168,19 +165,13 @@ func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
 	for name := range golden {
 		eventType, version := typeAndVersion(t, name)
 		var doc any
-		if err := json.Unmarshal(readGolden(t, name), &doc); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal(readGolden(t, name), &doc))
 		valid := func() error {
 			data, err := json.Marshal(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			return eventschemas.ValidateJSON(eventType, version, data)
 		}
-		if err := valid(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, valid())
 		objects(doc, func(object map[string]any) {
 			object["unknown"] = 1
 			if err := valid(); !errors.Is(err, eventschemas.ErrSchemaViolation) {
@@ -284,9 +275,7 @@ func refusesField(t *testing.T, name string, where []string, value string) {
 	t.Helper()
 	eventType, version := typeAndVersion(t, name)
 	var doc map[string]any
-	if err := json.Unmarshal(readGolden(t, name), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(readGolden(t, name), &doc))
 	object := doc
 	for _, step := range where[:len(where)-1] {
 		object = object[step].(map[string]any)
@@ -297,9 +286,7 @@ func refusesField(t *testing.T, name string, where []string, value string) {
 	}
 	object[last] = json.RawMessage(value)
 	data, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := eventschemas.ValidateJSON(eventType, version, data); !errors.Is(err, eventschemas.ErrSchemaViolation) {
 		t.Errorf("ValidateJSON of %s with %v = %s: %v", name, where, value, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestBareSymbol_FormsOfExchanges_AreSymbols(t *testing.T) {
@@ -55,21 +56,15 @@ func TestDecode_QualifiedTickers_BecomeBare(t *testing.T) {
 		{"FieldOverridden", 1, []byte(`{"field":"company","value":` + company + `}`), overriddenCompany},
 		{"FieldOverridden", 2, []byte(`{"field":"company","value":` + company + `,"reason":"r"}`), overriddenCompany},
 	} {
-		if err := eventschemas.ValidateJSON(c.eventType, c.version, c.body); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, eventschemas.ValidateJSON(c.eventType, c.version, c.body))
 		ev, err := eventschemas.Decode(c.eventType, c.version, c.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if got := c.company(ev); !slices.Equal(got.Tickers, []string{"GOOGL", "GOOG"}) {
 			t.Errorf("%s version %d has the tickers %v, want bare symbols", c.eventType, c.version, got.Tickers)
 		}
 		// The upcast event is valid and can be encoded again.
 		encoded, err := eventschemas.Encode(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
 			t.Error(err)
 		}
@@ -99,13 +94,9 @@ func TestSymbolPattern_IsThatOfTheSchema(t *testing.T) {
 		} `json:"$defs"`
 	}
 	file, err := eventschemas.Schemas().Open("parts/Record.v2.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer file.Close()
-	if err := json.NewDecoder(file).Decode(&schema); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.NewDecoder(file).Decode(&schema))
 	if got := schema.Defs.Company.Properties.Tickers.Items.Pattern; got != eventschemas.SymbolPattern {
 		t.Errorf("the schema has the pattern %s, want %s", got, eventschemas.SymbolPattern)
 	}

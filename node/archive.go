@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/operations"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
 	"letterhead/workers/relay"
@@ -37,23 +38,18 @@ type Archived struct {
 	Rest    backup.Rest `json:"rest"`
 }
 
-// UsageError reports an invalid argument or flag of a command.
-type UsageError struct{ error }
-
-func (e UsageError) Unwrap() error { return e.error }
-
 // OldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the past,
 // which a flag gave.
-func (n *Node) OldFailures(ctx context.Context, cfg backup.Config, flag string, before time.Time) (*backup.Failures, error) {
-	if now := n.clock.Now(); before.After(now) {
-		return nil, UsageError{fmt.Errorf("%s is %s, which is in the future: it is %s", flag, before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+func (s *Stores) OldFailures(ctx context.Context, cfg backup.Config, flag string, before time.Time) (*backup.Failures, error) {
+	if now := s.clock.Now(); before.After(now) {
+		return nil, operations.UsageError{Err: fmt.Errorf("%s is %s, which is in the future: it is %s", flag, before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 	}
-	return backup.FindFailures(ctx, cfg, n.Log, before)
+	return backup.FindFailures(ctx, cfg, s.Log, before)
 }
 
 // Archive writes failures to a file and takes them out of the log: the other events are copied into a new log, which
 // takes the place of the old one. Nothing else may use the folder.
-func (n *Node) Archive(ctx context.Context, failures *backup.Failures, file string) (out Archived, err error) {
+func (s *Stores) Archive(ctx context.Context, failures *backup.Failures, file string) (out Archived, err error) {
 	out = Archived{Streams: failures.Streams, Events: failures.Events}
 	if out.File, err = filepath.Abs(file); err != nil {
 		return out, err
@@ -61,33 +57,32 @@ func (n *Node) Archive(ctx context.Context, failures *backup.Failures, file stri
 	if out.SHA256, err = writeArchive(ctx, out.File, failures); err != nil {
 		return out, err
 	}
-	if out.Rest, err = n.copyRest(ctx, failures); err != nil {
+	if out.Rest, err = s.copyRest(ctx, failures); err != nil {
 		return out, err
 	}
-	out.Kept, err = n.replaceLog(ctx, out.Rest.Readers)
+	out.Kept, err = s.replaceLog(ctx, out.Rest.Readers)
 	return out, err
 }
 
 // CheckRoomForCopy fails when a second copy of the log would use up the file system.
-func (n *Node) CheckRoomForCopy() error {
-	info, err := os.Stat(n.Config.EventsPath())
+func (s *Stores) CheckRoomForCopy() error {
+	info, err := os.Stat(s.config.EventsPath())
 	if err != nil {
 		return err
 	}
-	space, err := disk.At(n.Config.Data)
+	space, err := disk.At(s.config.Data)
 	if err != nil {
 		return err
 	}
 	if need := info.Size() + space.Reserve(); space.Free < need {
 		return fmt.Errorf("the new log may need %d MiB in addition to the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
-			info.Size()>>20, space.Reserve()>>20, space.Free>>20, n.Config.Data)
+			info.Size()>>20, space.Reserve()>>20, space.Free>>20, s.config.Data)
 	}
 	return nil
 }
 
-// writeArchive writes the failures to a file and returns its SHA-256. The file is either complete and
-// durable or does not exist. The output is deterministic, so the file of an interrupted run is used again; any other
-// file is rejected.
+// writeArchive writes the failures to a file and returns its SHA-256. The file is either complete and durable or does
+// not exist. The output is deterministic, so the file of an interrupted run is used again; any other file is rejected.
 func writeArchive(ctx context.Context, name string, failures *backup.Failures) (sum string, err error) {
 	attempt := "write the archive " + name
 	partial := name + ".partial"
@@ -148,16 +143,16 @@ func fileSum(name string) (string, error) {
 }
 
 // copyRest writes the new log next to the old one and closes it.
-func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest backup.Rest, err error) {
-	path := filepath.Join(n.Config.Data, archivedLog)
+func (s *Stores) copyRest(ctx context.Context, failures *backup.Failures) (rest backup.Rest, err error) {
+	path := filepath.Join(s.config.Data, archivedLog)
 	if err := sqlite.Remove(path); err != nil { // of an interrupted run
 		return rest, err
 	}
-	to, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: n.logger})
+	to, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: s.logger})
 	if err != nil {
 		return rest, err
 	}
-	checkpoints, err := n.crawlCheckpoints(ctx)
+	checkpoints, err := s.crawlCheckpoints(ctx)
 	if err == nil {
 		rest, err = failures.CopyRest(ctx, to, checkpoints)
 	}
@@ -169,10 +164,10 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 
 // crawlCheckpoints returns the relay's checkpoints of the crawl topics. Crawls that were requested after them are
 // pending.
-func (n *Node) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Position, error) {
+func (s *Stores) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Position, error) {
 	checkpoints := map[string]eventlog.Position{}
 	for _, name := range CrawlCheckpoints() {
-		at, found, err := n.Positions.Load(ctx, name)
+		at, found, err := s.Positions.Load(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -185,19 +180,19 @@ func (n *Node) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Positi
 
 // replaceLog replaces the log and returns the name under which the old one is kept. It first discards what
 // depends on positions, except for the positions in the new log, so that a start accepts either log.
-func (n *Node) replaceLog(ctx context.Context, checkpoints map[string]eventlog.Position) (kept string, err error) {
-	if err := n.logFile.Close(); err != nil {
+func (s *Stores) replaceLog(ctx context.Context, checkpoints map[string]eventlog.Position) (kept string, err error) {
+	if err := s.Log.Close(); err != nil {
 		return "", err
 	}
-	if err := loss.Renew(ctx, n.Store, checkpoints); err != nil {
+	if err := loss.Renew(ctx, s.Database, checkpoints); err != nil {
 		return "", err
 	}
-	if err := n.forgetSearch(ctx); err != nil {
+	if err := s.forgetSearch(ctx); err != nil {
 		return "", err
 	}
-	suffix := ".archived-" + n.clock.Now().UTC().Format("20060102T150405.000Z")
-	path := n.Config.EventsPath()
-	return path + suffix, sqlite.Replace(path, filepath.Join(n.Config.Data, archivedLog), suffix)
+	suffix := ".archived-" + s.clock.Now().UTC().Format("20060102T150405.000Z")
+	path := s.config.EventsPath()
+	return path + suffix, sqlite.Replace(path, filepath.Join(s.config.Data, archivedLog), suffix)
 }
 
 // EventJSON is an event as `events tail --json` prints it.

@@ -4,30 +4,24 @@ import (
 	"context"
 	"fmt"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
-// auditor returns what replays accounts, for customers and operators together: its memory is limited.
-func (n *Node) auditor() (*audit.Auditor, error) {
-	n.audits.Lock()
-	defer n.audits.Unlock()
-	if n.audits.auditor != nil {
-		return n.audits.auditor, nil
-	}
+// newAuditor returns what replays accounts, for customers and operators together: its memory is limited.
+func (n *Node) newAuditor() (*audit.Auditor, error) {
 	limits := audit.DefaultLimits
-	if n.parts.Replays != nil {
-		limits = *n.parts.Replays
+	if n.options.Parts.Replays != nil {
+		limits = *n.options.Parts.Replays
 	}
-	a, err := audit.New(audit.Sources{Events: accountEvents{n.Log}, Accounts: n.Accounts, Names: n.Names, Keys: n.Keys, Ledger: n.Ledger, Folded: n.Folded, Logger: n.logger, Now: n.clock.Now, Limits: limits})
+	a, err := audit.New(audit.Sources{Events: accountEvents{n.Stores.Log}, Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded, Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
 	if err != nil {
 		return nil, err
 	}
-	n.audits.auditor = a
-	n.closing(a.Close)
+	n.life.closing(a.Close)
 	return a, nil
 }
 
@@ -55,7 +49,7 @@ func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, 
 	}
 	page := make([]audit.Event, 0, len(stored))
 	for i := range stored {
-		if head, err = streamwriter.NextHead(head, stream, from+uint64(i), &stored[i]); err != nil {
+		if head, err = commands.Chain.Check(head, stream, from+uint64(i), &stored[i]); err != nil {
 			return page, err
 		}
 		page = append(page, audit.Event{Recorded: stored[i], Head: head})

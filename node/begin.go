@@ -9,8 +9,12 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/config"
+	"letterhead/internal/delay"
+	"letterhead/operations"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/starter"
@@ -18,9 +22,9 @@ import (
 
 // Begun describes a node that serves everything.
 type Begun struct {
-	AccountID string      // the first account
-	New       *NewAccount // that account, if this start made it
-	AdminURL  string      // where the admin API is served; "" if it is not
+	AccountID string                 // the first account
+	New       *operations.NewAccount // that account, if this start made it
+	AdminURL  string                 // where the admin API is served; "" if it is not
 }
 
 // begin waits until a started node can serve everything: the read models have caught up and the starter index is
@@ -33,29 +37,29 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	if err != nil {
 		return err
 	}
-	first, err := n.Accounts.List(ctx, "", 1)
+	first, err := n.Models.Accounts.List(ctx, "", 1)
 	if err != nil {
 		return err
 	}
-	if err := n.awaitVectors(ctx); err != nil {
+	if err := n.drawing.await(ctx); err != nil {
 		return err
 	}
-	if fault != nil && (len(first) == 0 || n.firstStartUnfinished()) {
+	if fault != nil && (len(first) == 0 || firstStartUnfinished(n.Config)) {
 		return fmt.Errorf("the first start cannot finish: %w; start again when the disk can be written", fault)
 	}
-	if len(first) > 0 && !n.firstStartUnfinished() {
-		n.ready.Store(true)
+	if len(first) > 0 && !firstStartUnfinished(n.Config) {
+		n.health.ready.Store(true)
 		return begun(n, Begun{AccountID: first[0].ID, AdminURL: n.adminURL})
 	}
 	created, err := n.firstAccount(ctx, first)
 	if err != nil {
 		return err
 	}
-	n.ready.Store(true)
+	n.health.ready.Store(true)
 	if err := begun(n, Begun{AccountID: created.Account.ID, New: &created, AdminURL: n.adminURL}); err != nil {
 		return err
 	}
-	return os.Remove(n.firstStartMarker())
+	return os.Remove(firstStartMarker(n.Config))
 }
 
 // fillIfWritable waits until everything that was stored is served, and loads the starter index. If the disk cannot be
@@ -65,8 +69,8 @@ func (n *Node) fillIfWritable(ctx context.Context) (fault, err error) {
 		return nil, err
 	}
 	n.logger.Error("serving only requests that write nothing", "error", fault)
-	n.start([]part{{"rest of the start", func(ctx context.Context) error {
-		for fault := fault; fault != nil && n.awaitWrites(ctx, true) == nil; {
+	n.life.start([]part{{"rest of the start", func(ctx context.Context) error {
+		for fault := fault; fault != nil && n.health.awaitWrites(ctx, true) == nil; {
 			var err error
 			if fault, err = n.tryFill(ctx); err != nil && ctx.Err() == nil {
 				return err
@@ -83,13 +87,13 @@ func (n *Node) tryFill(ctx context.Context) (fault, err error) {
 	filling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if fault := n.awaitWrites(filling, false); fault != nil {
+		if fault := n.health.awaitWrites(filling, false); fault != nil {
 			stop(fmt.Errorf("%w: %w", errUnwritable, fault))
 		}
 	}()
 	err = n.fill(filling)
 	fault = context.Cause(filling)
-	if err == nil || !errors.Is(fault, errUnwritable) || ctx.Err() != nil || n.alive.Err() != nil {
+	if err == nil || !errors.Is(fault, errUnwritable) || ctx.Err() != nil || n.life.alive.Err() != nil {
 		return nil, err
 	}
 	return fault, nil
@@ -97,18 +101,18 @@ func (n *Node) tryFill(ctx context.Context) (fault, err error) {
 
 // fill waits for the read models and the first checkpoint, and loads the starter index.
 func (n *Node) fill(ctx context.Context) error {
-	if err := n.CatchUp(ctx); err != nil {
+	if err := n.Operations.Reads.CatchUp(ctx); err != nil {
 		// A quarantined read model must not keep the others from being served, nor itself from being rebuilt.
 		if !errors.As(err, new(*engine.QuarantinedError)) {
 			return err
 		}
 		n.logger.Error("serving without all read models", "error", err)
-		if err := n.CatchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
+		if err := n.Operations.Reads.CatchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
 			return err
 		}
 	}
 	if n.Config.Starter {
-		if err := n.importStarter(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
+		if err := n.starter().load(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
 			return err
 		}
 	}
@@ -121,47 +125,64 @@ func (n *Node) fill(ctx context.Context) error {
 func (n *Node) beginShared(ctx context.Context) error {
 	pause := firstStartPause
 	for {
-		waiting, cancel := n.bounded(ctx)
-		err := n.FoldedTo(waiting, keys.Name, accounts.Name, brands.Name)
+		waiting, cancel := n.Operations.Reads.Bounded(ctx)
+		err := n.Operations.Reads.FoldedTo(waiting, keys.Name, accounts.Name, brands.Name)
 		cancel()
-		if n.alive.Err() != nil {
-			return context.Cause(n.alive)
+		if n.life.alive.Err() != nil {
+			return context.Cause(n.life.alive)
 		}
 		if err == nil || ctx.Err() != nil {
 			break
 		}
 		n.logger.Warn("the read models are not current yet", "error", err, "again_in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = delay.For(ctx, pause) // the next wait ends at once if ctx does
 		pause = min(2*pause, lastStartPause)
 	}
-	if err := n.awaitVectors(ctx); err != nil {
+	if err := n.drawing.await(ctx); err != nil {
 		return err
 	}
-	n.ready.Store(true)
+	n.health.ready.Store(true)
 	n.logger.Info("ready")
 	return nil
 }
 
 // firstStartMarker returns the name of a file that exists until a first start has shown the keys of its account.
-func (n *Node) firstStartMarker() string { return filepath.Join(n.Config.Data, "first-start") }
+func firstStartMarker(cfg config.Config) string { return filepath.Join(cfg.Data, "first-start") }
 
 // firstStartUnfinished reports whether a first start was interrupted before it had shown the keys of its account.
-func (n *Node) firstStartUnfinished() bool {
-	_, err := os.Stat(n.firstStartMarker())
+func firstStartUnfinished(cfg config.Config) bool {
+	_, err := os.Stat(firstStartMarker(cfg))
 	return err == nil
 }
 
 // firstAccount makes the account of a first start. If an earlier first start was interrupted before it had shown that
 // account's keys, the keys are lost, and the account gets new ones.
-func (n *Node) firstAccount(ctx context.Context, existing []accounts.Account) (NewAccount, error) {
-	if err := os.WriteFile(n.firstStartMarker(), nil, 0o600); err != nil {
-		return NewAccount{}, err
+func (n *Node) firstAccount(ctx context.Context, existing []accounts.Account) (operations.NewAccount, error) {
+	if err := os.WriteFile(firstStartMarker(n.Config), nil, 0o600); err != nil {
+		return operations.NewAccount{}, err
 	}
 	if len(existing) == 0 {
-		return n.CreateAccount(ctx, n.Operator(), "first account", plan.Free)
+		return n.Operations.Accounts.Create(ctx, n.Operator(), "first account", plan.Free)
 	}
-	return n.keysFor(ctx, n.Operator(), existing[0].ID, "first account")
+	return n.Operations.Accounts.KeysFor(ctx, n.Operator(), existing[0].ID, "first account")
+}
+
+// firstCheckpointWait bounds how long a starting server waits for the first checkpoint of a ledger. With many accounts it
+// is made while the server answers.
+const firstCheckpointWait = 5 * time.Second
+
+// awaitCheckpoint waits, for some time, until the ledger has a checkpoint that can be read.
+func (n *Node) awaitCheckpoint(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, firstCheckpointWait)
+	defer cancel()
+	select {
+	case <-n.hasCheckpoint:
+		if err := n.Operations.Reads.FoldedTo(waiting, checkpoints.Name); err != nil && waiting.Err() == nil {
+			n.logger.Warn("the checkpoint of the ledger cannot be read", "error", err)
+		}
+	case <-waiting.Done():
+	case <-n.life.alive.Done():
+		return context.Cause(n.life.alive)
+	}
+	return ctx.Err()
 }

@@ -14,8 +14,7 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/disk"
-	"letterhead/internal/eventlog/esdb"
-	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/eventlog/stores"
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
 	"letterhead/node/datafolder"
@@ -34,7 +33,7 @@ type Check struct {
 // Checks returns the checks of an open node.
 func (n *Node) Checks() []Check {
 	search := Check{"search", func(ctx context.Context) (string, error) {
-		status, err := n.SearchStatus(ctx)
+		status, err := n.Search.Status(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -64,9 +63,9 @@ func (n *Node) Checks() []Check {
 			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())), eventschemas.Check()
 		}},
 		{"disk", func(context.Context) (string, error) { return diskSpace(n.Config.Data) }},
-		{"event log", n.checkLog},
-		{"database", n.checkDatabase},
-		{"names", n.checkNames},
+		{"event log", func(ctx context.Context) (string, error) { return n.Stores.checkLog(ctx, n.health.ready.Load()) }},
+		{"database", n.Stores.checkDatabase},
+		{"names", n.Stores.checkNames},
 		{"read models", func(ctx context.Context) (string, error) {
 			models, err := n.Runner.List(ctx)
 			if err != nil {
@@ -82,9 +81,9 @@ func (n *Node) Checks() []Check {
 			return fmt.Sprintf("%d live, at most %d positions behind; %s", len(models), lag, engine.Scrubs(models)), nil
 		}},
 		search,
-		{"broker", n.checkBroker},
+		{"broker", func(ctx context.Context) (string, error) { return checkBroker(ctx, n.Config, n.logger) }},
 		{"assets", func(ctx context.Context) (string, error) {
-			for _, err := range n.Assets.List(ctx) {
+			for _, err := range n.Stores.Assets.List(ctx) {
 				if err != nil {
 					return "", err
 				}
@@ -97,25 +96,25 @@ func (n *Node) Checks() []Check {
 }
 
 // checkLog verifies the whole log of a data folder. It only reads the position of the end of a shared log.
-func (n *Node) checkLog(ctx context.Context) (string, error) {
-	head, err := n.Log.Head(ctx)
+func (s *Stores) checkLog(ctx context.Context, scrubbed bool) (string, error) {
+	head, err := s.Log.Head(ctx)
 	if err != nil {
 		return "", err
 	}
-	if n.eventStore != nil {
-		version, err := n.eventStore.ServerVersion(ctx)
-		return fmt.Sprintf("EventStoreDB %s answers, head at position %d", version, head), err
+	if s.log.Server != nil {
+		server, err := s.log.Server(ctx)
+		return fmt.Sprintf("%s answers, head at position %d", server, head), err
 	}
-	info, err := os.Stat(n.Config.EventsPath())
+	info, err := os.Stat(s.config.EventsPath())
 	if err != nil {
 		return "", err
 	}
-	if err := n.VerifyLog(ctx); err != nil {
+	if err := s.VerifyLog(ctx); err != nil {
 		return "", err
 	}
-	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(n.Config.EventsPath()), head, info.Size()>>20)
-	if n.ready.Load() { // a server scrubs its log
-		scrub := n.logFile.LastScrub()
+	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
+	if scrubbed { // by a server
+		scrub := s.log.File.LastScrub()
 		if scrub.Problem != nil {
 			return "", fmt.Errorf("%s; but %s", detail, scrub)
 		}
@@ -125,29 +124,26 @@ func (n *Node) checkLog(ctx context.Context) (string, error) {
 }
 
 // VerifyLog verifies the whole log of a data folder. A shared event store verifies itself.
-func (n *Node) VerifyLog(ctx context.Context) error {
-	if n.logFile == nil {
+func (s *Stores) VerifyLog(ctx context.Context) error {
+	if s.log.Verify == nil {
 		return nil
 	}
-	if log, reading := n.Log.(sqlite.ReadOnly); reading {
-		return log.Check(ctx, nil)
-	}
-	return n.logFile.Check(ctx, nil)
+	return s.log.Verify(ctx)
 }
 
 // maxClockOffset is the largest error of this machine's clock that the check accepts. Nothing depends on the clock,
 // because nodes follow the database's clock, but logs with different clocks are hard to read together.
 const maxClockOffset = 2 * time.Second
 
-func (n *Node) checkDatabase(ctx context.Context) (string, error) {
+func (s *Stores) checkDatabase(ctx context.Context) (string, error) {
 	var one int
-	if err := n.Store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
+	if err := s.Database.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
 		return "", err
 	}
-	if !n.Store.Shared() {
-		return filepath.Base(n.Config.DatabasePath()), nil
+	if !s.Database.Shared() {
+		return filepath.Base(s.config.DatabasePath()), nil
 	}
-	offset, bound := n.clock.Offset()
+	offset, bound := s.clock.Offset()
 	if offset.Abs() > maxClockOffset {
 		return "", fmt.Errorf("answers; this machine's clock is %s away from the database's: let it follow a time server", offset.Round(time.Millisecond))
 	}
@@ -155,29 +151,27 @@ func (n *Node) checkDatabase(ctx context.Context) (string, error) {
 }
 
 // checkNames verifies the rows that exist nowhere else.
-func (n *Node) checkNames(ctx context.Context) (string, error) {
-	rows, damaged, err := n.Names.Check(ctx)
+func (s *Stores) checkNames(ctx context.Context) (string, error) {
+	rows, damaged, err := s.Names.Check(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case len(damaged) > 0:
 		return "", fmt.Errorf("%d of %d rows of the table of holders are damaged and not used, such as %q; "+
 			"\"letterhead names\" lists them and what to do", len(damaged), rows, damaged[0])
-	case !n.Names.Sealed():
-		return fmt.Sprintf("%d rows, whose checksums count when the upgrade is finished", rows), nil
 	}
 	return fmt.Sprintf("%d rows, every checksum holds", rows), nil
 }
 
-func (n *Node) checkBroker(ctx context.Context) (string, error) {
-	if n.Config.Broker == config.Embedded {
+func checkBroker(ctx context.Context, settings config.Config, logger *slog.Logger) (string, error) {
+	if settings.Broker == config.Embedded {
 		return "in this process", nil
 	}
-	cfg, err := kafka.ParseURL(n.Config.Broker)
+	cfg, err := kafka.ParseURL(settings.Broker)
 	if err != nil {
 		return "", err
 	}
-	cfg.Logger = n.logger
+	cfg.Logger = logger
 	report, err := kafka.Inspect(ctx, cfg)
 	if err != nil {
 		return "", err
@@ -207,13 +201,13 @@ func Reachable(cfg config.Config) []Check {
 	}
 	return []Check{
 		{"event store", within(func(ctx context.Context) (string, error) {
-			log, err := esdb.Open(ctx, esdb.Config{ConnectionString: cfg.EventStore, Logger: quiet, ConnectTimeout: reachTimeout})
+			store, err := stores.Of(cfg.EventStore).Connect(ctx, stores.Options{Address: cfg.EventStore, Timeout: reachTimeout, Logger: quiet})
 			if err != nil {
 				return "", err
 			}
-			version, err := log.ServerVersion(ctx)
-			head, headErr := log.Head(ctx)
-			return fmt.Sprintf("EventStoreDB %s is reached, head at position %d", version, head), errors.Join(err, headErr, log.Close())
+			server, err := store.Server(ctx)
+			head, headErr := store.Log.Head(ctx)
+			return fmt.Sprintf("%s is reached, head at position %d", server, head), errors.Join(err, headErr, store.Log.Close())
 		})},
 		{"database", within(func(ctx context.Context) (string, error) {
 			store, err := sqlstore.Open(ctx, sqlstore.Config{URL: cfg.Database, Logger: quiet})

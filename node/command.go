@@ -9,6 +9,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/node/admin"
 	"letterhead/node/datafolder"
+	"letterhead/operations"
 	"letterhead/projections/engine"
 )
 
@@ -47,11 +48,11 @@ func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, 
 	if err != nil {
 		return nil, err
 	}
-	err = n.CatchUp(ctx)
+	err = n.Operations.Reads.CatchUp(ctx)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		err = ctx.Err()
-	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, errBehind):
+	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, operations.ErrBehind):
 		// A command that needs these read models fails by itself, and a command that repairs them must run.
 		fmt.Fprintf(o.Logs, "warning: %v\n", err)
 		err = nil
@@ -87,7 +88,8 @@ func (c Command) Do(ctx context.Context) error {
 // A node of OpenReading has only the parts that reading needs; the others are nil.
 func (c Command) DoReadOnly(ctx context.Context, apart func(config.Config) bool) error {
 	if apart(c.Settings) {
-		return c.DoApart(ctx)
+		yieldProcessor()
+		return c.runOn(c.Open(ctx, c.Settings, nil, c.Options))
 	}
 	if !c.Settings.Shared() {
 		if done, err := c.doReading(ctx); done || err != nil {
@@ -120,12 +122,6 @@ func (c Command) doReading(ctx context.Context) (done bool, err error) {
 		return true, err
 	}
 	return false, nil
-}
-
-// DoApart runs the command on connections of its own, at the lowest priority, without the data folder.
-func (c Command) DoApart(ctx context.Context) error {
-	yieldProcessor()
-	return c.runOn(c.Open(ctx, c.Settings, nil, c.Options))
 }
 
 func (c Command) runOn(n *Node, err error) error {

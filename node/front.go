@@ -45,14 +45,15 @@ func (f *front) explain(v Server, why error) error {
 		f.open(nil, nil, nil)
 		return nil
 	}
-	n := &Node{Config: v.Settings, metrics: telemetry.NewMetrics(v.Release)}
-	n.lost.Store(&why)
-	if err := n.watchLoss(); err != nil {
+	guard := &lossGuard{}
+	guard.lost.Store(&why)
+	h := &health{stores: &Stores{guard: guard}, metrics: telemetry.NewMetrics(v.Release)}
+	if err := guard.watch(h.metrics); err != nil {
 		return err
 	}
-	clients := operatorsMux(n.operators(v.Settings.MetricsListen == config.MetricsWithAPI))
+	clients := operatorsMux(h.operators(v.Settings.MetricsListen == config.MetricsWithAPI))
 	clients.Handle("/", f.clients.starting)
-	f.open(clients, operatorsMux(n.operators(true)), nil)
+	f.open(clients, operatorsMux(h.operators(true)), nil)
 	return nil
 }
 

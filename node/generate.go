@@ -9,6 +9,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/node/datafolder"
+	"letterhead/operations"
 	"letterhead/workers/generate"
 )
 
@@ -16,10 +17,10 @@ import (
 // called with the number of events written so far.
 func Generate(ctx context.Context, settings config.Config, o Options, history generate.Options, progress func(events int)) (_ generate.Summary, err error) {
 	if settings.Shared() {
-		return generate.Summary{}, UsageError{errors.New("a history is generated only in a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
+		return generate.Summary{}, operations.UsageError{Err: errors.New("a history is generated only in a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
 	}
 	if err := history.Validate(); err != nil { // before a new data folder is made
-		return generate.Summary{}, UsageError{err}
+		return generate.Summary{}, operations.UsageError{Err: err}
 	}
 	lock, err := datafolder.Acquire(settings.Data, datafolder.MayBeNew, o.Release)
 	if err != nil {
@@ -30,13 +31,13 @@ func Generate(ctx context.Context, settings config.Config, o Options, history ge
 		return generate.Summary{}, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := generate.CheckEmpty(ctx, n.Log); err != nil {
+	if err := generate.CheckEmpty(ctx, n.Stores.Log); err != nil {
 		return generate.Summary{}, emptyFolder(err)
 	}
-	if err := n.lock.Raise(eventschemas.Format); err != nil {
+	if err := n.Stores.lock.Raise(eventschemas.Format); err != nil {
 		return generate.Summary{}, err
 	}
-	log, ok := n.Log.(eventlog.Importer)
+	log, ok := n.Stores.Log.(eventlog.Importer)
 	if !ok {
 		return generate.Summary{}, errors.New("the event log has no import")
 	}

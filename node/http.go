@@ -10,6 +10,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
+	"letterhead/operations"
 	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 	"letterhead/readapi"
@@ -17,10 +18,10 @@ import (
 )
 
 // operators returns the operators' endpoints by path.
-func (n *Node) operators(metrics bool) map[string]http.Handler {
-	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(n.healthz), "/readyz": http.HandlerFunc(n.readyz)}
+func (h *health) operators(metrics bool) map[string]http.Handler {
+	endpoints := map[string]http.Handler{"/healthz": http.HandlerFunc(h.healthz), "/readyz": http.HandlerFunc(h.readyz)}
 	if metrics {
-		endpoints["/metrics"] = n.metrics.Handler()
+		endpoints["/metrics"] = h.metrics.Handler()
 	}
 	return endpoints
 }
@@ -35,7 +36,7 @@ func operatorsMux(endpoints map[string]http.Handler) *http.ServeMux {
 
 // operatorsHandler returns what the node serves at LETTERHEAD_METRICS_LISTEN.
 func (n *Node) operatorsHandler() http.Handler {
-	endpoints := n.operators(true)
+	endpoints := n.health.operators(true)
 	if n.Config.Pprof {
 		// The command line, which net/http/pprof also shows, may hold settings with passwords.
 		endpoints["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
@@ -48,7 +49,7 @@ func (n *Node) operatorsHandler() http.Handler {
 
 // handler returns what the node serves at LETTERHEAD_LISTEN: the operators' endpoints, and the API with role api.
 func (n *Node) handler(ctx context.Context) (http.Handler, error) {
-	operators := n.operators(n.Config.MetricsListen == config.MetricsWithAPI)
+	operators := n.health.operators(n.Config.MetricsListen == config.MetricsWithAPI)
 	if !n.Config.Has(config.RoleAPI) {
 		return operatorsMux(operators), nil
 	}
@@ -68,45 +69,46 @@ func (n *Node) handler(ctx context.Context) (http.Handler, error) {
 
 // API starts the parts that only the API uses, and returns what readapi.New needs. The parts run until the node closes.
 func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
-	logos, err := n.openLogos()
+	logos, err := n.drawing.openLogos()
 	if err != nil {
 		return readapi.Config{}, readapi.Deps{}, err
 	}
-	counters, parts, err := n.openCounters(ctx)
+	counters, parts, err := openCounters(ctx, n)
 	if err != nil {
 		return readapi.Config{}, readapi.Deps{}, err
 	}
-	catalog, err := n.Catalog()
+	catalog, err := n.Operations.Billing.Catalog()
 	if err != nil {
 		return readapi.Config{}, readapi.Deps{}, err
 	}
 	if n.Config.SMTP.IsSet() {
-		n.mailer = signinmail.New(signinmail.Config{Server: n.Config.SMTP, From: n.Config.MailFrom, Service: n.Config.BaseURL, Links: mailedLinks{n}, Now: n.clock.Now, Logger: n.logger})
-		parts = append(parts, part{"sign-in mail", n.mailer.Run})
+		links := operations.Links{SignIns: n.Operations.SignIns, By: people{n}.by}
+		mailer := signinmail.New(signinmail.Config{Server: n.Config.SMTP, From: n.Config.MailFrom, Service: n.Config.BaseURL, Links: links, Now: n.Stores.clock.Now, Logger: n.logger})
+		n.mail = &operations.MailedLinks{SignIns: n.Operations.SignIns, Mailer: mailer, Counters: counters, Logger: n.logger}
+		parts = append(parts, part{"sign-in mail", mailer.Run})
 	}
-	n.counters = counters
 	deps := readapi.Deps{
-		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
-		Credits: recordedCredits{n.AccountWriter, n.unrecorded}, Quotas: n.quotaWriter, Recorder: n.usageRecorder,
-		Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
-		Usage: n.usage, Ledger: n.Ledger, Crawls: brandCrawls{n.Log}, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
-		Filled:         n.filled,
-		Answered:       n.charges.Answered,
-		LedgerCaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, ledger.Name) },
+		Reports: n.Writers.Billing, Stripe: n.Operations.Billing.Stripe, Catalog: catalog,
+		Credits: recordedCredits{n.Writers.Accounts, n.run.unrecorded}, Quotas: n.Writers.Quotas, Recorder: n.Writers.Usage,
+		Brands: n.Writers.Brands, Index: n.Models.Brands, Keys: n.Models.Keys,
+		Usage: n.Models.Usage, Ledger: n.Models.Ledger, Crawls: brandCrawls{n.Stores.Log}, Search: n.Search, Assets: n.Stores.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Models.Checkpoints,
+		Filled:         n.health.filled,
+		Answered:       n.run.charges.Answered,
+		LedgerCaughtUp: func(ctx context.Context) error { return n.Operations.Reads.FoldedTo(ctx, ledger.Name) },
 	}
 	if n.Config.Shared() { // another node folds the tables that this node reads
-		deps.CaughtUp = func(ctx context.Context) error { return n.FoldedTo(ctx, brands.Name) }
+		deps.CaughtUp = func(ctx context.Context) error { return n.Operations.Reads.FoldedTo(ctx, brands.Name) }
 	}
 	if n.Config.Shared() && n.Config.Starter {
 		parts = append(parts, part{"starter index", func(ctx context.Context) error {
-			n.awaitStarter(ctx, sharedMarker{n.Positions, n.Log})
+			n.starter().await(ctx, sharedMarker{n.Stores.Positions, n.Stores.Log})
 			<-ctx.Done()
 			return nil
 		}})
 	} else {
-		n.starterSeen.Store(true) // begin loads it, if it is on
+		n.health.starterSeen.Store(true) // begin loads it, if it is on
 	}
-	n.start(append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.usageRecorder.Run}))
+	n.life.start(append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.Writers.Usage.Run}))
 	return n.apiConfig(), deps, nil
 }
 
@@ -119,17 +121,16 @@ func (b brandCrawls) Crawls(ctx context.Context, waits []brands.Wait) ([]brands.
 }
 
 // openCounters opens the counters of the minute windows. Nodes that share a database share the windows.
-func (n *Node) openCounters(ctx context.Context) (ratelimit.Counters, []part, error) {
-	if !n.Store.Shared() {
-		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: n.clock.Now})
-		return counters, nil, err
+func openCounters(ctx context.Context, n *Node) (ratelimit.Counters, []part, error) {
+	if !n.Stores.Database.Shared() {
+		return ratelimit.NewMemory(ratelimit.Config{Now: n.Stores.clock.Now}), nil, nil
 	}
-	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics}, n.Store)
+	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics}, n.Stores.Database)
 	if err != nil {
 		return nil, nil, err
 	}
-	n.closing(func() error { counters.Close(); return nil })
-	return counters, []part{{"counters", counters.Run}, {"key leases", n.Keys.Hold}}, nil
+	n.life.closing(func() error { counters.Close(); return nil })
+	return counters, []part{{"counters", counters.Run}, {"key leases", n.Models.Keys.Hold}}, nil
 }
 
 func (n *Node) apiConfig() readapi.Config {
@@ -137,23 +138,23 @@ func (n *Node) apiConfig() readapi.Config {
 		BaseURL: n.Config.BaseURL, BillingURL: n.Config.BillingURL, UserAgent: n.Config.UserAgent, Plans: n.Plans,
 		LogoHost: n.Config.LogoHost, LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
 		CrawlTimeout: n.Config.CrawlTimeout, BatchTimeout: n.Config.BatchTimeout, CrawlsPerMinute: n.Config.CrawlsPerMinute,
-		Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
-		NewID: func() string { return runs.RequestID(n.runID) },
+		Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+		NewID: func() string { return runs.RequestID(n.run.id) },
 	}
 }
 
 // healthz reports that the process answers.
-func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
+func (h *health) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "ok")
 }
 
 // readyz reports what the node can do.
-func (n *Node) readyz(w http.ResponseWriter, r *http.Request) { n.readiness().ServeHTTP(w, r) }
+func (h *health) readyz(w http.ResponseWriter, r *http.Request) { h.readiness().ServeHTTP(w, r) }
 
 // begun reports whether the node serves everything that was stored at its start. That includes the starter index only in
 // a single process; in a cluster, one node loads the starter index while the others serve.
-func (n *Node) begun() bool { return n.ready.Load() && n.Runner.Ready() == nil }
+func (h *health) begun() bool { return h.ready.Load() && h.runner.Ready() == nil }
 
 // filled is begun, including the starter index in every case.
-func (n *Node) filled() bool { return n.starterSeen.Load() && n.begun() }
+func (h *health) filled() bool { return h.starterSeen.Load() && h.begun() }

@@ -22,11 +22,11 @@ type DrawnLogo struct {
 
 // DrawLogo draws a logo from the index, as the endpoint does for a client without a key.
 func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (DrawnLogo, error) {
-	if err := n.CatchUp(ctx); err != nil {
+	if err := n.Operations.Reads.CatchUp(ctx); err != nil {
 		return DrawnLogo{}, err
 	}
 	b := logo.Brand{Domain: domain}
-	entry, err := n.BrandReader.Get(ctx, domain)
+	entry, err := n.Models.Brands.Get(ctx, domain)
 	if err != nil && !errors.Is(err, brands.ErrNotFound) {
 		return DrawnLogo{}, err
 	}
@@ -39,7 +39,7 @@ func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (Dra
 			b.Name, b.Logos = looks.Name, looks.Logos
 		}
 	}
-	renderer, err := n.openLogos()
+	renderer, err := n.drawing.openLogos()
 	if err != nil {
 		return DrawnLogo{}, err
 	}

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
 	"letterhead/projections/engine"
 	"letterhead/workers/loss"
 )
@@ -20,59 +24,69 @@ import (
 // accepted their loss or replaced the log. The node starts again with nothing in memory.
 var errForget = errors.New("events that this node has read are no longer in the log (their loss was accepted, or a restore or migration replaced the log): restarting with empty memory")
 
+// lossGuard rejects an event store that lost events.
+type lossGuard struct {
+	database *sqlstore.Store
+	serves   bool // the process has roles
+	logger   *slog.Logger
+	kill     context.CancelCauseFunc // ends the node
+	lost     atomic.Pointer[error]   // why the event store is rejected
+	accepted atomic.Pointer[string]  // the last acceptance of a loss when the log was opened
+}
+
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
 // new connection to the store. A running node that rejects the store is not ready and appends nothing. If the store
 // holds the last event that the node has seen, everything in its memory is right, and the node continues.
-func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
-	err := n.compare(ctx, store, engine.Mark(seen))
-	switch before := n.lost.Load(); {
+func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
+	err := g.compare(ctx, store, engine.Mark(seen))
+	switch before := g.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss):
-		n.lost.Store(&err)
+		g.lost.Store(&err)
 		if before == nil || (*before).Error() != err.Error() {
-			n.logger.Error("rejecting the event store", "error", err)
+			g.logger.Error("rejecting the event store", "error", err)
 		}
 	case err == nil && before != nil:
-		n.lost.Store(nil)
-		n.logger.Info("the event store has all recorded events again; using it")
-	case errors.Is(err, errForget) && n.kill != nil: // a command has no kill, and fails
-		n.kill(err)
+		g.lost.Store(nil)
+		g.logger.Info("the event store has all recorded events again; using it")
+	case errors.Is(err, errForget):
+		g.kill(err)
 	}
 	return err
 }
 
-func (n *Node) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	// This must come first: a node of an earlier log must not write its last event into the database.
-	accepted, err := loss.LastAccepted(ctx, n.Store)
+	accepted, err := loss.LastAccepted(ctx, g.database)
 	if err != nil {
 		return err
 	}
-	switch first := n.accepted.Load(); {
+	switch first := g.accepted.Load(); {
 	case first == nil:
-		n.accepted.Store(&accepted)
+		g.accepted.Store(&accepted)
 	case *first != accepted:
 		return errForget
 	}
-	if err := loss.Verify(ctx, n.Store, store); err != nil {
+	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err
 	}
 	if seen != (engine.Mark{}) {
-		return n.compareSeen(ctx, store, seen)
+		return g.compareSeen(ctx, store, seen)
 	}
-	return n.rememberFirst(ctx, store)
+	return g.rememberFirst(ctx, store)
 }
 
 // compareSeen compares a store with the last event that this node has seen. If the store does not hold the event,
 // compareSeen writes the event's position into the database, so that all nodes reject the store and an operator can
 // accept the loss.
-func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+func (g *lossGuard) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	held, err := seen.Held(ctx, store)
 	if err != nil || held {
 		return err
 	}
-	if err := engine.Remember(ctx, n.Store, seen); err != nil {
+	if err := engine.Remember(ctx, g.database, seen); err != nil {
 		return err
 	}
-	if err := loss.Verify(ctx, n.Store, store); err != nil {
+	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err
 	}
 	if held, err = seen.Held(ctx, store); err == nil && !held { // the database remembers a later event, which the store has
@@ -83,24 +97,24 @@ func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engi
 
 // rememberFirst writes the first event of the log into the database, so that the log is known before any read model is
 // folded.
-func (n *Node) rememberFirst(ctx context.Context, store eventlog.Prober) error {
-	memory, err := engine.ReadFoldedLog(ctx, n.Store)
-	if err != nil || memory.First != (engine.Mark{}) || len(n.Config.Roles) == 0 {
+func (g *lossGuard) rememberFirst(ctx context.Context, store eventlog.Prober) error {
+	memory, err := engine.ReadFoldedLog(ctx, g.database)
+	if err != nil || memory.First != (engine.Mark{}) || !g.serves {
 		return err
 	}
 	first, found, err := store.First(ctx)
 	if err != nil || !found {
 		return err
 	}
-	return engine.RememberFirst(ctx, n.Store, engine.MarkOf(&first))
+	return engine.RememberFirst(ctx, g.database, engine.MarkOf(&first))
 }
 
-// watchLoss registers the metric of lost events, which an alert uses.
-func (n *Node) watchLoss() error {
-	err := n.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// watch registers the metric of lost events, which an alert uses.
+func (g *lossGuard) watch(metrics telemetry.Metrics) error {
+	err := metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "letterhead_log_lost", Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
 	}, func() float64 {
-		if n.lost.Load() != nil {
+		if g.lost.Load() != nil {
 			return 1
 		}
 		return 0
@@ -113,20 +127,20 @@ func (n *Node) watchLoss() error {
 
 // expectLogFile fails if the log file is missing but the database remembers events: opening the log would create an
 // empty file.
-func (n *Node) expectLogFile(ctx context.Context) error {
-	_, err := os.Stat(n.Config.EventsPath())
+func (s *Stores) expectLogFile(ctx context.Context) error {
+	_, err := os.Stat(s.config.EventsPath())
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if replacing, err := sqlite.Replacing(n.Config.EventsPath()); replacing || err != nil {
+	if replacing, err := sqlite.Replacing(s.config.EventsPath()); replacing || err != nil {
 		return err // opening puts the new file in its place
 	}
-	losses, err := loss.Survey(ctx, n.Store, noLog{})
+	losses, err := loss.Survey(ctx, s.Database, noLog{})
 	if err != nil || len(losses) == 0 {
 		return err
 	}
 	worst := loss.Worst(losses)
-	worst.Detail += "; " + n.Config.EventsPath() + " does not exist"
+	worst.Detail += "; " + s.config.EventsPath() + " does not exist"
 	return worst
 }
 

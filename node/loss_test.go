@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
@@ -37,12 +36,16 @@ func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
 	return log
 }
 
-// nodeOn returns a node with a database but without a log.
-func nodeOn(t *testing.T, store *sqlstore.Store) *Node {
-	n := &Node{Config: config.Config{Roles: []config.Role{config.RoleAPI}}, Store: store, logger: slog.New(slog.DiscardHandler)}
-	n.alive, n.kill = context.WithCancelCause(context.Background())
-	t.Cleanup(func() { n.kill(nil) })
-	return n
+// guarded is a node that has roles, a database, and no log.
+type guarded struct {
+	*lossGuard
+	alive context.Context
+}
+
+func guardOn(t *testing.T, store *sqlstore.Store) guarded {
+	alive, kill := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { kill(nil) })
+	return guarded{&lossGuard{database: store, serves: true, logger: slog.New(slog.DiscardHandler), kill: kill}, alive}
 }
 
 func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
@@ -56,6 +59,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 
 // Events that only one node has seen are recorded as well: that node and the others reject a store without them, and
 // continue when the store has the events again.
+// Rule 2.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {
@@ -65,12 +69,12 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
 	fork := logOf(t, ids[0], ids[1], uuid.New(), uuid.New())
-	admit := func(n *Node, log eventlog.Log, seen esdb.Seen) error {
+	admit := func(n guarded, log eventlog.Log, seen esdb.Seen) error {
 		return n.admit(t.Context(), eventlog.Probe(log), seen)
 	}
 
-	s, other := nodeOn(t, store), nodeOn(t, store)
-	for _, node := range []*Node{s, other} {
+	s, other := guardOn(t, store), guardOn(t, store)
+	for _, node := range []guarded{s, other} {
 		if err := admit(node, right, esdb.Seen{}); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +94,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
 			t.Errorf("%s, a node that has not seen the event: %v; want ErrLoss", name, err)
 		}
-		for _, node := range []*Node{s, other} {
+		for _, node := range []guarded{s, other} {
 			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
 				t.Errorf("%s, then the right one: %v", name, err)
 			}
@@ -112,12 +116,12 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	if _, err := a.Finish(t.Context(), shorter, by); err != nil {
 		t.Fatal(err)
 	}
-	for _, node := range []*Node{s, other} {
+	for _, node := range []guarded{s, other} {
 		if err := admit(node, shorter, seen); !errors.Is(err, errForget) || !errors.Is(context.Cause(node.alive), errForget) {
 			t.Errorf("after the loss was accepted: %v", err)
 		}
 	}
-	if err := admit(nodeOn(t, store), shorter, esdb.Seen{}); err != nil {
+	if err := admit(guardOn(t, store), shorter, esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }
@@ -131,7 +135,7 @@ func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 	}
 	defer store.Close()
 	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
-	s := nodeOn(t, store)
+	s := guardOn(t, store)
 	if err := s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +146,7 @@ func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
 		t.Errorf("the node that has seen the log before: %v, want errForget", err)
 	}
-	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
+	if err := guardOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"letterhead/internal/assets"
-	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/stores"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
@@ -27,19 +27,20 @@ type Migrated struct {
 
 // Migrate copies what the data folder holds to the services of a migration. Only a final pass finishes the
 // migration; it needs exclusive use of the folder.
-func (n *Node) Migrate(ctx context.Context, m Migration, final bool, cfg backup.Config) (out Migrated, err error) {
-	from := backup.Source{Log: n.Log, Assets: n.Assets}
-	if from.Names, err = backup.NamesIn(ctx, n.Store); err != nil {
+func (s *Stores) Migrate(ctx context.Context, m Migration, final bool, cfg backup.Config) (out Migrated, err error) {
+	from := backup.Source{Log: s.Log, Assets: s.Assets}
+	if from.Names, err = backup.NamesIn(ctx, s.Database); err != nil {
 		return out, err
 	}
-	if from.Readers, err = n.crawlCheckpoints(ctx); err != nil {
+	if from.Readers, err = s.crawlCheckpoints(ctx); err != nil {
 		return out, err
 	}
-	if from.Without, out.Archived, err = n.leaveOut(ctx, cfg, m); err != nil {
+	if from.Without, out.Archived, err = s.leaveOut(ctx, cfg, m); err != nil {
 		return out, err
 	}
-	to, closeTarget, err := n.openMigrationTarget(ctx, m)
-	defer func() { err = errors.Join(err, closeTarget()) }()
+	opened := &lifecycle{}
+	defer func() { err = errors.Join(err, opened.close()) }()
+	to, err := s.openMigrationTarget(ctx, m, opened)
 	if err != nil {
 		return out, err
 	}
@@ -47,58 +48,50 @@ func (n *Node) Migrate(ctx context.Context, m Migration, final bool, cfg backup.
 	return out, err
 }
 
-// openMigrationTarget opens the new services. The returned function closes those that are open, even with an error.
-func (n *Node) openMigrationTarget(ctx context.Context, m Migration) (to backup.Target, closeAll func() error, err error) {
-	var closers []func() error
-	closeAll = func() error {
-		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
-		}
-		return errors.Join(errs...)
-	}
-	log, err := esdb.Open(ctx, esdb.Config{ConnectionString: m.Log, Logger: n.logger})
+// openMigrationTarget opens the new services, which opened closes, even after an error.
+func (s *Stores) openMigrationTarget(ctx context.Context, m Migration, opened *lifecycle) (to backup.Target, err error) {
+	store, err := stores.Of(m.Log).Connect(ctx, stores.Options{Address: m.Log, Logger: s.logger})
 	if err != nil {
-		return to, closeAll, err
+		return to, err
 	}
-	closers = append(closers, log.Close)
-	to.Log = log
+	opened.closing(store.Log.Close)
+	to.Log = store.Log
 	if m.Database != "" {
-		store, err := sqlstore.Open(ctx, sqlstore.Config{URL: m.Database, Release: n.release, Logger: n.logger})
+		store, err := sqlstore.Open(ctx, sqlstore.Config{URL: m.Database, Release: s.options.Release, Logger: s.logger})
 		if err != nil {
-			return to, closeAll, err
+			return to, err
 		}
-		closers = append(closers, store.Close)
+		opened.closing(store.Close)
 		if to.Names, err = backup.NamesIn(ctx, store); err != nil {
-			return to, closeAll, err
+			return to, err
 		}
 		if to.Positions, err = sqlstore.NewPositions(ctx, store); err != nil {
-			return to, closeAll, err
+			return to, err
 		}
 		to.Done = CrawlCheckpoints()
-		to.State = loss.NewFilling(store, loss.Migrate, n.clock.Now, nil)
+		to.State = loss.NewFilling(store, loss.Migrate, s.clock.Now, nil)
 		if to.Snapshots, err = sqlstore.NewSnapshots(ctx, store); err != nil {
-			return to, closeAll, err
+			return to, err
 		}
 	}
 	if m.Assets != "" {
 		bucket, err := assets.Open(ctx, m.Assets)
 		if err != nil {
-			return to, closeAll, err
+			return to, err
 		}
-		closers = append(closers, bucket.Close)
+		opened.closing(bucket.Close)
 		to.Assets = bucket
 	}
-	return to, closeAll, nil
+	return to, nil
 }
 
 // leaveOut chooses the streams that the new log leaves out, and writes them to a file. Without ArchiveBefore it chooses
 // none.
-func (n *Node) leaveOut(ctx context.Context, cfg backup.Config, m Migration) (*backup.Failures, *ArchivedFailures, error) {
+func (s *Stores) leaveOut(ctx context.Context, cfg backup.Config, m Migration) (*backup.Failures, *ArchivedFailures, error) {
 	if m.ArchiveBefore.IsZero() {
 		return nil, nil, nil
 	}
-	failures, err := n.OldFailures(ctx, cfg, "--archive-before", m.ArchiveBefore)
+	failures, err := s.OldFailures(ctx, cfg, "--archive-before", m.ArchiveBefore)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -36,7 +36,7 @@ func starterFolder(b *testing.B, charges int) *Node {
 		}
 	})
 	marker := starter.FileMarker{Path: filepath.Join(b.TempDir(), "starter")}
-	writer, err := commands.NewBrands(commands.BrandsConfig{}, n.Log)
+	writer, err := commands.NewBrands(commands.BrandsConfig{}, n.Stores.Log)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func starterFolder(b *testing.B, charges int) *Node {
 		runs = append(runs, eventlog.Run{Stream: fmt.Sprintf("charges-%d", i%accounts), Expected: eventlog.After(uint64(i / accounts)), Events: []eventlog.Proposed{charge}})
 	}
 	for part := range slices.Chunk(runs, eventlog.MaxImportEvents) {
-		if err := n.Log.(eventlog.Importer).Import(b.Context(), part); err != nil {
+		if err := n.Stores.Log.(eventlog.Importer).Import(b.Context(), part); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 		})
 	}
 	benchmark("one append at a time", func(b *testing.B, to eventlog.Log) (events uint64) {
-		page, err := from.Log.ReadAll(b.Context(), 0, eventlog.Filter{}, eventlog.MaxPage)
+		page, err := from.Stores.Log.ReadAll(b.Context(), 0, eventlog.Filter{}, eventlog.MaxPage)
 		if err != nil || !page.End {
 			b.Fatalf("the log does not fit into a page: %v", err)
 		}
@@ -102,7 +102,7 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 		return uint64(len(page.Events))
 	})
 	benchmark("windows", func(b *testing.B, to eventlog.Log) (events uint64) {
-		out, err := backup.Migrate(b.Context(), backup.Config{Version: release}, true, backup.Source{Log: from.Log}, backup.Target{Log: to})
+		out, err := backup.Migrate(b.Context(), backup.Config{Version: release}, true, backup.Source{Log: from.Stores.Log}, backup.Target{Log: to})
 		if err != nil {
 			b.Fatal(err)
 		}

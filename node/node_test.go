@@ -58,12 +58,12 @@ func openNodeIn(t *testing.T, folder string, parts Parts) *Node {
 func TestClose_PartsOfSeveralStarts_StopTogether(t *testing.T) {
 	n := openNode(t)
 	stopping := make(chan struct{})
-	n.start([]part{{"early", func(ctx context.Context) error {
+	n.life.start([]part{{"early", func(ctx context.Context) error {
 		<-ctx.Done()
 		close(stopping)
 		return nil
 	}}})
-	n.start([]part{{"late", func(ctx context.Context) error {
+	n.life.start([]part{{"late", func(ctx context.Context) error {
 		<-ctx.Done()
 		select {
 		case <-stopping:

@@ -10,13 +10,14 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
+	"letterhead/operations"
 	"letterhead/projections/operators"
 )
 
 // operatorLink issues a link, and returns its URL and its token.
 func operatorLink(t *testing.T, n *Node, name string, scope operator.Scope) (*url.URL, string) {
 	t.Helper()
-	issued, err := n.IssueOperatorLink(t.Context(), n.Operator(), name, scope)
+	issued, err := n.Operations.Tokens.IssueLink(t.Context(), n.Operator(), name, scope)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestEnterOperator_Link_IssuesTokenOfItsOperator(t *testing.T) {
 	if link.Scheme != "http" || link.Host != "127.0.0.1:8090" || link.Path != "/sign-in" || len(link.Query()) != 1 {
 		t.Errorf("the link is %s", strings.ReplaceAll(link.String(), token, "TOKEN"))
 	}
-	text, entered, err := n.EnterOperator(t.Context(), token)
+	text, entered, err := n.Operations.Tokens.Enter(t.Context(), token)
 	if err != nil || entered.Name != "Jane Doe" || entered.Scope != operator.Support || entered.Token != "" || entered.State != "active" || !strings.HasSuffix(text, entered.Last4) {
 		t.Fatalf("entered: %+v, %v", entered, err)
 	}
@@ -44,14 +45,14 @@ func TestEnterOperator_Link_IssuesTokenOfItsOperator(t *testing.T) {
 	if err != nil || key.Kind != apikey.Operator {
 		t.Fatalf("the token is of kind %s: %v", key.Kind, err)
 	}
-	found, err := n.Operators.ByHash(t.Context(), key.Hash)
+	found, err := n.Models.Operators.ByHash(t.Context(), key.Hash)
 	if err != nil || found.ID != entered.ID || !found.ExpiresAt.Equal(found.IssuedAt.Add(operator.SessionLifetime)) || found.IssuedBy != "operator:"+entered.ID {
 		t.Errorf("the token is %+v, %v", found, err)
 	}
-	if _, _, err := n.EnterOperator(t.Context(), token); !errors.Is(err, operator.ErrLinkUsed) {
+	if _, _, err := n.Operations.Tokens.Enter(t.Context(), token); !errors.Is(err, operator.ErrLinkUsed) {
 		t.Errorf("the link again: %v, want %v", err, operator.ErrLinkUsed)
 	}
-	all, err := n.Tokens(t.Context(), operators.Selection{}, 10)
+	all, err := n.Operations.Tokens.List(t.Context(), operators.Selection{}, 10)
 	if err != nil || len(all) != 1 || all[0].Name != "Jane Doe" || all[0].ID != entered.ID {
 		t.Errorf("tokens %+v, %v", all, err)
 	}
@@ -66,12 +67,12 @@ func TestIssueOperatorLink_EarlierOneLapsed_ErasesItsName(t *testing.T) {
 	}
 	_, used := operatorLink(t, n, "Jane Doe", operator.Read)
 	operatorLink(t, n, "John Doe", operator.Read)
-	if _, _, err := n.EnterOperator(t.Context(), used); err != nil {
+	if _, _, err := n.Operations.Tokens.Enter(t.Context(), used); err != nil {
 		t.Fatal(err)
 	}
 	names := func() string {
 		t.Helper()
-		page, err := n.Names.Page(t.Context(), "", 10)
+		page, err := n.Stores.Names.Page(t.Context(), "", 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestIssueOperatorLink_AnotherProcessServes_LeadsToItsAddress(t *testing.T) 
 func TestIssueOperatorLink_NoAdminAPI_IsRejected(t *testing.T) {
 	t.Setenv("LETTERHEAD_ADMIN_LISTEN", "off")
 	n := openNode(t)
-	if _, err := n.IssueOperatorLink(t.Context(), n.Operator(), "Jane Doe", operator.Read); !errors.Is(err, ErrAdminOff) {
-		t.Errorf("%v, want %v", err, ErrAdminOff)
+	if _, err := n.Operations.Tokens.IssueLink(t.Context(), n.Operator(), "Jane Doe", operator.Read); !errors.Is(err, operations.ErrAdminOff) {
+		t.Errorf("%v, want %v", err, operations.ErrAdminOff)
 	}
 }

@@ -3,27 +3,17 @@ package node
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"letterhead/adminapi"
-	"letterhead/commands"
-	"letterhead/domain/books"
-	"letterhead/domain/operator"
-	"letterhead/internal/apikey"
 	"letterhead/internal/config"
-	"letterhead/internal/eventlog"
 	"letterhead/internal/repeats"
 	"letterhead/internal/runs"
-	"letterhead/projections/engine"
-	"letterhead/projections/operators"
 	"letterhead/readapi"
-	"letterhead/workers/journal"
 )
 
 // serveAdmin serves the admin API at its address, if it has one. The server may be closed in any case. If the default
@@ -69,36 +59,43 @@ func reachable(address string) string {
 	return address
 }
 
-// AdminURL returns where this process serves the admin API; "" if it does not.
-func (n *Node) AdminURL() string { return n.adminURL }
-
-// adminHandler returns what the node serves at LETTERHEAD_ADMIN_LISTEN.
-func (n *Node) adminHandler(ctx context.Context) (http.Handler, error) {
+// operatorsAPI returns the admin API, with the pages for operators if it is served at an address.
+func (n *Node) operatorsAPI(ctx context.Context) (*adminapi.API, error) {
 	cfg, deps, err := n.AdminAPI(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Pages = n.Console
-	api, err := adminapi.New(cfg, deps)
-	if err != nil {
-		return nil, err
+	if cfg.URL != "" {
+		cfg.Pages = n.Console
 	}
-	return api.Handler(), nil
+	return adminapi.New(cfg, deps)
+}
+
+// CommandAPI returns the admin API for the command line.
+func (n *Node) CommandAPI(ctx context.Context) (http.Handler, error) {
+	if n.commandAPI == nil {
+		api, err := n.operatorsAPI(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n.commandAPI = api.Local()
+	}
+	return n.commandAPI, nil
 }
 
 // AdminAPI returns what adminapi.New needs.
 func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, error) {
 	cfg := adminapi.Config{
-		BaseURL: n.Config.BaseURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout, Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
-		NewID: func() string { return runs.RequestID(n.runID) }, Visitor: n.visitor,
+		BaseURL: n.Config.BaseURL, URL: n.adminURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
 	}
-	requests, err := repeats.New(ctx, n.Store)
+	requests, err := repeats.New(ctx, n.Stores.Database)
 	if err != nil {
 		return cfg, adminapi.Deps{}, err
 	}
 	deps := adminapi.Deps{
-		Operations: n, Plans: n.Plans, Writer: n.AccountWriter, Reports: n.Billing, Brands: n.Brands, Names: n.Names, Accounts: n.Accounts, Keys: n.Keys, Ledger: n.Ledger,
-		Payments: n.Payments, Inbox: n.Inbox, Index: n.BrandReader, Checkpoints: n.Checkpoints, Operators: n.Operators, Actions: n.actions, Failures: n.failures, Repeats: requests, Log: n.Log,
+		Operations: n.Operations, Ready: n.health.whyNotReady, Plans: n.Plans, Writer: n.Writers.Accounts, Reports: n.Writers.Billing, Brands: n.Writers.Brands, Names: n.Stores.Names, Accounts: n.Models.Accounts, Keys: n.Models.Keys, Ledger: n.Models.Ledger,
+		Payments: n.Models.Payments, Inbox: n.Models.Inbox, Index: n.Models.Brands, Checkpoints: n.Models.Checkpoints, Operators: n.Models.Operators, Actions: n.Models.Actions, Failures: n.Models.Failures, Repeats: requests, Log: n.Stores.Log,
 	}
 	if n.Config.MetricsListen == config.MetricsWithAdmin {
 		deps.Metrics = n.metrics.Handler()
@@ -106,169 +103,9 @@ func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, er
 	return cfg, deps, nil
 }
 
-// IssueToken makes a token of an operator, and returns once requests with it are accepted. With ErrNotSeen the token
-// exists, and is returned as well. Repeating the request issues nothing, and returns the token without its text, which is
-// stored nowhere.
-func (n *Node) IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (adminapi.Token, error) {
-	text, key, err := newOperatorToken()
-	if err != nil {
-		return adminapi.Token{}, err
-	}
-	id := derivedID(by, "token")
-	done, err := n.tokens.IssueToken(ctx, commands.IssueToken{Request: by, TokenID: id, Token: key, Scope: scope, ExpiresAt: expires})
-	if errors.Is(err, operator.ErrTokenExists) {
-		return n.tokenIssuedBefore(ctx, id, name)
-	}
-	if err != nil {
-		return adminapi.Token{}, err
-	}
-	named := n.Names.Put(ctx, id, name)
-	issued := adminapi.Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: operators.Active, ExpiresAt: expires.UTC()}
-	if expires.IsZero() {
-		issued.ExpiresAt = time.Time{}
-	}
-	if err := errors.Join(named, n.awaitTokens(ctx, done.Position)); err != nil {
-		return issued, fmt.Errorf("token %s is issued: %w: %w", id, ErrNotSeen, err)
-	}
-	return issued, nil
-}
-
-// newOperatorToken returns the text of a new token, and the part of it that may be stored.
-func newOperatorToken() (string, apikey.Key, error) {
-	text, err := apikey.Generate(apikey.Operator, rand.Reader)
-	if err != nil {
-		return "", apikey.Key{}, err
-	}
-	key, err := apikey.Parse(text)
-	return text, key, err
-}
-
-// tokenIssuedBefore returns a token without its text, and stores its name unless the token is revoked or the repeat is
-// late.
-func (n *Node) tokenIssuedBefore(ctx context.Context, id, name string) (adminapi.Token, error) {
-	if err := n.Folded(ctx, operators.Name); err != nil {
-		return adminapi.Token{}, err
-	}
-	row, found, err := n.Operators.Get(ctx, id)
-	if err != nil || !found {
-		return adminapi.Token{}, cmp.Or(err, operator.ErrUnknownToken)
-	}
-	names, err := n.Names.Names(ctx, id)
-	if err != nil {
-		return adminapi.Token{}, err
-	}
-	token := tokenOf(&row, names, n.clock.Now())
-	if token.Name != "" || n.isLate(token.IssuedAt) {
-		return token, nil
-	}
-	if token.State != operators.Revoked {
-		token.Name = name
-	}
-	return token, n.name(ctx, id, name, n.revoked(id))
-}
-
-// revoked returns a function that reports whether a token is revoked, whose name may be erased.
-func (n *Node) revoked(id string) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		if err := n.Folded(ctx, operators.Name); err != nil {
-			return false, err
-		}
-		row, found, err := n.Operators.Get(ctx, id)
-		return found && !row.RevokedAt.IsZero(), err
-	}
-}
-
-// RevokeToken revokes a token, and returns once requests with it are rejected on every node. With ErrNotSeen it is
-// revoked, and not every node was seen to follow.
-func (n *Node) RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error) {
-	done, err := n.tokens.RevokeToken(ctx, by, id)
-	if err != nil {
-		return false, err
-	}
-	if err := n.awaitTokens(ctx, done.Position); err != nil {
-		return done.Repeated, fmt.Errorf("token %s is revoked: %w: %w", id, ErrNotSeen, err)
-	}
-	return done.Repeated, nil
-}
-
-// awaitTokens waits until the read model of tokens, which every request reads, is at a position.
-func (n *Node) awaitTokens(ctx context.Context, position eventlog.Position) error {
-	ctx, cancel := context.WithTimeout(ctx, enforceTimeout)
-	defer cancel()
-	return n.Runner.WaitFor(ctx, operators.Name, position)
-}
-
-// Tokens returns the selected tokens of operators, without their texts, at most limit, the newest first.
-func (n *Node) Tokens(ctx context.Context, s operators.Selection, limit int) ([]adminapi.Token, error) {
-	if err := n.Folded(ctx, operators.Name); err != nil {
-		return nil, err
-	}
-	s.At = n.clock.Now()
-	rows, err := n.Operators.List(ctx, s, limit)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-	names, err := n.Names.Names(ctx, ids...)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]adminapi.Token, len(rows))
-	for i := range rows {
-		all[i] = tokenOf(&rows[i], names, s.At)
-	}
-	return all, nil
-}
-
-// tokenOf returns a token as the admin API answers it at a time, with its name among those by id.
-func tokenOf(row *operators.Token, names map[string]string, at time.Time) adminapi.Token {
-	return adminapi.Token{ID: row.ID, Name: names[row.ID], Scope: row.Scope, Last4: row.Last4, State: row.State(at),
-		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, RevokedBy: row.RevokedBy}
-}
-
-// ReadModels returns the state of every read model and of the search index.
-func (n *Node) ReadModels(ctx context.Context) ([]engine.Status, error) {
-	models, err := n.Runner.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	index, err := n.SearchStatus(ctx)
-	return append(models, index), err
-}
-
-// Months returns the months of the books from that of the first event to the running one.
-func (n *Node) Months(ctx context.Context) ([]adminapi.Month, error) {
-	now := n.clock.Now()
-	months, err := journal.Status(ctx, n.Log, now)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]adminapi.Month, len(months))
-	for i, m := range months {
-		all[i] = adminapi.Month{Month: m.Month.Format(books.MonthLayout), State: m.State(now)}
-		if p := m.Closing; p != nil {
-			all[i] = closedMonth(p)
-		}
-	}
-	return all, nil
-}
-
-// FoldBooks folds the books of all accounts, as journal.Fold does.
-func (n *Node) FoldBooks(ctx context.Context, until time.Time, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
-	return journal.Fold(ctx, n.Log, until, nil, moved)
-}
-
-// Balances returns the balances of the ledger accounts before a time, or now if it is zero.
-func (n *Node) Balances(ctx context.Context, until time.Time) ([]books.Posting, error) {
-	return journal.Balances(ctx, n.Log, until, nil)
-}
-
-// Ready returns why the node does not serve everything; "" if it does.
-func (n *Node) Ready() string {
-	s := n.readiness()
+// whyNotReady returns why the node does not serve everything; "" if it does.
+func (h *health) whyNotReady() string {
+	s := h.readiness()
 	if s.Status == statusReady {
 		return ""
 	}

@@ -17,7 +17,8 @@ func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Node{Config: cfg, metrics: telemetry.NewMetrics(release)}
+		metrics := telemetry.NewMetrics(release)
+		return &Node{Config: cfg, metrics: metrics, health: &health{metrics: metrics}}
 	}
 	status := func(h http.Handler, path string) int {
 		answer := httptest.NewRecorder()
@@ -33,7 +34,7 @@ func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 		if got := status(on.operatorsHandler(), path); got != want {
 			t.Errorf("on: %s is %d, want %d", path, got, want)
 		}
-		if got := status(operatorsMux(on.operators(true)), path); path != "/metrics" && got != http.StatusNotFound {
+		if got := status(operatorsMux(on.health.operators(true)), path); path != "/metrics" && got != http.StatusNotFound {
 			t.Errorf("where clients are: %s is %d", path, got)
 		}
 		if got := status(off.operatorsHandler(), path); path != "/metrics" && got != http.StatusNotFound {

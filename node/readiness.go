@@ -10,17 +10,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"letterhead/commands"
 	"letterhead/internal/delay"
 	"letterhead/internal/disk"
+	"letterhead/internal/telemetry"
+	"letterhead/projections/engine"
+	"letterhead/projections/keys"
 	"letterhead/readapi/lookup"
 )
 
 const (
-	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as
-	// much.
+	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as much.
 	crawlRoom = 1 << 20
 	// faultEvery is how often a node that is starting checks whether its files can be written.
 	faultEvery = 250 * time.Millisecond
@@ -63,16 +66,28 @@ const (
 	serviceAssets     = "object storage"
 )
 
+// health knows what a node can do.
+type health struct {
+	stores      *Stores
+	run         *processRun
+	runner      *engine.Runner
+	keys        *keys.Directory
+	probe       *probe // nil if everything is in this process
+	metrics     telemetry.Metrics
+	ready       atomic.Bool
+	starterSeen atomic.Bool // see filled
+}
+
 // readiness returns what the node can do: nothing before it serves everything that was stored at its start (see begun);
 // afterwards, what is possible with the services that answer and the disks that can be written.
-func (n *Node) readiness() readiness {
-	if lost := n.lost.Load(); lost != nil {
+func (h *health) readiness() readiness {
+	if lost := h.stores.guard.lost.Load(); lost != nil {
 		return readiness{Status: "rejected", Reason: (*lost).Error()}
 	}
-	if !n.begun() {
+	if !h.begun() {
 		return notStarted()
 	}
-	return whatRemains(n.probe.missing(), n.Keys.Ready(), n.unwritable(), n.assetsFull())
+	return whatRemains(h.probe.missing(), h.keys.Ready(), h.unwritable(), h.assetsFull())
 }
 
 // whatRemains returns what a started node can do while some services are missing, no key can be checked because of the
@@ -108,26 +123,17 @@ func whatRemains(missing []string, keyless, unwritable error, assetsFull bool) r
 
 // unwritable returns why nothing can be charged: a file that a look-up writes cannot be written. Nodes that share
 // services have no such file.
-func (n *Node) unwritable() error {
+func (h *health) unwritable() error {
 	var err error
-	if n.logFile != nil {
-		err = n.logFile.Fault()
+	if h.stores.log.File != nil {
+		err = h.stores.log.File.Fault()
 	}
-	return cmp.Or(err, n.unrecorded())
-}
-
-// unrecorded returns why the run of this process is not recorded yet. Without it, charges that a crash leaves without
-// their answers could not be found.
-func (n *Node) unrecorded() error {
-	if err := n.unnoted.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return cmp.Or(err, h.run.unrecorded())
 }
 
 // assetsFull reports whether a folder of assets has no room for a crawl.
-func (n *Node) assetsFull() bool {
-	folder, local := strings.CutPrefix(n.Config.AssetsURL(), "file://")
+func (h *health) assetsFull() bool {
+	folder, local := strings.CutPrefix(h.stores.config.AssetsURL(), "file://")
 	if !local {
 		return false
 	}
@@ -155,12 +161,12 @@ func (c recordedCredits) Reserve(ctx context.Context, accountID string) (*comman
 var errUnwritable = errors.New("the disk cannot be written")
 
 // writeFault returns why the log, the run or the read models cannot be written.
-func (n *Node) writeFault() error { return cmp.Or(n.unwritable(), n.Runner.Full()) }
+func (h *health) writeFault() error { return cmp.Or(h.unwritable(), h.runner.Full()) }
 
 // awaitWrites waits until everything can be written, or until something cannot. It returns why not.
-func (n *Node) awaitWrites(ctx context.Context, possible bool) error {
+func (h *health) awaitWrites(ctx context.Context, possible bool) error {
 	for {
-		if err := n.writeFault(); (err == nil) == possible || delay.For(ctx, faultEvery) != nil {
+		if err := h.writeFault(); (err == nil) == possible || delay.For(ctx, faultEvery) != nil {
 			return err
 		}
 	}

@@ -75,7 +75,7 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 		if err := n.Runner.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n.ready.Store(true)
+		n.health.ready.Store(true)
 		return n
 	}
 	failToRepair := func(t *testing.T, n *Node) {
@@ -86,14 +86,14 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 	}
 	want := func(t *testing.T, n *Node, able bool, when string) {
 		t.Helper()
-		s := n.readiness()
-		if s.LookUps != able || s.Reads != able || s.Crawls != able || (n.Ready() == "") != able {
+		s := n.health.readiness()
+		if s.LookUps != able || s.Reads != able || s.Crawls != able || (n.health.whyNotReady() == "") != able {
 			t.Errorf("%s: %+v, want %t", when, s, able)
 		}
 	}
 	t.Run("first process", func(t *testing.T) {
 		n := open(t)
-		if _, err := n.CreateAccount(t.Context(), n.Operator(), "Jane Doe", plan.Free); err != nil {
+		if _, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Jane Doe", plan.Free); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.Runner.CatchUp(t.Context()); err != nil {
@@ -104,12 +104,12 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 			`CREATE TRIGGER full_disk BEFORE DELETE ON {keys} BEGIN SELECT RAISE(ABORT, 'full'); END`,
 		} {
 			var text string
-			err := n.Keys.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
+			err := n.Models.Keys.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
 				text = tables.SQL(damage)
 				return nil
 			})
 			if err == nil {
-				err = n.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(text); return err })
+				err = n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(text); return err })
 			}
 			if err != nil {
 				t.Fatal(err)

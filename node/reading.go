@@ -11,9 +11,8 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/eventlog/stores"
 	"letterhead/internal/sqlstore"
-	"letterhead/internal/telemetry"
 	"letterhead/node/datafolder"
 	"letterhead/workers/loss"
 )
@@ -24,56 +23,58 @@ import (
 
 // OpenReading opens the log, the database, the assets and the read models of a data folder without writing anything
 // to it. pace, if it is not nil, is called before each read of the log. On an error everything is closed again.
-func OpenReading(ctx context.Context, cfg config.Config, o Options, pace func(context.Context) error) (_ *Node, err error) {
-	n := &Node{Config: cfg, release: o.Release, reading: true, stopAPI: func() {}}
-	n.alive, n.kill = context.WithCancelCause(context.Background())
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.Close())
-		}
-	}()
-	if n.format, err = datafolder.ReadFormat(cfg.Data, o.Release); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no letterhead data in %s; name the folder with --data", cfg.Data)
-	} else if err != nil {
-		return nil, err
-	}
-	if err := datafolder.CheckRestored(cfg.Data); err != nil {
-		return nil, err
-	}
-	if n.logger, err = telemetry.NewLogger(o.Logs, "warn", cfg.LogFormat); err != nil {
-		return nil, err
-	}
-	n.metrics = telemetry.NewMetrics(o.Release)
-	log, err := sqlite.OpenReadOnly(ctx, sqlite.Config{Path: cfg.EventsPath(), Pace: pace, Logger: n.logger})
+func OpenReading(ctx context.Context, cfg config.Config, o Options, pace func(context.Context) error) (*Node, error) {
+	n, err := newNode(cfg, nil, o, "warn")
 	if err != nil {
 		return nil, err
 	}
-	n.Log, n.logFile = log, log.Log
-	n.closing(log.Close)
-	if n.Store, err = sqlstore.Open(ctx, sqlstore.Config{Path: cfg.DatabasePath(), ReadOnly: true, Logger: n.logger}); err != nil {
-		return nil, err
+	n.reading = true
+	if err := n.openReading(ctx, pace); err != nil {
+		return nil, errors.Join(err, n.Close())
 	}
-	n.closing(n.Store.Close)
-	if n.clock, err = sqlstore.NewClock(ctx, n.Store, sqlstore.ClockConfig{Local: n.machineClock, Logger: n.logger}); err != nil {
-		return nil, err
+	return n, nil
+}
+
+func (n *Node) openReading(ctx context.Context, pace func(context.Context) error) (err error) {
+	if n.format, err = datafolder.ReadFormat(n.Config.Data, n.options.Release); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no letterhead data in %s; name the folder with --data", n.Config.Data)
+	} else if err != nil {
+		return err
 	}
-	if err = n.openNames(ctx); err != nil {
-		return nil, err
+	if err := datafolder.CheckRestored(n.Config.Data); err != nil {
+		return err
 	}
-	if n.Positions, err = sqlstore.NewPositions(ctx, n.Store); err != nil {
-		return nil, err
+	if err := n.Stores.openReading(ctx, pace); err != nil {
+		return err
 	}
-	if n.snapshots, err = sqlstore.NewSnapshots(ctx, n.Store); err != nil {
-		return nil, err
+	if err := n.openReadModels(ctx); err != nil {
+		return err
 	}
-	if err := loss.Verify(ctx, n.Store, eventlog.Probe(n.Log)); err != nil {
-		return nil, err
+	return n.openOperations(ctx)
+}
+
+// openReading is open for a data folder that is not written.
+func (s *Stores) openReading(ctx context.Context, pace func(context.Context) error) (err error) {
+	s.log, err = stores.Of(s.config.EventStore).OpenReading(ctx, stores.Options{Path: s.config.EventsPath(), Pace: pace, Logger: s.logger})
+	if err != nil {
+		return err
 	}
-	if n.Assets, err = assets.Open(ctx, cfg.AssetsURL()); err != nil {
-		return nil, err
+	s.Log = s.log.Log
+	s.life.closing(s.Log.Close)
+	if s.Database, err = sqlstore.Open(ctx, sqlstore.Config{Path: s.config.DatabasePath(), ReadOnly: true, Logger: s.logger}); err != nil {
+		return err
 	}
-	n.closing(n.Assets.Close)
-	return n, n.openReadModels(ctx)
+	if err := s.openTables(ctx); err != nil {
+		return err
+	}
+	if err := loss.Verify(ctx, s.Database, eventlog.Probe(s.Log)); err != nil {
+		return err
+	}
+	if s.Assets, err = assets.Open(ctx, s.config.AssetsURL()); err != nil {
+		return err
+	}
+	s.life.closing(s.Assets.Close)
+	return nil
 }
 
 // Reading reports whether the node was opened by OpenReading.
@@ -84,8 +85,7 @@ func (n *Node) Served() bool { return n.served }
 
 // alone reports whether a file was opened so that no other process can write it, because none had it open.
 func (n *Node) alone() bool {
-	log, reading := n.Log.(sqlite.ReadOnly)
-	return reading && log.Alone() || n.Store.Alone()
+	return n.Stores.log.Alone || n.Stores.Database.Alone()
 }
 
 // WarnBehind prints by how many events the read models of a read-only folder are behind the log.
@@ -104,21 +104,13 @@ func (n *Node) WarnBehind(ctx context.Context, w io.Writer) error {
 
 // scratchPath returns the folder of the tables that verify makes: in the data folder, or "", the system's folder for
 // temporary files, if the data folder cannot be written.
-func (n *Node) scratchPath() string {
-	if n.Config.Shared() || datafolder.CheckWritable(n.Config.Data) != nil {
+func scratchPath(cfg config.Config) string {
+	if cfg.Shared() || datafolder.CheckWritable(cfg.Data) != nil {
 		return ""
 	}
-	return filepath.Join(n.Config.Data, "scratch")
+	return filepath.Join(cfg.Data, "scratch")
 }
 
 // readingBatch is how many events a verify alongside a server folds in one transaction: fewer than the server, as both
 // share the memory of one machine.
 const readingBatch = 4096
-
-// batchEvents returns 0 for the default.
-func (n *Node) batchEvents() int {
-	if n.reading {
-		return readingBatch
-	}
-	return 0
-}

@@ -33,7 +33,7 @@ func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.
 		if n, err = openTarget(ctx, settings, o); err != nil {
 			return to, err
 		}
-		return n.target(ctx, m, cfg.WithoutAssets)
+		return n.Stores.target(ctx, m, cfg.WithoutAssets)
 	})
 	if err != nil {
 		return out, err
@@ -52,11 +52,11 @@ func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, 
 	}
 	own := "restore-" + rand.Text()[:8] // at the start, because the database truncates long names
 	settings.Node = own
-	n, err := openPart(ctx, settings, lock, o, (*Node).openUnverified)
+	n, err := openPart(ctx, settings, lock, o, (*Stores).openUnverified)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNotServed(ctx, n.Store, own); err != nil {
+	if err := checkNotServed(ctx, n.Stores.Database, own); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
@@ -82,13 +82,13 @@ func checkNotServed(ctx context.Context, store *sqlstore.Store, own string) erro
 	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed", strings.Join(others, ", "))
 }
 
-func (n *Node) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
-	names, err := backup.NamesIn(ctx, n.Store)
+func (s *Stores) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
+	names, err := backup.NamesIn(ctx, s.Database)
 	if err != nil {
 		return backup.Target{}, err
 	}
-	to := backup.Target{Log: n.Log, Names: names, Assets: n.Assets, Positions: n.Positions, Done: CrawlCheckpoints(), Snapshots: n.snapshots,
-		State: filling{loss.NewFilling(n.Store, loss.Restore, n.clock.Now, n.forgetSearch), n, m.Format}}
+	to := backup.Target{Log: s.Log, Names: names, Assets: s.Assets, Positions: s.Positions, Done: CrawlCheckpoints(), Snapshots: s.snapshots,
+		State: filling{loss.NewFilling(s.Database, loss.Restore, s.clock.Now, s.forgetSearch), s, m.Format}}
 	if withoutAssets {
 		to.Assets = nil
 	}
@@ -98,7 +98,7 @@ func (n *Node) target(ctx context.Context, m *backup.Manifest, withoutAssets boo
 // filling also marks the data folder, once the backup is known to fit the target.
 type filling struct {
 	*loss.Filling
-	node   *Node
+	stores *Stores
 	format int // of the backup
 }
 
@@ -107,7 +107,7 @@ func (f filling) Done(ctx context.Context) (bool, error) {
 	if done, err := f.Filling.Done(ctx); err != nil || !done {
 		return false, err
 	}
-	losses, err := loss.Survey(ctx, f.node.Store, eventlog.Probe(f.node.Log))
+	losses, err := loss.Survey(ctx, f.stores.Database, eventlog.Probe(f.stores.Log))
 	return len(losses) == 0, err
 }
 
@@ -116,11 +116,11 @@ func (f filling) Begin(ctx context.Context) error {
 	if err := f.Filling.Begin(ctx); err != nil {
 		return err
 	}
-	n := f.node
-	if !n.Config.Shared() {
-		if err := n.lock.Raise(f.format); err != nil { // the backup may hold what older releases cannot read
+	s := f.stores
+	if !s.config.Shared() {
+		if err := s.lock.Raise(f.format); err != nil { // the backup may hold what older releases cannot read
 			return err
 		}
 	}
-	return datafolder.MarkRestoring(n.Config.Data)
+	return datafolder.MarkRestoring(s.config.Data)
 }

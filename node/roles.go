@@ -5,105 +5,100 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"sync"
+	"slices"
 
 	"letterhead/domain/account"
+	domain "letterhead/domain/notices"
 	"letterhead/domain/usage"
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/sqlstore"
+	"letterhead/operations"
+	"letterhead/workers/billing"
+	"letterhead/workers/checkpoint"
 	"letterhead/workers/crawl"
 	"letterhead/workers/figures"
+	worker "letterhead/workers/notices"
 	"letterhead/workers/refresh"
 	"letterhead/workers/relay"
 	"letterhead/workers/sweep"
 )
 
-// part runs for as long as a node serves. It returns nil when its context ends.
-type part struct {
-	name string
-	run  func(context.Context) error
+// work lists what a serving node opens for its roles, in this order; each returns the parts that run then. What only
+// the API uses is opened by API.
+var work = []struct {
+	wanted func(config.Config) bool
+	open   func(context.Context, *Node) ([]part, error)
+}{
+	{config.Config.Shared, holdName}, // before anything is written under it
+	{has(config.RoleCrawler, config.RoleRelay), openBroker},
+	{config.Config.Shared, openProbe},
+	{has(config.RoleAPI), openRun},
+	{has(config.RoleCrawler), openCrawler},
+	{has(config.RoleRelay), openRelay},
+	{has(config.RoleSweeper), openSweeper},
+	{has(config.RoleSweeper), openCheckpoints},
+	{has(config.RoleSweeper), openBilling},
+	{has(config.RoleSweeper), openNotices},
+	{func(c config.Config) bool { return c.Has(config.RoleSweeper) && c.BooksMetrics }, openFigures},
+	{has(config.RoleRefresher), openRefresher},
+	{has(config.RoleProjector), scrubReadModels},
+	{func(config.Config) bool { return true }, watchStores},
+}
+
+// has returns a function that reports whether a process has one of some roles.
+func has(roles ...config.Role) func(config.Config) bool {
+	return func(c config.Config) bool { return slices.ContainsFunc(roles, c.Has) }
 }
 
 // startRoles starts the parts of the roles of a serving node, except those that API starts.
 func (n *Node) startRoles(ctx context.Context) error {
 	var parts []part
-	for _, r := range []struct {
-		wanted bool
-		open   func(context.Context) ([]part, error)
-	}{
-		{n.Config.Shared(), n.openName}, // before anything is written under it
-		{n.Config.Has(config.RoleCrawler) || n.Config.Has(config.RoleRelay), n.openBroker},
-		{n.Config.Shared(), n.openProbe},
-		{n.Config.Has(config.RoleAPI), n.openRun},
-		{n.Config.Has(config.RoleCrawler), n.openCrawler},
-		{n.Config.Has(config.RoleRelay), n.openRelay},
-		{n.Config.Has(config.RoleSweeper), n.openSweeper},
-		{n.Config.Has(config.RoleSweeper), n.openCheckpoints},
-		{n.Config.Has(config.RoleSweeper), n.openBilling},
-		{n.Config.Has(config.RoleSweeper), n.openNotices},
-		{n.Config.Has(config.RoleSweeper) && n.Config.BooksMetrics, n.openFigures},
-		{n.Config.Has(config.RoleRefresher), n.openRefresher},
-	} {
-		if !r.wanted {
+	for _, w := range work {
+		if !w.wanted(n.Config) {
 			continue
 		}
-		more, err := r.open(ctx)
+		more, err := w.open(ctx, n)
 		if err != nil {
 			return err
 		}
 		parts = append(parts, more...)
 	}
-	if n.logFile != nil {
-		parts = append(parts, part{"scrub", n.logFile.Scrub})
-	}
-	if n.Config.Has(config.RoleProjector) {
-		parts = append(parts, part{"scrub of the read models", func(ctx context.Context) error {
-			return n.Runner.Scrub(ctx, n.Config.ScrubPercent)
-		}})
-	}
-	parts = append(parts, part{"names", func(ctx context.Context) error {
-		return n.Names.Watch(ctx, n.namesMayBeSealed)
-	}})
-	n.start(parts)
+	n.life.start(parts)
 	return nil
 }
 
-// start starts parts, which then run until the node closes. All parts are stopped together, whichever call started them.
-func (n *Node) start(parts []part) {
-	var workers sync.WaitGroup
-	n.closing(func() error {
-		n.stopServing()
-		workers.Wait()
-		return nil
-	})
-	for _, p := range parts {
-		workers.Add(1)
-		n.run(n.serving, p.name, func(ctx context.Context) error {
-			defer workers.Done()
-			return p.run(ctx)
-		})
+func scrubReadModels(_ context.Context, n *Node) ([]part, error) {
+	return []part{{"scrub of the read models", func(ctx context.Context) error { return n.Runner.Scrub(ctx, n.Config.ScrubPercent) }}}, nil
+}
+
+func watchStores(_ context.Context, n *Node) ([]part, error) {
+	parts := []part{{"names", n.Stores.Names.Watch}}
+	if file := n.Stores.log.File; file != nil {
+		parts = append(parts, part{"scrub", file.Scrub})
 	}
+	return parts, nil
 }
 
 // led returns a part that runs on one node at a time.
-func (n *Node) led(name string, run func(context.Context) error) part {
-	return part{name, func(ctx context.Context) error { return n.Store.Lead(ctx, name, run) }}
+func (s *Stores) led(name string, run func(context.Context) error) part {
+	return part{name, func(ctx context.Context) error { return s.Database.Lead(ctx, name, run) }}
 }
 
 // errNodeName means that two serving processes have the same name.
 var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process its own name, or stop the other process")
 
-// openName reserves the node's name until the node closes, because only one process may write the stream of that name,
+// holdName reserves the node's name until the node closes, because only one process may write the stream of that name,
 // on which usage is counted. While the database is unavailable the node continues, and reserves the name again afterwards.
-func (n *Node) openName(ctx context.Context) ([]part, error) {
+func holdName(ctx context.Context, n *Node) ([]part, error) {
 	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, ended := make(chan struct{}, 1), make(chan error, 1)
-	n.run(holding, "name of the node", func(ctx context.Context) error {
-		err := n.Store.Hold(ctx, "node "+n.Config.Node, func() {
+	n.life.run(holding, "name of the node", func(ctx context.Context) error {
+		err := n.Stores.Database.Hold(ctx, "node "+n.Config.Node, func() {
 			select {
 			case held <- struct{}{}:
 			default:
@@ -115,7 +110,7 @@ func (n *Node) openName(ctx context.Context) ([]part, error) {
 		ended <- err
 		return err
 	})
-	n.closing(func() error { stop(); return nil })
+	n.life.closing(func() error { stop(); return nil })
 	select {
 	case <-held:
 		return nil, nil
@@ -126,18 +121,18 @@ func (n *Node) openName(ctx context.Context) ([]part, error) {
 	}
 }
 
-func (n *Node) openProbe(context.Context) (_ []part, err error) {
-	if err := n.watchLoss(); err != nil {
+func openProbe(_ context.Context, n *Node) (_ []part, err error) {
+	if err := n.Stores.guard.watch(n.metrics); err != nil {
 		return nil, err
 	}
 	checks := map[string]func(context.Context) error{
 		serviceEventStore: func(ctx context.Context) error {
-			_, err := n.Log.Head(ctx)
+			_, err := n.Stores.Log.Head(ctx)
 			return err
 		},
 		serviceDatabase: func(ctx context.Context) error {
 			var one int
-			return n.Store.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
+			return n.Stores.Database.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
 		},
 		serviceRegistry: func(context.Context) error {
 			_, err := n.Runner.Stale()
@@ -145,16 +140,16 @@ func (n *Node) openProbe(context.Context) (_ []part, err error) {
 		},
 	}
 	if n.Config.Has(config.RoleAPI) || n.Config.Has(config.RoleCrawler) { // other roles do not use assets
-		checks[serviceAssets] = n.Assets.Reachable
+		checks[serviceAssets] = n.Stores.Assets.Reachable
 	}
-	if n.probe, err = newProbe(n.metrics, checks); err != nil {
+	if n.health.probe, err = newProbe(n.metrics, checks); err != nil {
 		return nil, err
 	}
-	return []part{{"dependency probe", n.probe.run}}, nil
+	return []part{{"dependency probe", n.health.probe.run}}, nil
 }
 
-func (n *Node) openBroker(ctx context.Context) ([]part, error) {
-	transport, err := n.openTransport(ctx)
+func openBroker(ctx context.Context, n *Node) ([]part, error) {
+	transport, err := openTransport(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +157,13 @@ func (n *Node) openBroker(ctx context.Context) ([]part, error) {
 	if err != nil {
 		return nil, errors.Join(err, transport.Close())
 	}
-	n.closing(n.bus.Close)
+	n.life.closing(n.bus.Close)
 	return nil, nil
 }
 
-func (n *Node) openTransport(ctx context.Context) (broker.Transport, error) {
+func openTransport(ctx context.Context, n *Node) (broker.Transport, error) {
 	if n.Config.Broker == config.Embedded {
-		return inprocess.New(inprocess.Config{})
+		return inprocess.New(inprocess.Config{}), nil
 	}
 	cfg, err := kafka.ParseURL(n.Config.Broker)
 	if err != nil {
@@ -185,8 +180,8 @@ func (n *Node) openTransport(ctx context.Context) (broker.Transport, error) {
 	return n.kafka, nil
 }
 
-func (n *Node) openCrawler(ctx context.Context) ([]part, error) {
-	n.openDrawing()
+func openCrawler(ctx context.Context, n *Node) ([]part, error) {
+	n.drawing.open()
 	client, err := safehttp.New(safehttp.Config{UserAgent: n.Config.UserAgent, Denied: n.Config.CrawlDeny, Registerer: n.metrics})
 	if err != nil {
 		return nil, err
@@ -195,80 +190,128 @@ func (n *Node) openCrawler(ctx context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: n.vectors, Browser: browser, MemoryBudget: n.memory, Logger: n.logger}, client, n.Assets)
+	crawler, err := crawl.New(crawl.Config{Renderer: n.drawing.vectors, Browser: browser, MemoryBudget: n.drawing.memory, Logger: n.logger}, client, n.Stores.Assets)
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := crawl.NewAttempts(ctx, n.Store, n.clock.Now)
+	attempts, err := crawl.NewAttempts(ctx, n.Stores.Database, n.Stores.clock.Now)
 	if err != nil {
 		return nil, err
 	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
-	}, n.bus, n.Brands, attempts, crawler)
+		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+	}, n.bus, n.Writers.Brands, attempts, crawler)
 	if err != nil {
 		return nil, err
 	}
 	parts := []part{{"crawler", consumer.Run}}
 	if n.Config.Shared() && n.Config.Starter {
-		parts = append(parts, n.starterOnce()) // crawlers may write assets
+		parts = append(parts, n.starter().once()) // crawlers may write assets
 	}
 	return parts, nil
 }
 
-func (n *Node) openRelay(context.Context) ([]part, error) {
-	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: n.Store.Lead, Logger: n.logger, Registerer: n.metrics}
+func openRelay(_ context.Context, n *Node) ([]part, error) {
+	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: n.Stores.Database.Lead, Logger: n.logger, Registerer: n.metrics}
 	if n.kafka != nil { // in one process no consumer needs the record topics
 		cfg.Topics = append(cfg.Topics, relay.RecordTopics(n.kafka.Records())...)
 	}
-	carrier, err := relay.New(cfg, n.roles.Log("relay"), n.bus, n.Positions)
+	carrier, err := relay.New(cfg, n.roles.Log("relay"), n.bus, n.Stores.Positions)
 	if err != nil {
 		return nil, err
 	}
 	return []part{{"relay", carrier.Run}}, nil
 }
 
-func (n *Node) openSweeper(context.Context) ([]part, error) {
-	sweeper, err := sweep.New(sweep.Config{Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now}, n.roles.Log("sweeper"), n.AccountWriter, n.Brands, n.snapshots)
+func openSweeper(_ context.Context, n *Node) ([]part, error) {
+	sweeper, err := sweep.New(sweep.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}, n.roles.Log("sweeper"), n.Writers.Accounts, n.Writers.Brands, n.Stores.snapshots)
 	if err != nil {
 		return nil, err
 	}
-	return []part{n.led("sweeper", sweeper.Run), {"stranded assets", n.removeStranded}, {"old snapshots", n.pruneSnapshots}}, nil
+	return []part{n.Stores.led("sweeper", sweeper.Run), {"stranded assets", n.Stores.removeStranded}, {"old snapshots", n.Stores.pruneSnapshots}}, nil
 }
 
 // openFigures starts the part that exports metrics of the books.
-func (n *Node) openFigures(context.Context) ([]part, error) {
+func openFigures(_ context.Context, n *Node) ([]part, error) {
 	worker, err := figures.New(figures.Config{Logger: n.logger, Registerer: n.metrics}, n.roles.Log("figures"))
 	if err != nil {
 		return nil, err
 	}
-	return []part{n.led("figures", worker.Run)}, nil
+	return []part{n.Stores.led("figures", worker.Run)}, nil
 }
 
 // pruneSnapshots deletes, once, the snapshots that neither this release nor the one before reads.
-func (n *Node) pruneSnapshots(ctx context.Context) error {
+func (s *Stores) pruneSnapshots(ctx context.Context) error {
 	for _, kind := range []struct {
 		streams string
 		oldest  int
 	}{{account.StreamPrefix, account.OldestFoldVersion}, {usage.StreamPrefix, usage.OldestFoldVersion}} {
-		pruned, err := n.snapshots.Prune(ctx, kind.streams, kind.oldest)
+		pruned, err := s.snapshots.Prune(ctx, kind.streams, kind.oldest)
 		if err != nil && ctx.Err() == nil {
-			n.logger.Warn("old snapshots could not be deleted; the next start tries again", "error", err)
+			s.logger.Warn("old snapshots could not be deleted; the next start tries again", "error", err)
 		}
 		if pruned > 0 {
-			n.logger.Info("old snapshots were deleted", "streams", kind.streams, "fold_versions_below", kind.oldest, "deleted", pruned)
+			s.logger.Info("old snapshots were deleted", "streams", kind.streams, "fold_versions_below", kind.oldest, "deleted", pruned)
 		}
 	}
 	<-ctx.Done()
 	return nil
 }
 
-func (n *Node) openRefresher(context.Context) ([]part, error) {
+func openRefresher(_ context.Context, n *Node) ([]part, error) {
 	refresher, err := refresh.New(refresh.Config{
-		Off: !n.Config.Refresh, MaxOutstanding: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
-	}, n.roles.Log("refresher"), n.Positions, n.Brands, n.BrandReader)
+		Off: !n.Config.Refresh, MaxOutstanding: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+	}, n.roles.Log("refresher"), n.Stores.Positions, n.Writers.Brands, n.Models.Brands)
 	if err != nil {
 		return nil, fmt.Errorf("refresher: %w", err)
 	}
-	return []part{n.led("refresher", refresher.Run)}, nil
+	return []part{n.Stores.led("refresher", refresher.Run)}, nil
+}
+
+// openCheckpoints starts the part that makes checkpoints of a ledger. Every node ensures that there is a first one,
+// because it waits for it; the later ones are made on one node at a time.
+func openCheckpoints(_ context.Context, n *Node) ([]part, error) {
+	maker := n.Operations.Checkpoints.Maker(eventlog.Metadata{Actor: "system:checkpoint"})
+	regular := n.Stores.led("checkpoints", (&checkpoint.Regular{Maker: *maker, Logger: n.logger}).Run)
+	return []part{{regular.name, func(ctx context.Context) error {
+		switch err := n.Operations.Checkpoints.First(ctx, maker); {
+		case err == nil:
+			n.checkpointed()
+		case errors.Is(err, operations.ErrNoLedgerKey): // settings do not change while a node runs
+			<-ctx.Done()
+			return nil
+		}
+		return regular.run(ctx)
+	}}}, nil
+}
+
+// openBilling starts the part that applies the events of payment processors.
+func openBilling(_ context.Context, n *Node) ([]part, error) {
+	catalog, err := n.Operations.Billing.Catalog()
+	if err != nil {
+		return nil, err
+	}
+	worker, err := billing.New(billing.Config{Catalog: catalog, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("billing"), n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
+	if err != nil {
+		return nil, err
+	}
+	return []part{n.Stores.led("billing", worker.Run)}, nil
+}
+
+// openNotices starts the part that delivers notices.
+func openNotices(_ context.Context, n *Node) ([]part, error) {
+	client, err := safehttp.New(safehttp.Config{UserAgent: "Letterhead-Webhook/1.0 (+" + n.Config.BaseURL + ")", Denied: n.Config.CrawlDeny, Now: n.Stores.clock.Now})
+	if err != nil {
+		return nil, err
+	}
+	n.life.closing(func() error { client.Close(); return nil })
+	senders := map[string]worker.Sender{domain.Webhook: &worker.Webhook{Client: client, Key: n.Operations.Notices.SigningKey, Now: n.Stores.clock.Now}}
+	if n.Config.SMTP.IsSet() {
+		senders[domain.Email] = &worker.Mail{Server: n.Config.SMTP, From: n.Config.MailFrom, BillingURL: n.Config.BillingURL, Now: n.Stores.clock.Now}
+	}
+	w, err := worker.New(worker.Config{Senders: senders, Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Models.Notices, n.Writers.Notices)
+	if err != nil {
+		return nil, err
+	}
+	return []part{n.Stores.led("notices", w.Run)}, nil
 }

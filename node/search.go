@@ -19,11 +19,12 @@ import (
 	"letterhead/projections/search"
 )
 
-// searches holds the search index of this release, and the index of the previous release until an upgrade that brought
+// Searches hold the search index of this release, and the index of the previous release until an upgrade that brought
 // a new index is finished.
-type searches struct {
+type Searches struct {
 	editions []edition // the newest first
 	format   func() int
+	head     func(context.Context) (eventlog.Position, error) // of the log
 }
 
 type edition struct {
@@ -32,7 +33,7 @@ type edition struct {
 }
 
 // now returns the index that answers searches.
-func (x *searches) now() *search.Projection {
+func (x *Searches) now() *search.Projection {
 	for _, e := range x.editions {
 		if e.format <= x.format() {
 			return e.Projection
@@ -42,64 +43,64 @@ func (x *searches) now() *search.Projection {
 }
 
 // next returns the index that answers searches after the upgrade.
-func (x *searches) next() *search.Projection { return x.editions[0].Projection }
+func (x *Searches) next() *search.Projection { return x.editions[0].Projection }
 
 // Search implements readapi.Searcher.
-func (x *searches) Search(ctx context.Context, q string, limit int) ([]search.Hit, error) {
+func (x *Searches) Search(ctx context.Context, q string, limit int) ([]search.Hit, error) {
 	return x.now().Search(ctx, q, limit)
 }
 
 // openSearch opens the search indices, which follow the brands table.
-func (n *Node) openSearch(ctx context.Context) error {
-	n.search = &searches{format: n.Runner.Format}
+func openSearch(ctx context.Context, n *Node) (*Searches, error) {
+	x := &Searches{format: n.Runner.Format, head: n.Stores.Log.Head}
 	for _, a := range searchindex.Analyzers() {
-		if err := n.openEdition(ctx, a); err != nil {
-			return err
+		if err := x.openEdition(ctx, n, a); err != nil {
+			return nil, err
 		}
 		if a.Format <= n.Runner.Format() || n.Config.Search == config.Embedded {
-			return nil // older indices are not used any more
+			break // older indices are not used any more
 		}
 	}
-	return nil
+	return x, nil
 }
 
-func (n *Node) openEdition(ctx context.Context, a searchindex.Analyzer) error {
+func (x *Searches) openEdition(ctx context.Context, n *Node, a searchindex.Analyzer) error {
 	registerer := prometheus.Registerer(n.metrics)
-	if len(n.search.editions) > 0 {
+	if len(x.editions) > 0 {
 		registerer = nil // only the newest index has metrics
 	}
-	index, err := n.openIndex(ctx, a, registerer)
+	index, err := n.Stores.openIndex(ctx, a, registerer)
 	if err != nil {
 		return err
 	}
-	n.closing(index.Close)
+	n.life.closing(index.Close)
 	p, err := search.New(ctx, search.Config{
-		Lead:       n.feedsIndex(a.Version),
+		Lead:       feedsIndex(n, a.Version),
 		Await:      func(ctx context.Context, at eventlog.Position) error { return n.Runner.Await(ctx, brands.Name, at) },
-		Head:       eventlog.Probe(n.Log).End,
+		Head:       eventlog.Probe(n.Stores.Log).End,
 		Logger:     n.logger,
 		Registerer: registerer,
-	}, n.BrandReader, index)
+	}, n.Models.Brands, index)
 	if err == nil && registerer != nil {
 		n.roles.Watch("search", func() (eventlog.Position, bool) { return p.Position(), p.Feeding() })
 	}
-	n.search.editions = append(n.search.editions, edition{p, a.Format})
+	x.editions = append(x.editions, edition{p, a.Format})
 	return err
 }
 
 // feedsIndex returns when this process feeds the index: nil for an index of its own, which it always feeds, and the
 // leadership of a shared index. Each version of a shared index has its own leadership, so that a node of the previous
 // release does not prevent this release's index from being fed. The leadership of versions up to 2 has no number.
-func (n *Node) feedsIndex(version int) func(ctx context.Context, name string, do func(context.Context) error) error {
+func feedsIndex(n *Node, version int) func(ctx context.Context, name string, do func(context.Context) error) error {
 	switch {
 	case n.Config.Search == config.Embedded:
 		return nil
 	case n.Config.Has(config.RoleProjector) && version > 2:
 		return func(ctx context.Context, name string, do func(context.Context) error) error {
-			return n.Store.Lead(ctx, fmt.Sprintf("%s v%d", name, version), do)
+			return n.Stores.Database.Lead(ctx, fmt.Sprintf("%s v%d", name, version), do)
 		}
 	case n.Config.Has(config.RoleProjector):
-		return n.Store.Lead
+		return n.Stores.Database.Lead
 	default:
 		return func(ctx context.Context, _ string, _ func(context.Context) error) error {
 			<-ctx.Done() // others feed it
@@ -108,41 +109,41 @@ func (n *Node) feedsIndex(version int) func(ctx context.Context, name string, do
 	}
 }
 
-func (n *Node) openIndex(ctx context.Context, a searchindex.Analyzer, registerer prometheus.Registerer) (searchindex.Index, error) {
-	if n.parts.Index != nil {
-		return n.parts.Index, nil
+func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer, registerer prometheus.Registerer) (searchindex.Index, error) {
+	if s.options.Parts.Index != nil {
+		return s.options.Parts.Index, nil
 	}
-	if n.Config.Search == config.Embedded {
+	if s.config.Search == config.Embedded {
 		open := func() (*bleveindex.Index, error) {
-			return bleveindex.Open(ctx, bleveindex.Config{Path: n.Config.SearchPath(), Logger: n.logger})
+			return bleveindex.Open(ctx, bleveindex.Config{Path: s.config.SearchPath(), Logger: s.logger})
 		}
 		index, err := open()
-		if err != nil || !n.Config.Shared() {
+		if err != nil || !s.config.Shared() {
 			return index, err
 		}
 		// A loss in the index of a single node is no evidence: the database, which all nodes share, was compared.
-		lost, err := searchLoss(ctx, index, eventlog.Probe(n.Log))
+		lost, err := searchLoss(ctx, index, eventlog.Probe(s.Log))
 		if lost == nil && err == nil {
 			return index, nil
 		}
 		if err = errors.Join(err, index.Close()); err == nil {
-			err = os.RemoveAll(n.Config.SearchPath())
+			err = os.RemoveAll(s.config.SearchPath())
 		}
 		if err != nil {
 			return nil, err
 		}
 		return open()
 	}
-	return elastic.Open(ctx, elastic.Config{URL: n.Config.Search, Analyzer: a, Logger: n.logger, Registerer: registerer})
+	return elastic.Open(ctx, elastic.Config{URL: s.config.Search, Analyzer: a, Logger: s.logger, Registerer: registerer})
 }
 
-// SearchStatus returns the status of the search index in the form of a read model's status.
-func (n *Node) SearchStatus(ctx context.Context) (engine.Status, error) {
-	head, err := n.Log.Head(ctx)
+// Status returns the status of the index in the form of a read model's status.
+func (x *Searches) Status(ctx context.Context) (engine.Status, error) {
+	head, err := x.head(ctx)
 	if err != nil {
 		return engine.Status{}, err
 	}
-	at, err := n.search.now().Current(ctx)
+	at, err := x.now().Current(ctx)
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -150,16 +151,16 @@ func (n *Node) SearchStatus(ctx context.Context) (engine.Status, error) {
 	if head > status.Position {
 		status.Lag = uint64(head - status.Position)
 	}
-	if err := n.search.now().Err(); err != nil {
+	if err := x.now().Err(); err != nil {
 		status.State, status.Error = "set_aside", err.Error()
 	}
 	return status, nil
 }
 
-// VerifySearch compares the search index with the brands table.
-func (n *Node) VerifySearch(ctx context.Context) (projections.Verification, error) {
-	return n.search.now().Verify(ctx)
+// Verify compares the index with the brands table.
+func (x *Searches) Verify(ctx context.Context) (projections.Verification, error) {
+	return x.now().Verify(ctx)
 }
 
-// RebuildSearch rebuilds the search index.
-func (n *Node) RebuildSearch(ctx context.Context) error { return n.search.now().Rebuild(ctx) }
+// Rebuild rebuilds the index.
+func (x *Searches) Rebuild(ctx context.Context) error { return x.now().Rebuild(ctx) }

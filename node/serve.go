@@ -19,13 +19,9 @@ import (
 	"letterhead/readapi"
 )
 
-const (
-	// shutdownTimeout, in addition to the time of a live crawl, bounds how long a stopping server waits for requests
-	// under way and for the reversal of their charges.
-	shutdownTimeout = 8 * time.Second
-	// enforceTimeout bounds how long a command waits until its decision is in force.
-	enforceTimeout = 10 * time.Second
-)
+// shutdownTimeout, in addition to the time of a live crawl, bounds how long a stopping server waits for requests under
+// way and for the reversal of their charges.
+const shutdownTimeout = 8 * time.Second
 
 // Server serves a node.
 type Server struct {
@@ -108,11 +104,12 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	slog.SetDefault(n.logger) // net/http and others write to the standard logger
 	n.logger.Info("serving", "listen", front.listener.Addr().String(), "admin", front.adminURL, "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
+	n.life.running.Go(n.removeDrawn)
 	go func() {
 		select {
 		case err := <-failed:
-			n.kill(err)
-		case <-n.alive.Done():
+			n.life.kill(err)
+		case <-n.life.alive.Done():
 		case <-ctx.Done():
 		}
 	}()
@@ -120,8 +117,8 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	if err == nil {
 		select {
 		case <-ctx.Done():
-		case <-n.alive.Done():
-			err = context.Cause(n.alive)
+		case <-n.life.alive.Done():
+			err = context.Cause(n.life.alive)
 		}
 	}
 	if ctx.Err() != nil {
@@ -133,7 +130,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	defer cancel()
 	if errors.Is(err, errForget) {
 		if front.close(stopping) != nil {
-			n.unclean.Store(true)
+			n.run.unclean.Store(true)
 		}
 		if closed := errors.Join(commands.Close(stopping), n.Close()); closed != nil {
 			n.logger.Warn("the node did not shut down cleanly", "error", closed)
@@ -142,7 +139,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	}
 	drained := errors.Join(front.admin.close(stopping), front.listener.Drain(stopping, server))
 	if drained != nil {
-		n.unclean.Store(true)
+		n.run.unclean.Store(true)
 	}
 	return errors.Join(err, drained, commands.Close(stopping), n.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"letterhead/internal/assets"
@@ -55,10 +54,8 @@ func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front, 
 				return nil, nil, err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(pause):
+		if err := delay.For(ctx, pause); err != nil {
+			return nil, nil, err
 		}
 	}
 }
@@ -69,7 +66,13 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	if err != nil {
 		return nil, nil, err
 	}
-	commands, err := admin.Serve(v.Settings.Data, v.Runner(n), n.logger)
+	n.adminURL = front.adminURL
+	operators, err := n.operatorsAPI(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, n.Close())
+	}
+	n.commandAPI = operators.Local()
+	commands, err := admin.Serve(v.Settings.Data, v.Runner(n), n.commandAPI, n.logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, n.Close())
 	}
@@ -80,14 +83,10 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	if err == nil {
 		err = telemetry.Register(n.metrics, front.listener.Collectors()...)
 	}
-	var operators http.Handler
-	if n.adminURL = front.adminURL; err == nil && n.adminURL != "" {
-		operators, err = n.adminHandler(ctx)
-	}
 	if err != nil {
 		return nil, nil, errors.Join(err, commands.Close(ctx), n.Close())
 	}
-	front.open(handler, n.operatorsHandler(), operators)
+	front.open(handler, n.operatorsHandler(), operators.Handler())
 	return n, commands, nil
 }
 

@@ -5,24 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/operations"
 	"letterhead/projections/brands"
 	"letterhead/starter"
 )
 
-// importStarter loads the embedded starter index, unless the marker records that this version was loaded
+// starterIndex is the embedded starter index.
+type starterIndex struct {
+	stores *Stores
+	brands *commands.Brands
+	reads  *operations.Reads
+	logger *slog.Logger
+	seen   *atomic.Bool // it was loaded, or not in time
+}
+
+func (n *Node) starter() *starterIndex {
+	return &starterIndex{n.Stores, n.Writers.Brands, n.Operations.Reads, n.logger, &n.health.starterSeen}
+}
+
+// load loads the embedded starter index, unless the marker records that this version was loaded
 // completely, and waits until it is searchable.
-func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
+func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 	if file, own := marker.(starter.FileMarker); own {
-		head, err := n.Log.Head(ctx)
+		head, err := x.stores.Log.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -35,16 +52,16 @@ func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
 	}
 	began, said := time.Now(), time.Now()
 	result, err := starter.Import(ctx, starter.Config{
-		Logger: n.logger,
+		Logger: x.logger,
 		Progress: func(done, total int) {
 			if done == 1 || time.Since(said) >= progressEvery {
 				said = time.Now()
-				n.logger.Info("importing the starter index", "brands", done, "of", total)
+				x.logger.Info("importing the starter index", "brands", done, "of", total)
 			}
 		},
 	}, starter.Deps{
-		Assets: n.Assets, Marker: marker,
-		Brands: starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
+		Assets: x.stores.Assets, Marker: marker,
+		Brands: starterBrands{x.brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
 	})
 	if err != nil {
 		return fmt.Errorf("import the starter index: %w; the import resumes at the next start", err)
@@ -52,28 +69,26 @@ func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
 	if result.Finished {
 		return nil
 	}
-	if err := n.CatchUp(ctx, brands.Name); err != nil {
+	if err := x.reads.CatchUp(ctx, brands.Name); err != nil {
 		return err
 	}
-	n.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))
+	x.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// starterOnce is the part that loads the starter index of a distributed service, on one node at a time.
-func (n *Node) starterOnce() part {
-	return n.led("starter index", func(ctx context.Context) error {
+// once is the part that loads the starter index of a distributed service, on one node at a time.
+func (x *starterIndex) once() part {
+	return x.stores.led("starter index", func(ctx context.Context) error {
 		pause := firstImportPause
 		for {
-			err := n.importStarter(ctx, sharedMarker{n.Positions, n.Log})
+			err := x.load(ctx, sharedMarker{x.stores.Positions, x.stores.Log})
 			if err == nil || ctx.Err() != nil {
 				<-ctx.Done() // keep the leadership: no other node needs to try
 				return nil
 			}
-			n.logger.Warn("starter index", "error", err, "again_in", pause)
-			select {
-			case <-ctx.Done():
+			x.logger.Warn("starter index", "error", err, "again_in", pause)
+			if delay.For(ctx, pause) != nil {
 				return nil
-			case <-time.After(pause):
 			}
 			pause = min(2*pause, lastImportPause)
 		}
@@ -88,25 +103,24 @@ const (
 	starterTimeout = 15 * time.Minute
 )
 
-// awaitStarter waits until some node has loaded the starter index and the read models hold it, or ctx ends.
-func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
-	defer n.starterSeen.Store(true)
+// await waits until some node has loaded the starter index and the read models hold it, or ctx ends.
+func (x *starterIndex) await(ctx context.Context, marker starter.Marker) {
+	defer x.seen.Store(true)
 	waiting, cancel := context.WithTimeout(ctx, starterTimeout)
 	defer cancel()
 	for {
 		version, err := marker.Load(waiting)
 		if err == nil && version == starter.Version {
-			if err = n.FoldedTo(waiting, brands.Name); err == nil {
+			if err = x.reads.FoldedTo(waiting, brands.Name); err == nil {
 				return
 			}
 		}
-		select {
-		case <-waiting.Done():
+		if delay.For(waiting, starterLookEvery) != nil {
 			if ctx.Err() == nil {
-				n.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on", "waited", starterTimeout, "error", err)
+				x.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on",
+					"waited", starterTimeout, "error", err)
 			}
 			return
-		case <-time.After(starterLookEvery):
 		}
 	}
 }
@@ -120,9 +134,8 @@ const (
 	lastImportPause  = time.Minute
 )
 
-// sharedMarker remembers in the database that nodes share which version of the starter index was loaded into
-// which log. It is kept with the readers' positions, and is as disposable: without it every brand is checked
-// again.
+// sharedMarker remembers in the database that nodes share which version of the starter index was loaded into which log.
+// It is kept with the readers' positions, and is as disposable: without it every brand is checked again.
 type sharedMarker struct {
 	positions *sqlstore.Positions
 	log       eventlog.Log

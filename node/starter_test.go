@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 		return w
 	}
 	// A fallback is drawn with the vector renderer, and a request does not wait for as long as compiling may take.
-	if err := n.vectors.await(t.Context()); err != nil {
+	if err := n.drawing.vectors.await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	early := ask("/logo/github.com?format=png")
@@ -48,7 +49,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.vectors.ready:
+	case <-n.drawing.vectors.ready:
 	default:
 		t.Error("the node is ready before it can draw vectors")
 	}
@@ -70,13 +71,13 @@ func (markerOf) Save(context.Context, string) error     { return nil }
 // A node in a cluster waits for the starter index that another node loads, but not forever.
 func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	n := openNode(t)
-	marker := sharedMarker{n.Positions, n.Log}
+	marker := sharedMarker{n.Stores.Positions, n.Stores.Log}
 	looked := make(chan struct{})
 	first := true
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		n.awaitStarter(t.Context(), markerOf(func() (string, error) {
+		n.starter().await(t.Context(), markerOf(func() (string, error) {
 			version, err := marker.Load(t.Context())
 			if first {
 				first = false
@@ -86,10 +87,10 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 		}))
 	}()
 	<-looked
-	if n.starterSeen.Load() {
+	if n.health.starterSeen.Load() {
 		t.Error("the node reports a starter index that is not loaded")
 	}
-	brands := starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
+	brands := starterBrands{n.Writers.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
 	var one starter.Brand
 	if err := starter.Each(func(b starter.Brand) error { one = b; return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Fatalf("error = %v, want EOF", err)
@@ -101,8 +102,8 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-waited
-	if _, err := n.BrandReader.Get(t.Context(), one.Domain); err != nil || !n.starterSeen.Load() {
-		t.Errorf("seen %v, and %s is found: %v", n.starterSeen.Load(), one.Domain, err)
+	if _, err := n.Models.Brands.Get(t.Context(), one.Domain); err != nil || !n.health.starterSeen.Load() {
+		t.Errorf("seen %v, and %s is found: %v", n.health.starterSeen.Load(), one.Domain, err)
 	}
 }
 
@@ -114,12 +115,12 @@ func TestAwaitStarter_NotLoaded_TimesOut(t *testing.T) {
 		"of another release":          func() (string, error) { return "older", nil },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &Node{logger: slog.New(slog.DiscardHandler)}
-			go n.awaitStarter(t.Context(), marker)
+			x := &starterIndex{logger: slog.New(slog.DiscardHandler), seen: new(atomic.Bool)}
+			go x.await(t.Context(), marker)
 			for _, seen := range []bool{false, true} {
 				time.Sleep(starterTimeout - time.Millisecond)
 				synctest.Wait()
-				if n.starterSeen.Load() != seen {
+				if x.seen.Load() != seen {
 					t.Errorf("%s: seen %v, want %v", name, !seen, seen)
 				}
 			}

@@ -16,16 +16,16 @@ const (
 
 // removeStranded deletes unfinished asset files that killed processes left, at the start and once a day. It logs a
 // failure and tries again the next day.
-func (n *Node) removeStranded(ctx context.Context) error {
+func (s *Stores) removeStranded(ctx context.Context) error {
 	for {
-		removed, err := n.Assets.RemoveStranded(ctx, n.clock.Now().Add(-strandedAge))
+		removed, err := s.Assets.RemoveStranded(ctx, s.clock.Now().Add(-strandedAge))
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			n.logger.Warn("unfinished asset files could not be removed", "error", err)
+			s.logger.Warn("unfinished asset files could not be removed", "error", err)
 		case removed > 0:
-			n.logger.Info("removed unfinished asset files", "files", removed)
+			s.logger.Info("removed unfinished asset files", "files", removed)
 		}
 		if delay.For(ctx, strandedEvery) != nil {
 			return nil

@@ -13,7 +13,7 @@ import (
 
 func TestRemoveStranded_KilledProcess_RemovesUnfinishedFiles(t *testing.T) {
 	n := openNode(t)
-	id, err := n.Assets.Put(t.Context(), []byte("picture"), "png")
+	id, err := n.Stores.Assets.Put(t.Context(), []byte("picture"), "png")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRemoveStranded_KilledProcess_RemovesUnfinishedFiles(t *testing.T) {
 	if _, err := os.Stat(young); err != nil {
 		t.Errorf("the one that may still be written: %v", err)
 	}
-	if _, err := n.Assets.Read(t.Context(), id, "png"); err != nil {
+	if _, err := n.Stores.Assets.Read(t.Context(), id, "png"); err != nil {
 		t.Errorf("the asset: %v", err)
 	}
 }

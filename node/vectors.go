@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"image"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
+	"letterhead/internal/config"
+	"letterhead/internal/membudget"
 	"letterhead/internal/resvg"
+	"letterhead/internal/telemetry"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
@@ -22,50 +27,71 @@ type vectors struct {
 	err      error
 }
 
-// openDrawing opens the vector renderer, which all parts share.
-func (n *Node) openDrawing() {
-	n.drawing.Lock()
-	defer n.drawing.Unlock()
-	n.openRenderer()
+// drawing draws vectors and logos. A command may ask for it at any time.
+type drawing struct {
+	config  config.Config
+	parts   Parts
+	stores  *Stores
+	memory  *membudget.Budget // for decoded images of crawls and logos
+	logger  *slog.Logger
+	metrics telemetry.Metrics
+	life    *lifecycle
+
+	mu      sync.Mutex
+	vectors *vectors       // nil until something is drawn, and with Parts.Vectors
+	logos   *logo.Renderer // nil until a logo is drawn
 }
 
-func (n *Node) openRenderer() {
-	if n.vectors == nil {
-		n.vectors = openVectors(filepath.Join(n.Config.CachePath(), "resvg"), n.logger, n.kill)
-		n.closing(n.vectors.close)
+// open opens the vector renderer, which all parts share.
+func (d *drawing) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.openRenderer()
+}
+
+func (d *drawing) openRenderer() {
+	if d.vectors == nil {
+		d.vectors = openVectors(filepath.Join(d.config.CachePath(), "resvg"), d.logger, d.life.kill)
+		d.life.closing(d.vectors.close)
 	}
 }
 
-// awaitVectors waits until vectors can be drawn, if this node draws any. Errors: as vectors.await.
-func (n *Node) awaitVectors(ctx context.Context) error {
-	n.drawing.Lock()
-	v := n.vectors
-	n.drawing.Unlock()
+// await waits until vectors can be drawn, if this node draws any. Errors: as vectors.await.
+func (d *drawing) await(ctx context.Context) error {
+	d.mu.Lock()
+	v := d.vectors
+	d.mu.Unlock()
 	return v.await(ctx)
 }
 
 // openLogos opens the logo renderer, which all parts share.
-func (n *Node) openLogos() (*logo.Renderer, error) {
-	n.drawing.Lock()
-	defer n.drawing.Unlock()
-	if n.logos != nil {
-		return n.logos, nil
+func (d *drawing) openLogos() (*logo.Renderer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logos != nil {
+		return d.logos, nil
 	}
-	vectors := n.parts.Vectors
+	vectors := d.parts.Vectors
 	if vectors == nil {
-		n.openRenderer()
-		vectors = n.vectors
+		d.openRenderer()
+		vectors = d.vectors
 	}
 	drawn, err := variants.New(variants.Config{
-		MemoryBytes: n.Config.LogoCacheBytes, Folder: filepath.Join(n.Config.CachePath(), "logos"), DiskBytes: n.Config.LogoDiskBytes,
-		MemoryBudget: n.memory, MakeTimeout: n.parts.LogoTime, Logger: n.logger, Registerer: n.metrics,
+		MemoryBytes: d.config.LogoCacheBytes, MemoryBudget: d.memory, MakeTimeout: d.parts.LogoTime, Logger: d.logger, Registerer: d.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.closing(func() error { drawn.Close(); return nil })
-	n.logos, err = logo.NewRenderer(n.Assets, vectors, drawn)
-	return n.logos, err
+	d.life.closing(func() error { drawn.Close(); return nil })
+	d.logos, err = logo.NewRenderer(d.stores.Assets, vectors, drawn)
+	return d.logos, err
+}
+
+// removeDrawn deletes the folder in which builds before 0.1.0 kept drawn logos.
+func (n *Node) removeDrawn() {
+	if err := os.RemoveAll(filepath.Join(n.Config.CachePath(), "logos")); err != nil {
+		n.logger.Warn("drawn logos of an older build could not be deleted", "error", err)
+	}
 }
 
 // openVectors compiles the renderer in the background, with a cache in a folder. It calls failed if that is impossible,

@@ -4,12 +4,12 @@
 //
 // # Adding a read model
 //
-// A read model is a package projections/<name> that imports this package and never the engine. It implements
-// Projection: Versions describes the tables and returns the fold, Handle gives queries the live tables. Keyed contains
-// the SQL of a table whose rows are changed by key; see projections/accounts for a complete model.
+// A read model is a package projections/<name> that imports this package and never the engine. It embeds a Model, which
+// has its name, its versions and the handle of its queries. A Keyed table has columns that say where their values are in
+// a row, and contains all SQL; its Fold applies one event at a time. See projections/failures for a complete model.
 //
-// Besides the package and its test, which starts the model with projectionstest, add it to the models that the node
-// passes to engine.New, and to newModels in the tests of projections/engine, which rebuild and verify every model.
+// Besides the package and its test, which calls projectionstest.Replay, add it to the models that the node passes to
+// engine.New.
 //
 // Rows depend only on events: they contain no wall time, no row ids and no map order. So a replay gives the same
 // rows, and Verify, which folds the log again and compares every column, finds no difference.

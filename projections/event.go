@@ -3,35 +3,19 @@ package projections
 import (
 	"fmt"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-)
-
-// Category is a set of stream categories.
-type Category uint16
-
-// The stream categories.
-const (
-	Accounts    Category = 1 << iota // account-<id>
-	Usage                            // usage-<account>-<YYYYMM>, usage-node-<node>
-	Brands                           // brand-<registrable domain>
-	Books                            // books: the ends of months
-	Checkpoints                      // checkpoints, of the ledger
-	Operators                        // operators: their tokens
-	Notices                          // notices-<account>
-	SignIns                          // signins-<account>
-	Billing                          // billing-<processor>:<event>
 )
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {
 	*eventlog.Recorded
-	Category Category
-	// Subject is the stream's name without the prefix of its category: an account's id, a brand's domain. It is
-	// empty in the streams of the books, of the checkpoints and of the operators.
-	Subject string
+	// Prefix is the prefix of the stream's name, one of Version.Streams, and Subject the rest: an account's id, a brand's
+	// domain. Subject is empty if the stream has no other name than the prefix.
+	Prefix, Subject string
+	// Set is the set of streams, as the engine numbers them, that has only this prefix.
+	Set uint64
 	// Body is the current struct of the event's type, by value. It is nil if Err is not.
-	Body eventschemas.Event
+	Body eventlog.Body
 	// Err is set if the event could not be decoded. The engine then quarantines every read model that folds the stream,
 	// because such an event may have changed anything.
 	Err error

@@ -21,9 +21,8 @@ type Projection interface {
 
 // Reloader is a Projection that caches parts of its tables.
 type Reloader interface {
-	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that
-	// replaces the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at
-	// all.
+	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that replaces
+	// the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
 	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
 }
 
@@ -49,13 +48,14 @@ type Swapper interface {
 type Version struct {
 	// Number must grow when folding the same events would give other rows.
 	Number int
-	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is
+	// Format is the data format (see engine.Config) with which readers begin to get this version. Until it is
 	// in force, on a database that nodes of two releases share, its tables are folded next to those of the previous
 	// version. It may be left out if the previous release has the version, too.
 	Format int
-	// Categories are the streams that it folds.
-	Categories Category
-	Tables     []Table
+	// Streams are the prefixes of the names of the streams that it folds. No prefix of a read model may begin with
+	// another one.
+	Streams []string
+	Tables  []Table
 	// Strict means that the tables are not read while rows are known to differ from the log and could not be repaired,
 	// because a wrong row would admit a request.
 	Strict bool

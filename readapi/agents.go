@@ -18,6 +18,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/internal/requestbody"
+	"letterhead/internal/web"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 	"letterhead/readapi/mcp"
@@ -62,7 +63,7 @@ func (x *exchange) serveMCP() error {
 	if err != nil {
 		return x.bodyProblem(err)
 	}
-	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.timeout)
+	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.RequestTimeout)
 	defer cancel()
 	x.ctx = ctx
 	h := x.Header()
@@ -70,7 +71,7 @@ func (x *exchange) serveMCP() error {
 	post, rejection := x.api.agents.Read(x.request.Header, body)
 	if rejection != nil {
 		x.notes = append(x.notes, slog.Int("rpc_error", rejection.Code))
-		x.send(rejection.Status, typeJSON, rejection.Body)
+		x.send(rejection.Status, web.JSON, rejection.Body)
 		return nil
 	}
 	x.notes = append(x.notes, slog.String("rpc_method", strings.Join(post.Methods(), ",")))
@@ -80,28 +81,21 @@ func (x *exchange) serveMCP() error {
 	if reply.Code != 0 {
 		x.notes = append(x.notes, slog.Int("rpc_error", reply.Code))
 	}
-	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are
-	// final.
-	if x.clientGone() {
-		return errClientGone
-	}
-	if reply.Body == nil {
+	if reply.Body == nil && !x.clientGone() {
 		h["Content-Length"] = []string{"0"}
 		x.WriteHeader(reply.Status)
 		return nil
 	}
-	if calls.sent = x.whole(func() { x.send(reply.Status, typeJSON, reply.Body) }); !calls.sent {
-		return errClientGone
-	}
-	return nil
+	err = x.deliver(func() { x.send(reply.Status, web.JSON, reply.Body) })
+	calls.sent = err == nil
+	return err
 }
 
 func agentBodyTooLarge() *Problem {
-	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Message: "The body is larger than 64 KB. Send fewer messages in one POST."}
+	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
 }
 
-// identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute
-// window here.
+// identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute window here.
 func (x *exchange) identifyAgent(ctx context.Context) *Problem {
 	caller, problem := x.api.authenticate(ctx, x.request.Header)
 	if problem != nil {
@@ -144,12 +138,11 @@ func (c *agentCalls) reverse() {
 		return
 	}
 	for _, call := range c.charged {
-		c.x.api.lookup.Reverse(c.x.context(), call.query, call.answer)
+		c.x.api.lookup.Reverse(c.x.ctx, call.query, call.answer)
 	}
 }
 
-// toolCall is one call with the fields that are logged. Arguments are not logged: identifiers may be
-// e-mail addresses.
+// toolCall is one call with the fields that are logged. Arguments are not logged: identifiers may be e-mail addresses.
 type toolCall struct {
 	mcp.Call
 	id     string // id of the charge
@@ -160,7 +153,7 @@ type toolCall struct {
 // run runs one tool call, concurrently with others.
 func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessage, err error) {
 	x := c.x
-	call := &toolCall{Call: in, id: x.id}
+	call := &toolCall{Call: in, id: x.ID}
 	if in.Batch {
 		// The id of a charge is derived from request and domain, so that a repeat charges once. Two
 		// calls of a batch for one domain are two look-ups, so each needs its own id.
@@ -169,10 +162,10 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 	defer func() {
 		var problem *Problem
 		if value := recover(); value != nil { // concurrent calls have no recover above them
-			problem = problemOf(&lookup.PanicError{Value: value, Stack: debug.Stack()}, x.api.now(), x.api.billingURL)
+			problem = problemOf(&lookup.PanicError{Value: value, Stack: debug.Stack()}, x.api.Now(), x.api.BillingURL)
 			result, err = nil, problem // -32603: not an outcome of the tool
 		} else if err != nil {
-			problem = problemOf(err, x.api.now(), x.api.billingURL)
+			problem = problemOf(err, x.api.Now(), x.api.BillingURL)
 			result, err = nil, outcomeOf(problem)
 		}
 		x.logCall(call, problem)
@@ -208,7 +201,7 @@ func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMess
 	c.charged = append(c.charged, chargedCall{q, answer})
 	c.mu.Unlock()
 	call.cache = answer.Cache
-	return answer.Body.AppendTo(nil, x.api.baseURL), nil
+	return answer.Body.AppendTo(nil, x.api.BaseURL), nil
 }
 
 func (c *agentCalls) searchBrands(arguments mcp.Arguments) (json.RawMessage, error) {
@@ -263,14 +256,14 @@ func (c *agentCalls) logoURL(ctx context.Context, call *toolCall) (json.RawMessa
 // anything else a result with isError.
 func outcomeOf(p *Problem) error {
 	if p.Status == http.StatusBadRequest {
-		return mcp.InvalidArguments(p.Message, map[string]any{"code": p.Code})
+		return mcp.InvalidArguments(p.Text, map[string]any{"code": p.Code})
 	}
 	return failureOf(p)
 }
 
 func failureOf(p *Problem) *mcp.Failure {
 	// Models see no headers, so the wait is part of the body.
-	message := strings.ReplaceAll(p.Message, headerRetryAfter, "retry_after")
+	message := strings.ReplaceAll(p.Text, headerRetryAfter, "retry_after")
 	return &mcp.Failure{Code: string(p.Code), Message: message, RetryAfter: retrySeconds(p)}
 }
 
@@ -290,7 +283,7 @@ func (x *exchange) rpcBody(p *Problem) []byte {
 	if p.Status >= http.StatusInternalServerError {
 		code = mcp.CodeInternalError
 	}
-	return mcp.Reject(p.Status, &mcp.Error{Code: code, Message: p.Message, Data: rpcData{
+	return mcp.Reject(p.Status, &mcp.Error{Code: code, Message: p.Text, Data: rpcData{
 		Code: p.Code, Docs: x.api.docsURL(p.Code), RetryAfter: retrySeconds(p),
 	}}).Body
 }
@@ -308,12 +301,12 @@ func (x *exchange) logCall(call *toolCall, problem *Problem) {
 	if problem != nil {
 		status = problem.Status
 	}
-	level, ctx := levelOf(status, problem), context.WithoutCancel(x.context())
-	if !x.api.log.Enabled(ctx, level) {
+	level, ctx := levelOf(status, problem), context.WithoutCancel(x.ctx)
+	if !x.api.Logger.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", x.id), slog.String("call_id", call.id), slog.String("route", x.route),
+		slog.String("request_id", x.ID), slog.String("call_id", call.id), slog.String("route", x.Route),
 		slog.String("tool", call.Tool), slog.String("account", x.caller.AccountID),
 	}
 	if call.domain != "" {
@@ -323,14 +316,7 @@ func (x *exchange) logCall(call *toolCall, problem *Problem) {
 		attrs = append(attrs, slog.String("cache", string(call.cache)))
 	}
 	if problem != nil {
-		attrs = append(attrs, slog.String("code", string(problem.Code)))
-		if problem.cause != nil {
-			attrs = append(attrs, slog.String("error", problem.cause.Error()))
-		}
-		var p *lookup.PanicError
-		if errors.As(problem, &p) {
-			attrs = append(attrs, slog.String("stack", string(p.Stack)))
-		}
+		attrs = append(attrs, problemAttrs(problem)...)
 	}
-	x.api.log.LogAttrs(ctx, level, "tool call", attrs...)
+	x.api.Logger.LogAttrs(ctx, level, "tool call", attrs...)
 }

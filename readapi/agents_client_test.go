@@ -39,8 +39,7 @@ func (c *customer) session(version string) (*sdk.ClientSession, error) {
 // the client got, made strict, so that no field may be missing from a schema.
 func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Starter, 50)
+	s, c := startWith(t, plan.Starter, 50)
 	id := s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	restricted := eventschemas.Record{Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "Adult content."}, NSFW: true}

@@ -13,8 +13,7 @@ import (
 
 func TestMCPLogoURL_Arguments_BecomeTheQuery(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 0)
+	_, c := startWith(t, plan.Free, 0)
 	for arguments, want := range map[string]string{
 		`{"domain":"acme.com"}`:                                           "/logo/acme.com",
 		`{"domain":"https://shop.acme.co.uk/x"}`:                          "/logo/acme.co.uk",
@@ -37,8 +36,7 @@ func TestMCPLogoURL_Arguments_BecomeTheQuery(t *testing.T) {
 	}
 }
 
-// TestMCPLogoURL_EveryValue_LogoEndpointAccepts covers every value that the tool declares, on either
-// host.
+// TestMCPLogoURL_EveryValue_LogoEndpointAccepts covers every value that the tool declares, on either host.
 func TestMCPLogoURL_EveryValue_LogoEndpointAccepts(t *testing.T) {
 	t.Parallel()
 	for _, site := range []struct {

@@ -74,8 +74,7 @@ func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 		all[5].found(t)
 		decodeExactly[specSearch](t, all[6].found(t))
 		decodeBrand(t, all[7].found(t))
-		// One unit of the minute for all; one credit for each of the two look-ups, found by the
-		// answer's id.
+		// One unit of the minute for all; one credit for each of the two look-ups, found by the answer's id.
 		if a.header.Get("X-RateLimit-Limit") != "60" {
 			t.Errorf("headers %v", a.header)
 		}

@@ -22,8 +22,7 @@ import (
 
 func TestMCPToolCall_EachTool_IsMeteredLikeREST(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Starter, 50)
+	s, c := startWith(t, plan.Starter, 50)
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	fresh := record("fresh")
@@ -94,8 +93,7 @@ func TestMCPToolCall_LookupFails_IsErrorWithCode(t *testing.T) {
 
 func TestMCPBatch_MinuteUsedUp_RejectsEachToolCall(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	c.useUp()
 	a := c.agent(rpcBatch(getBrand(1, "acme.com"), ping, toolCall(3, "nothing", `{}`)))
@@ -139,6 +137,7 @@ func TestMCP_KeyCannotBeChecked_Is503(t *testing.T) {
 }
 
 // Both look-ups of a batch were charged when the caller left.
+// Rule 2.
 func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
@@ -174,8 +173,7 @@ func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 // No crawl ends before five are running, so sequential calls would never be answered.
 func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Starter, 50)
+	s, c := startWith(t, plan.Starter, 50)
 	var five sync.WaitGroup
 	five.Add(5)
 	var messages []string
@@ -246,8 +244,7 @@ func TestMCPBatch_ToolPanics_FailsOnlyThatCall(t *testing.T) {
 
 func TestMCPLog_ToolCall_OmitsArguments(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	a := c.agent(rpcBatch(getBrand(1, "jane.doe@acme.com"), toolCall(2, "search_brands", `{"query":"jane doe"}`), getBrand(3, "jane doe"), `{"jsonrpc":"2.0","id":4,"method":"jane.doe"}`))
 	a.several(t)

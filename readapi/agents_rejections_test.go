@@ -133,8 +133,7 @@ func TestMCP_BodyOfExactly64KB_IsAccepted(t *testing.T) {
 
 func TestMCP_MethodOtherThanPOST_Is405(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodPatch} {
 		a := s.send(request{method: method, path: "/mcp", header: bearer(c.secret)})
 		a.one(t, http.StatusMethodNotAllowed).failed(t, -32600)
@@ -161,8 +160,7 @@ func TestMCP_MethodOtherThanPOST_Is405(t *testing.T) {
 
 func TestMCP_LoopbackConnection_RejectsForeignHosts(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	for host, status := range map[string]int{
 		"localhost": 200, "LOCALHOST:8080": 200, "127.0.0.1:9": 200, "127.8.8.8": 200, "[::1]": 200, "[::1]:8080": 200,
 		"brands.example.com": 200, "Brands.Example.com:443": 200,

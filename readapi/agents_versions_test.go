@@ -13,8 +13,7 @@ import (
 
 func TestMCPInitialize_AnyVersion_IsNegotiated(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	for asked, want := range map[string]string{
 		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
 		// 2026-07-28 has no initialize, so this is the newest version that can be negotiated.
@@ -27,9 +26,7 @@ func TestMCPInitialize_AnyVersion_IsNegotiated(t *testing.T) {
 			ServerInfo      map[string]string
 			Instructions    string
 		}
-		if err := json.Unmarshal(a.one(t, http.StatusOK).Result, &result); err != nil {
-			t.Fatal(err)
-		}
+		s.must(json.Unmarshal(a.one(t, http.StatusOK).Result, &result))
 		if result.ProtocolVersion != want || len(result.Capabilities) != 1 || len(result.Capabilities["tools"]) != 0 || result.ServerInfo["name"] != "letterhead" || result.Instructions == "" {
 			t.Errorf("%q: %+v", asked, result)
 		}

@@ -20,8 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ticked sums up the customer's searches in a month from the log. It need not wait: answered searches
-// are on the log.
+// ticked sums up the customer's searches in a month from the log. It need not wait: answered searches are on the log.
 func (c *customer) ticked(month usage.Month) int64 {
 	c.s.t.Helper()
 	var sum int64
@@ -52,6 +51,7 @@ func (c *customer) me() specAccount {
 // TestSearchQuota_MonthOfAnAccount_EndsAtLimit covers the first month of a leap year and the next two: usage counts until a
 // month's last nanosecond, and at midnight UTC of the 1st searches and look-ups start over while
 // credits are kept.
+// Rule 10.
 func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 	t.Parallel()
 	const day, days = 24 * time.Hour, 9
@@ -111,8 +111,7 @@ func (a answer) quota(s *service, limit int64) time.Duration {
 	return wait
 }
 
-// TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth runs from the first second of a month to its last
-// nanosecond.
+// TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth runs from the first second of a month to its last nanosecond.
 func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
 	const january = 31 * 24 * time.Hour
 	for _, left := range []time.Duration{january, 25*time.Hour + 1, time.Second + 1, 1} {
@@ -252,8 +251,7 @@ func (c *customer) searchTogether(n int, keys ...string) *outcomes {
 
 func TestConcurrentSearches_FewLeft_UseExactlyThose(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Starter, 50)
+	s, c := startWith(t, plan.Starter, 50)
 	c.searched(999_950)
 	o := c.searchTogether(200, c.secret, c.publishable)
 	if o.answered.Load() != 50 || o.quota.Load() != 150 {
@@ -308,6 +306,7 @@ func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 // Whatever the order of searches from several keys, rejected requests, plan changes, suspensions and
 // steps of the clock, the answered searches are those that the current plan allows, the counted ones
 // are the answered ones, and /v1/me reports them.
+// Rule 10.
 func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/origin"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
 
@@ -102,10 +103,10 @@ func parseCredentials(value string) (scheme, token string) {
 // logs and histories on their way, so a secret one is rejected. So is any other value that is not a
 // publishable key, because a client that sends a key wants it to be used.
 func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
-	sent, present, problem := queryValue(rawQuery, "c")
+	sent, present, problem := web.QueryValue(rawQuery, "c")
 	switch {
 	case problem != nil:
-		return "", true, unauthorized(problem.Message)
+		return "", true, unauthorized(problem.Text)
 	case !present:
 		return "", false, nil
 	}
@@ -127,9 +128,8 @@ const (
 	maxChecks = 2048
 )
 
-// callerOf identifies the caller by the headers, and on endpoints that accept it by the publishable
-// key in ?c. If both are present the headers decide about the account, as for logos; an invalid c is
-// rejected all the same.
+// callerOf identifies the caller by the headers, and on endpoints that accept it by the publishable key in ?c. If both
+// are present the headers decide about the account, as for logos; an invalid c is rejected all the same.
 func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Caller, *Problem) {
 	if caller, ok := signedIn(ctx); ok {
 		return caller, nil
@@ -159,9 +159,8 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	return byHeader, problem
 }
 
-// authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as
-// final, so a key that could not be checked is 503; a suspended account is detected later, because its
-// requests count.
+// authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as final, so a key
+// that could not be checked is 503; a suspended account is detected later, because its requests count.
 func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
 	sent, problem := sentKey(h)
 	if problem != nil {
@@ -179,22 +178,22 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	if err != nil {
 		return Caller{}, unauthorized(messageMalformedKey)
 	}
-	found, ok, err := a.keys.Lookup(ctx, parsed.Hash)
+	found, ok, err := a.Keys.Lookup(ctx, parsed.Hash)
 	if err != nil {
 		return Caller{}, unavailable("The key could not be checked, so nothing ran and nothing was charged. Send the request again after Retry-After.", retryStarting, err)
 	}
 	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
 		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
 	}
-	if found.Expired(a.now()) {
+	if found.Expired(a.Now()) {
 		return Caller{}, unauthorized(fmt.Sprintf("The API key expired at %s. Issue a new one.", found.ExpiresAt.Format(time.RFC3339)))
 	}
-	row, err := a.plans.Get(found.Plan)
+	row, err := a.Plans.Get(found.Plan)
 	if err != nil {
 		return Caller{}, internalError(err)
 	}
 	connOf(ctx).keyChecked()
-	a.recorder.KeyUsed(found.AccountID, found.ID, a.now())
+	a.Recorder.KeyUsed(found.AccountID, found.ID, a.Now())
 	return Caller{
 		Caller: lookup.Caller{AccountID: found.AccountID, KeyID: found.ID, Plan: row},
 		Kind:   parsed.Kind, Suspended: found.AccountStatus == string(account.Suspended), Terms: found.KeyTerms,
@@ -213,16 +212,16 @@ func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
 
 // takeMinute takes a unit of the account's minute window, and sets the headers about it.
 func (x *exchange) takeMinute(ctx context.Context) *Problem {
-	decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
+	decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
 	if err != nil {
-		return problemOf(err, x.api.now(), x.api.billingURL)
+		return problemOf(err, x.api.Now(), x.api.BillingURL)
 	}
 	h := x.Header()
 	h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}
 	h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
 	h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
 	if !decision.Allowed {
-		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.now()))
+		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.Now()))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
 	"letterhead/internal/requestbody"
+	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
 
@@ -28,8 +29,7 @@ const batchSendWithin = 60 * time.Second
 // with the same key, and answers of up to 6 MiB that a slow client is still reading.
 const maxAccountBatches = lookup.MaxBatches / 8
 
-// routeBatch adds the paths of batch look-ups. They precede the paths with an identifier, which would
-// match "batch".
+// routeBatch adds the paths of batch look-ups. They precede the paths with an identifier, which would match "batch".
 func (a *API) routeBatch(r *mux.Router) {
 	batch := newEndpoint("batch", secretKey, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveBatch})
 	batch.credits = true
@@ -44,13 +44,11 @@ func (x *exchange) serveBatch() error {
 	if err != nil {
 		return err
 	}
-	// Each item has the time of a single look-up; the batch ends with the client's request, or as q
-	// specifies.
+	// Each item has the time of a single look-up; the batch ends with the client's request, or as q specifies.
 	ctx := x.request.Context()
 	x.ctx = ctx
-	// The server's own deadline began with the request's headers. Without a connection there is none
-	// to move.
-	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.batch + x.api.timeout + batchSendWithin))
+	// The server's own deadline began with the request's headers. Without a connection there is none to move.
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.BatchTimeout + x.api.RequestTimeout + batchSendWithin))
 	once, problem := x.batchOnce(identifiers)
 	if problem != nil {
 		return problem
@@ -63,7 +61,7 @@ func (x *exchange) serveBatch() error {
 	q := lookup.BatchQuery{
 		Once:    once,
 		Request: x.command(), Caller: x.caller.Caller, Identifiers: identifiers,
-		StartWithin: x.api.batch, ItemWithin: x.api.timeout,
+		StartWithin: x.api.BatchTimeout, ItemWithin: x.api.RequestTimeout,
 	}
 	answer, err := x.api.lookup.Batch(ctx, q)
 	if err != nil {
@@ -76,7 +74,7 @@ func (x *exchange) serveBatch() error {
 		}
 	}()
 	x.logBatch(&answer)
-	body := batchBody{exchange: x, answer: &answer, now: x.api.now()}
+	body := batchBody{exchange: x, answer: &answer, now: x.api.Now()}
 	length, err := body.length()
 	if err != nil {
 		return err
@@ -84,25 +82,18 @@ func (x *exchange) serveBatch() error {
 	x.Header()["Cache-Control"] = cachePrivate
 	x.setCredits(answer.Remaining)
 	send := func() { body.send(length) }
-	if coding := x.coding(typeJSON, int(length)); coding != contentcoding.Identity {
+	if coding := x.coding(web.JSON, int(length)); coding != contentcoding.Identity {
 		coded := coding.EncodeFrom(int(length), func(w io.Writer) {
 			_ = body.each(func(piece []byte) { _, _ = w.Write(piece) }) // the pieces are the same as those counted
 		})
-		send = func() { x.sendCoded(http.StatusOK, typeJSON, coding, coded) }
+		send = func() { web.Send(x, http.StatusOK, web.JSON, coding, coded) }
 	}
-	// Until the first byte is sent, charges are reversed for a caller who left; afterwards they are
-	// final.
-	if x.clientGone() {
-		return errClientGone
-	}
-	if sent = x.whole(send); !sent {
-		return errClientGone
-	}
-	return nil
+	err = x.deliver(send)
+	sent = err == nil
+	return err
 }
 
-// batchOnce returns the idempotency key of a batch and the hash of its request: the identifiers as
-// sent.
+// batchOnce returns the idempotency key of a batch and the hash of its request: the identifiers as sent.
 func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 	key, present, problem := x.idempotencyKey()
 	if problem != nil || !present {
@@ -116,7 +107,7 @@ func (x *exchange) readBatchBody() ([]string, error) {
 	body, err := requestbody.Read(x.ResponseWriter, x.request, maxBatchBody)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
-		return nil, invalidRequest("The uncompressed body is larger than %d KiB. Send fewer or shorter identifiers.",
+		return nil, web.Invalid("The uncompressed body is larger than %d KiB. Send fewer or shorter identifiers.",
 			maxBatchBody>>10)
 	case err != nil:
 		return nil, x.bodyProblem(err)
@@ -133,20 +124,20 @@ func (x *exchange) bodyProblem(err error) error {
 	var refused *requestbody.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return invalidRequest("%s", refused.Sentence)
+		return web.Invalid("%s", refused.Sentence)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
-		problem := invalidRequest("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
+		problem := web.Invalid("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
 			bodyStartWithin/time.Second, minBodyRate>>10)
 		if body, ok := x.request.Body.(*pacedBody); ok && body.limit > 0 {
-			problem.Message += fmt.Sprintf(" It must arrive within %d seconds.", body.limit/time.Second)
+			problem.Text += fmt.Sprintf(" It must arrive within %d seconds.", body.limit/time.Second)
 		}
 		return problem
 	case errors.Is(err, errGone) || x.clientGone():
 		return errClientGone
 	default:
-		return invalidRequest("The body cannot be read to its end: its chunks are broken. Send the request again.")
+		return web.Invalid("The body cannot be read to its end: its chunks are broken. Send the request again.")
 	}
 }
 
@@ -158,20 +149,17 @@ func (x *exchange) logBatch(answer *lookup.BatchAnswer) {
 			continue
 		}
 		logged[item.Domain] = true
-		p := problemOf(item.Err, x.api.now(), x.api.billingURL)
+		p := problemOf(item.Err, x.api.Now(), x.api.BillingURL)
 		level := levelOf(p.Status, p)
-		if level < slog.LevelWarn || p.cause == nil {
+		if level < slog.LevelWarn || p.Cause == nil {
 			continue
 		}
 		attrs := []slog.Attr{
-			slog.String("request_id", x.id), slog.String("account", x.caller.AccountID), slog.String("domain", item.Domain),
-			slog.Int("status", p.Status), slog.String("code", string(p.Code)), slog.String("error", p.cause.Error()),
+			slog.String("request_id", x.ID), slog.String("account", x.caller.AccountID), slog.String("domain", item.Domain),
+			slog.Int("status", p.Status),
 		}
-		var panicked *lookup.PanicError
-		if errors.As(p, &panicked) {
-			attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
-		}
-		x.api.log.LogAttrs(context.WithoutCancel(x.context()), level, "item of a batch", attrs...)
+		attrs = append(attrs, problemAttrs(p)...)
+		x.api.Logger.LogAttrs(context.WithoutCancel(x.ctx), level, "item of a batch", attrs...)
 	}
 }
 
@@ -197,8 +185,7 @@ type batchBody struct {
 	now      time.Time // for waits, which must not change between counting and writing
 }
 
-// length returns the length of the body in bytes. Knowing it in advance allows sending the answer in
-// one piece.
+// length returns the length of the body in bytes. Knowing it in advance allows sending the answer in one piece.
 func (b *batchBody) length() (int64, error) {
 	var n int64
 	err := b.each(func(piece []byte) { n += int64(len(piece)) })
@@ -208,11 +195,10 @@ func (b *batchBody) length() (int64, error) {
 func (b *batchBody) send(length int64) {
 	x := b.exchange
 	h := x.Header()
-	h["Content-Type"] = typeJSON
+	h["Content-Type"] = web.JSON
 	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	x.WriteHeader(http.StatusOK)
-	// The pieces are the same as those counted, so only writing can fail: the client has left after
-	// the answer began.
+	// The pieces are the same as those counted, so only writing can fail: the client has left after the answer began.
 	_ = b.each(func(piece []byte) { _, _ = x.Write(piece) })
 }
 
@@ -241,25 +227,18 @@ func (b *batchBody) appendItem(dst []byte, item *lookup.BatchItem) ([]byte, erro
 		out.Domain = &item.Domain
 	}
 	if item.Err != nil {
-		p := problemOf(item.Err, b.now, b.exchange.api.billingURL)
-		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Message}
-		// Only a remembered crawl has a time for a retry; the API has no other use of the
-		// field.
+		p := problemOf(item.Err, b.now, b.exchange.api.BillingURL)
+		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Text}
+		// Only a remembered crawl has a time for a retry; the API has no other use of the field.
 		if p.Status == http.StatusServiceUnavailable && p.Code != CodeUpstreamFailed {
 			out.RetryAfter = int64(p.RetryAfter / time.Second)
 		}
 	}
-	encoded := buffers.Get().(*bytes.Buffer)
-	defer giveBuffer(encoded)
-	if err := encodeJSON(encoded, out); err != nil {
-		return nil, err
+	err := web.EncodeJSON(out, func(object []byte) { dst = append(dst, bytes.TrimSuffix(object, []byte("\n"))...) })
+	if err != nil || item.Err != nil {
+		return dst, err
 	}
-	object, _ := bytes.CutSuffix(encoded.Bytes(), []byte("\n")) // the encoder's
-	if item.Err != nil {
-		return append(dst, object...), nil
-	}
-	dst = append(dst, object[:len(object)-1]...) // without its brace
-	dst = append(dst, `,"brand":`...)
+	dst = append(dst[:len(dst)-1], `,"brand":`...) // without its brace
 	dst = b.exchange.appendRecord(dst, item.Answer.Body)
 	return append(dst, '}'), nil
 }

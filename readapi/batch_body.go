@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"letterhead/internal/web"
 )
 
 const (
@@ -17,12 +19,11 @@ const (
 // batchExample is shown in messages.
 const batchExample = `{"identifiers":["acme.com"]}`
 
-// parseBatch reads the identifiers of a BatchRequest. It ignores unknown fields, but the text must be
-// unambiguous JSON: a duplicate name in an object, or text that is not UTF-8, is rejected, because
-// other parsers may read it differently.
+// parseBatch reads the identifiers of a BatchRequest. It ignores unknown fields, but the text must be unambiguous JSON:
+// a duplicate name in an object, or text that is not UTF-8, is rejected, because other parsers may read it differently.
 func parseBatch(body []byte) ([]string, *Problem) {
 	if len(body) == 0 {
-		return nil, invalidRequest("The body is empty. Send a JSON object such as %s.", batchExample)
+		return nil, web.Invalid("The body is empty. Send a JSON object such as %s.", batchExample)
 	}
 	var sent struct {
 		Identifiers jsontext.Value `json:"identifiers"`
@@ -31,15 +32,15 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	err := json.Unmarshal(body, &sent)
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, invalidRequest("An object in the JSON body has the same field more than once. Send each field once.")
+		return nil, web.Invalid("An object in the JSON body has the same field more than once. Send each field once.")
 	case errors.As(err, &syntax):
-		return nil, invalidRequest("The body is not valid JSON in UTF-8; the first error is at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
+		return nil, web.Invalid("The body is not valid JSON in UTF-8; the first error is at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
 	case err != nil || jsontext.Value(body).Kind() != jsontext.KindBeginObject:
-		return nil, invalidRequest("The body is JSON, but not an object. Send one such as %s.", batchExample)
+		return nil, web.Invalid("The body is JSON, but not an object. Send one such as %s.", batchExample)
 	case sent.Identifiers == nil:
-		return nil, invalidRequest("The field identifiers is missing. Send an object such as %s.", batchExample)
+		return nil, web.Invalid("The field identifiers is missing. Send an object such as %s.", batchExample)
 	case sent.Identifiers.Kind() != jsontext.KindBeginArray:
-		return nil, invalidRequest("The field identifiers is not a list. Send an object such as %s.", batchExample)
+		return nil, web.Invalid("The field identifiers is not a list. Send an object such as %s.", batchExample)
 	}
 	var items []jsontext.Value
 	if err := json.Unmarshal(sent.Identifiers, &items); err != nil {
@@ -47,14 +48,14 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	}
 	switch {
 	case len(items) == 0:
-		return nil, invalidRequest("The list identifiers is empty. Send 1 to %d identifiers.", maxBatchIdentifiers)
+		return nil, web.Invalid("The list identifiers is empty. Send 1 to %d identifiers.", maxBatchIdentifiers)
 	case len(items) > maxBatchIdentifiers:
-		return nil, invalidRequest("The list identifiers has %d items. Send at most %d.", len(items), maxBatchIdentifiers)
+		return nil, web.Invalid("The list identifiers has %d items. Send at most %d.", len(items), maxBatchIdentifiers)
 	}
 	identifiers := make([]string, len(items))
 	for i, item := range items {
 		if item.Kind() != jsontext.KindString {
-			return nil, invalidRequest("identifiers[%d] is not a string. Send domains, URLs, e-mail addresses or brand ids as strings.", i)
+			return nil, web.Invalid("identifiers[%d] is not a string. Send domains, URLs, e-mail addresses or brand ids as strings.", i)
 		}
 		text, err := jsontext.AppendUnquote(nil, item)
 		if err != nil {

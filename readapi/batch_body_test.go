@@ -45,7 +45,7 @@ func TestParseBatch_InvalidBody_NamesTheFault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, p := parseBatch([]byte(c.body))
-			if p == nil || p.Status != http.StatusBadRequest || p.Code != CodeInvalidRequest || !strings.Contains(p.Message, c.says) {
+			if p == nil || p.Status != http.StatusBadRequest || p.Code != CodeInvalidRequest || !strings.Contains(p.Text, c.says) {
 				t.Errorf("%+v, want a message with %q", p, c.says)
 			}
 		})
@@ -79,7 +79,7 @@ func FuzzBatchBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, p := parseBatch(body)
 		if p != nil {
-			if p.Status != http.StatusBadRequest || p.Code != CodeInvalidRequest || p.Message == "" || got != nil {
+			if p.Status != http.StatusBadRequest || p.Code != CodeInvalidRequest || p.Text == "" || got != nil {
 				t.Fatalf("%q: %+v with %q", body, p, got)
 			}
 			return

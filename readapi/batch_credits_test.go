@@ -19,8 +19,7 @@ import (
 )
 
 func TestBatch_ItemFails_ItsCreditServesTheNextDomain(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 2)
+	s, c := startWith(t, plan.Custom, 2)
 	s.known("a.com", record("a"))
 	s.known("b.com", record("b"))
 	s.known("plain.com", plainRecord("plain"))
@@ -40,8 +39,7 @@ func TestBatch_ItemFails_ItsCreditServesTheNextDomain(t *testing.T) {
 	}
 }
 
-// An item without a credit waits for one that another item of its batch still has, and either gets it
-// or not.
+// An item without a credit waits for one that another item of its batch still has, and either gets it or not.
 func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 	found := record("slow")
 	for name, c := range map[string]struct {
@@ -67,8 +65,7 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				answered <- a
 			}()
 			s.crawler.sees("slow.com")
-			// The only credit is reserved: other requests get 402, and the batch is not rejected
-			// meanwhile.
+			// The only credit is reserved: other requests get 402, and the batch is not rejected meanwhile.
 			customer.get("/v1/brands/acme.com").rejected(t, 402, "insufficient_credits")
 			p := customer.asks("acme.com").rejected(t, 402, "insufficient_credits")
 			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "reserved") {
@@ -137,8 +134,7 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 
 // A batch reserves five credits and no more, so that a concurrent single look-up gets the sixth.
 func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 6)
+	s, c := startWith(t, plan.Custom, 6)
 	s.known("acme.com", record("acme"))
 	slow := numbered("slow-%d.com", 12)
 	release := make(chan struct{})
@@ -228,8 +224,7 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 	}
 }
 
-// standing lets a test intervene after the account writer has reported the remaining credits, the last call of a
-// batch.
+// standing lets a test intervene after the account writer has reported the remaining credits, the last call of a batch.
 type standing struct {
 	lookup.Credits
 	after func(context.Context)
@@ -241,6 +236,7 @@ func (d *standing) Standing(ctx context.Context, accountID string) (commands.Sta
 	return s, err
 }
 
+// Rule 2.
 func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	worked := make(chan struct{})
 	s := start(t, func(set *setup) {
@@ -273,11 +269,9 @@ func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	}
 }
 
-// Look-ups that were charged before an account is suspended remain charged, and running ones are paid
-// from their holds.
+// Look-ups that were charged before an account is suspended remain charged, and running ones are paid from their holds.
 func TestBatch_AccountIsSuspended_RejectsTheRest(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 50)
+	s, c := startWith(t, plan.Custom, 50)
 	slow := numbered("slow-%d.com", 5)
 	release := make(chan struct{})
 	r := record("slow")

@@ -43,8 +43,7 @@ func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 
 // The server's own write deadline expires before the answer, as happens if a batch has used it up.
 func TestBatch_LongRun_AnswerIsNotCutByWriteTimeout(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 10)
+	s, c := startWith(t, plan.Custom, 10)
 	s.known("acme.com", record("acme"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)

@@ -17,8 +17,7 @@ import (
 
 // An answer of megabytes arrives complete, and another can follow on the connection.
 func TestBatch_LargestAnswer_ArrivesWhole(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 10)
+	s, c := startWith(t, plan.Custom, 10)
 	large := record("large")
 	text := strings.Repeat("Ünïcode & <words>. ", 130)
 	large.LongDescription = &text

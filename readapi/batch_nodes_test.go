@@ -82,8 +82,7 @@ func TestBatch_OtherNodesChargedOrAnswered_UsesLatestState(t *testing.T) {
 	fresh := "fresh" + uuid.NewString() + ".com"
 	s.crawler.finds(fresh, record("Fresh"))
 	c.at(s.nodes[0]).get("/v1/brands/" + fresh).ok(t)
-	// One credit is left, and every node has read that. The first spends it on a brand that the second
-	// requests by its id.
+	// One credit is left, and every node has read that. The first spends it on a brand that the second requests by its id.
 	items, h := c.at(s.nodes[1]).batch(brand.ID(fresh).String(), fresh, "acme.com")
 	if got := said(items); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits"}) || h.Get("X-Credits-Remaining") != "0" {
 		t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))

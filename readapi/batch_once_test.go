@@ -92,8 +92,7 @@ func TestBatch_KeyOfAnotherRequest_Is400(t *testing.T) {
 	}
 }
 
-// Concurrent batches with one key, on one node and over several, are charged once and get the same
-// answer.
+// Concurrent batches with one key, on one node and over several, are charged once and get the same answer.
 func TestConcurrentBatches_OneKey_AreChargedOnce(t *testing.T) {
 	identifiers := []string{"acme.com", "other.com", "fresh.com"}
 	run := func(t *testing.T, c *customer, at func(i int) *customer) {
@@ -169,6 +168,7 @@ func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 
 // A key is valid for 24 hours, however many other keys are charged in the meantime: an account's fold
 // holds some of them, and the read model finds the rest.
+// Rule 1.
 func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("makes some 16,500 charges")

@@ -22,8 +22,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// batchOutcomes are the kinds of identifiers of the test below, and the possible outcomes of an item
-// of each kind.
+// batchOutcomes are the kinds of identifiers of the test below, and the possible outcomes of an item of each kind.
 var batchOutcomes = map[string]struct {
 	crawl ending // how its crawl ends; none for indexed brands
 	paid  bool
@@ -48,6 +47,7 @@ type asked struct{ kind, text string }
 
 // TestBatches_AnySequence_NeverOverspendOrOvercharge sends concurrent batches and look-ups to accounts with few
 // credits.
+// Rule 1.
 func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 	t.Parallel()
 	enough := int64(25) // of rapid's hundred rounds, to save time

@@ -19,8 +19,7 @@ import (
 )
 
 func TestBatch_Invalid_CostsNothing(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Starter, 100)
+	s, c := startWith(t, plan.Starter, 100)
 	s.known("acme.com", record("acme"))
 	large := `{"identifiers":["acme.com"],"x":"` + strings.Repeat("x", 256<<10) + `"}`
 	fifty := make([]string, 51)
@@ -51,8 +50,7 @@ func TestBatch_Invalid_CostsNothing(t *testing.T) {
 }
 
 func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	head := "POST /v1/brands/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n"
 	if status := s.rawStatus(head + "Transfer-Encoding: chunked\r\n\r\n1c\r\n{\"identifiers\":[\"acme.com\"]}\r\nnot a length\r\n\r\n"); status != http.StatusBadRequest {
@@ -72,8 +70,7 @@ func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
 
 // A batch without look-ups reserves a credit only to check that there is one.
 func TestBatch_NoValidDomain_KeepsNoCredit(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 1)
+	_, c := startWith(t, plan.Free, 1)
 	for range 3 {
 		items, h := c.batch("co.uk", uuid.NewString())
 		if got := said(items); !slices.Equal(got, []string{"400 invalid_domain", "404 not_found"}) || h.Get("X-Credits-Remaining") != "1" {
@@ -83,8 +80,7 @@ func TestBatch_NoValidDomain_KeepsNoCredit(t *testing.T) {
 }
 
 func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	var identifiers []string
 	for i := range 25 {
 		domain := fmt.Sprintf("known-%d.com", i)
@@ -182,26 +178,4 @@ func numbered(format string, n int) []string {
 		all[i] = fmt.Sprintf(format, i)
 	}
 	return all
-}
-
-func TestBatch_MethodOtherThanPOST_Is405(t *testing.T) {
-	s := start(t)
-	s.shows("POST /v2/brands/batch", 200)
-	c := s.account(plan.Free, 50)
-	s.known("acme.com", record("acme"))
-	for _, path := range []string{batchPath, "/v2/brands/batch", "/v2/brands/batch/"} {
-		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
-			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
-			if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "OPTIONS, POST" {
-				t.Errorf("%s %s: status %d, Allow %q; want %d and %q", method, path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "OPTIONS, POST")
-			}
-		}
-		a := s.send(request{method: "OPTIONS", path: path})
-		if a.status != http.StatusNoContent || a.header.Get("Allow") != "OPTIONS, POST" {
-			t.Errorf("OPTIONS %s: status %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusNoContent, "OPTIONS, POST")
-		}
-		a, err := s.post(t.Context(), path, `{"identifiers":["acme.com"]}`, bearer(c.secret))
-		s.must(err)
-		a.items(t, []string{"acme.com"})
-	}
 }

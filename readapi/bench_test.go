@@ -200,8 +200,7 @@ func (s *service) bareAccount(credits int64) (key string) {
 	return key
 }
 
-// largeRecord returns a record whose answer has about 6 KiB, the size of a crawled brand with its
-// formats.
+// largeRecord returns a record whose answer has about 6 KiB, the size of a crawled brand with its formats.
 func largeRecord() eventschemas.Record {
 	r := record("acme")
 	for range 3 {
@@ -243,8 +242,7 @@ func (m *bench) percentile(p float64) float64 {
 	return float64(m.latencies[int(p*float64(len(m.latencies)-1))]) / float64(time.Millisecond)
 }
 
-// benchClient is a connection with minimal cost, because it shares the processors with the measured
-// service.
+// benchClient is a connection with minimal cost, because it shares the processors with the measured service.
 type benchClient struct {
 	conn      net.Conn
 	in        *bufio.Reader

@@ -1,7 +1,6 @@
 package readapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/requestbody"
 	"letterhead/internal/stripeapi"
+	"letterhead/internal/web"
 )
 
 const (
@@ -55,7 +55,7 @@ type webhookBody struct {
 // is 200.
 func (x *exchange) serveStripe() error {
 	signature := x.request.Header.Get(headerStripeSignature)
-	if err := x.api.stripe.CheckHeader(signature); err != nil {
+	if err := x.api.Stripe.CheckHeader(signature); err != nil {
 		return webhookRejected(err)
 	}
 	place := x.api.webhooks.take(x.request.Body)
@@ -71,14 +71,14 @@ func (x *exchange) serveStripe() error {
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
 		return tooManyWebhooks()
 	case errors.As(err, new(*http.MaxBytesError)):
-		return invalidRequest("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
+		return web.Invalid("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
 	case err != nil:
 		return x.bodyProblem(err)
 	}
 	if coding := x.request.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return invalidRequest("The body has a Content-Encoding. Send the event as Stripe signed it, without one.")
+		return web.Invalid("The body has a Content-Encoding. Send the event as Stripe signed it, without one.")
 	}
-	event, err := x.api.stripe.Verify(body, signature)
+	event, err := x.api.Stripe.Verify(body, signature)
 	if err != nil {
 		return webhookRejected(err)
 	}
@@ -89,11 +89,11 @@ func (x *exchange) serveStripe() error {
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
 	defer cancel()
-	if err := x.api.reports.Record(ctx, commands.Request{ID: x.id, Actor: "system:stripe"}, report); err != nil {
+	if err := x.api.Reports.Record(ctx, commands.Request{ID: x.ID, Actor: "system:stripe"}, report); err != nil {
 		if errors.Is(err, eventschemas.ErrNotYet) {
 			return unavailable("Webhooks are accepted when the operator has finished the upgrade of the service.", retryUnavailable, err)
 		}
-		return problemOf(err, x.api.now(), x.api.billingURL).withoutCredits()
+		return withoutCredits(problemOf(err, x.api.Now(), x.api.BillingURL))
 	}
 	return x.sendJSON(webhookBody{Received: true})
 }
@@ -160,7 +160,7 @@ func (p *webhookPlaces) leave(place *webhookPlace) {
 }
 
 func webhookRejected(err error) *Problem {
-	return invalidRequest("The webhook was rejected: %s.", err)
+	return web.Invalid("The webhook was rejected: %s.", err)
 }
 
 // checkoutBody is the CheckoutSession of the OpenAPI description.
@@ -174,7 +174,7 @@ func (x *exchange) serveCheckout() error {
 	body, err := requestbody.Read(x.ResponseWriter, x.request, maxCheckoutBody)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
-		return invalidRequest("The body is larger than %d KiB. Send an object such as %s.", maxCheckoutBody>>10, checkoutExample)
+		return web.Invalid("The body is larger than %d KiB. Send an object such as %s.", maxCheckoutBody>>10, checkoutExample)
 	case err != nil:
 		return x.bodyProblem(err)
 	}
@@ -183,16 +183,16 @@ func (x *exchange) serveCheckout() error {
 	pack, _ := sent["pack"].(string)
 	price, _ := sent["price"].(string)
 	if err != nil || len(sent) != 1 || pack+price == "" {
-		return invalidRequest("The body must be a JSON object with either pack or price, such as %s.", checkoutExample)
+		return web.Invalid("The body must be a JSON object with either pack or price, such as %s.", checkoutExample)
 	}
 	checkout, problem := x.api.checkoutOf(x.caller.AccountID, pack, price)
 	if problem != nil {
 		return problem
 	}
-	session, err := x.api.stripe.Checkout(x.context(), checkout)
+	session, err := x.api.Stripe.Checkout(x.ctx, checkout)
 	switch {
 	case errors.Is(err, stripeapi.ErrNoKey):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "This service does not sell credits over the API. Ask its operator for credits.", cause: err}
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: "This service does not sell credits over the API. Ask its operator for credits.", Cause: err}
 	case err != nil:
 		return unavailable("The payment processor did not create a page to pay on. Try again later.", retryUnavailable, err)
 	}
@@ -204,21 +204,12 @@ const checkoutExample = `{"pack":"small"}`
 
 // checkoutOf returns the checkout of a pack or a price.
 func (a *API) checkoutOf(accountID, pack, price string) (stripeapi.Checkout, *Problem) {
-	offer, ok := a.catalog.Offer(price)
+	offer, ok := a.Catalog.Offer(price)
 	if pack != "" {
-		offer, ok = a.catalog.Pack(pack)
+		offer, ok = a.Catalog.Pack(pack)
 	}
 	if !ok {
-		return stripeapi.Checkout{}, &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The service sells no such pack or price. Ask its operator for those that it sells."}
+		return stripeapi.Checkout{}, &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: "The service sells no such pack or price. Ask its operator for those that it sells."}
 	}
-	return Checkout(offer, accountID, a.catalog, a.baseURL), nil
-}
-
-// Checkout returns the checkout session of an offer for an account.
-func Checkout(offer billing.Offer, accountID string, catalog *billing.Catalog, baseURL string) stripeapi.Checkout {
-	return stripeapi.Checkout{
-		Price: offer.Price, Subscription: offer.Plan != "", AccountID: accountID,
-		Metadata:   map[string]string{billing.MetaAccount: accountID, billing.MetaPrice: offer.Price},
-		SuccessURL: cmp.Or(catalog.SuccessURL, baseURL+"/"), CancelURL: cmp.Or(catalog.CancelURL, baseURL+"/"),
-	}
+	return commands.Checkout(offer, accountID, a.Catalog, a.BaseURL), nil
 }

@@ -54,7 +54,7 @@ func withStripe(set *setup) {
 // applyReports starts the worker that applies webhooks to accounts.
 func (s *service) applyReports() {
 	s.t.Helper()
-	worker, err := billing.New(billing.Config{Catalog: s.deps.Catalog}, s.log, s.writer, s.node.Notices, s.node.Billing)
+	worker, err := billing.New(billing.Config{Catalog: s.deps.Catalog}, s.log, s.writer, s.node.Writers.Notices, s.node.Writers.Billing)
 	s.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/web"
 	"letterhead/projections/brands"
 	"letterhead/readapi/lookup"
 )
@@ -28,7 +29,7 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 	// Decoded once. If it is still encoded, it was encoded twice, and no host has a percent sign.
 	text, err := url.PathUnescape(mux.Vars(x.request)["identifier"])
 	if err != nil {
-		return invalidRequest("The identifier is not percent-encoded correctly.")
+		return web.Invalid("The identifier is not percent-encoded correctly.")
 	}
 	identifier, err := parse(text)
 	if err != nil {
@@ -42,7 +43,7 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 
 // answerLookup runs a look-up and sends the answer.
 func (x *exchange) answerLookup(q lookup.Query) error {
-	ctx := x.context()
+	ctx := x.ctx
 	if condition := x.request.Header["If-None-Match"]; condition != nil {
 		q.Has = func(body brands.Body) bool {
 			return contentcoding.Match(condition, etagOf(x.appendRecord(nil, body))) != ""
@@ -73,7 +74,7 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 	h, etag := x.Header(), etagOf(*buffer)
 	h["Cache-Control"] = cachePrivate
 	x.setCredits(answer.Remaining)
-	coding := x.coding(typeJSON, len(*buffer))
+	coding := x.coding(web.JSON, len(*buffer))
 	if (answer.Unchanged || q.Peek) && x.unmodified(coding, etag) {
 		return nil
 	}
@@ -81,12 +82,11 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 	h[headerCache] = cacheHeader(answer.Cache)
 	x.cache = string(answer.Cache)
 	body := coding.Encode(*buffer)
-	// Until the first byte is sent, the charge is reversed for a caller who left; afterwards it is
-	// final.
+	// Until the first byte is sent, the charge is reversed for a caller who left; afterwards it is final.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if sent = x.whole(func() { x.sendCoded(http.StatusOK, typeJSON, coding, body) }); !sent {
+	if sent = x.whole(func() { web.Send(x, http.StatusOK, web.JSON, coding, body) }); !sent {
 		return errClientGone
 	}
 	if cap(*buffer) <= maxKeptBuffer {
@@ -98,9 +98,9 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 // appendRecord appends a record in the shape that the request's path has.
 func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 	if isV2(x.request.URL.EscapedPath()) {
-		return body.AppendWithoutTags(dst, x.api.baseURL)
+		return body.AppendWithoutTags(dst, x.api.BaseURL)
 	}
-	return body.AppendTo(dst, x.api.baseURL)
+	return body.AppendTo(dst, x.api.BaseURL)
 }
 
 // etagOf returns the tag of a record, a hash of the body. It therefore differs between base URLs and between /v1 and
@@ -111,6 +111,9 @@ func etagOf(body []byte) string {
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
+
+// maxKeptBuffer limits the size of a buffer that is kept for the next answer.
+const maxKeptBuffer = 128 << 10
 
 // bodies are buffers for rendering records.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}

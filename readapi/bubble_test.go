@@ -14,10 +14,9 @@ import (
 	"letterhead/readapi"
 )
 
-// inBubble starts a whole service in virtual time: sleeping moves the clock of all parts together,
-// including the timers of the server and the writers. All parts are real, but connections are pipes (a
-// socket would block the virtual time) and searches find nothing, because the index works with
-// goroutines that are older than any bubble.
+// inBubble starts a whole service in virtual time: sleeping moves the clock of all parts together, including the timers
+// of the server and the writers. All parts are real, but connections are pipes (a socket would block the virtual time)
+// and searches find nothing, because the index works with goroutines that are older than any bubble.
 //
 // Such a bubble begins at midnight UTC of 1 January 2000.
 func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {

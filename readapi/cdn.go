@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/web"
 )
 
 // Headers of stored assets. An asset's name is the hash of its bytes, so it never changes: a year is
@@ -42,7 +43,7 @@ func (x *exchange) serveAsset() error {
 	late := time.AfterFunc(x.api.quick, func() { cancel(context.DeadlineExceeded) })
 	// The path is used as sent: an id needs no decoding, and only the spelling in our URLs is valid.
 	id, ext, _ := strings.Cut(mux.Vars(x.request)["file"], ".")
-	file, err := x.api.assets.Open(ctx, id, ext)
+	file, err := x.api.Assets.Open(ctx, id, ext)
 	if !late.Stop() && err == nil { // the context has ended, so nothing can be read
 		file.Close()
 		err = context.DeadlineExceeded
@@ -74,7 +75,7 @@ func (x *exchange) serveAsset() error {
 		if _, err := io.ReadFull(&steady{file, stalled}, body); err != nil {
 			return fmt.Errorf("%w: %w", assets.ErrUnavailable, err)
 		}
-		x.sendCoded(http.StatusOK, contentType, coding, coding.Encode(body))
+		web.Send(x, http.StatusOK, contentType, coding, coding.Encode(body))
 		return nil
 	}
 	h["Content-Type"] = contentType
@@ -86,8 +87,7 @@ func (x *exchange) serveAsset() error {
 	if n, err := io.CopyN(x, &steady{file, stalled}, file.Size); err != nil {
 		x.problem = internalError(err)
 		if n < file.Size && !x.clientGone() {
-			// The length has been sent: only cutting the connection can show that the file is
-			// incomplete.
+			// The length has been sent: only cutting the connection can show that the file is incomplete.
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -109,5 +109,5 @@ func (s *steady) Read(p []byte) (int, error) {
 
 func (x *exchange) sendPlain(status int, text string) {
 	x.Header()["Cache-Control"] = cacheNever
-	x.send(status, typeText, []byte(text))
+	x.send(status, web.Text, []byte(text))
 }

@@ -170,8 +170,7 @@ func TestAsset_RangeRequest_GetsTheWholeFile(t *testing.T) {
 	}
 }
 
-// TestAsset_InBucket_IsServed covers a whole store that speaks S3: working, and accepting requests without
-// answering.
+// TestAsset_InBucket_IsServed covers a whole store that speaks S3: working, and accepting requests without answering.
 func TestAsset_InBucket_IsServed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a secret")

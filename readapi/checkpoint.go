@@ -14,7 +14,7 @@ func (x *exchange) serveCheckpoint() error {
 	var last *checkpoints.Checkpoint
 	var err error
 	problem := x.checked(func(ctx context.Context) *Problem {
-		last, err = x.api.checkpoints.Last(ctx)
+		last, err = x.api.Checkpoints.Last(ctx)
 		return nil
 	})
 	switch {

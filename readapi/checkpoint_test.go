@@ -9,7 +9,7 @@ import (
 
 	"letterhead/domain/proof"
 	"letterhead/internal/sqlstore"
-	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/projections/checkpoints"
 	"letterhead/readapi"
 )
@@ -22,14 +22,14 @@ func TestCheckpoint_IsPublicAndSigned(t *testing.T) {
 	if a := ask(); a.status != http.StatusNotFound || !strings.Contains(string(a.body), "no checkpoint") {
 		t.Errorf("without a checkpoint: status %d, body %q", a.status, a.body)
 	}
-	made, err := s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
+	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
 	s.must(err)
-	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
+	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	a := ask()
 	if h := a.ok(t); string(a.body) != made.Note.Text || h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
 		t.Errorf("header %v, body %q, want %q", h, a.body, made.Note.Text)
 	}
-	text, err := node.PublicLedgerKeys(s.node.Config)
+	text, err := operations.PublicLedgerKeys(s.node.Config)
 	s.must(err)
 	keys, err := proof.ParseKeys(text)
 	s.must(err)

@@ -3,6 +3,7 @@ package readapi
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -11,11 +12,9 @@ const (
 	// maxForwardedHops limits the hops that are examined. Proxy chains are short; beyond the limit the
 	// last good hop is the client.
 	maxForwardedHops = 32
-	// maxForwardedEntry limits one entry: the longest IP address in text form, with brackets and port,
-	// has 53 bytes.
+	// maxForwardedEntry limits one entry: the longest IP address in text form, with brackets and port, has 53 bytes.
 	maxForwardedEntry = 64
-	// addressBitsIPv6: a visitor has at least a /64 (RFC 6177), so single addresses within it do not
-	// identify visitors.
+	// addressBitsIPv6: a visitor has at least a /64 (RFC 6177), so single addresses within it do not identify visitors.
 	addressBitsIPv6 = 64
 )
 
@@ -30,10 +29,9 @@ func Visitor(r *http.Request, trusted []netip.Prefix) string {
 	return addressUnknown
 }
 
-// clientAddress returns the IP address that the limits of visitors use: that of the connection, or, if
-// the connection comes from a trusted proxy, the last one in X-Forwarded-For that is not a trusted
-// proxy. Anything left of it may be forged. If all are trusted the leftmost is the client, and an
-// invalid entry ends the search at the hop before it.
+// clientAddress returns the IP address that the limits of visitors use: that of the connection, or, if the connection
+// comes from a trusted proxy, the last one in X-Forwarded-For that is not a trusted proxy. Anything left of it may be
+// forged. If all are trusted the leftmost is the client, and an invalid entry ends the search at the hop before it.
 //
 // IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
 // gives the zero Addr.
@@ -101,10 +99,5 @@ func addressOf(text string) (netip.Addr, bool) {
 }
 
 func isTrusted(a netip.Addr, trusted []netip.Prefix) bool {
-	for _, network := range trusted {
-		if network.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(trusted, func(network netip.Prefix) bool { return network.Contains(a) })
 }

@@ -27,8 +27,7 @@ func (c *customer) conditional(method, path, tags string, more ...string) answer
 }
 
 func TestIfNoneMatch_UnchangedBrand_Is304AndFree(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 50)
+	s, c := startWith(t, plan.Custom, 50)
 	r := largeRecord()
 	r.Logos[0].Tags = []string{"reversed"}
 	s.crawler.finds("acme.com", r)
@@ -107,8 +106,7 @@ func (a answer) okBody(t testing.TB) []byte {
 }
 
 func TestIfNoneMatch_BrandChangedOrUnknown_IsLookedUpAndCharged(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	tag := c.get("/v1/brands/acme.com").ok(t).Get("ETag")
 	s.crawler.finds("acme.com", record("acme two"))
@@ -182,8 +180,7 @@ func TestIfNoneMatch_IndexHangs_IsNotAskedAgain(t *testing.T) {
 }
 
 func TestIfNoneMatch_WithIdempotencyKey_IsExaminedFirst(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	const path = "/v1/brands/acme.com"
 	first := c.conditional("GET", path, `"none"`, "Idempotency-Key", "one")
@@ -208,8 +205,8 @@ func TestIfNoneMatch_WithIdempotencyKey_IsExaminedFirst(t *testing.T) {
 }
 
 func TestV2Tags_AnyAnswer_AreEmpty(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
+	s.shows("POST /v2/brands/batch", 200)
 	r := record("acme")
 	r.Logos[0].Tags = []string{"reversed", `a "]" \ b`}
 	r.Images[0].Tags = []string{"x"}

@@ -21,20 +21,18 @@ const (
 	// answering other clients that there is no room.
 	reserveShare = 16
 	maxReserve   = 32
-	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until
-	// then its request may be in transit, or not yet read because the processors are busy. idleGrace is the same
-	// without a byte of a request: where the processors are busy, a client sends its first request long after it
-	// connected.
+	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until then
+	// its request may be in transit, or not yet read because the processors are busy. idleGrace is the same without a byte
+	// of a request: where the processors are busy, a client sends its first request long after it connected.
 	waitGrace = 100 * time.Millisecond
 	idleGrace = 500 * time.Millisecond
 	// stalledWrite is how long a write may block before the client counts as not reading.
 	stalledWrite = 2 * time.Second
-	// roomPoll is the interval between attempts to make room for a new connection. After attempts have failed for
-	// roomPatience, new connections get the reserve; a request there waits for room as long again.
-	roomPoll     = 2 * time.Millisecond
+	// roomPoll is the interval between attempts to make room for a new connection, each of which reads all connections.
+	// After attempts have failed for roomPatience, new connections get the reserve; a request there waits for room as
+	// long again.
+	roomPoll     = 20 * time.Millisecond
 	roomPatience = time.Second
-	// barrenFor is the pause after a search for a connection to close that found none.
-	barrenFor = 20 * time.Millisecond
 	// maxDismissals limits the connections that are being answered while they are closed; further ones are closed
 	// without an answer.
 	maxDismissals = 32
@@ -53,8 +51,7 @@ func openConns() int { return int(min(maxConns, openFiles()/2)) }
 type connState int64
 
 const (
-	fresh    connState = iota // accepted, and not yet read from
-	idle                      // waits for a request
+	idle     connState = iota // waits for a request
 	begun                     // waits for the rest of a request's headers, or for the client to read an early answer
 	reading                   // a handler waits for bytes of the body
 	writing                   // a write is in progress
@@ -63,8 +60,7 @@ const (
 	gone                      // closed, or about to be: no request on it is served
 )
 
-// stateBits is the width of the state in a connection's word; the other bits are the time of the
-// change.
+// stateBits is the width of the state in a connection's word; the other bits are the time of the change.
 const stateBits = 3
 
 func packState(s connState, at time.Time) int64 { return at.UnixMilli()<<stateBits | int64(s) }
@@ -111,16 +107,16 @@ type connections struct {
 	refused prometheus.Counter
 
 	mu        sync.Mutex
-	open      []*answerConn
+	open      map[*answerConn]struct{}
 	reserved  int       // the part of open that is in the reserve
-	barren    time.Time // when no connection outside of the reserve could be closed
 	fullSince time.Time // when a new connection first found no room; zero once one did
 }
 
 func newConnections(most int, unrouted *Unrouted) *connections {
 	reserve := min(maxReserve, max(1, most/reserveShare))
 	return &connections{
-		limit: max(1, most-reserve), reserve: reserve, unrouted: unrouted, dismissal: make(chan struct{}, maxDismissals),
+		limit: max(1, most-reserve), reserve: reserve, unrouted: unrouted,
+		dismissal: make(chan struct{}, maxDismissals), open: map[*answerConn]struct{}{},
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_http_connections_evicted_total", Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
 		}, []string{"waiting_for"}),
@@ -148,10 +144,10 @@ func (c *connections) admit(conn *answerConn) bool {
 		conn.reserved = true
 		c.reserved++
 	}
-	conn.among, conn.index = c, len(c.open)
-	conn.word.Store(packState(fresh, now))
-	c.open = append(c.open, conn)
-	c.taken.Store(int64(len(c.open)))
+	conn.among = c
+	conn.word.Store(packState(idle, now))
+	c.open[conn] = struct{}{}
+	c.taken.Add(1)
 	return true
 }
 
@@ -163,20 +159,15 @@ func (c *connections) hasRoom(now time.Time) bool {
 
 // evict closes a connection inside or outside the reserve. It returns false if none may be closed yet.
 func (c *connections) evict(reserved bool, now time.Time) bool {
-	if !reserved && now.Sub(c.barren) < barrenFor { // every waiting request asks, and a search reads all connections
-		return false
-	}
 	for {
 		first, word := c.firstToClose(reserved, now)
-		if first == nil {
-			if !reserved {
-				c.barren = now
-			}
+		state, _ := unpackState(word)
+		switch {
+		case first == nil:
 			return false
-		}
-		if state, _ := unpackState(word); state == idle && hasBytes(first.Conn) {
+		case state == idle && hasBytes(first.Conn):
 			first.change(word, received) // its goroutine has not had a processor yet
-		} else if first.change(word, gone) { // else it has a request now
+		case first.change(word, gone): // else it has a request now
 			c.remove(first)
 			c.end(first, state)
 			return true
@@ -188,7 +179,7 @@ func (c *connections) evict(reserved bool, now time.Time) bool {
 func (c *connections) firstToClose(reserved bool, now time.Time) (first *answerConn, word int64) {
 	var class int
 	var since time.Time
-	for _, conn := range c.open {
+	for conn := range c.open {
 		seen := conn.word.Load() // before keyed: a connection whose key is being checked does not wait
 		if conn.reserved != reserved || conn.keyed.Load() {
 			continue
@@ -218,15 +209,11 @@ func (c *connections) end(conn *answerConn, state connState) {
 
 // remove removes a connection that is gone, unless that was done.
 func (c *connections) remove(conn *answerConn) {
-	if conn.index >= len(c.open) || c.open[conn.index] != conn {
+	if _, open := c.open[conn]; !open {
 		return
 	}
-	last := len(c.open) - 1
-	c.open[conn.index] = c.open[last]
-	c.open[conn.index].index = conn.index
-	c.open[last] = nil
-	c.open = c.open[:last]
-	c.taken.Store(int64(last))
+	delete(c.open, conn)
+	c.taken.Add(-1)
 	if conn.reserved {
 		c.reserved--
 	}
@@ -353,16 +340,15 @@ const (
 	cutWithin = 3 * time.Second
 )
 
-// endQuiet closes the sending side of every connection that has been without a request for drainQuiet.
-// The client sees the connection end, not a reset, even if a request is in transit; such a request is
-// not served.
+// endQuiet closes the sending side of every connection that has been without a request for drainQuiet. The client sees
+// the connection end, not a reset, even if a request is in transit; such a request is not served.
 func (c *connections) endQuiet(since, now time.Time) (left int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Sub(since) < drainQuiet {
 		return len(c.open)
 	}
-	for _, conn := range c.open {
+	for conn := range c.open {
 		conn.endIfQuiet(now)
 	}
 	return len(c.open)
@@ -380,11 +366,10 @@ func (c *answerConn) endIfQuiet(now time.Time) {
 	_ = c.Conn.SetReadDeadline(now.Add(lingerWithin)) // its goroutine closes it then, or when the client does
 }
 
-// Drain ends a server on this listener. It accepts no more connections, and every answer from now on
-// has Connection: close. A connection without a request stays open for drainQuiet, so that a request
-// in transit is still read and answered. Drain returns once every request that was read is answered.
-// If ctx ends before that, it cuts the remaining connections and waits for their requests to free what
-// they reserved.
+// Drain ends a server on this listener. It accepts no more connections, and every answer from now on has Connection:
+// close. A connection without a request stays open for drainQuiet, so that a request in transit is still read and
+// answered. Drain returns once every request that was read is answered. If ctx ends before that, it cuts the remaining
+// connections and waits for their requests to free what they reserved.
 func (l *Listener) Drain(ctx context.Context, server *http.Server) error {
 	l.open.ending.Store(true)
 	began := time.Now()

@@ -182,6 +182,7 @@ func TestExtraHandlers_AnyRequest_HasNoCORSHeaders(t *testing.T) {
 
 // TestDrain_RequestsThatWereRead_AreAnswered covers the kinds of connections during a drain: serving,
 // idle and used again, idle and unused.
+// Rule 2.
 func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -51,11 +51,11 @@ func (s *service) shows(endpoint string, status int, codes ...string) {
 	checker, err := checkAnswers()
 	s.must(err)
 	method, path, _ := strings.Cut(endpoint, " ")
-	o := checker.Document().Operation(method, path)
-	if o == nil || o.Response(status) == nil {
+	o := openapitest.Operation(checker.Document(), method, path)
+	if o == nil || openapitest.Response(o, status) == nil {
 		s.t.Fatalf("the OpenAPI document does not have %s with status %d", endpoint, status)
 	}
-	if len(codes) == 0 || method == http.MethodHead || len(o.Response(status).Codes()) == 0 {
+	if len(codes) == 0 || method == http.MethodHead || len(openapitest.Response(o, status).Codes()) == 0 {
 		codes = []string{""} // there is no body with a code
 	}
 	name, _, _ := strings.Cut(s.t.Name(), "/")
@@ -104,8 +104,7 @@ func (c *observations) note(t testing.TB) {
 	c.passed[name] = true
 }
 
-// contractTransport checks every completely read answer against the OpenAPI document, and
-// records its row.
+// contractTransport checks every completely read answer against the OpenAPI document, and records its row.
 type contractTransport struct {
 	http.RoundTripper
 	s        *service

@@ -50,8 +50,7 @@ func TestLookups_HundredOfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 }
 
 func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	release := make(chan struct{})
 	s.crawler.does("slow.com", waitThen(release, ending{outcome: brand.Blocked}))
 	var limited, blocked atomic.Int32
@@ -82,9 +81,9 @@ func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 	}
 }
 
+// Rule 1.
 func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 20)
+	s, c := startWith(t, plan.Custom, 20)
 	s.known("acme.com", record("acme"))
 	s.crawler.finds("new.com", record("new"))
 	paths := []string{"/v1/brands/acme.com", "/v1/brands/new.com", "/v1/brands/acme.com?refresh=true"}
@@ -215,8 +214,7 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
 		t.Errorf("%d holds, %d open, %d charges; want 1, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 	}
-	// The reservation was freed, too: all fifty credits can be spent, the last of them behind the
-	// domain's gate.
+	// The reservation was freed, too: all fifty credits can be spent, the last of them behind the domain's gate.
 	together(49, func(int) {
 		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
 			t.Errorf("error = %v, status %d, body %s; want %d", err, a.status, a.body, http.StatusOK)
@@ -260,6 +258,7 @@ func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
+// Rule 2.
 func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	var log *faultyLog
 	s := start(t, func(set *setup) {
@@ -347,6 +346,7 @@ func (l *slowLog) Append(ctx context.Context, stream string, expected eventlog.E
 // TestLookups_AnyFailure_LedgerAddsUp sends look-ups of every kind concurrently, some of whose clients
 // leave at any time, while the code behind them occasionally panics. Afterwards every hold has ended,
 // no credit was promised twice, and the charges match the answers.
+// Rule 4.
 func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

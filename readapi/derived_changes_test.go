@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"letterhead/readapi/openapi"
+	"letterhead/readapi/openapi/openapitest"
 )
 
 // changesOf returns all changes that the document of an operation suggests.
@@ -265,7 +266,7 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 		}
 		c := change{place: placeMethod, name: method, apply: func(r *derived) { r.method = method }}
 		switch {
-		case method == http.MethodOptions || d.document.Operation(method, o.Path) != nil:
+		case method == http.MethodOptions || openapitest.Operation(d.document, method, o.Path) != nil:
 			c.class, c.elsewhere = unclear, true // judged as a request of another operation
 		default:
 			c.class, c.status = outside, http.StatusMethodNotAllowed

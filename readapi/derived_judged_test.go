@@ -23,8 +23,7 @@ import (
 // longestTarget keeps a request's line below the limit of net/http's server.
 const longestTarget = 12 << 10
 
-// try sends a request and judges its answer. Requests that net/http's server would not read are
-// skipped.
+// try sends a request and judges its answer. Requests that net/http's server would not read are skipped.
 func (d *deriver) try(t rapid.TB, r *derived) {
 	if len(r.target()) > longestTarget {
 		return
@@ -84,7 +83,7 @@ func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 		wrong("request id %q is a repeat or not valid", id)
 	}
 	d.judgeStatus(wrong, r, row, a)
-	o := d.document.Operation(r.method, row.Path)
+	o := openapitest.Operation(d.document, r.method, row.Path)
 	if o != nil && described && a.status != http.StatusUnauthorized && a.status != http.StatusMethodNotAllowed && takesMinute(o) {
 		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
 			if a.header.Get(name) == "" {
@@ -96,18 +95,16 @@ func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 
 // takesMinute reports whether every request of an operation takes a unit of the minute window.
 func takesMinute(o *openapi.Operation) bool {
-	return slices.ContainsFunc(o.Response(http.StatusOK).Headers, func(h *openapi.Header) bool { return h.Name == "X-RateLimit-Limit" && h.Required })
+	return slices.ContainsFunc(openapitest.Response(o, http.StatusOK).Headers, func(h *openapi.Header) bool { return h.Name == "X-RateLimit-Limit" && h.Required })
 }
 
-// judgeStatus compares an answer with the consequences that the document gives for the changes of its
-// request.
+// judgeStatus compares an answer with the consequences that the document gives for the changes of its request.
 func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openapitest.Row, a answer) {
 	worst, certain, status := inside, true, 0
 	for _, c := range r.changes {
 		worst = max(worst, c.class)
 		certain = certain && c.class != unclear && (!c.alone || !d.mixed)
-		// The order of checks: unknown paths, then methods, then keys (a status of 401 before one of
-		// 403).
+		// The order of checks: unknown paths, then methods, then keys (a status of 401 before one of 403).
 		if c.status != 0 && (status == 0 || slices.Index(rejections, c.status) < slices.Index(rejections, status)) {
 			status = c.status
 		}
@@ -123,9 +120,9 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	case worst == inside && certain:
 		operation := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
-			operation = d.document.Operation(http.MethodGet, r.o.Path)
+			operation = openapitest.Operation(d.document, http.MethodGet, r.o.Path)
 		}
-		domain := operation.Response(http.StatusBadRequest) != nil && slices.Contains(operation.Response(http.StatusBadRequest).Codes(), "invalid_domain")
+		domain := openapitest.Response(operation, http.StatusBadRequest) != nil && slices.Contains(openapitest.Response(operation, http.StatusBadRequest).Codes(), "invalid_domain")
 		switch {
 		case a.status < 400 || a.status == http.StatusNotFound: // no such brand or file
 		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text without a domain
@@ -153,9 +150,8 @@ func (a answer) rejection() bool {
 	return json.Unmarshal(a.body, &many) == nil && slices.ContainsFunc(many, func(item struct{ Error json.RawMessage }) bool { return item.Error != nil })
 }
 
-// costOf returns the possible cost of an answer: none unless it is a 200 that shows brands with a
-// logo. A domain may be shown more often than it is charged, and an answer under an idempotency key
-// may have been charged before.
+// costOf returns the possible cost of an answer: none unless it is a 200 that shows brands with a logo. A domain may be
+// shown more often than it is charged, and an answer under an idempotency key may have been charged before.
 func costOf(r *derived, a answer) shownBrands {
 	var cost shownBrands
 	var body any
@@ -189,8 +185,7 @@ func costOf(r *derived, a answer) shownBrands {
 	return cost
 }
 
-// reconcile compares the ledger with the answers, and the rows that contractTransport recorded with those
-// judged here.
+// reconcile compares the ledger with the answers, and the rows that contractTransport recorded with those judged here.
 func (d *deriver) reconcile(t *testing.T) {
 	t.Helper()
 	charged := map[string]int{}

@@ -19,8 +19,7 @@ import (
 // ofLogos reports whether an operation is one of the logo paths.
 func ofLogos(o *openapi.Operation) bool { return strings.HasPrefix(o.Path, "/logo/") }
 
-// namesDomain reports whether the path of a request for a logo has a domain, which no schema can
-// express.
+// namesDomain reports whether the path of a request for a logo has a domain, which no schema can express.
 func (r *derived) namesDomain() bool {
 	domain, err := url.PathUnescape(r.path["domain"])
 	if err == nil {

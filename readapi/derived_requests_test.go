@@ -151,9 +151,9 @@ func newDeriver(t *testing.T) *deriver {
 		s.known(domain, d.drawnRecord(domain))
 	}
 	s.known("plain.com", plainRecord("plain"))
-	_, err = s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
+	_, err = s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
 	s.must(err)
-	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
+	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {
 		t.Fatal(err)
 	}
@@ -179,23 +179,21 @@ func newDeriver(t *testing.T) *deriver {
 // customer opens an account that reaches no limit, with a charge of the request in the document's example.
 func (d *deriver) customer() *customer {
 	c := d.s.account(plan.Custom, 1_000_000)
-	example := d.document.Operation(http.MethodGet, "/v1/ledger/{request_id}").Parameters[0].Example
+	example := openapitest.Operation(d.document, http.MethodGet, "/v1/ledger/{request_id}").Parameters[0].Example
 	_, err := d.s.writer.ChargeLookup(d.s.t.Context(), commands.ChargeLookup{Request: commands.Request{ID: fmt.Sprint(example), Actor: operator().Actor}, AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
 	d.s.must(err)
 	d.customers = append(d.customers, c)
 	return c
 }
 
-// heldDomains are the indexed brands with a logo: those of the document's examples, and two of the
-// tests.
+// heldDomains are the indexed brands with a logo: those of the document's examples, and two of the tests.
 var heldDomains = map[string]bool{"github.com": true, "figma.com": true, "acme.com": true, "globex.com": true}
 
 // heldFile is a stored file.
 const heldFile = "hello"
 
-// goodTexts returns values that are known to be valid, starting with that of the plain request: the
-// document's example, unless that cannot be in an index, and others of the kinds that the descriptions
-// mention.
+// goodTexts returns values that are known to be valid, starting with that of the plain request: the document's example,
+// unless that cannot be in an index, and others of the kinds that the descriptions mention.
 func goodTexts(p *openapi.Parameter) []string {
 	known := brand.ID("acme.com").String()
 	switch p.Name {

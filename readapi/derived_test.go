@@ -20,9 +20,8 @@ import (
 // sideBySide is the number of operations that are tried concurrently.
 const sideBySide = 4
 
-// TestDerivedRequests_Described_AnswerAsDocumented derives requests from the OpenAPI document: for each
-// operation its plain request, then one change at a time. A new path or parameter in the document is
-// covered automatically.
+// TestDerivedRequests_Described_AnswerAsDocumented derives requests from the OpenAPI document: for each operation its
+// plain request, then one change at a time. A new path or parameter in the document is covered automatically.
 func TestDerivedRequests_Described_AnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
@@ -49,9 +48,9 @@ func TestDerivedRequests_Described_AnswerAsDocumented(t *testing.T) {
 		for _, status := range []int{200, 401, 405} {
 			method := o.Method
 			if status == 405 {
-				method = d.document.Methods(o.Path)[0]
+				method = openapitest.Methods(d.document, o.Path)[0]
 			}
-			if o.Response(status) != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(d.rows)), func(r openapitest.Row) bool {
+			if openapitest.Response(o, status) != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(d.rows)), func(r openapitest.Row) bool {
 				return r.Method == method && r.Path == o.Path && r.Status == status
 			}) {
 				t.Errorf("%s never answered %d: the derived requests are wrong", o.ID, status)

@@ -14,8 +14,7 @@
 //	crawl limits   429 of the account, 503 of the whole service
 //	crawl          404, 422, 502, 504
 //
-// The MCP endpoint (agents.go) has its own order, described in package mcp, and uses the same look-up
-// and search.
+// The MCP endpoint (agents.go) has its own order, described in package mcp, and uses the same look-up and search.
 //
 // The look-up itself, single and batch, is package lookup, which is independent of HTTP.
 //

@@ -16,6 +16,7 @@ import (
 
 	"letterhead/domain/statement"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/web"
 	"letterhead/readapi/openapi"
 )
 
@@ -200,23 +201,14 @@ func productOf(userAgent string) string {
 
 // routeDocs adds the paths of the documentation.
 func (a *API) routeDocs(r *mux.Router) {
-	r.Handle("/docs", newEndpoint("docs", open, reads((*exchange).serveReferencePage)))
-	r.Handle("/docs/errors", newEndpoint("docs", open, reads((*exchange).serveErrorsPage)))
+	document := func(path, name string, choose func(documents) page) {
+		r.Handle(path, newEndpoint(name, open, reads(func(x *exchange) error { return x.sendDocument(choose) })))
+	}
+	document("/docs", "docs", func(d documents) page { return d.reference })
+	document("/docs/errors", "docs", func(d documents) page { return d.errors })
+	document("/bot", "bot", func(d documents) page { return d.bot })
 	r.Handle("/docs/logos", newEndpoint("docs", open, reads((*exchange).serveGallery)))
 	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, reads((*exchange).serveDescription)))
-	r.Handle("/bot", newEndpoint("bot", open, reads((*exchange).serveBotPage)))
-}
-
-func (x *exchange) serveReferencePage() error {
-	return x.sendDocument(func(d documents) page { return d.reference })
-}
-
-func (x *exchange) serveErrorsPage() error {
-	return x.sendDocument(func(d documents) page { return d.errors })
-}
-
-func (x *exchange) serveBotPage() error {
-	return x.sendDocument(func(d documents) page { return d.bot })
 }
 
 // serveDescription answers GET and HEAD /v1/openapi.json.
@@ -225,7 +217,7 @@ func (x *exchange) serveDescription() error {
 	if err != nil {
 		return err
 	}
-	return x.sendCached(typeJSON, d.description, pageCache)
+	return x.sendCached(web.JSON, d.description, pageCache)
 }
 
 // pageCache lets a browser keep a page for a few minutes and revalidate it with its tag afterwards.
@@ -238,7 +230,7 @@ func (x *exchange) sendDocument(choose func(documents) page) error {
 		return err
 	}
 	x.Header()["Content-Security-Policy"] = x.api.pages.csp
-	return x.sendCached(typeHTML, choose(d), pageCache)
+	return x.sendCached(web.HTML, choose(d), pageCache)
 }
 
 // sendCached sends a page, or 304 if the client has it.
@@ -251,7 +243,7 @@ func (x *exchange) sendCached(contentType []string, p page, cache []string) erro
 	}
 	coding, body := p.file.Choose(h, x.request.Header["Accept-Encoding"])
 	if !x.unmodified(coding, p.etag) {
-		x.sendCoded(http.StatusOK, contentType, coding, body)
+		web.Send(x, http.StatusOK, contentType, coding, body)
 	}
 	return nil
 }

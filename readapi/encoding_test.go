@@ -45,8 +45,7 @@ var largeSVG = []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 
 // TestEncoding_TextOf4KiB_IsCompressed covers the kinds of answers that are compressed: each form decodes to the same
 // bytes, has its own tag, and is revalidated with it.
 func TestEncoding_TextOf4KiB_IsCompressed(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 500)
+	s, c := startWith(t, plan.Custom, 500)
 	s.known("acme.com", largeRecord())
 	s.known("drawn.com", s.withLogo("drawn", "svg", largeSVG))
 	asset := s.stored(largeSVG, "svg")
@@ -101,8 +100,7 @@ func TestEncoding_TextOf4KiB_IsCompressed(t *testing.T) {
 }
 
 func TestEncoding_SmallOrImage_IsSentAsItIs(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	for _, path := range []string{"/v1/me", "/v1/brands/co.uk", "/v1/brands/acme.com", "/logo/acme.com?format=png&size=1024", "/favicon.ico"} {
 		h := bearer(c.secret)
@@ -114,8 +112,7 @@ func TestEncoding_SmallOrImage_IsSentAsItIs(t *testing.T) {
 }
 
 func TestEncoding_Batch_DecodesToSameItems(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Custom, 500)
+	s, c := startWith(t, plan.Custom, 500)
 	var identifiers []string
 	for i := range 20 {
 		domain := fmt.Sprintf("brand%d.com", i)
@@ -142,8 +139,7 @@ func TestEncoding_Batch_DecodesToSameItems(t *testing.T) {
 
 // What the API answers to the dashboard becomes part of a page of a signed-in person (BREACH).
 func TestEncoding_SignedInPerson_IsNotCompressed(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", largeRecord())
 	row, err := s.config.Plans.Get(plan.Growth)
 	s.must(err)

@@ -13,18 +13,17 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/statement"
 	"letterhead/domain/usage"
+	"letterhead/faults"
 	"letterhead/internal/assets"
-	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
-	"letterhead/internal/sqlstore"
 	"letterhead/internal/variants"
-	"letterhead/projections/brandwatch"
+	"letterhead/internal/web"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 )
 
 // Code is the machine-readable name of an error. The codes are part of the service's contract.
-type Code string
+type Code = string
 
 // The codes of the OpenAPI description.
 const (
@@ -64,6 +63,7 @@ const (
 	messageBusy        = "The account has more running requests than can be settled in time. " + messageReversed + " Send this one again."
 	messageFull        = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
 		" Send the request again later; what is free and needs no change is answered as usual."
+	messageInternal = "Something failed on our side. " + messageReversed + " Send the request again, and report the X-Request-Id if it keeps failing."
 )
 
 // statusClientGone is logged and counted for a request whose caller left before an answer; it is never
@@ -85,45 +85,24 @@ type Details struct {
 	Limit      *int64 `json:"limit,omitempty"`       // monthly allowance of the plan
 }
 
-// Problem is an error as the API reports it.
-type Problem struct {
-	Status     int
-	Code       Code
-	Message    string        // a sentence a developer can act on
-	RetryAfter time.Duration // of a 429 or 503, whole seconds
-	Details    *Details
-	cause      error // for the log only
-}
-
-func (p *Problem) Error() string {
-	if p.cause == nil {
-		return fmt.Sprintf("%d %s", p.Status, p.Code)
-	}
-	return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.cause)
-}
-
-func (p *Problem) Unwrap() error { return p.cause }
-
-// invalidRequest returns a 400 whose message names the required change.
-func invalidRequest(format string, args ...any) *Problem {
-	return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
-}
+// Problem is an error as the API reports it. Its Details are *Details.
+type Problem = web.Problem
 
 func unauthorized(message string) *Problem {
-	return &Problem{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Message: message}
+	return &Problem{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Text: message}
 }
 
 func forbidden(message string) *Problem {
-	return &Problem{Status: http.StatusForbidden, Code: CodeForbidden, Message: message}
+	return &Problem{Status: http.StatusForbidden, Code: CodeForbidden, Text: message}
 }
 
 func unavailable(message string, wait time.Duration, cause error) *Problem {
-	return &Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Message: message, RetryAfter: wait, cause: cause}
+	return &Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: message, RetryAfter: wait, Cause: cause}
 }
 
 func rateLimited(message string, wait time.Duration) *Problem {
 	seconds := int64(wait / time.Second)
-	return &Problem{Status: http.StatusTooManyRequests, Code: CodeRateLimited, Message: message, RetryAfter: wait,
+	return &Problem{Status: http.StatusTooManyRequests, Code: CodeRateLimited, Text: message, RetryAfter: wait,
 		Details: &Details{RetryAfter: &seconds}}
 }
 
@@ -153,66 +132,67 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return limitProblem(limit, now)
 	case errors.As(err, &domain):
 		// No cause: the log must not repeat identifiers, which may be e-mail addresses.
-		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: domain.Sentence}
+		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Text: domain.Sentence}
 	case errors.As(err, &size):
-		return invalidRequest("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", size.Domains, size.Limit)
-	case errors.Is(err, lookup.ErrNotStarted):
-		return &Problem{Status: http.StatusGatewayTimeout, Code: CodeTimeout,
-			Message: "The batch ran out of time before this item was tried. Send it again."}
-	case errors.Is(err, lookup.ErrNoSuchBrand):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No brand has that id. Look the brand up by its domain.", cause: err}
-	case errors.Is(err, lookup.ErrNotIndexed):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The index does not hold that domain. GET crawls it.", cause: err}
-	case errors.Is(err, statement.ErrNotBegun):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement yet: the month has not begun.", cause: err}
-	case errors.Is(err, statement.ErrNoEvents):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement: the account was opened after that month.", cause: err}
-	case errors.Is(err, brand.ErrWithdrawn):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
-	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
-		return unauthorized("The API key is not valid. Copy it again from where it was issued, or issue a new one.")
-	case errors.Is(err, account.ErrIdempotencyMismatch):
-		// No cause: the caller has to change the request, as for any other 400.
-		return invalidRequest("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerIdempotencyKey)
-	case errors.Is(err, account.ErrSuspended):
-		return forbidden(messageSuspended)
-	case errors.Is(err, logo.ErrNotDrawn):
-		return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: err,
-			Message: "The logo could not be rendered. Report the X-Request-Id if it keeps failing."}
-	case errors.Is(err, variants.ErrBusy):
-		return unavailable("Too many logos are being drawn. Send the request again after Retry-After.", retryBusy, err)
-	case errors.Is(err, assets.ErrUnavailable):
-		return unavailable("The asset store cannot be reached. Try again later.", retryUnavailable, err)
+		return web.Invalid("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", size.Domains, size.Limit)
 	case errors.As(err, &loading):
 		return unavailable(messageLoading, loading.RetryAfter, err)
-	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, brandwatch.ErrTooMany):
-		return unavailable(messageBusy, retryBusy, err)
-	case errors.Is(err, eventlog.ErrFull), errors.Is(err, sqlstore.ErrFull):
-		return unavailable(messageFull, retryUnavailable, err)
-	case lookup.Unavailable(err), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed):
-		return unavailable(messageUnavailable, retryUnavailable, err)
-	default:
-		return internalError(err)
 	}
+	return web.ProblemOf(err, problems)
 }
 
-// isOfTheLog reports whether the event log was unavailable, or did not report the outcome of an append
-// in time.
+func row(when func(error) bool, status int, code Code, text string) web.Row {
+	return web.Row{When: when, Problem: Problem{Status: status, Code: code, Text: text}}
+}
+
+// away is row for a part of the service that may be back after a wait.
+func away(when func(error) bool, wait time.Duration, text string) web.Row {
+	return web.Row{When: when, Problem: Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: text, RetryAfter: wait}}
+}
+
+// expected is row for an error that the log does not have.
+func expected(when func(error) bool, status int, code Code, text string) web.Row {
+	r := row(when, status, code, text)
+	r.Expected = true
+	return r
+}
+
+// problems is the table from errors of other parts to answers. Those with values in their answers are in problemOf.
+var problems = []web.Row{
+	expected(faults.OneOf(lookup.ErrNotStarted), http.StatusGatewayTimeout, CodeTimeout, "The batch ran out of time before this item was tried. Send it again."),
+	row(faults.OneOf(lookup.ErrNoSuchBrand), http.StatusNotFound, CodeNotFound, "No brand has that id. Look the brand up by its domain."),
+	row(faults.OneOf(lookup.ErrNotIndexed), http.StatusNotFound, CodeNotFound, "The index does not hold that domain. GET crawls it."),
+	row(faults.OneOf(statement.ErrNotBegun), http.StatusNotFound, CodeNotFound, "There is no statement yet: the month has not begun."),
+	row(faults.OneOf(statement.ErrNoEvents), http.StatusNotFound, CodeNotFound, "There is no statement: the account was opened after that month."),
+	row(faults.OneOf(brand.ErrWithdrawn), http.StatusNotFound, CodeNoBrandData, "The owner of that brand had it taken out of the index."),
+	expected(faults.OneOf(account.ErrNotFound, account.ErrClosed), http.StatusUnauthorized, CodeUnauthorized, "The API key is not valid. Copy it again from where it was issued, or issue a new one."),
+	expected(faults.OneOf(account.ErrIdempotencyMismatch), http.StatusBadRequest, CodeInvalidRequest,
+		"The "+headerIdempotencyKey+" was used for another request. Send a new one with each new request, and the same one only to repeat it."),
+	expected(faults.OneOf(account.ErrSuspended), http.StatusForbidden, CodeForbidden, messageSuspended),
+	row(faults.OneOf(logo.ErrNotDrawn), http.StatusInternalServerError, CodeInternalError, "The logo could not be rendered. Report the X-Request-Id if it keeps failing."),
+	away(faults.OneOf(variants.ErrBusy), retryBusy, "Too many logos are being drawn. Send the request again after Retry-After."),
+	away(faults.OneOf(assets.ErrUnavailable), retryUnavailable, "The asset store cannot be reached. Try again later."),
+	away(faults.Busy, retryBusy, messageBusy),
+	away(faults.Full, retryUnavailable, messageFull),
+	away(lookup.Unavailable, retryUnavailable, messageUnavailable),
+	away(faults.OneOf(searchindex.ErrUnavailable, searchindex.ErrClosed), retryUnavailable, messageUnavailable),
+	row(web.Any, http.StatusInternalServerError, CodeInternalError, messageInternal),
+}
+
+// isOfTheLog reports whether the event log was unavailable, or did not report the outcome of an append in time.
 func isOfTheLog(err error) bool {
-	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed) ||
-		errors.Is(err, commands.ErrUnknownOutcome)
+	return faults.Log(err) || errors.Is(err, commands.ErrUnknownOutcome)
 }
 
 // withoutCredits removes the sentence about credits, for requests that are always free.
-func (p *Problem) withoutCredits() *Problem {
+func withoutCredits(p *Problem) *Problem {
 	free := *p
-	free.Message = strings.Replace(p.Message, messageReversed+" ", "", 1)
+	free.Text = strings.Replace(p.Text, messageReversed+" ", "", 1)
 	return &free
 }
 
 func internalError(cause error) *Problem {
-	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: cause,
-		Message: "Something failed on our side. " + messageReversed + " Send the request again, and report the X-Request-Id if it keeps failing."}
+	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, Text: messageInternal, Cause: cause}
 }
 
 // insufficientCredits reports the spendable amount: the balance minus reserved credits, never below
@@ -226,25 +206,25 @@ func insufficientCredits(e *account.InsufficientCreditsError, billingURL string)
 	case e.Balance >= e.Required:
 		message = "The credits that are left are reserved for running look-ups. Wait for these, or add credits."
 	}
-	return &Problem{Status: http.StatusPaymentRequired, Code: CodeInsufficientCredits, Message: message, cause: e,
+	return &Problem{Status: http.StatusPaymentRequired, Code: CodeInsufficientCredits, Text: message, Cause: e,
 		Details: &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}}
 }
 
 // crawlProblem reports a failed crawl. A remembered failure answers 503 if trying again later may
 // help, and otherwise repeats its first answer.
 func crawlProblem(e *lookup.CrawlError, now time.Time) *Problem {
-	p := &Problem{cause: e}
+	p := &Problem{Cause: e}
 	switch e.Outcome {
 	case brand.DNS:
-		p.Status, p.Code, p.Message = http.StatusNotFound, CodeDomainNotFound, "There is no such domain in the DNS. Check its spelling."
+		p.Status, p.Code, p.Text = http.StatusNotFound, CodeDomainNotFound, "There is no such domain in the DNS. Check its spelling."
 	case brand.NoData:
-		p.Status, p.Code, p.Message = http.StatusNotFound, CodeNoBrandData, "The site responded, but contains no brand data: it is parked, empty or a placeholder."
+		p.Status, p.Code, p.Text = http.StatusNotFound, CodeNoBrandData, "The site responded, but contains no brand data: it is parked, empty or a placeholder."
 	case brand.Blocked:
-		p.Status, p.Code, p.Message = http.StatusUnprocessableEntity, CodeFetchBlocked, "The site refused to be read by our crawler."
+		p.Status, p.Code, p.Text = http.StatusUnprocessableEntity, CodeFetchBlocked, "The site refused to be read by our crawler."
 	case brand.Timeout:
-		p.Status, p.Code, p.Message = http.StatusGatewayTimeout, CodeTimeout, "The site was too slow for a live crawl."
+		p.Status, p.Code, p.Text = http.StatusGatewayTimeout, CodeTimeout, "The site was too slow for a live crawl."
 	case brand.FetchFailed:
-		p.Status, p.Code, p.Message = http.StatusBadGateway, CodeFetchFailed, "The site could not be fetched: it refused the connection, failed in TLS, or answered with a server error."
+		p.Status, p.Code, p.Text = http.StatusBadGateway, CodeFetchFailed, "The site could not be fetched: it refused the connection, failed in TLS, or answered with a server error."
 	default:
 		return internalError(fmt.Errorf("crawl outcome %q is none that this release knows", e.Outcome))
 	}
@@ -253,7 +233,7 @@ func crawlProblem(e *lookup.CrawlError, now time.Time) *Problem {
 	}
 	p.Status = http.StatusServiceUnavailable
 	p.RetryAfter = wholeSeconds(e.Until.Sub(now))
-	p.Message += " That answer is remembered; Retry-After says when the domain is crawled again."
+	p.Text += " That answer is remembered; Retry-After says when the domain is crawled again."
 	return p
 }
 
@@ -263,7 +243,7 @@ func limitProblem(e *lookup.LimitError, now time.Time) *Problem {
 		return unavailable("The service is crawling as many new domains as it may in this minute. Send the request again after Retry-After; domains in the index are served as usual.", wait, e)
 	}
 	p := rateLimited(fmt.Sprintf("The plan crawls at most %d new domains a minute. Send the request again after Retry-After; domains in the index are served as usual.", e.Decision.Limit), wait)
-	p.cause = e
+	p.Cause = e
 	return p
 }
 
@@ -271,12 +251,11 @@ func quotaExceeded(limit int64, now time.Time, billingURL string) *Problem {
 	wait := wholeSeconds(usage.MonthOf(now).End().Sub(now))
 	seconds := int64(wait / time.Second)
 	return &Problem{Status: http.StatusTooManyRequests, Code: CodeQuotaExceeded, RetryAfter: wait,
-		Message: fmt.Sprintf("The plan's %d searches of this month are used up. The allowance resets on the 1st (UTC); a larger plan raises it immediately.", limit),
+		Text:    fmt.Sprintf("The plan's %d searches of this month are used up. The allowance resets on the 1st (UTC); a larger plan raises it immediately.", limit),
 		Details: &Details{RetryAfter: &seconds, Limit: &limit, BillingURL: billingURL}}
 }
 
-// wholeSeconds rounds a wait up, to at least one second, so that a client that waits that long is not
-// too early.
+// wholeSeconds rounds a wait up, to at least one second, so that a client that waits that long is not too early.
 func wholeSeconds(d time.Duration) time.Duration {
 	if d <= time.Second {
 		return time.Second

@@ -23,8 +23,8 @@ func TestProblemOf_UnknownOutcome_PromisesReversal(t *testing.T) {
 		sqlstore.ErrUnavailable, projections.ErrNotReady, http.ErrNotSupported,
 	} {
 		p := problemOf(fmt.Errorf("test: %w", err), time.Now(), "")
-		if strings.Contains(p.Message, "nothing") || !strings.Contains(p.Message, messageReversed) {
-			t.Errorf("%v: %s", err, p.Message)
+		if strings.Contains(p.Text, "nothing") || !strings.Contains(p.Text, messageReversed) {
+			t.Errorf("%v: %s", err, p.Text)
 		}
 	}
 }

@@ -1,92 +1,66 @@
 package readapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
 
 // exchange is one request and its answer, from the router to the log line. It is the ResponseWriter of
 // everything below the router.
 type exchange struct {
-	http.ResponseWriter
+	web.Exchange
 	api     *API
 	request *http.Request
-	ctx     context.Context // of the work; the request's own context ends when the client leaves
-	id      string          // request id, generated here; a client's own id decides nothing
-	route   string          // name for logs and metrics
+	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
 	start   time.Time
 
 	caller  Caller // set once the key is known
 	credits bool   // the answer carries X-Credits-Remaining
 
-	// topMessage makes errors repeat their message at the top level, as in the third-party shape of
-	// /v2.
+	// topMessage makes errors repeat their message at the top level, as in the third-party shape of /v2.
 	topMessage bool
 	plain      bool // errors are plain text, not the error body
 	rpc        bool // errors are JSON-RPC errors, not the error body
 
-	status  int   // 0 until the answer has begun
-	written int64 // bytes of the body
 	problem *Problem
 	domain  string      // for the log
 	cache   string      // for the log
 	notes   []slog.Attr // of the route, for the log
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
-
+// WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
-	if x.status == 0 {
-		x.status = status
+	if x.Status == 0 {
 		if connOf(x.request.Context()).endsWithAnswer() {
 			x.Header()["Connection"] = connectionClose
 		}
-		if h := x.Header(); len(h["Content-Type"]) == 1 && h["Content-Type"][0] == typeHTML[0] {
+		if h := x.Header(); len(h["Content-Type"]) == 1 && h["Content-Type"][0] == web.HTML[0] {
 			h["Cross-Origin-Opener-Policy"], h["Referrer-Policy"] = ownWindow, noReferrer
 		}
 	}
-	x.ResponseWriter.WriteHeader(status)
+	x.Exchange.WriteHeader(status)
 }
-
-func (x *exchange) Write(b []byte) (int, error) {
-	if x.status == 0 {
-		x.status = http.StatusOK
-	}
-	n, err := x.ResponseWriter.Write(b)
-	x.written += int64(n)
-	return n, err
-}
-
-// context returns the context of the work for this request: it ends when the client leaves, and at the
-// latest at the request's deadline.
-func (x *exchange) context() context.Context { return x.ctx }
 
 // clientGone reports whether the client has left.
 func (x *exchange) clientGone() bool { return x.request.Context().Err() != nil }
 
 // command returns the metadata of the events that this request causes.
 func (x *exchange) command() commands.Request {
-	return commands.Request{ID: x.id, Actor: "account:" + x.caller.AccountID, CorrelationID: x.id}
+	return commands.Request{ID: x.ID, Actor: "account:" + x.caller.AccountID, CorrelationID: x.ID}
 }
 
 // Constant header values. Handlers share the slices; adding to a header allocates a new one, because
 // none has spare capacity.
 var (
-	typeJSON     = []string{"application/json; charset=utf-8"}
-	typeText     = []string{"text/plain; charset=utf-8"}
-	typeHTML     = []string{"text/html; charset=utf-8"}
 	cachePrivate = []string{"private"}
 	cacheNever   = []string{"no-store"}
 	noSniff      = []string{"nosniff"}
@@ -122,7 +96,7 @@ const (
 // setCommonHeaders sets the headers of every answer, including errors and redirects.
 func (x *exchange) setCommonHeaders() {
 	h := x.Header()
-	h[headerRequestID] = []string{x.id}
+	h[headerRequestID] = []string{x.ID}
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	h["Access-Control-Expose-Headers"] = exposed
 	h["X-Content-Type-Options"] = noSniff
@@ -145,7 +119,7 @@ func (x *exchange) setCredits(remaining int64) {
 // chunks. On HEAD the body is omitted but its length is sent.
 func (x *exchange) send(status int, contentType []string, body []byte) {
 	coding := x.coding(contentType, len(body))
-	x.sendCoded(status, contentType, coding, coding.Encode(body))
+	web.Send(x, status, contentType, coding, coding.Encode(body))
 }
 
 // sendTagged is send for a body with a strong tag: if the client has the body already, the answer is 304. The condition
@@ -156,7 +130,7 @@ func (x *exchange) sendTagged(status int, contentType []string, etag string, bod
 		return
 	}
 	x.Header()[headerETag] = []string{coding.Tag(etag)}
-	x.sendCoded(status, contentType, coding, coding.Encode(body))
+	web.Send(x, status, contentType, coding, coding.Encode(body))
 }
 
 // coding chooses the content coding of the answer. A page of a signed-in person is never compressed (BREACH).
@@ -184,29 +158,9 @@ func (x *exchange) unmodified(coding contentcoding.Coding, etag string) bool {
 	return true
 }
 
-// sendCoded is send for a body in its coding.
-func (x *exchange) sendCoded(status int, contentType []string, coding contentcoding.Coding, body []byte) {
-	h := x.Header()
-	if coding != contentcoding.Identity {
-		h["Content-Encoding"] = []string{string(coding)}
-	}
-	h["Content-Type"] = contentType
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.WriteHeader(status)
-	// A failed write means that the client disconnected after the response began: the charge is final, and the error
-	// has no recipient.
-	_, _ = x.Write(body)
-}
-
 // sendJSON answers 200 with one of our values, which always encodes.
 func (x *exchange) sendJSON(value any) error {
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer giveBuffer(buffer)
-	if err := encodeJSON(buffer, value); err != nil {
-		return err
-	}
-	x.send(http.StatusOK, typeJSON, buffer.Bytes())
-	return nil
+	return web.EncodeJSON(value, func(body []byte) { x.send(http.StatusOK, web.JSON, body) })
 }
 
 // errorBody is the error body of the OpenAPI description; Message is present on /v2 only.
@@ -216,22 +170,22 @@ type errorBody struct {
 }
 
 type errorObject struct {
-	Code    Code     `json:"code"`
-	Message string   `json:"message"`
-	Docs    string   `json:"docs,omitempty"`
-	Details *Details `json:"details,omitempty"`
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	Docs    string `json:"docs,omitempty"`
+	Details any    `json:"details,omitempty"`
 }
 
 // fail answers with the error body. If the answer has already begun, or the client has left, it only
 // records the problem for the log.
 func (x *exchange) fail(err error) {
-	p := problemOf(err, x.api.now(), x.api.billingURL)
+	p := problemOf(err, x.api.Now(), x.api.BillingURL)
 	if x.plain { // files and logos, which are free
-		p = p.withoutCredits()
+		p = withoutCredits(p)
 	}
 	if x.clientGone() || errors.Is(err, errClientGone) {
-		if x.status == 0 {
-			x.status = statusClientGone
+		if x.Status == 0 {
+			x.Status = statusClientGone
 		}
 		if p.Code == CodeInternalError {
 			x.problem = p // an internal fault is logged even if no client sees it
@@ -239,7 +193,7 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	x.problem = p
-	if x.status != 0 {
+	if x.Status != 0 {
 		return
 	}
 	h := x.Header()
@@ -256,23 +210,20 @@ func (x *exchange) fail(err error) {
 		h[headerAuthenticate] = bearer
 	}
 	if x.plain {
-		x.send(p.Status, typeText, []byte(p.Message+"\n"))
+		x.send(p.Status, web.Text, []byte(p.Text+"\n"))
 		return
 	}
 	if x.rpc {
-		x.send(p.Status, typeJSON, x.rpcBody(p))
+		x.send(p.Status, web.JSON, x.rpcBody(p))
 		return
 	}
-	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Message, Docs: x.api.docsURL(p.Code), Details: p.Details}}
+	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Text, Docs: x.api.docsURL(p.Code), Details: p.Details}}
 	if x.topMessage {
-		body.Message = p.Message
+		body.Message = p.Text
 	}
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer giveBuffer(buffer)
-	if err := encodeJSON(buffer, body); err != nil {
-		x.api.log.ErrorContext(x.context(), "error body does not encode", "request_id", x.id, "error", err)
+	if err := web.EncodeJSON(body, func(body []byte) { x.send(p.Status, web.JSON, body) }); err != nil {
+		x.api.Logger.ErrorContext(x.ctx, "error body does not encode", "request_id", x.ID, "error", err)
 	}
-	x.send(p.Status, typeJSON, buffer.Bytes())
 }
 
 // creditsWithin limits how long an error waits for the credits in its header.
@@ -284,7 +235,7 @@ const creditsWithin = 250 * time.Millisecond
 func (x *exchange) setCreditsBeside(p *Problem) {
 	switch {
 	case p.Code == CodeInsufficientCredits:
-		x.setCredits(*p.Details.Balance)
+		x.setCredits(*p.Details.(*Details).Balance)
 		return
 	case isOfTheLog(p), p.Status == http.StatusForbidden:
 		delete(x.Header(), headerCreditsRemaining)
@@ -298,23 +249,4 @@ func (x *exchange) setCreditsBeside(p *Problem) {
 	} else {
 		delete(x.Header(), headerCreditsRemaining)
 	}
-}
-
-func encodeJSON(buffer *bytes.Buffer, value any) error {
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false) // nosniff and the content type protect browsers; & stays readable in URLs
-	return encoder.Encode(value)
-}
-
-// maxKeptBuffer limits the size of a buffer that is kept for the next answer.
-const maxKeptBuffer = 128 << 10
-
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func giveBuffer(b *bytes.Buffer) {
-	if b.Cap() > maxKeptBuffer {
-		return
-	}
-	b.Reset()
-	buffers.Put(b)
 }

@@ -28,7 +28,7 @@ func (s *service) bytes(sent string) string {
 		}
 		status := fmt.Sprint(resp.StatusCode)
 		if resp.Header.Get("X-Request-Id") == "" {
-			status = "" + status
+			status = "no request id: " + status
 		}
 		got = append(got, status)
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/web"
 	"letterhead/readapi/logo"
 )
 
@@ -83,8 +84,7 @@ type galleryOption struct {
 	Chosen       bool
 }
 
-// galleryChoices are the fields of the form in order; the first option of each is the default, which
-// is not sent.
+// galleryChoices are the fields of the form in order; the first option of each is the default, which is not sent.
 var galleryChoices = []struct {
 	name, label string
 	options     [][2]string
@@ -115,8 +115,7 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	if err != nil {
 		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
 	}
-	// Without a separate host, logos are next to this page, under whatever host name it was requested
-	// with.
+	// Without a separate host, logos are next to this page, under whatever host name it was requested with.
 	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
 	images := "'self'"
 	if logoHost != "" {
@@ -268,8 +267,7 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// rejectedLogo returns the sentence with which the logo endpoint would reject a path, or "" if it would
-// not.
+// rejectedLogo returns the sentence with which the logo endpoint would reject a path, or "" if it would not.
 func rejectedLogo(path string) string {
 	path, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
 	domain, _, err := logo.Parse(path, query, nil)
@@ -291,8 +289,7 @@ func rejectedLogo(path string) string {
 	return "The endpoint rejects that."
 }
 
-// galleryCache is for the page with submitted values: shared caches need not store what one person
-// typed.
+// galleryCache is for the page with submitted values: shared caches need not store what one person typed.
 var galleryCache = []string{"private, max-age=300"}
 
 // serveGallery answers GET and HEAD /docs/logos.
@@ -307,5 +304,5 @@ func (x *exchange) serveGallery() error {
 	if x.request.URL.RawQuery != "" {
 		cache = galleryCache
 	}
-	return x.sendCached(typeHTML, newPage(body), cache)
+	return x.sendCached(web.HTML, newPage(body), cache)
 }

@@ -23,8 +23,7 @@ type scriptedCrawler struct {
 	seen    []eventschemas.CrawlRequested
 	arrived chan struct{} // closed and replaced with each crawl that is seen
 
-	// otherwise ends crawls of domains without a script; nil if there should be none. Set before the
-	// first crawl.
+	// otherwise ends crawls of domains without a script; nil if there should be none. Set before the first crawl.
 	otherwise func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 }
 

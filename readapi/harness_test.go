@@ -72,8 +72,7 @@ func (c *clock) add(d time.Duration) {
 	c.offset.Add(int64(d))
 }
 
-// service is a node that the test serves. All parts are real except the crawler, which follows a script, and the
-// clock.
+// service is a node that the test serves. All parts are real except the crawler, which follows a script, and the clock.
 type service struct {
 	t           testing.TB
 	url         string
@@ -133,6 +132,13 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	return s
 }
 
+// startWith starts a service with a customer.
+func startWith(t testing.TB, id plan.ID, credits int64) (*service, *customer) {
+	t.Helper()
+	s := start(t)
+	return s, s.account(id, credits)
+}
+
 // settings returns the settings of a test, whose data is in a folder of the test.
 func settings(t testing.TB) config.Config {
 	t.Helper()
@@ -165,8 +171,8 @@ func (s *service) openNode(set *setup) {
 			s.t.Errorf("a part of the node ended early:\n%s", s.logs.all())
 		}
 	})
-	s.log, s.writer, s.brands, s.runner = s.node.Log, s.node.AccountWriter, s.node.Brands, s.node.Runner
-	s.assets = s.node.Assets
+	s.log, s.writer, s.brands, s.runner = s.node.Stores.Log, s.node.Writers.Accounts, s.node.Writers.Brands, s.node.Runner
+	s.assets = s.node.Stores.Assets
 	s.assetFolder = filepath.Join(set.config.Data, "assets")
 }
 
@@ -184,7 +190,7 @@ func (s *service) openAPI(set *setup) {
 	if !set.bubble && set.requestTimeout == 0 {
 		s.config.RequestTimeout, s.config.QuickTimeout = patient, patient
 	}
-	s.deps.Filled = nil // the starter index is off
+	s.deps.Filled = func() bool { return true } // the starter index is off
 	s.tail, s.metrics = s.deps.Changes.(*brandwatch.Tail), s.config.Registerer.(prometheus.Gatherer)
 	if set.deps != nil {
 		set.deps(&s.deps)
@@ -291,11 +297,10 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 	return key, id
 }
 
-// inForce waits until a command on an account is visible in the key directory, like the commands of an
-// operator.
+// inForce waits until a command on an account is visible in the key directory, like the commands of an operator.
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
-	s.must(s.node.AwaitKeys(s.t.Context(), done.Position))
+	s.must(s.node.Operations.Reads.AwaitKeys(s.t.Context(), done.Position))
 }
 
 func (s *service) must(err error) {
@@ -313,7 +318,7 @@ func (s *service) catchUp() {
 	defer cancel()
 	s.must(s.runner.CatchUp(ctx))
 	if s.pipes == nil {
-		s.must(s.node.CatchUp(ctx))
+		s.must(s.node.Operations.Reads.CatchUp(ctx))
 	}
 }
 
@@ -539,8 +544,7 @@ func (b *books) apply(ev eventschemas.Event, held map[string]int64) {
 	}
 }
 
-// until waits for a change of an account that happens after an answer, such as a compensation for a
-// caller who left.
+// until waits for a change of an account that happens after an answer, such as a compensation for a caller who left.
 func (c *customer) until(what string, holds func(books) bool) books {
 	c.s.t.Helper()
 	var b books

@@ -17,8 +17,7 @@ import (
 
 // TestHead_WhereGetWorks_AnswersLikeIt compares HEAD with GET.
 func TestHead_WhereGetWorks_AnswersLikeIt(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	charged := c.get("/v1/brands/acme.com").ok(t).Get("X-Request-Id")
 	for _, r := range []struct {
@@ -50,15 +49,14 @@ func TestHead_WhereGetWorks_AnswersLikeIt(t *testing.T) {
 		}
 	}
 	s.shows("HEAD /v1/ledger/checkpoint", 200)
-	_, err := s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
+	_, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
 	s.must(err)
-	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
+	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	c.head("/v1/ledger/checkpoint").ok(t)
 }
 
 func TestHead_Search_CountsNothing(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	for i, path := range []string{"/v1/search?q=acme", "/v2/search/acme"} {
 		s.shows("HEAD "+[]string{"/v1/search", "/v2/search/{name}"}[i], 200)
@@ -93,7 +91,7 @@ func TestHeaders_LargerThanLimit_Are431(t *testing.T) {
 	s := start(t)
 	for _, o := range described(t) {
 		var code string
-		if codes := o.Response(http.StatusRequestHeaderFieldsTooLarge).Codes(); len(codes) > 0 && o.Method != http.MethodHead {
+		if codes := openapitest.Response(o, http.StatusRequestHeaderFieldsTooLarge).Codes(); len(codes) > 0 && o.Method != http.MethodHead {
 			code = codes[0]
 		}
 		s.shows(o.Method+" "+o.Path, http.StatusRequestHeaderFieldsTooLarge, code)

@@ -3,6 +3,8 @@ package readapi
 import (
 	"crypto/sha256"
 	"strings"
+
+	"letterhead/internal/web"
 )
 
 // headerIdempotencyKey makes a charged answer repeatable: if the same request is repeated within
@@ -20,12 +22,12 @@ func (x *exchange) idempotencyKey() (key [sha256.Size]byte, present bool, proble
 		return key, false, nil
 	}
 	if len(values) > 1 {
-		return key, true, invalidRequest("The header %s is given more than once. Send it once.", headerIdempotencyKey)
+		return key, true, web.Invalid("The header %s is given more than once. Send it once.", headerIdempotencyKey)
 	}
 	value := strings.Trim(values[0], " \t")
 	hidden := func(r rune) bool { return r < '!' || r > '~' }
 	if value == "" || len(value) > maxIdempotencyKey || strings.ContainsFunc(value, hidden) {
-		return key, true, invalidRequest("The header %s takes 1 to %d visible ASCII characters without spaces. A new random UUID for each request is best.",
+		return key, true, web.Invalid("The header %s takes 1 to %d visible ASCII characters without spaces. A new random UUID for each request is best.",
 			headerIdempotencyKey, maxIdempotencyKey)
 	}
 	return sha256.Sum256([]byte(value)), true, nil

@@ -52,8 +52,7 @@ func (b books) under() (standing map[string]int) {
 }
 
 func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	first := c.once("/v1/brands/acme.com", "order-1")
 	if h := first.ok(t); h.Get("X-Credits-Remaining") != "49" || h.Get("X-Cache") != "HIT" {
@@ -120,8 +119,7 @@ func TestIdempotencyKey_OtherRequest_Is400(t *testing.T) {
 }
 
 func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	s.crawler.fails("nowhere.com", brand.DNS)
@@ -143,8 +141,7 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 }
 
 func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 1)
+	s, c := startWith(t, plan.Growth, 1)
 	s.known("acme.com", record("acme"))
 	first := c.once("/v1/brands/acme.com", "k")
 	first.ok(t)
@@ -159,8 +156,7 @@ func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
 	c.once("/v1/brands/other.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 }
 
-// Many concurrent requests with one key get one charge and one answer, even with one credit for all of
-// them.
+// Many concurrent requests with one key get one charge and one answer, even with one credit for all of them.
 func TestIdempotencyKey_Concurrent_ChargedOnce(t *testing.T) {
 	const clients = 64
 	s := start(t)
@@ -265,8 +261,7 @@ func (d *steppingWriter) ReverseUndelivered(in commands.UndeliveredCharge) error
 	return err
 }
 
-// Two requests with one key that start together both find the key unused. One is charged, the other is
-// rejected.
+// Two requests with one key that start together both find the key unused. One is charged, the other is rejected.
 func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
@@ -378,8 +373,7 @@ func TestIdempotencyKey_ChargeReversed_ChargesAgain(t *testing.T) {
 }
 
 func TestIdempotencyKey_BrandWithdrawn_IsNotRepeated(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	id := s.known("acme.com", record("acme"))
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	c.once("/v1/brands/"+id, "by-id").ok(t)
@@ -394,8 +388,7 @@ func TestIdempotencyKey_BrandWithdrawn_IsNotRepeated(t *testing.T) {
 }
 
 func TestIdempotencyKey_AccountSuspended_Is403(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	c.suspend()
@@ -403,8 +396,7 @@ func TestIdempotencyKey_AccountSuspended_Is403(t *testing.T) {
 }
 
 func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	bad := map[string][]string{
 		"empty": {""}, "256 characters": {strings.Repeat("k", 256)}, "a space": {"a key"}, "a tab": {"a\tkey"},
@@ -490,9 +482,8 @@ func (a *audience) intercept(d *readapi.Deps) {
 	d.Credits = &steppingWriter{Credits: d.Credits, charged: a.charged}
 }
 
-// everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom
-// leave. All answers under a key are the same, with one charge; a key without an answer has at most
-// one.
+// everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom leave. All answers
+// under a key are the same, with one charge; a key without an answer has at most one.
 func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawler, c *customer, nodes []*service) {
 	const keys, clients, rounds = 24, 16, 12
 	seed := rand.Uint64()
@@ -547,6 +538,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 	t.Logf("%d keys answered, %d charges, %d reversed", len(heard), len(b.charges), len(b.reversals))
 }
 
+// Rule 2.
 func TestIdempotencyKey_AnyFailure_ChargedOnce(t *testing.T) {
 	waiting := newAudience()
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.intercept })

@@ -25,6 +25,7 @@ func (c *customer) issueWith(kind apikey.Kind, terms account.KeyTerms) string {
 	return key
 }
 
+// Rule 9.
 func TestKey_Expired_IsRejectedFromThatMoment(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -60,6 +61,7 @@ func TestKey_Expired_IsRejectedFromThatMoment(t *testing.T) {
 	a.one(t, http.StatusUnauthorized)
 }
 
+// Rule 9.
 func TestNodes_KeyExpires_EveryNodeRejectsIt(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, 3)

@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/htmx"
 	"letterhead/internal/monogram"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/web"
 	"letterhead/projections/search"
 )
 
@@ -163,11 +164,11 @@ func (a *API) routeLanding(r *mux.Router) {
 	add(htmx.Path, (*exchange).serveScript)
 	add("/favicon.ico", (*exchange).serveIcon)
 	for name := range a.pages.landing.files {
-		add("/"+name, func(x *exchange) error { return x.sendCached(typeText, x.api.pages.landing.files[name], pageCache) })
+		add("/"+name, func(x *exchange) error { return x.sendCached(web.Text, x.api.pages.landing.files[name], pageCache) })
 	}
 	for _, path := range []string{"/docs/", "/v1", "/v1/"} {
 		add(path, func(x *exchange) error {
-			x.redirect(x.api.baseURL + "/docs")
+			x.redirect(x.api.BaseURL + "/docs")
 			return nil
 		})
 	}
@@ -188,9 +189,9 @@ func (x *exchange) serveLanding() error {
 		x.sendWith(problem, body)
 		return nil
 	case x.request.URL.RawQuery != "":
-		return x.sendCached(typeHTML, newPage(body), galleryCache)
+		return x.sendCached(web.HTML, newPage(body), galleryCache)
 	}
-	return x.sendCached(typeHTML, newPage(body), pageCache)
+	return x.sendCached(web.HTML, newPage(body), pageCache)
 }
 
 // serveSuggestions answers GET and HEAD /suggest with the results of a search, as a part of the page.
@@ -215,7 +216,7 @@ func (x *exchange) sendWith(problem *Problem, body []byte) {
 			h[headerRetryAfter] = []string{strconv.FormatInt(int64(problem.RetryAfter/time.Second), 10)}
 		}
 	}
-	x.send(status, typeHTML, body)
+	x.send(status, web.HTML, body)
 }
 
 // suggestions searches for the page; an empty query has no results. Beyond the limit of the visitor's address, for a
@@ -228,7 +229,7 @@ func (x *exchange) suggestions(query string) (landingResults, *Problem) {
 	x.closeToOtherSites()
 	hits, problem := x.searchForVisitor(query)
 	if problem != nil {
-		return landingResults{Sentence: problem.Message}, problem
+		return landingResults{Sentence: problem.Text}, problem
 	}
 	var found landingResults
 	for _, hit := range hits {
@@ -248,12 +249,12 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 		return nil, problem
 	}
 	problem := x.checked(func(ctx context.Context) *Problem {
-		decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1, landingSearchesPerMinute)
+		decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1, landingSearchesPerMinute)
 		if err != nil {
 			return unavailable("The limit of searches could not be checked. Try again in a moment.", retryUnavailable, err)
 		}
 		if !decision.Allowed {
-			return rateLimited("This address has searched too often in this minute. Try again when the minute has ended.", decision.RetryAfter(x.api.now()))
+			return rateLimited("This address has searched too often in this minute. Try again when the minute has ended.", decision.RetryAfter(x.api.Now()))
 		}
 		return nil
 	})
@@ -262,7 +263,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
 	defer cancel()
-	hits, err := x.api.search.Search(ctx, query, maxLandingResults)
+	hits, err := x.api.Search.Search(ctx, query, maxLandingResults)
 	if err != nil {
 		return nil, unavailable("The search is unavailable; logos and look-ups by domain still work. Try again in a moment.", retryUnavailable, err)
 	}
@@ -270,7 +271,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 }
 
 // visitor returns the address of the visitor, as limits count it.
-func (x *exchange) visitor() string { return Visitor(x.request, x.api.trusted) }
+func (x *exchange) visitor() string { return Visitor(x.request, x.api.TrustedProxies) }
 
 func (x *exchange) serveScript() error {
 	return x.sendCached(typeScript, x.api.pages.landing.script(), assetCache)
@@ -300,6 +301,6 @@ func (x *exchange) sendMissing() bool {
 	h["Content-Security-Policy"] = x.api.pages.csp
 	h["Cache-Control"] = cacheNever
 	h["Vary"] = varyAccept
-	x.send(http.StatusNotFound, typeHTML, x.api.pages.landing.missing.body)
+	x.send(http.StatusNotFound, web.HTML, x.api.pages.landing.missing.body)
 	return true
 }

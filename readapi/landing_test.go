@@ -70,8 +70,7 @@ func TestLanding_DomainInForm_ShowsItsLogo(t *testing.T) {
 
 func TestLanding_Search_FindsBrandsAndCountsForNoAccount(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	s.must(s.runner.CatchUp(t.Context()))
 	for _, path := range []string{"/?q=acme", "/suggest?q=acme"} {

@@ -8,14 +8,13 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
+	"letterhead/internal/web"
 	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 )
@@ -72,13 +71,13 @@ type ledgerQuery struct {
 
 // readLedger calls read when the read model has everything that was answered before, and it is this request's turn.
 func (x *exchange) readLedger(read func(ctx context.Context) error) error {
-	ctx := x.context()
+	ctx := x.ctx
 	leave, ok := x.api.ledgerReads.Enter(x.caller.AccountID)
 	if !ok {
 		return unavailable("Other requests for this account's ledger are running. Send this one again after Retry-After.", retryBusy, errOverloaded)
 	}
 	defer leave()
-	if err := x.api.ledgerCaughtUp(ctx); err != nil {
+	if err := x.api.LedgerCaughtUp(ctx); err != nil {
 		return unavailable("The ledger is behind. Try again later.", retryUnavailable, err)
 	}
 	if err := x.api.ledgerTurns.Acquire(ctx, 1); err != nil {
@@ -90,14 +89,14 @@ func (x *exchange) readLedger(read func(ctx context.Context) error) error {
 
 // serveLedger answers GET and HEAD /v1/ledger.
 func (x *exchange) serveLedger() error {
-	now := x.api.now()
+	now := x.api.Now()
 	q, problem := parseLedger(x.request.URL.RawQuery, now)
 	if problem != nil {
 		return problem
 	}
 	var body ledgerBody
 	err := x.readLedger(func(ctx context.Context) (err error) {
-		body, err = q.read(ctx, x.api.ledger, x.caller.AccountID)
+		body, err = q.read(ctx, x.api.Ledger, x.caller.AccountID)
 		body.Provisional = q.asOf.After(now)
 		return err
 	})
@@ -149,14 +148,14 @@ func parseLedger(rawQuery string, now time.Time) (q ledgerQuery, problem *Proble
 		{"to", func(v string) (problem *Problem) { _, to, problem = parseSpan("to", v); return problem }},
 		{"type", func(v string) *Problem {
 			if q.filter.Type = v; !slices.Contains(ledger.CustomerTypes(), v) {
-				return invalidRequest("There are no events of the type %q. Types are like CreditsCharged.", v)
+				return web.Invalid("There are no events of the type %q. Types are like CreditsCharged.", v)
 			}
 			return nil
 		}},
 		{"cursor", func(v string) *Problem {
 			next, ok := plainInteger(v)
 			if q.filter.FromRevision = uint64(next); !ok || len(v) > maxCursorDigits {
-				return invalidRequest("The parameter cursor is not a next_cursor of an answer.")
+				return web.Invalid("The parameter cursor is not a next_cursor of an answer.")
 			}
 			return nil
 		}},
@@ -176,13 +175,13 @@ func parseLedger(rawQuery string, now time.Time) (q ledgerQuery, problem *Proble
 		return q, problem
 	}
 	if !to.IsZero() && !q.asOf.IsZero() {
-		return q, invalidRequest("The parameters to and as_of both end the entries. Send one of them.")
+		return q, web.Invalid("The parameters to and as_of both end the entries. Send one of them.")
 	}
 	if q.filter.Until = to; to.IsZero() {
 		q.filter.Until = q.asOf
 	}
 	if !q.filter.Until.IsZero() && !q.filter.From.Before(q.filter.Until) {
-		return q, invalidRequest("The parameter from is after the end of the entries.")
+		return q, web.Invalid("The parameter from is after the end of the entries.")
 	}
 	q.filter.ForCustomer = true
 	q.limit, problem = parseLimit(rawQuery, defaultLedgerLimit, maxLedgerLimit)
@@ -191,13 +190,13 @@ func parseLedger(rawQuery string, now time.Time) (q ledgerQuery, problem *Proble
 
 // queryText returns the value of a parameter that may not be empty.
 func queryText(rawQuery, name string) (value string, present bool, problem *Problem) {
-	value, present, problem = queryValue(rawQuery, name)
+	value, present, problem = web.QueryValue(rawQuery, name)
 	switch {
 	case problem != nil:
-	case !isText(value):
-		problem = invalidRequest("The parameter %s is not UTF-8 text.", name)
+	case !web.IsText(value):
+		problem = web.Invalid("The parameter %s is not UTF-8 text.", name)
 	case present && value == "":
-		problem = invalidRequest("The parameter %s is empty. Leave it out, or send a value.", name)
+		problem = web.Invalid("The parameter %s is empty. Leave it out, or send a value.", name)
 	}
 	return value, present, problem
 }
@@ -213,19 +212,16 @@ func parseAsOf(rawQuery string, now time.Time) (after time.Time, problem *Proble
 	}
 	start, after, problem := parseSpan("as_of", value)
 	if problem == nil && start.After(now.Add(maxClockSkew)) {
-		problem = invalidRequest("The parameter as_of: %s is in the future.", value)
+		problem = web.Invalid("The parameter as_of: %s is in the future.", value)
 	}
 	return after, problem
 }
-
-// isText reports whether a value can be part of an event: PostgreSQL rejects other texts.
-func isText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
 
 // parseSpan reads a time of a query parameter.
 func parseSpan(name, text string) (start, end time.Time, problem *Problem) {
 	start, end, err := books.ParseSpan(text)
 	if err != nil {
-		return start, end, invalidRequest("The parameter %s: %s.", name, err)
+		return start, end, web.Invalid("The parameter %s: %s.", name, err)
 	}
 	return start, end, nil
 }
@@ -234,26 +230,26 @@ func parseSpan(name, text string) (start, end time.Time, problem *Problem) {
 func (x *exchange) serveLedgerRequest() error {
 	id, err := url.PathUnescape(mux.Vars(x.request)["request_id"])
 	if err != nil {
-		return invalidRequest("The request id is not percent-encoded correctly.")
+		return web.Invalid("The request id is not percent-encoded correctly.")
 	}
 	filter := ledger.Filter{RequestID: id, ForCustomer: true, Limit: maxRequestEntries}
 	var problem *Problem
-	if filter.Until, problem = parseAsOf(x.request.URL.RawQuery, x.api.now()); problem != nil {
+	if filter.Until, problem = parseAsOf(x.request.URL.RawQuery, x.api.Now()); problem != nil {
 		return problem
 	}
 	body := requestBody{RequestID: id, Crawls: []requestCrawl{}}
 	err = x.readLedger(func(ctx context.Context) error {
-		if !isText(id) {
+		if !web.IsText(id) {
 			return nil // no request has such an id
 		}
-		for e, err := range x.api.ledger.Entries(ctx, x.caller.AccountID, filter) {
+		for e, err := range x.api.Ledger.Entries(ctx, x.caller.AccountID, filter) {
 			if err != nil {
 				return err
 			}
 			body.Charged += e.Charged()
 			body.Entries = append(body.Entries, requestEntry{e, e.Meaning()})
 		}
-		crawls, err := x.api.crawls.Crawls(ctx, waits(body.Entries, filter.Until))
+		crawls, err := x.api.Crawls.Crawls(ctx, waits(body.Entries, filter.Until))
 		for _, c := range crawls {
 			body.Crawls = append(body.Crawls, requestCrawl{c, c.Meaning()})
 		}
@@ -264,7 +260,7 @@ func (x *exchange) serveLedgerRequest() error {
 	}
 	if len(body.Entries) == 0 {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
-			Message: "The account's ledger has no entries of that request. A request has some if credits were held or charged; its id is in the X-Request-Id of the answer."}
+			Text: "The account's ledger has no entries of that request. A request has some if credits were held or charged; its id is in the X-Request-Id of the answer."}
 	}
 	x.Header()["Cache-Control"] = cacheNever
 	return x.sendJSON(body)

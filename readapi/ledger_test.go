@@ -51,8 +51,7 @@ func (c *customer) paid(payment string) {
 }
 
 func TestLedger_FeesAndNotes_AreNotShown(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	c.paid("pi_1")
 	_, err := s.writer.RecordFee(t.Context(), commands.RecordFee{Request: operator(), AccountID: c.id, FeeID: "txn_1", PaymentID: "pi_1", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}})
 	s.must(err)
@@ -232,7 +231,7 @@ func TestLedgerRequest_EachOutcome_IsExplained(t *testing.T) {
 	failed := c.get("/v1/brands/gone.com").header.Get("X-Request-Id")
 	reversed := c.get("/v1/brands/acme.com").ok(t).Get("X-Request-Id")
 	s.catchUp()
-	for e, err := range s.node.Ledger.Entries(t.Context(), c.id, ledger.Filter{RequestID: reversed}) {
+	for e, err := range s.node.Models.Ledger.Entries(t.Context(), c.id, ledger.Filter{RequestID: reversed}) {
 		s.must(err)
 		_, err := s.writer.ReverseCharge(t.Context(), commands.ReverseCharge{Request: operator(), AccountID: c.id, ChargeID: e.ChargeID, Revision: e.Revision, Reason: account.ReasonOperator})
 		s.must(err)
@@ -282,8 +281,7 @@ func TestLedger_ReadModelBehind_Is503(t *testing.T) {
 }
 
 func TestLedgerRequest_HeldCredit_ShowsTheCrawl(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	s.crawler.finds("new.com", record("new"))
 	s.crawler.fails("gone.com", brand.DNS)
@@ -374,8 +372,7 @@ func TestLedgerRequest_CrawlOfAnotherAccount_IsJoined(t *testing.T) {
 }
 
 func TestLedgerRequest_Batch_ShowsTheCrawlOfEachHold(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	s.crawler.finds("new.com", record("new"))
 	s.crawler.fails("gone.com", brand.NoData)

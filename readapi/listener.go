@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxHeldBytes limits the bytes that are buffered on one connection; a larger answer is sent in
-// several writes.
+// maxHeldBytes limits the bytes that are buffered on one connection; a larger answer is sent in several writes.
 const maxHeldBytes = 256 << 10
 
 // keptHeldBytes is the size up to which a connection keeps its buffer for the next answer.
@@ -74,18 +73,15 @@ type answerConn struct {
 	handled bool        // the request has reached the server's handler
 
 	among    *connections // the connections that include it; nil before it was admitted
-	index    int          // its place in them; changed under the lock of among
 	reserved bool         // it is in the reserve; changed under the lock of among
 	keyed    atomic.Bool  // a valid key was checked on it; changed under the lock of among
 	word     atomic.Int64
 }
 
-// errGone is the error of reading and writing on a connection that was closed to make room, or by a
-// drain.
+// errGone is the error of reading and writing on a connection that was closed to make room, or by a drain.
 var errGone = errors.New("the server has closed the connection")
 
-// setState records a change of use, and returns the previous state. It changes nothing on a connection
-// that is gone.
+// setState records a change of use, and returns the previous state. It changes nothing on a connection that is gone.
 func (c *answerConn) setState(to connState) (was connState) {
 	for {
 		word := c.word.Load()
@@ -116,12 +112,8 @@ const maxStart = 64
 // Read records when a request begins, and whether the client or the server has to act next.
 func (c *answerConn) Read(b []byte) (int, error) {
 	word := c.word.Load()
-	switch state, at := unpackState(word); state {
-	case fresh:
-		c.change(word, idle)
-	case received:
+	if state, at := unpackState(word); state == received {
 		c.word.CompareAndSwap(word, packState(begun, at))
-	default:
 	}
 	n, err := c.Conn.Read(b)
 	if n == 0 {
@@ -250,6 +242,15 @@ func (x *exchange) whole(send func()) (begun bool) {
 	if errors.Join(flushed, c.letGo()) == nil || c.begun {
 		return true
 	}
-	x.status = statusClientGone
+	x.Status = statusClientGone
 	return false
+}
+
+// deliver sends an answer of which the charges are final from its first byte on. It returns errClientGone if no byte was
+// sent, because the caller left: then the charges are reversed.
+func (x *exchange) deliver(send func()) error {
+	if x.clientGone() || !x.whole(send) {
+		return errClientGone
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"letterhead/internal/web"
 )
 
 // fakeConn is a client's connection that counts writes and accepts a limited number of bytes.
@@ -79,6 +81,7 @@ type onlyWriter struct{ io.Writer }
 
 // An answer of which no byte was accepted can be reversed, one that began is final, and in both cases
 // nothing more is sent on the broken connection.
+// Rule 2.
 func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 	body := make([]byte, 5000)
 	if _, err := rand.Read(body); err != nil { // so that it is as long when it is compressed
@@ -94,12 +97,12 @@ func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", c.accept)
 		r = r.WithContext(withConn(r.Context(), conn))
-		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
-		if begun := x.whole(func() { x.send(http.StatusOK, typeJSON, body) }); begun != c.begun {
+		x := &exchange{Exchange: web.Exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}}, request: r}
+		if begun := x.whole(func() { x.send(http.StatusOK, web.JSON, body) }); begun != c.begun {
 			t.Errorf("%d bytes written: begun %v, want %v", c.takes, begun, c.begun)
 		}
-		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {
-			t.Errorf("%d bytes written: status %d", c.takes, x.status)
+		if want := http.StatusOK; c.begun && x.Status != want || !c.begun && x.Status != statusClientGone {
+			t.Errorf("%d bytes written: status %d", c.takes, x.Status)
 		}
 		if !w.closed {
 			t.Errorf("%d bytes written: the connection stays open after a partial answer", c.takes)

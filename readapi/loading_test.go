@@ -19,8 +19,7 @@ import (
 	"letterhead/readapi"
 )
 
-// halfReadable is a log that returns the beginning of an account's stream, and the rest when it is
-// opened.
+// halfReadable is a log that returns the beginning of an account's stream, and the rest when it is opened.
 type halfReadable struct {
 	eventlog.Log
 	open chan struct{}

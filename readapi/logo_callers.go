@@ -9,21 +9,12 @@ import (
 	"time"
 
 	"letterhead/commands"
-	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 )
 
-// Limits of logo requests, as documented in docs/logos.md. They have their own windows: the account's minute
-// window is not used.
-const (
-	keylessLogosPerMinute = 300   // per address of a visitor
-	keyedLogosPerMinute   = 3_000 // per account
-)
-
-// The longest that a logo request waits, within checksWithin, for optional checks. The rest is for the
-// windows.
+// The longest that a logo request waits, within checksWithin, for optional checks. The rest is for the windows.
 const (
 	keyWithin       = time.Second
 	allowanceWithin = time.Second
@@ -69,9 +60,9 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 		if problem != nil || out.Keyed {
 			return problem
 		}
-		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, keylessLogosPerMinute)
+		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, plan.KeylessLogosPerMinute)
 		if problem == nil && !decision.Allowed {
-			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.now()))
+			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.Now()))
 		}
 		return problem
 	})
@@ -98,12 +89,12 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		}
 	}
 	caller, problem := x.callerOfLogo(ctx, sent)
-	if problem != nil || caller.Suspended || !x.mayUseForLogo(caller.Terms) {
+	if problem != nil || caller.Suspended || !caller.Terms.ForLogo(pageOrigin(x.request.Header)) {
 		degraded(keyInvalid)
 		return nil
 	}
-	x.api.recorder.Logo(caller.AccountID, x.api.now())
-	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogos, ID: caller.AccountID}, keyedLogosPerMinute)
+	x.api.Recorder.Logo(caller.AccountID, x.api.Now())
+	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogos, ID: caller.AccountID}, plan.KeyedLogosPerMinute)
 	switch {
 	case problem != nil:
 		return problem
@@ -117,20 +108,13 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 	return nil
 }
 
-// mayUseForLogo reports whether the terms of a key allow this request. Unlike a search, a logo need not name a page:
-// browsers leave Referer out at the wish of the page or its visitor.
-func (x *exchange) mayUseForLogo(terms account.KeyTerms) bool {
-	page := pageOrigin(x.request.Header)
-	return terms.InScope(account.ScopeLogos) && (page == "" || terms.FromOrigin(page))
-}
-
 // callerOfLogo returns the owner of a key. A key that could not be checked in time is not used.
 func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Problem) {
 	ctx, cancel := context.WithTimeout(ctx, keyWithin)
 	defer cancel()
 	caller, problem := x.api.callerBy(ctx, sent)
 	if problem != nil && problem.Status != http.StatusUnauthorized {
-		x.api.log.WarnContext(ctx, "key of a logo request could not be checked", "request_id", x.id, "error", problem)
+		x.api.Logger.WarnContext(ctx, "key of a logo request could not be checked", "request_id", x.ID, "error", problem)
 	}
 	return caller, problem
 }
@@ -142,14 +126,14 @@ func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Prob
 func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logoCaller) bool {
 	ctx, cancel := context.WithTimeout(ctx, allowanceWithin)
 	defer cancel()
-	at := x.api.now()
-	err := x.api.quotas.CountLogo(ctx, caller.AccountID, at, caller.Plan.LogosPerMonth)
+	at := x.api.Now()
+	err := x.api.Quotas.CountLogo(ctx, caller.AccountID, at, caller.Plan.LogosPerMonth)
 	if err == nil {
 		out.Counted = at
 		return true
 	}
 	if !errors.Is(err, commands.ErrQuotaExceeded) {
-		x.api.log.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.id, "account", caller.AccountID, "error", err)
+		x.api.Logger.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.ID, "account", caller.AccountID, "error", err)
 	}
 	return caller.Plan.LogosPerMonth == plan.Unlimited
 }
@@ -161,14 +145,14 @@ func (x *exchange) returnLogo(who logoCaller, fault error) {
 	if who.Counted.IsZero() || x.clientGone() || errors.Is(fault, errClientGone) {
 		return
 	}
-	if problemOf(fault, x.api.now(), x.api.billingURL).Status >= http.StatusInternalServerError {
-		x.api.quotas.ReturnLogo(who.Caller.AccountID, who.Counted)
+	if problemOf(fault, x.api.Now(), x.api.BillingURL).Status >= http.StatusInternalServerError {
+		x.api.Quotas.ReturnLogo(who.Caller.AccountID, who.Counted)
 	}
 }
 
 // takeLogo takes one unit of a minute window.
 func (x *exchange) takeLogo(ctx context.Context, key ratelimit.Key, limit int64) (ratelimit.Decision, *Problem) {
-	decision, err := x.api.counters.Take(ctx, key, 1, limit)
+	decision, err := x.api.Counters.Take(ctx, key, 1, limit)
 	if err != nil {
 		return decision, unavailable("The limits of logo requests could not be checked. Send the request again after Retry-After.", retryUnavailable, err)
 	}
@@ -194,8 +178,7 @@ func logoKey(r *http.Request) (key string, status keyStatus) {
 	return sent, status
 }
 
-// keyInQuery returns the publishable key in ?key. An empty one counts as none, because pages fill it
-// in from a setting.
+// keyInQuery returns the publishable key in ?key. An empty one counts as none, because pages fill it in from a setting.
 func keyInQuery(rawQuery string) (key string, status keyStatus) {
 	for rawQuery != "" {
 		var pair string

@@ -407,6 +407,7 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 }
 
 // Near the limit each logo is taken singly, so that no node holds unused ones.
+// Rule 10.
 func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	s := startSite(t, 3)
 	s.nodes[0].plain()
@@ -522,8 +523,7 @@ func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 	})
 }
 
-// Allowance that an internal fault used is returned; allowance used by a request that the caller ended
-// is not.
+// Allowance that an internal fault used is returned; allowance used by a request that the caller ended is not.
 func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 	t.Parallel()
 	type drawFunc = func(context.Context) (logo.Image, error)

@@ -95,8 +95,7 @@ func TestLogo_KeyAndNewDomain_IsCrawled(t *testing.T) {
 
 func TestLogo_NoUsableKey_IsNotCrawled(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	revoked, id := c.issue("publishable")
 	done, err := s.writer.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
 	s.must(err)
@@ -158,8 +157,7 @@ func TestLogo_CrawlNeverEnds_TimesOut(t *testing.T) {
 
 func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	for domain, outcome := range map[string]string{
 		"nowhere.com": brand.DNS, "parked.com": brand.NoData, "shut.com": brand.Blocked, "down.com": brand.FetchFailed, "late.com": brand.Timeout,
 	} {
@@ -236,8 +234,7 @@ func TestLogo_IndexLags_ShowsBrandJustAnswered(t *testing.T) {
 	s.keyless("known.com").is(t, "an import", true, logoKept)
 }
 
-// Of many concurrent requests one starts the crawl, and each takes one unit of the limits: ten find
-// none left.
+// Of many concurrent requests one starts the crawl, and each takes one unit of the limits: ten find none left.
 func TestLogos_OneNewDomain_ShareACrawl(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -336,8 +333,7 @@ func TestLogoCrawls_CountersUnavailable_DoNotStart(t *testing.T) {
 
 func TestLogoCrawls_ClientLeaves_Continue(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	r, release := s.withLogo("fresh", "png", inked(t, 64)), make(chan struct{})
 	s.crawler.does("fresh.com", func(context.Context, eventschemas.CrawlRequested) ending {
 		<-release
@@ -393,8 +389,7 @@ func TestLogo_LogUnavailable_KnownBrandIsServed(t *testing.T) {
 	}
 }
 
-// Requests that wait for a crawl do not accumulate without limit: one too many gets its image
-// immediately.
+// Requests that wait for a crawl do not accumulate without limit: one too many gets its image immediately.
 func TestLogoCrawls_TooManyWait_AreLimited(t *testing.T) {
 	t.Parallel()
 	const most = 2048

@@ -75,8 +75,7 @@ func TestLogo_Headers_DescribeTheDrawnFile(t *testing.T) {
 // The URLs that searches and agents hand out show square icons of a logo with another ratio.
 func TestIconURLs_WideLogo_ShowSquares(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	data, err := imaging.EncodePNG(image.NewNRGBA(image.Rect(0, 0, 90, 30)))
 	s.must(err)
 	s.known("acme.com", s.withLogo("acme", "png", data))

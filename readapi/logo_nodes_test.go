@@ -14,8 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// logoFrom requests a logo as PNG with the customer's publishable key, for a visitor with the given
-// address.
+// logoFrom requests a logo as PNG with the customer's publishable key, for a visitor with the given address.
 func (c *customer) logoFrom(t testing.TB, address, domain string) answer {
 	t.Helper()
 	a, err := c.s.do(t.Context(), request{path: "/logo/" + domain + "?format=png&key=" + c.publishable, header: from(address, nil)})
@@ -25,8 +24,7 @@ func (c *customer) logoFrom(t testing.TB, address, domain string) answer {
 	return a
 }
 
-// withinAMinute repeats a test of minute windows, with other names, if it ran past the end of a
-// minute.
+// withinAMinute repeats a test of minute windows, with other names, if it ran past the end of a minute.
 func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 	t.Helper()
 	const attempts = 3
@@ -44,9 +42,8 @@ func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 	t.Fatalf("all %d attempts spanned the end of a minute", attempts)
 }
 
-// Of many concurrent requests to several nodes for a new domain's logo, the first starts the crawl.
-// The others wait for that crawl, as long as logos wait, and answers that may soon improve are not
-// cached.
+// Of many concurrent requests to several nodes for a new domain's logo, the first starts the crawl. The others wait for
+// that crawl, as long as logos wait, and answers that may soon improve are not cached.
 func TestLogos_OneNewDomainOnNodes_ShareACrawl(t *testing.T) {
 	const asked = 24
 	s := startSite(t, 3)
@@ -118,8 +115,7 @@ func TestLogoCrawls_AllNodes_ShareTheLimits(t *testing.T) {
 		}
 		return n
 	}
-	// crawls requests the logos of 40 new domains, and describes what is wrong with the number of
-	// crawls.
+	// crawls requests the logos of 40 new domains, and describes what is wrong with the number of crawls.
 	crawls := func(label string, ask func(i int, domain string) answer) string {
 		const asked, limit = 40, 30
 		domains := make([]string, asked)

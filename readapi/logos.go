@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/web"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 )
@@ -41,7 +42,7 @@ var (
 //
 // The whole request has the time of quick, plus the wait for a crawl if there is one.
 func (x *exchange) serveLogo() error {
-	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.logoWait)
+	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.LogoTimeout)
 	defer cancel()
 	x.ctx = whole
 	quick, cancel := context.WithTimeout(whole, x.api.quick)
@@ -93,7 +94,7 @@ func (x *exchange) drawLogo(
 	if who.Keyed {
 		q.AccountID, q.Request = who.Caller.AccountID, x.command()
 	}
-	filled := x.api.filled() // before the index is read: events between the two would be missed
+	filled := x.api.Filled() // before the index is read: events between the two would be missed
 	answer, err := x.api.lookup.Logo(whole, quick, q)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func (x *exchange) drawLogo(
 	if found.crawl != lookup.NoCrawl {
 		drawCtx = whole
 	}
-	image, err := x.api.logos.Draw(drawCtx, found.Brand, options)
+	image, err := x.api.Logos.Draw(drawCtx, found.Brand, options)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	address, published, ok := x.logoAddress()
 	if !ok {
 		return named, id, o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
-			Message: "This path does not exist. Logos are at /{domain}, for example /github.com."}
+			Text: "This path does not exist. Logos are at /{domain}, for example /github.com."}
 	}
 	query, accept := x.request.URL.RawQuery, x.request.Header["Accept"]
 	if published {
@@ -135,7 +136,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	}
 	var invalid *logo.InvalidError
 	if errors.As(err, &invalid) {
-		return named, id, o, invalidRequest("%s", invalid.Sentence)
+		return named, id, o, web.Invalid("%s", invalid.Sentence)
 	}
 	switch {
 	case named.Kind != logo.Domain:

@@ -24,11 +24,11 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
-	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
 	"letterhead/internal/svg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testprocess"
 	"letterhead/internal/variants"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
@@ -96,8 +96,7 @@ type hostileGallery struct {
 // hostileTimeout is the time limit of each drawing, variant and request, the largest that variants accept.
 const hostileTimeout = time.Minute
 
-// serveHostile starts a service whose vector drawings may take that many steps; 0 is the default of a
-// server.
+// serveHostile starts a service whose vector drawings may take that many steps; 0 is the default of a server.
 func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: hostileTimeout, Concurrent: 1})
 	if err != nil {
@@ -188,7 +187,7 @@ func serveConcurrent(t *testing.T, cache string) {
 
 // checkPeak compares the peak resident memory of this process with mostLogoMemory.
 func checkPeak(t *testing.T) {
-	peak, err := process.ID(os.Getpid()).Peak()
+	peak, err := testprocess.ID(os.Getpid()).Peak()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Log("this system does not report the peak of a process's memory")
 		return
@@ -207,8 +206,7 @@ func (g *hostileGallery) logSummary(t *testing.T) {
 	t.Logf("%d requests, %d of them answered 503; the longest took %v: %s", g.asked, g.busy, g.slowest, g.worst)
 }
 
-// store makes a file the only format of a brand's only logo. The brand is in the index after
-// catchUp.
+// store makes a file the only format of a brand's only logo. The brand is in the index after catchUp.
 func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
 	t.Helper()
 	id, err := g.assets.Put(t.Context(), data, format)
@@ -223,9 +221,8 @@ func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte)
 	return id
 }
 
-// ask requests one image, occasionally advancing the clock by a minute: an address has 300 requests a
-// minute. If the machine is too busy to draw it within a request's time, it retries, as the answer
-// says.
+// ask requests one image, occasionally advancing the clock by a minute: an address has 300 requests a minute. If the
+// machine is too busy to draw it within a request's time, it retries, as the answer says.
 func (g *hostileGallery) ask(t *testing.T, path string) answer {
 	t.Helper()
 	for {
@@ -360,9 +357,8 @@ func (g *hostileGallery) raw(t *testing.T) {
 			if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
 				t.Errorf("%s: %s: status %d, body %.200s", f.name, path, a.status, a.body)
 			}
-			// A logo is rebuilt once more before it is sent. The bytes of an asset are those of the
-			// store, because its name is their hash; there the headers, which ask checks, must
-			// suffice.
+			// A logo is rebuilt once more before it is sent. The bytes of an asset are those of the store, because its name is
+			// their hash; there the headers, which ask checks, must suffice.
 			if a.header.Get("Content-Type") == "image/svg+xml" && strings.HasPrefix(path, "/logo/") {
 				for _, found := range svgtest.Residue(a.body) {
 					t.Errorf("%s: %s: residue: %s", f.name, path, found)
@@ -414,8 +410,7 @@ func (g *hostileGallery) bombs(t *testing.T) {
 			if img := g.picture(t, domain, []int{16, 128, 1024}[j], rasterFormats[j]); img != nil {
 				t.Errorf("%s was drawn as %s: %v", b.Name, format, img.Rect)
 			}
-			// Only vectors are sent as vectors, whatever their name. A PNG that is small enough by its
-			// header is sent unchanged.
+			// Only vectors are sent as vectors, whatever their name. A PNG that is small enough by its header is sent unchanged.
 			a := g.ask(t, "/logo/"+domain+"?format=svg")
 			if kind := a.header.Get("Content-Type"); a.status != http.StatusInternalServerError && (kind != "image/png" || imaging.Sniff(a.body) != imaging.PNG) {
 				t.Errorf("%s as %s is %d %s for svg", b.Name, format, a.status, kind)

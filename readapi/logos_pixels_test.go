@@ -82,8 +82,7 @@ func (s *service) logoImage(path string) (*image.NRGBA, imaging.Format) {
 	return img, info.Format
 }
 
-// No raster is enlarged beyond its stored size, whatever is requested, and every answer keeps the
-// aspect ratio.
+// No raster is enlarged beyond its stored size, whatever is requested, and every answer keeps the aspect ratio.
 func TestLogo_Raster_IsNeverEnlarged(t *testing.T) {
 	t.Parallel()
 	s := start(t)

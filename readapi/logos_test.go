@@ -183,8 +183,7 @@ func TestLogo_Fallback_IsCachedBrieflyAndKeeps404(t *testing.T) {
 	}
 }
 
-// A key that was not used is reported in every answer, and no shared cache may pass such an answer to
-// others.
+// A key that was not used is reported in every answer, and no shared cache may pass such an answer to others.
 func TestLogo_KeyNotUsed_IsPrivate(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -285,29 +284,6 @@ func TestLogo_RendererBusyOrHangs_Is503(t *testing.T) {
 	})
 }
 
-func TestLogo_OtherOriginWithKey_IsAllowed(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com/icon?size=64", header: http.Header{
-		"Origin": {"https://shop.example.net"}, "Access-Control-Request-Method": {"GET"}, "Access-Control-Request-Headers": {"authorization, if-none-match, x-api-key"},
-	}})
-	allowed := strings.ToLower(a.header.Get("Access-Control-Allow-Headers"))
-	for _, name := range []string{"authorization", "if-none-match", "x-api-key"} {
-		if !strings.Contains(allowed, name+",") {
-			t.Errorf("%s is not among %s", name, allowed)
-		}
-	}
-	if a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(a.header.Get("Access-Control-Allow-Methods"), "GET") {
-		t.Errorf("status %d, header %v", a.status, a.header)
-	}
-	if h := s.send(request{path: "/logo/acme.com"}).ok(t); !strings.Contains(h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status") {
-		t.Errorf("Access-Control-Expose-Headers: %s, want text that contains %q", h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status")
-	}
-	if a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("OPTIONS: status %d, header %v", a.status, a.header)
-	}
-}
-
 // logged serves a request without the network, waits for its log line, and returns both.
 func (s *service) logged(path string, header http.Header) (*httptest.ResponseRecorder, map[string]any) {
 	s.t.Helper()
@@ -393,8 +369,7 @@ func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (log
 // A restricted brand is served like an unknown one, whatever its record contains.
 func TestLogo_RestrictedBrand_IsAFallback(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	for domain, hide := range map[string]func(*eventschemas.Record){
 		"restricted.com": func(r *eventschemas.Record) {
 			r.Restriction = &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}
@@ -412,17 +387,6 @@ func TestLogo_RestrictedBrand_IsAFallback(t *testing.T) {
 		}
 		if n := len(s.crawler.of(domain)); n != 0 {
 			t.Errorf("%s was crawled %d times, want 0", domain, n)
-		}
-	}
-}
-
-func TestConfig_LogoTimeout_IsValidated(t *testing.T) {
-	for _, c := range []readapi.Config{
-		{BaseURL: baseURL, LogoTimeout: -1},
-		{BaseURL: baseURL, LogoTimeout: time.Hour},
-	} {
-		if err := c.Validate(); err == nil {
-			t.Errorf("%+v is accepted", c)
 		}
 	}
 }

@@ -18,8 +18,7 @@ import (
 )
 
 func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.crawler.finds("new.com", record("new"))
 	a := c.get("/v1/brands/www.new.com")
 	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
@@ -46,8 +45,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 }
 
 func TestLookup_CrawlWithoutLogo_IsFree(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.crawler.finds("new.com", plainRecord("new"))
 	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "50" {
 		t.Errorf("headers %v", h)
@@ -103,6 +101,7 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 	}
 }
 
+// Rule 5.
 func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -120,9 +119,9 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	})
 }
 
+// Rule 5.
 func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Growth, 50)
+	s, c := startWith(t, plan.Growth, 50)
 	s.crawler.does("left.com", never)
 	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
 	s.must(err)
@@ -166,8 +165,7 @@ func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 }
 
 func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Starter, 50)
+	s, c := startWith(t, plan.Starter, 50)
 	s.crawler.finds("acme.com", record("acme"))
 	c.get("/v1/brands/acme.com").ok(t)
 	s.crawler.fails("acme.com", brand.FetchFailed)

@@ -10,11 +10,9 @@ import (
 	"letterhead/domain/plan"
 )
 
-// TestHeaders_OnTheWire_HaveDocumentedSpelling reads raw bytes, because Go's client normalizes header
-// names.
+// TestHeaders_OnTheWire_HaveDocumentedSpelling reads raw bytes, because Go's client normalizes header names.
 func TestHeaders_OnTheWire_HaveDocumentedSpelling(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	for _, r := range []struct {
 		path string
@@ -48,11 +46,9 @@ func (s *service) wireHead(request string) string {
 	return head + "\r\n"
 }
 
-// To net/http the client is gone, so its charge is reversed, and the client must not read an empty
-// 200.
+// To net/http the client is gone, so its charge is reversed, and the client must not read an empty 200.
 func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.crawler.does("slow.com", never)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	s.must(err)

@@ -41,20 +41,20 @@ type accountKey struct {
 // serveMe answers GET and HEAD /v1/me. Everything in it except the logos comes from the commands, not from a
 // read model, so that it reflects every answer sent before it.
 func (x *exchange) serveMe() error {
-	ctx, caller := x.context(), x.caller
-	standing, err := x.api.credits.Standing(ctx, caller.AccountID)
+	ctx, caller := x.ctx, x.caller
+	standing, err := x.api.Credits.Standing(ctx, caller.AccountID)
 	if err != nil {
 		return err
 	}
-	row, err := x.api.plans.Get(standing.Plan)
+	row, err := x.api.Plans.Get(standing.Plan)
 	if err != nil {
 		return err
 	}
-	searches, err := x.api.quotas.Searches(ctx, caller.AccountID, standing.Month)
+	searches, err := x.api.Quotas.Searches(ctx, caller.AccountID, standing.Month)
 	if err != nil {
 		return err
 	}
-	counted, err := x.api.usage.Get(ctx, caller.AccountID, standing.Month)
+	counted, err := x.api.Usage.Get(ctx, caller.AccountID, standing.Month)
 	if err != nil {
 		return err
 	}

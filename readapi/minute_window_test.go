@@ -37,6 +37,7 @@ func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 
 // A client that waits as long as the rejection says is served, and a second less is too early,
 // wherever in the minute the limit was reached.
+// Rule 10.
 func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

@@ -27,6 +27,7 @@ func (s *site) known(domain string) {
 	}
 }
 
+// Rule 1.
 func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 	const credits, clients = 1000, 64
 	s := startSite(t, 3)
@@ -145,6 +146,7 @@ func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 }
 
 // Every node takes into account the credits that another node reported to a client: the balance never goes back up.
+// Rule 7.
 func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -168,6 +170,7 @@ func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 
 // The next node answers and charges a record that one node found in a crawl, although its tables and
 // its cache may lag, and finds an id that one node returned.
+// Rule 7.
 func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -203,8 +206,7 @@ func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 	c.get("/v1/brands/"+uuid.NewString()).rejected(t, 404, "not_found")
 }
 
-// Every node repeats the answer that one node gave under an idempotency key, from the record of that
-// time.
+// Every node repeats the answer that one node gave under an idempotency key, from the record of that time.
 func TestNodes_RepeatOnAnotherNode_GivesFirstAnswer(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -285,6 +287,7 @@ func (s *service) counted(name, label string) (n float64) {
 
 // One append and no read for a look-up that keeps to its node, by the domain or by the id: neither of the event store
 // nor, in PostgreSQL, of the record or the key, although each look-up moves the log and the read models.
+// Rules 3, 7.
 func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 	const lookups = 50
 	began := time.Now()
@@ -323,9 +326,8 @@ func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 	}
 }
 
-// streamAppends returns the number of charge and hold events of the account's stream: one for each
-// append of a client that sends requests one by one. The node's log also has the usage recorder's
-// ticks, about one a second.
+// streamAppends returns the number of charge and hold events of the account's stream: one for each append of a client
+// that sends requests one by one. The node's log also has the usage recorder's ticks, about one a second.
 func (c *customer) streamAppends() int64 {
 	b := c.books()
 	return int64(len(b.charges) + b.holds)

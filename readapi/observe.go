@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/telemetry"
+	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
 
@@ -19,7 +20,10 @@ import (
 const maxLoggedClientID = 100
 
 func (a *API) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{ResponseWriter: w, api: a, request: r, ctx: r.Context(), id: a.newID(), route: "unknown", start: a.now()}
+	return &exchange{
+		Exchange: web.Exchange{ResponseWriter: w, ID: a.NewID(), Route: "unknown"},
+		api:      a, request: r, ctx: r.Context(), start: a.Now(),
+	}
 }
 
 // serve handles one request from the first byte to the log line.
@@ -27,7 +31,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	x := a.newExchange(w, r)
 	x.topMessage = isV2(r.URL.EscapedPath())
 	a.metrics.inFlight.Inc()
-	defer a.answered(x.id) // after everything below, which sends the answer or begins to reverse charges
+	defer a.Answered(x.ID) // after everything below, which sends the answer or begins to reverse charges
 	defer func() {
 		a.metrics.inFlight.Dec()
 		if thrown := recover(); thrown != nil {
@@ -38,7 +42,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 			x.fail(&lookup.PanicError{Value: thrown, Stack: debug.Stack()})
 		}
 		x.finish()
-		if x.status == statusClientGone {
+		if x.Status == statusClientGone {
 			// Nothing was written. Returning would make net/http write an empty 200, which a client
 			// that has only closed its sending side would read as an answer.
 			panic(http.ErrAbortHandler)
@@ -54,7 +58,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.plain = true
 		x.Header()["Referrer-Policy"] = noReferrer
 	}
-	operators := a.extra[r.URL.Path] != nil
+	operators := a.Extra[r.URL.Path] != nil
 	if c := connOf(r.Context()); c != nil && !operators && !c.among.mayServe(c) {
 		x.Header()["Connection"] = connectionClose
 		x.setForm()
@@ -62,12 +66,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if dashboard && a.dashboard != nil {
-		x.route = "dashboard"
+		x.Route = "dashboard"
 		a.dashboard.ServeHTTP(x, r)
 		return
 	}
 	if isPreflight(r) && !operators && !dashboard {
-		x.route = "preflight"
+		x.Route = "preflight"
 		x.answerPreflight()
 		return
 	}
@@ -76,18 +80,17 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if location, ok := redirectOf(r); ok {
-		x.route = "redirect"
+		x.Route = "redirect"
 		x.redirect(location)
 		return
 	}
 	a.router.ServeHTTP(x, r)
 }
 
-// framingAmbiguous reports whether a server in front of this one may see a different end of the request
-// than net/http did, so that the following bytes on the connection may belong to it instead of being a
-// request (RFC 9112, sections 6.1 and 11.2). net/http reads chunks and drops a Content-Length next to
-// them, and in HTTP/1.0 drops the encoding, and reports neither. So every such connection ends with
-// its answer; clients of this API need neither.
+// framingAmbiguous reports whether a server in front of this one may see a different end of the request than net/http
+// did, so that the following bytes on the connection may belong to it instead of being a request (RFC 9112, sections
+// 6.1 and 11.2). net/http reads chunks and drops a Content-Length next to them, and in HTTP/1.0 drops the encoding, and
+// reports neither. So every such connection ends with its answer; clients of this API need neither.
 func framingAmbiguous(r *http.Request) bool {
 	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
@@ -95,21 +98,21 @@ func framingAmbiguous(r *http.Request) bool {
 // finish counts and logs the answer. Neither path nor query are logged: identifiers may be e-mail
 // addresses, and keys may be anywhere.
 func (x *exchange) finish() {
-	elapsed := x.api.now().Sub(x.start)
-	status := x.status
+	elapsed := x.api.Now().Sub(x.start)
+	status := x.Status
 	if status == 0 {
 		status = http.StatusOK // net/http's own status, for a handler that wrote nothing
 	}
-	x.api.metrics.observe(x.route, x.request.Method, status, elapsed.Seconds())
+	x.api.metrics.observe(x.Route, x.request.Method, status, elapsed.Seconds())
 	level := levelOf(status, x.problem)
-	ctx := context.WithoutCancel(x.context())
-	if !x.api.log.Enabled(ctx, level) {
+	ctx := context.WithoutCancel(x.ctx)
+	if !x.api.Logger.Enabled(ctx, level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs,
-		slog.String("request_id", x.id), slog.String("method", methodLabel(x.request.Method)), slog.String("route", x.route),
-		slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()), slog.Int64("bytes", x.written))
+		slog.String("request_id", x.ID), slog.String("method", methodLabel(x.request.Method)), slog.String("route", x.Route),
+		slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()), slog.Int64("bytes", x.Written))
 	optional := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
@@ -122,16 +125,22 @@ func (x *exchange) finish() {
 	optional("client_request_id", clientRequestID(x.request.Header))
 	attrs = append(attrs, x.notes...)
 	if x.problem != nil {
-		optional("code", string(x.problem.Code))
-		if x.problem.cause != nil {
-			optional("error", x.problem.cause.Error())
-		}
-		var p *lookup.PanicError
-		if errors.As(x.problem, &p) {
-			optional("stack", string(p.Stack))
-		}
+		attrs = append(attrs, problemAttrs(x.problem)...)
 	}
-	x.api.log.LogAttrs(ctx, level, "request", attrs...)
+	x.api.Logger.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// problemAttrs returns what log lines have about a problem.
+func problemAttrs(p *Problem) []slog.Attr {
+	attrs := []slog.Attr{slog.String("code", p.Code)}
+	if p.Cause != nil {
+		attrs = append(attrs, slog.String("error", p.Cause.Error()))
+	}
+	var panicked *lookup.PanicError
+	if errors.As(p, &panicked) {
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
+	}
+	return attrs
 }
 
 // levelOf makes internal faults visible; a site that cannot be fetched is not an internal fault.
@@ -150,8 +159,7 @@ func levelOf(status int, problem *Problem) slog.Level {
 	}
 }
 
-// clientRequestID returns the client's own id, truncated and without characters or keys that must not
-// be logged.
+// clientRequestID returns the client's own id, truncated and without characters or keys that must not be logged.
 func clientRequestID(h http.Header) string {
 	id := h.Get(headerRequestID)
 	if len(id) > maxLoggedClientID {

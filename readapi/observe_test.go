@@ -12,9 +12,9 @@ import (
 	"letterhead/readapi"
 )
 
+// Rule 13.
 func TestRequestLog_AnyRequest_HasIDAndNoKeys(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	a := s.send(request{path: "/v1/brands/jane%40acme.com?key=" + c.publishable, header: http.Header{
 		"Authorization": {"Bearer " + c.secret}, "X-Request-Id": {"client-7"},
@@ -53,8 +53,7 @@ func TestRequestLog_AnyRequest_HasIDAndNoKeys(t *testing.T) {
 }
 
 func TestMetrics_Requests_AreCounted(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	c.get("/v1/brands/acme.com").ok(t)
 	c.get("/v1/brands/acme.com").ok(t)
@@ -92,28 +91,13 @@ func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 	s.send(request{path: "/metrics"}).rejected(t, http.StatusInternalServerError, "internal_error")
 }
 
-func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
-	s := start(t)
-	if status := s.rawStatus("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Junk: " + strings.Repeat("j", 40<<10) + "\r\n\r\n"); status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("40 KiB of headers: %d, want %d", status, http.StatusRequestHeaderFieldsTooLarge)
-	}
-	server := readapi.NewServer(http.NotFoundHandler())
-	for name, d := range map[string]int64{
-		"ReadHeaderTimeout": int64(server.ReadHeaderTimeout), "WriteTimeout": int64(server.WriteTimeout),
-		"IdleTimeout": int64(server.IdleTimeout), "MaxHeaderBytes": int64(server.MaxHeaderBytes),
-	} {
-		if d <= 0 {
-			t.Errorf("%s = %d, want a limit", name, d)
-		}
-	}
-}
-
 func TestNew_SeveralErrors_ReportsAll(t *testing.T) {
-	_, err := readapi.New(readapi.Config{BaseURL: "brands.example.com/", CrawlTimeout: -1, CrawlsPerMinute: -1, Extra: map[string]http.Handler{"x": nil}}, readapi.Deps{})
+	invalid := readapi.Config{BaseURL: "brands.example.com/", Extra: map[string]http.Handler{"x": nil}}
+	_, err := readapi.New(invalid, readapi.Deps{})
 	if err == nil {
 		t.Fatal("New accepts an invalid configuration")
 	}
-	for _, part := range []string{"BaseURL", "CrawlTimeout", "CrawlsPerMinute", "extra handler", "Credits", "Counters", "Assets", "Search"} {
+	for _, part := range []string{"BaseURL", "extra handler", "Credits", "Counters", "Assets", "Search"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not reported in: %v", part, err)
 		}
@@ -121,8 +105,7 @@ func TestNew_SeveralErrors_ReportsAll(t *testing.T) {
 }
 
 func TestServer_PlainListener_AnswersAreTheSame(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	plain := httptest.NewServer(s.api.Handler())
 	defer plain.Close()

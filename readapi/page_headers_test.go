@@ -20,6 +20,10 @@ func TestPages_AnyPage_IsClosedToOtherWindowsAndSendsNoReferrer(t *testing.T) {
 			if strings.HasPrefix(h.Get("Content-Type"), "text/html") == (h.Get("Location") != "") {
 				t.Errorf("%s: status %d, %v", path, a.status, h)
 			}
+			policy := h.Get("Content-Security-Policy")
+			if h.Get("Location") == "" && !strings.HasPrefix(policy, "default-src 'none'; ") {
+				t.Errorf("%s: Content-Security-Policy %q", path, policy)
+			}
 			if h.Get("Location") == "" && (h.Get("Cross-Origin-Opener-Policy") != "same-origin" || h.Get("Referrer-Policy") != "no-referrer") || h.Get("Strict-Transport-Security") != want {
 				t.Errorf("%s at %s: status %d, header %v", path, base, a.status, h)
 			}

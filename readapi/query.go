@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"letterhead/readapi/query"
+	"letterhead/internal/web"
 )
 
 // Limits of the parameters, as in the OpenAPI description.
@@ -15,19 +15,9 @@ const (
 	defaultSearchLimit = 10
 )
 
-// queryValue returns the only value of a query parameter, and whether it is present. A parameter that
-// is repeated or cannot be decoded is an invalid request.
-func queryValue(rawQuery, name string) (value string, present bool, problem *Problem) {
-	value, present, err := query.Value(rawQuery, name)
-	if err != nil {
-		return "", present, invalidRequest("%s", err)
-	}
-	return value, present, nil
-}
-
 // parseRefresh reads ?refresh of a look-up; absent is false.
 func parseRefresh(rawQuery string) (bool, *Problem) {
-	value, present, problem := queryValue(rawQuery, "refresh")
+	value, present, problem := web.QueryValue(rawQuery, "refresh")
 	if problem != nil || !present {
 		return false, problem
 	}
@@ -37,18 +27,18 @@ func parseRefresh(rawQuery string) (bool, *Problem) {
 	case "false", "0":
 		return false, nil
 	default:
-		return false, invalidRequest("The parameter refresh is either true or false.")
+		return false, web.Invalid("The parameter refresh is either true or false.")
 	}
 }
 
 // parseSearch reads ?q and ?limit of a search.
 func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
-	q, present, problem := queryValue(rawQuery, "q")
+	q, present, problem := web.QueryValue(rawQuery, "q")
 	switch {
 	case problem != nil:
 		return "", 0, problem
 	case !present || q == "":
-		return "", 0, invalidRequest("The parameter q is missing. Send a company name or domain, for example ?q=acme.")
+		return "", 0, web.Invalid("The parameter q is missing. Send a company name or domain, for example ?q=acme.")
 	}
 	if problem := checkSearchText("The parameter q", q); problem != nil {
 		return "", 0, problem
@@ -64,16 +54,16 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 func checkSearchText(where, text string) *Problem {
 	switch {
 	case !utf8.ValidString(text):
-		return invalidRequest("%s is not UTF-8 text.", where)
+		return web.Invalid("%s is not UTF-8 text.", where)
 	case utf8.RuneCountInString(text) > maxSearchRunes:
-		return invalidRequest("%s has more than %d characters.", where, maxSearchRunes)
+		return web.Invalid("%s has more than %d characters.", where, maxSearchRunes)
 	}
 	return nil
 }
 
 // parseLimit reads ?limit, which is at least 1.
 func parseLimit(rawQuery string, byDefault, most int) (int, *Problem) {
-	value, present, problem := queryValue(rawQuery, "limit")
+	value, present, problem := web.QueryValue(rawQuery, "limit")
 	if problem != nil {
 		return 0, problem
 	}
@@ -82,7 +72,7 @@ func parseLimit(rawQuery string, byDefault, most int) (int, *Problem) {
 	}
 	limit, ok := plainInteger(value)
 	if !ok || limit < minLimit || limit > most {
-		return 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minLimit, most)
+		return 0, web.Invalid("The parameter limit is a whole number from %d to %d.", minLimit, most)
 	}
 	return limit, nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"letterhead/internal/web"
 )
 
 func TestParseSearch_EachParameter_IsChecked(t *testing.T) {
@@ -71,8 +73,7 @@ func TestParseRefresh_EachValue_IsChecked(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is within the limits, and reads the same when encoded again in the plain
-// form.
+// Whatever is accepted is within the limits, and reads the same when encoded again in the plain form.
 func FuzzSearchParameters(f *testing.F) {
 	for _, seed := range []string{"q=acme&limit=5", "q=%C3%BC", "q=a&q=b", "q=%", "&&=&q=1;2", "limit=20&%71=x+y"} {
 		f.Add(seed)
@@ -103,21 +104,21 @@ func FuzzQueryValue(f *testing.F) {
 		if name == "" {
 			return // parameters of ours have a name
 		}
-		value, present, problem := queryValue(query, name)
+		value, present, problem := web.QueryValue(query, name)
 		if problem != nil && (problem.Status != 400 || problem.Code != CodeInvalidRequest || !present) {
 			t.Fatalf("%q: %d %s, present %v", query, problem.Status, problem.Code, present)
 		}
 		other := url.QueryEscape(name + "x")
 		for _, extended := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
-			if v, p, pr := queryValue(extended, name); v != value || p != present || (pr == nil) != (problem == nil) {
+			if v, p, pr := web.QueryValue(extended, name); v != value || p != present || (pr == nil) != (problem == nil) {
 				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, extended, v, pr)
 			}
 		}
 		if again := query + "&" + url.QueryEscape(name) + "=1"; present {
-			if _, _, problem := queryValue(again, name); problem == nil {
+			if _, _, problem := web.QueryValue(again, name); problem == nil {
 				t.Fatalf("%q is read from %q", name, again)
 			}
-		} else if v, _, problem := queryValue(again, name); problem != nil || v != "1" {
+		} else if v, _, problem := web.QueryValue(again, name); problem != nil || v != "1" {
 			t.Fatalf("%q of %q is %q, %v; want %q", name, again, v, problem, "1")
 		}
 	})

@@ -77,8 +77,7 @@ func kindOf(s *openapi.Schema) string {
 	}
 }
 
-// schemaLink returns the id of the section of the named schema that a schema refers to, or "" if there
-// is none.
+// schemaLink returns the id of the section of the named schema that a schema refers to, or "" if there is none.
 func schemaLink(s *openapi.Schema) string {
 	switch {
 	case s == nil:
@@ -168,8 +167,7 @@ type field struct {
 	Schema   *openapi.Schema
 }
 
-// maxFieldDepth limits the depth of displayed fields of unnamed objects; those of named ones have
-// their own table.
+// maxFieldDepth limits the depth of displayed fields of unnamed objects; those of named ones have their own table.
 const maxFieldDepth = 4
 
 func fieldsOf(s *openapi.Schema) []field { return appendFields(nil, s, "", 0) }
@@ -187,8 +185,7 @@ func appendFields(all []field, s *openapi.Schema, prefix string, depth int) []fi
 	return all
 }
 
-// curl returns a shell command that sends a request of an operation, with the examples of its
-// parameters.
+// curl returns a shell command that sends a request of an operation, with the examples of its parameters.
 func curl(baseURL string, o *openapi.Operation) string {
 	path, query, headers := o.Path, url.Values{}, []string{}
 	for _, p := range o.Parameters {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"letterhead/internal/web"
 )
 
 // access is the kind of key that an endpoint requires.
@@ -51,7 +53,7 @@ func reads(f func(*exchange) error) map[string]func(*exchange) error {
 // newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is not a
 // separator), and the endpoint distinguishes the methods, so that each has its own Allow header.
 func (a *API) newRouter() *mux.Router {
-	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	r := web.NewMux()
 	r.NotFoundHandler = http.HandlerFunc(a.serveUnknown)
 	post := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodPost: f}
@@ -82,19 +84,18 @@ func (a *API) newRouter() *mux.Router {
 	a.routeDocs(r)
 	a.routeLanding(r)
 	a.routeAgents(r)
-	for pattern, handler := range a.extra {
+	for pattern, handler := range a.Extra {
 		r.Handle(pattern, extraHandler(pattern, handler))
 	}
 	return r
 }
 
-// extraHandler serves another part's handler under its path's name. Pages of other sites may not read
-// it.
+// extraHandler serves another part's handler under its path's name. Pages of other sites may not read it.
 func extraHandler(pattern string, handler http.Handler) http.Handler {
 	name := strings.Trim(pattern, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
-		x.request, x.route = r, name
+		x.request, x.Route = r, name
 		x.closeToOtherSites()
 		handler.ServeHTTP(x, r)
 	})
@@ -108,7 +109,7 @@ func isDashboard(path string) bool {
 // ServeHTTP passes a routed request through authentication and limits to its handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
-	x.request, x.route, x.plain, x.rpc = r, e.name, e.plain, e.rpc
+	x.request, x.Route, x.plain, x.rpc = r, e.name, e.plain, e.rpc
 	if r.Method == http.MethodOptions {
 		x.answerOptions(e.allow)
 		return
@@ -117,7 +118,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		x.Header()["Allow"] = e.allow
 		x.fail(&Problem{Status: http.StatusMethodNotAllowed, Code: CodeInvalidRequest,
-			Message: "This path does not answer that method. The Allow header lists those it answers."})
+			Text: "This path does not answer that method. The Allow header lists those it answers."})
 		return
 	}
 	if e.access != open {
@@ -157,7 +158,7 @@ func (e *endpoint) skipBody(x *exchange) error {
 // timeout is how long the work for a request may take.
 func (e *endpoint) timeout(a *API) time.Duration {
 	if e.crawls {
-		return a.timeout
+		return a.RequestTimeout
 	}
 	return a.quick
 }
@@ -182,7 +183,7 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 
 // checked runs the checks before a request, within their limits.
 func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
-	ctx, cancel := context.WithTimeout(x.context(), checksWithin)
+	ctx, cancel := context.WithTimeout(x.ctx, checksWithin)
 	defer cancel()
 	if !x.api.checks.TryAcquire(1) {
 		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errOverloaded)
@@ -194,7 +195,7 @@ func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 // serveUnknown answers unknown paths: with a page if a browser asks, otherwise with the error body.
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
-	x.route = "unknown"
+	x.Route = "unknown"
 	if r.Method == http.MethodOptions && r.URL.Path == "*" { // about the server, not about a path
 		x.answerOptions(preflightMethods)
 		return
@@ -209,12 +210,11 @@ func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	case isV2(sent):
 		message = "This path does not exist. Below /v2 are /v2/brands/{identifier}, /v2/brands/id/{id}, /v2/brands/domain/{domain} and /v2/search/{name}, each one path segment: percent-encode what goes there, slashes included."
 	}
-	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: message})
+	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: message})
 }
 
-// redirectOf returns the clean form of a path below /v1 that is not clean (doubled slashes, dot
-// segments, an unencoded https:// in front of an identifier). /v2 never redirects, and outside /v1 an
-// unclean path is simply unknown.
+// redirectOf returns the clean form of a path below /v1 that is not clean (doubled slashes, dot segments, an unencoded
+// https:// in front of an identifier). /v2 never redirects, and outside /v1 an unclean path is simply unknown.
 func redirectOf(r *http.Request) (location string, ok bool) {
 	sent := r.URL.EscapedPath()
 	if !strings.HasPrefix(sent, "/") || isV2(sent) {
@@ -233,8 +233,7 @@ func redirectOf(r *http.Request) (location string, ok bool) {
 	return clean, true
 }
 
-// isV2 reports whether a path is meant for /v2, however it is spelled: a base URL that ends in a slash
-// makes it //v2.
+// isV2 reports whether a path is meant for /v2, however it is spelled: a base URL that ends in a slash makes it //v2.
 func isV2(escapedPath string) bool {
 	for segment := range strings.SplitSeq(escapedPath, "/") {
 		if segment != "" && segment != "." {
@@ -256,10 +255,9 @@ func (x *exchange) redirect(location string) {
 	x.WriteHeader(status)
 }
 
-// Answers to preflights. All origins are allowed and there are no cookies, so neither origin nor
-// headers need a decision: pages may run tools that add their own headers (traceparent). The star does
-// not include Authorization, and older browsers do not support it. A day is the longest that browsers
-// cache a preflight.
+// Answers to preflights. All origins are allowed and there are no cookies, so neither origin nor headers need a
+// decision: pages may run tools that add their own headers (traceparent). The star does not include Authorization, and
+// older browsers do not support it. A day is the longest that browsers cache a preflight.
 var (
 	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
 	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +

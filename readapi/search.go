@@ -9,6 +9,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
+	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
 
@@ -48,7 +49,7 @@ func (x *exchange) sendResults(value any) error {
 	if x.request.Method != http.MethodHead {
 		return x.sendJSON(value)
 	}
-	h["Content-Type"] = typeJSON
+	h["Content-Type"] = web.JSON
 	x.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -63,16 +64,16 @@ func (x *exchange) sendResults(value any) error {
 // the whole answer was read; if the quota writer did not report in time whether the count was appended (then
 // the answer is 503, and counts if it was); and if the process died between the count and the answer.
 func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
-	ctx, now := x.context(), x.api.now()
+	ctx, now := x.ctx, x.api.Now()
 	allowed := x.caller.Plan.SearchesPerMonth
 	if allowed != plan.Unlimited {
 		// The count that this node has seen is enough: counts only grow, and CountSearch decides.
-		used, err := x.api.quotas.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
+		used, err := x.api.Quotas.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
 		if err != nil {
 			return nil, err
 		}
-		if used >= allowed {
-			return nil, quotaExceeded(allowed, now, x.api.billingURL)
+		if usage.Exhausted(used, allowed) {
+			return nil, quotaExceeded(allowed, now, x.api.BillingURL)
 		}
 	}
 	if x.request.Method == http.MethodHead { // without results, the search costs nothing
@@ -85,7 +86,7 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 			return nil, err
 		}
 	}
-	hits, err := x.api.search.Search(ctx, q, limit)
+	hits, err := x.api.Search.Search(ctx, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +95,8 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	}
 	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwardsWithin)
 	defer cancel()
-	if _, err := x.api.quotas.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
-		return nil, quotaExceeded(allowed, now, x.api.billingURL)
+	if _, err := x.api.Quotas.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
+		return nil, quotaExceeded(allowed, now, x.api.BillingURL)
 	} else if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,7 @@ const (
 	maxHeaderBytes = 16 << 10
 	// readHeaderTimeout limits the time in which a client must send its headers.
 	readHeaderTimeout = 5 * time.Second
-	// maxRequestTimeout limits the work for one request, including the longest possible live crawl (60
-	// s).
+	// maxRequestTimeout limits the work for one request, including the longest possible live crawl (60 s).
 	maxRequestTimeout = 70 * time.Second
 	// writeTimeout limits the work and the answer, and leaves 20 s for a slow reader. A batch, which
 	// may take longer, moves its own deadline.
@@ -45,9 +44,8 @@ func NewServer(handler http.Handler) *http.Server {
 // guard handles every request on its connection before the handler.
 type guard struct{ handler http.Handler }
 
-// ServeHTTP serves a request unless its connection is gone. An answer that is sent before the body was
-// read ends the connection: waiting for an unneeded body would let a client that never sends one
-// occupy the connection.
+// ServeHTTP serves a request unless its connection is gone. An answer that is sent before the body was read ends the
+// connection: waiting for an unneeded body would let a client that never sends one occupy the connection.
 func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn := connOf(r.Context())
 	if conn == nil {

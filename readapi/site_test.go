@@ -109,8 +109,7 @@ func (c *remoteCounters) Take(ctx context.Context, key ratelimit.Key, units, lim
 	return c.Counters.Take(ctx, key, units, limit)
 }
 
-// startSite starts API nodes, a projector and a crawler. The test is skipped if no database server is
-// configured.
+// startSite starts API nodes, a projector and a crawler. The test is skipped if no database server is configured.
 func startSite(t testing.TB, nodes int, changes ...func(*readapi.Deps)) *site {
 	t.Helper()
 	return startSiteWith(t, time.Now, 0, nodes, changes...)

@@ -61,6 +61,7 @@ func (trailing) ByID(_ context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return nil, fmt.Errorf("%s: %w", id, brands.ErrNotFound)
 }
 
+// Rule 7.
 func TestLookup_IndexLags_FindsAnsweredBrands(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Index = trailing{d.Index} }
@@ -121,6 +122,7 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 }
 
 // The index lags behind a refresh that was answered, and behind one that failed.
+// Rule 7.
 func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	s, index := startStale(t)
 	c := s.account(plan.Growth, 50)

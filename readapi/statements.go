@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
 	"letterhead/internal/accept"
+	"letterhead/internal/web"
 )
 
 // statementForm is a form in which a statement is served.
@@ -22,9 +23,9 @@ type statementForm struct {
 
 // statementForms are all forms; the first is the default.
 var statementForms = []statementForm{
-	{"json", "application/json", typeJSON, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.JSON() }},
+	{"json", "application/json", web.JSON, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.JSON() }},
 	{"csv", "text/csv", []string{"text/csv; charset=utf-8"}, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.CSV() }},
-	{"html", "text/html", typeHTML, (*statement.Page).Render},
+	{"html", "text/html", web.HTML, (*statement.Page).Render},
 }
 
 // serveStatement answers GET and HEAD /v1/statements/{month}.
@@ -36,9 +37,9 @@ func (x *exchange) serveStatement() error {
 	text, err := url.PathUnescape(mux.Vars(x.request)["month"])
 	month, invalid := time.Parse(books.MonthLayout, text)
 	if err != nil || invalid != nil {
-		return invalidRequest("The path ends with a month like 2026-11.")
+		return web.Invalid("The path ends with a month like 2026-11.")
 	}
-	now := x.api.now()
+	now := x.api.Now()
 	after, problem := parseAsOf(x.request.URL.RawQuery, now)
 	if problem != nil {
 		return problem
@@ -46,9 +47,9 @@ func (x *exchange) serveStatement() error {
 	var s *statement.Statement
 	err = x.readLedger(func(ctx context.Context) (err error) {
 		if after.IsZero() || after.After(now) {
-			s, err = x.api.ledger.Statement(ctx, x.caller.AccountID, month, now)
+			s, err = x.api.Ledger.Statement(ctx, x.caller.AccountID, month, now)
 		} else {
-			s, err = x.api.ledger.StatementBefore(ctx, x.caller.AccountID, month, after)
+			s, err = x.api.Ledger.StatementBefore(ctx, x.caller.AccountID, month, after)
 		}
 		return err
 	})
@@ -73,7 +74,7 @@ func (x *exchange) serveStatement() error {
 
 // statementForm returns the form that ?format names, or else the Accept header; then negotiated is true.
 func (x *exchange) statementForm() (form statementForm, negotiated bool, problem *Problem) {
-	name, present, problem := queryValue(x.request.URL.RawQuery, "format")
+	name, present, problem := web.QueryValue(x.request.URL.RawQuery, "format")
 	if problem != nil {
 		return form, false, problem
 	}
@@ -85,7 +86,7 @@ func (x *exchange) statementForm() (form statementForm, negotiated bool, problem
 		types = append(types, f.mediaType)
 	}
 	if present {
-		return form, false, invalidRequest("The parameter format is json, csv or html.")
+		return form, false, web.Invalid("The parameter format is json, csv or html.")
 	}
 	best := 0
 	weights := accept.Weights(x.request.Header["Accept"], types...)

@@ -100,7 +100,7 @@ func TestStatement_EachForm_IsThatOfTheEvents(t *testing.T) {
 	}
 
 	s.clock.add(30 * 24 * time.Hour) // 21 December
-	if _, _, err := s.node.CloseMonth(t.Context(), s.node.Operator(), november); err != nil {
+	if _, _, err := s.node.Operations.Books.CloseMonth(t.Context(), s.node.Operator(), november); err != nil {
 		t.Fatal(err)
 	}
 	wantJSON, err = c.ofEvents(november, true).JSON()

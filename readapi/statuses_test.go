@@ -16,6 +16,7 @@ import (
 	"letterhead/projections/keys"
 	"letterhead/readapi"
 	"letterhead/readapi/openapi"
+	"letterhead/readapi/openapi/openapitest"
 )
 
 // described returns the operations of the OpenAPI document.
@@ -64,8 +65,7 @@ func (s *service) ask(o *openapi.Operation, key string, values map[string]string
 	return answer{status: resp.StatusCode, header: resp.Header, body: read}
 }
 
-// faultyKeys is a key directory with a key that it cannot check, and one of an account with an unknown
-// plan.
+// faultyKeys is a key directory with a key that it cannot check, and one of an account with an unknown plan.
 type faultyKeys struct {
 	readapi.KeyDirectory
 	away, unheardOf *string
@@ -105,7 +105,7 @@ func TestEndpoints_RequestNotAdmitted_AnswerAlike(t *testing.T) {
 			if a.status != status {
 				t.Errorf("%s %s, %s: status %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
 			}
-			if o.Response(status) != nil { // a 405 is described with the first method of its path
+			if openapitest.Response(o, status) != nil { // a 405 is described with the first method of its path
 				s.shows(o.Method+" "+o.Path, status, code)
 			}
 		}
@@ -115,7 +115,7 @@ func TestEndpoints_RequestNotAdmitted_AnswerAlike(t *testing.T) {
 			if !slices.Contains(o.Keys, "publishable") {
 				check("a publishable key", s.ask(o, c.publishable, nil), 403, "forbidden")
 			}
-			if o.Response(http.StatusTooManyRequests) != nil { // MCP reports it in the result of a tool
+			if openapitest.Response(o, http.StatusTooManyRequests) != nil { // MCP reports it in the result of a tool
 				check("too many requests", s.ask(o, busy.secret, nil), 429, "rate_limited")
 			}
 			check("a key that cannot be checked", s.ask(o, awayKey, nil), 503, "upstream_failed")
@@ -132,7 +132,7 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c, poor := s.account(plan.Custom, 1000), s.account(plan.Free, 0)
 	for _, o := range described(t) {
-		if o.Response(http.StatusUnprocessableEntity) == nil && (o.Method != http.MethodHead || !strings.Contains(o.Path, "/brands/")) {
+		if openapitest.Response(o, http.StatusUnprocessableEntity) == nil && (o.Method != http.MethodHead || !strings.Contains(o.Path, "/brands/")) {
 			continue
 		}
 		name := strings.Trim(o.Path[strings.Index(o.Path, "{"):], "{}")
@@ -199,11 +199,10 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 // TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the rejections of a search after the key was checked, on both
 // paths.
 func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	c.searched(250_000)
 	for _, o := range described(t) {
-		if r := o.Response(http.StatusTooManyRequests); r == nil || !slices.Contains(r.Codes(), "quota_exceeded") {
+		if r := openapitest.Response(o, http.StatusTooManyRequests); r == nil || !slices.Contains(r.Codes(), "quota_exceeded") {
 			continue
 		}
 		if a := s.ask(o, c.publishable, map[string]string{"limit": "21"}); a.status != 400 {
@@ -217,8 +216,7 @@ func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 	}
 }
 
-// The document is served without a key, with the base URL of this service, and not again to a client that has
-// it.
+// The document is served without a key, with the base URL of this service, and not again to a client that has it.
 func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 	s := start(t)
 	for _, endpoint := range []string{"GET /v1/openapi.json", "HEAD /v1/openapi.json"} {

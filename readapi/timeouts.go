@@ -3,8 +3,6 @@ package readapi
 import "time"
 
 const (
-	// maxCrawlTimeout limits the setting, so that a server's write timeout always covers it.
-	maxCrawlTimeout = 60 * time.Second
 	// clientTimeout is how long clients wait for an answer. Every answer is sent within it, whatever
 	// hangs: the sum of a crawl and the work around it, lookup.ReturnWithin and creditsWithin is less,
 	// and so is that of defaultQuickTimeout, afterwardsWithin and creditsWithin.

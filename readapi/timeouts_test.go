@@ -2,13 +2,14 @@ package readapi
 
 import (
 	"testing"
+	"time"
 
 	"letterhead/readapi/lookup"
 )
 
 // Whatever hangs, an answer is sent before its client times out: the limits along the way are added up.
 func TestTimeouts_Sum_IsBelowClientTimeout(t *testing.T) {
-	cfg := Config{}.withDefaults()
+	cfg := Config{CrawlTimeout: 8500 * time.Millisecond}.withDefaults() // the default of LETTERHEAD_CRAWL_TIMEOUT
 	crawls := cfg.RequestTimeout + lookup.ReturnWithin + creditsWithin
 	searches := min(cfg.RequestTimeout, cfg.QuickTimeout) + afterwardsWithin + creditsWithin
 	if crawls >= clientTimeout || searches >= clientTimeout {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"letterhead/internal/web"
 )
 
 // messageNothingRan ends the sentence of a 503 for a request that reached no router.
@@ -45,7 +47,7 @@ func NewUnroutedAdmin(baseURL string, logger *slog.Logger) *Unrouted {
 func newUnrouted(baseURL string, logger *slog.Logger) *Unrouted {
 	metrics, _ := newMetrics(nil) // which fails only in registering
 	return &Unrouted{api: &API{
-		log: logger, metrics: metrics, now: time.Now, newID: uuid.NewString, secure: schemeOf(baseURL) == "https",
+		Config: Config{Logger: logger, Now: time.Now, NewID: uuid.NewString}, metrics: metrics, secure: schemeOf(baseURL) == "https",
 	}}
 }
 
@@ -57,7 +59,7 @@ func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/healthz":
 		x.closeToOtherSites()
-		x.send(http.StatusOK, typeText, []byte("ok\n"))
+		x.send(http.StatusOK, web.Text, []byte("ok\n"))
 	case path == "/readyz" && u.Ready != nil:
 		x.closeToOtherSites()
 		u.Ready.ServeHTTP(x, r)
@@ -70,7 +72,7 @@ func (u *Unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (u *Unrouted) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := u.api.newExchange(w, r)
-	x.route = "unrouted"
+	x.Route = "unrouted"
 	x.setCommonHeaders()
 	if u.admin {
 		x.closeToOtherSites()
@@ -108,50 +110,40 @@ func (u *Unrouted) reject(start []byte, p *Problem) []byte {
 	target, _, _ = strings.Cut(strings.TrimSuffix(target, "\r"), " ")
 	path, _, _ := strings.Cut(target, "?")
 	r := (&http.Request{Method: method, URL: &url.URL{Path: path}}).WithContext(context.Background())
-	w := &answer{header: http.Header{"Date": {u.api.now().UTC().Format(http.TimeFormat)}}}
+	w := web.NewAnswer()
+	w.Header().Set("Date", u.api.Now().UTC().Format(http.TimeFormat))
 	x := u.exchange(w, r)
 	u.fail(x, p)
 	x.finish()
 	whole := http.Response{
-		StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Request: r, Close: true,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
+		StatusCode: w.Status, ProtoMajor: 1, ProtoMinor: 1, Header: w.Header(), Request: r, Close: true,
+		Body: io.NopCloser(&w.Body), ContentLength: int64(w.Body.Len()),
 	}
 	var text bytes.Buffer
 	_ = whole.Write(&text) // to memory, which does not fail
 	return text.Bytes()
 }
 
-// answer is a ResponseWriter that keeps the answer.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header             { return a.header }
-func (a *answer) WriteHeader(status int)          { a.status = status }
-func (a *answer) Write(bytes []byte) (int, error) { return a.body.Write(bytes) }
-
 // rejectionOf returns the problem that a rejection of net/http, which is a whole answer, describes.
 func rejectionOf(sent []byte) *Problem {
-	p := invalidRequest("The request is not well-formed HTTP/1.1.")
+	p := web.Invalid("The request is not well-formed HTTP/1.1.")
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(sent)), nil)
 	if err != nil {
 		return p
 	}
 	switch p.Status = resp.StatusCode; p.Status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		p.Message = fmt.Sprintf("The request line and headers are larger than %d KiB. "+
+		p.Text = fmt.Sprintf("The request line and headers are larger than %d KiB. "+
 			"Send a shorter URL, or fewer or shorter headers.", maxHeaderBytes>>10)
 	case http.StatusNotImplemented:
-		p.Message = "The Transfer-Encoding is not supported. Send the body with a Content-Length, or chunked."
+		p.Text = "The Transfer-Encoding is not supported. Send the body with a Content-Length, or chunked."
 	case http.StatusHTTPVersionNotSupported:
-		p.Message = "The version of HTTP is not supported. Send HTTP/1.1."
+		p.Text = "The version of HTTP is not supported. Send HTTP/1.1."
 	case http.StatusExpectationFailed:
-		p.Message = "The only expectation that is supported is 100-continue. Send the request without Expect."
+		p.Text = "The only expectation that is supported is 100-continue. Send the request without Expect."
 	default:
 		if _, reason, ok := strings.Cut(resp.Status, ": "); ok {
-			p.Message = fmt.Sprintf("The request is not well-formed HTTP/1.1: %s.", reason)
+			p.Text = fmt.Sprintf("The request is not well-formed HTTP/1.1: %s.", reason)
 		}
 	}
 	return p

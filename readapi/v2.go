@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/web"
 )
 
 // routeV2 adds the paths that follow the shape of a third-party brand API. Its clients must work with
@@ -48,7 +49,7 @@ func parseUUID(text string) (brand.Identifier, error) {
 	const canonical = 36 // the parser also accepts other lengths, which no other path takes for an id
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != canonical {
-		return brand.Identifier{}, invalidRequest("The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
+		return brand.Identifier{}, web.Invalid("The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
 	}
 	return brand.Identifier{Kind: brand.BrandID, BrandID: id}, nil
 }
@@ -70,7 +71,7 @@ func parseDomain(text string) (brand.Identifier, error) {
 func (x *exchange) serveSearchByName() error {
 	name, err := url.PathUnescape(mux.Vars(x.request)["name"])
 	if err != nil {
-		return invalidRequest("The name is not percent-encoded correctly.")
+		return web.Invalid("The name is not percent-encoded correctly.")
 	}
 	if problem := checkSearchText("The name", name); problem != nil {
 		return problem

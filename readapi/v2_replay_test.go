@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -22,230 +23,18 @@ type replayed struct {
 	bytes  string
 }
 
-var replayedLookups = []replayed{
-	{"curl", `GET /v2/brands/acme.com HTTP/1.1
-Host: brands.example.com
-User-Agent: curl/7.88.1
-Accept: */*
-Authorization: Bearer {sk}
-
-`},
-	{"curl, HTTP/1.0", `GET /v2/brands/acme.com HTTP/1.0
-Host: brands.example.com
-User-Agent: curl/7.88.1
-Accept: */*
-Authorization: Bearer {sk}
-
-`},
-	{"ab, HTTP/1.0 with keep-alive", `GET /v2/brands/domain/acme.com/ HTTP/1.0
-Connection: Keep-Alive
-Authorization: Bearer {sk}
-Host: brands.example.com
-User-Agent: ApacheBench/2.3
-Accept: */*
-
-`},
-	{"requests", `GET /v2/brands/acme.com HTTP/1.1
-Host: brands.example.com
-User-Agent: python-requests/2.34.2
-Accept-Encoding: gzip, deflate, br
-Accept: */*
-Connection: keep-alive
-Authorization: Bearer {sk}
-
-`},
-	{"httpx", `GET /v2/brands/www.acme.com HTTP/1.1
-Host: brands.example.com
-Accept: */*
-Accept-Encoding: gzip, deflate
-Connection: keep-alive
-User-Agent: python-httpx/0.28.1
-Authorization: Bearer {sk}
-
-`},
-	{"axios", `GET /v2/brands/acme.com HTTP/1.1
-Accept: application/json, text/plain, */*
-Authorization: Bearer {sk}
-User-Agent: axios/1.21.1
-Accept-Encoding: gzip, compress, deflate, br
-Host: brands.example.com
-Connection: keep-alive
-
-`},
-	{"axios with a content type and chosen fields", `GET /v2/brands/acme.com?fields=logos,colors HTTP/1.1
-Accept: application/json, text/plain, */*
-Content-Type: application/json
-Authorization: Bearer {sk}
-User-Agent: axios/1.21.1
-Accept-Encoding: gzip, compress, deflate, br
-Host: brands.example.com
-Connection: keep-alive
-
-`},
-	{"axios with a body", `GET /v2/brands/acme.com HTTP/1.1
-Accept: application/json, text/plain, */*
-Content-Type: application/json
-Authorization: Bearer {sk}
-User-Agent: axios/1.21.1
-Content-Length: 2
-Accept-Encoding: gzip, compress, deflate, br
-Host: brands.example.com
-Connection: keep-alive
-
-{}`},
-	{"node-fetch", `GET /v2/brands/acme.com/ HTTP/1.1
-Authorization: Bearer {sk}
-Content-Type: application/json
-Accept: */*
-User-Agent: node-fetch/1.0 (+https://github.com/bitinn/node-fetch)
-Accept-Encoding: gzip,deflate
-Host: brands.example.com
-Connection: close
-
-`},
-	{"fetch of Node", `GET /v2/brands/domain/acme.com?allowNsfw=true HTTP/1.1
-host: brands.example.com
-connection: keep-alive
-Authorization: Bearer {sk}
-Content-Type: application/json
-accept: */*
-accept-language: *
-sec-fetch-mode: cors
-user-agent: node
-accept-encoding: gzip, deflate
-
-`},
-	{"Go", `GET /v2/brands/acme.com?allowNsfw=false&fields=name HTTP/1.1
-Host: brands.example.com
-User-Agent: Go-http-client/1.1
-Authorization: Bearer {sk}
-Accept-Encoding: gzip
-
-`},
-	{"Go, by id", `GET /v2/brands/id/{id} HTTP/1.1
-Host: brands.example.com
-User-Agent: Go-http-client/1.1
-Authorization: Bearer {sk}
-Accept-Encoding: gzip
-
-`},
-	{"Guzzle", `GET /v2/brands/acme.com HTTP/1.1
-Host: brands.example.com
-User-Agent: GuzzleHttp/7
-Content-Type: application/json
-Accept: application/json
-Authorization: Bearer {sk}
-
-`},
-	{"PHP streams", `GET /v2/brands/{id}/ HTTP/1.0
-Authorization: Bearer {sk}
-Host: brands.example.com
-Connection: close
-
-`},
-	{"Ruby", `GET /v2/brands/https%3A%2F%2Facme.com HTTP/1.1
-Accept-Encoding: gzip;q=1.0,deflate;q=0.6,identity;q=0.3
-Accept: */*
-User-Agent: Ruby
-Authorization: bearer {sk}
-Host: brands.example.com
-Connection: close
-
-`},
-}
-
-// replayedSearches search for "Café & Co", the only brand that each of their names finds.
-var replayedSearches = []replayed{
-	{"fetch of Node", `GET /v2/search/Caf%C3%A9%20%26%20Co?c={pk} HTTP/1.1
-host: brands.example.com
-connection: keep-alive
-accept: */*
-accept-language: *
-sec-fetch-mode: cors
-user-agent: node
-accept-encoding: gzip, deflate
-
-`},
-	{"fetch of a browser", `GET /v2/search/Caf%C3%A9?c={pk} HTTP/1.1
-Host: brands.example.com
-Connection: keep-alive
-sec-ch-ua-platform: "Linux"
-User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36
-Accept: */*
-Origin: https://shop.example
-Sec-Fetch-Site: cross-site
-Sec-Fetch-Mode: cors
-Sec-Fetch-Dest: empty
-Referer: https://shop.example/
-Accept-Encoding: gzip, deflate, br, zstd
-Accept-Language: de-DE,de;q=0.9
-
-`},
-	{"node-fetch", `GET /v2/search/cafe%20%26%20co/?c={pk} HTTP/1.1
-Accept: */*
-User-Agent: node-fetch/1.0 (+https://github.com/bitinn/node-fetch)
-Accept-Encoding: gzip,deflate
-Host: brands.example.com
-Connection: close
-
-`},
-	{"requests", `GET /v2/search/Caf%C3%A9%20&%20Co?c={pk} HTTP/1.1
-Host: brands.example.com
-User-Agent: python-requests/2.34.2
-Accept-Encoding: gzip, deflate, br
-Accept: */*
-Connection: keep-alive
-
-`},
-	{"axios", `GET /v2/search/Caf%C3%A9?limit=5&c={pk} HTTP/1.1
-Accept: application/json, text/plain, */*
-User-Agent: axios/1.21.1
-Accept-Encoding: gzip, compress, deflate, br
-Host: brands.example.com
-Connection: keep-alive
-
-`},
-	{"axios with the key of look-ups", `GET /v2/search/cafe-und-co.de HTTP/1.1
-Accept: application/json, text/plain, */*
-Authorization: Bearer {sk}
-Referer: https://shop.example/search
-User-Agent: axios/1.21.1
-Accept-Encoding: gzip, compress, deflate, br
-Host: brands.example.com
-Connection: keep-alive
-
-`},
-	{"Go", `GET /v2/search/Caf%C3%A9%20&%20Co HTTP/1.1
-Host: brands.example.com
-User-Agent: Go-http-client/1.1
-Authorization: Bearer {sk}
-Accept-Encoding: gzip
-
-`},
-	{"Guzzle", `GET /v2/search/Caf%C3%A9 HTTP/1.1
-Host: brands.example.com
-User-Agent: GuzzleHttp/7
-Referer: https://shop.example/
-Content-Type: application/json
-Accept: application/json
-Authorization: Bearer {sk}
-
-`},
-	{"CFNetwork", `GET /v2/search/Caf%C3%A9%20&%20Co?c={pk} HTTP/1.1
-Host: brands.example.com
-Accept: */*
-Accept-Language: en-GB,en;q=0.9
-Connection: keep-alive
-Accept-Encoding: gzip, deflate, br
-User-Agent: Shop/12 CFNetwork/1490.0.4 Darwin/23.2.0
-
-`},
-	{"curl, HTTP/1.0", `GET /v2/search/caf%c3%a9?c={pk}&query=other HTTP/1.0
-Host: brands.example.com
-User-Agent: curl/7.88.1
-Accept: */*
-
-`},
+// recordings reads the requests of a file, each below a line with the name of its client.
+func recordings(t *testing.T, file string) (all []replayed) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(string(text), "## "), "\n## ") {
+		client, bytes, _ := strings.Cut(part, "\n")
+		all = append(all, replayed{client, bytes})
+	}
+	return all
 }
 
 // replay sends a request as often as its connection stays open, but at most twice: a second answer
@@ -320,12 +109,11 @@ func (a answer) readAs(t testing.TB, client string, want map[string]any) {
 
 func TestV2Replay_Lookups_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	id := s.known("acme.com", record("acme"))
 	file := baseURL + "/cdn/" + strings.Repeat("ab", 32)
-	answers := 0
-	for _, r := range replayedLookups {
+	answers, clients := 0, recordings(t, "testdata/v2/lookups.txt")
+	for _, r := range clients {
 		for _, a := range c.replay(r, id) {
 			answers++
 			a.readAs(t, r.client, map[string]any{
@@ -346,18 +134,17 @@ func TestV2Replay_Lookups_MatchTheirRecordings(t *testing.T) {
 			})
 		}
 	}
-	if b := c.books(); len(b.charges) != answers || b.balance() != int64(50-answers) || answers <= len(replayedLookups) {
-		t.Errorf("%d charges, balance %d after %d answers to %d clients", len(b.charges), b.balance(), answers, len(replayedLookups))
+	if b := c.books(); len(b.charges) != answers || b.balance() != int64(50-answers) || answers <= len(clients) {
+		t.Errorf("%d charges, balance %d after %d answers to %d clients", len(b.charges), b.balance(), answers, len(clients))
 	}
 }
 
 func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	c := s.account(plan.Free, 50)
+	s, c := startWith(t, plan.Free, 50)
 	id := s.known("cafe-und-co.de", record("Café & Co"))
 	answers := int64(0)
-	for _, r := range replayedSearches {
+	for _, r := range recordings(t, "testdata/v2/searches.txt") { // each name finds "Café & Co" only
 		for _, a := range c.replay(r, id) {
 			answers++
 			a.readAs(t, r.client, map[string]any{

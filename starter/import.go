@@ -11,13 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Limits of an import.
-const (
-	// defaultParallel is how many brands are imported concurrently. The log commits all queued events as one
-	// group, so a larger number is faster as long as flushing the disk dominates.
-	defaultParallel = 64
-	maxParallel     = 1024
-)
+// parallel is how many brands are imported concurrently. The log commits all queued events as one
+// group, so a larger number is faster as long as flushing the disk dominates.
+const parallel = 64
 
 // Assets stores files by their content.
 type Assets interface {
@@ -43,26 +39,10 @@ type Marker interface {
 
 // Config configures an import.
 type Config struct {
-	// Parallel is how many brands are imported concurrently, 64 by default.
-	Parallel int
 	// Progress, if set, is called after each brand, never concurrently.
 	Progress func(done, total int)
 	// Logger may be nil.
 	Logger *slog.Logger
-}
-
-func (c Config) withDefaults() Config {
-	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	return c
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	if c.Parallel < 0 || c.Parallel > maxParallel {
-		return fmt.Errorf("starter import: Parallel is %d, want 1 to %d", c.Parallel, maxParallel)
-	}
-	return nil
 }
 
 // Deps are the stores of an import.
@@ -72,19 +52,6 @@ type Deps struct {
 	Marker Marker
 }
 
-func (d Deps) validate() error {
-	var errs []error
-	missing := func(name string, is bool) {
-		if is {
-			errs = append(errs, fmt.Errorf("starter import: %s is missing", name))
-		}
-	}
-	missing("Assets", d.Assets == nil)
-	missing("Brands", d.Brands == nil)
-	missing("Marker", d.Marker == nil)
-	return errors.Join(errs...)
-}
-
 // Result is the result of an import.
 type Result struct {
 	Finished bool // this version was imported before, so nothing was read
@@ -92,29 +59,20 @@ type Result struct {
 	Present  int  // existing brands
 }
 
-// Import loads the embedded data: the files of each brand, then its event. It returns the first error,
-// or ctx.Err() when ctx ends. The next call continues where this one stopped, because existing files
-// and brands are left unchanged.
+// Import loads the embedded data: the files of each brand, then its event. It returns the first error, or ctx.Err()
+// when ctx ends. The next call continues where this one stopped, because existing files and brands are left unchanged.
 func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
-	return importFrom(ctx, cfg, deps, Version, Count, Each)
-}
-
-func importFrom(ctx context.Context, cfg Config, deps Deps, version string, total int, each func(func(Brand) error) error) (Result, error) {
-	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
-		return Result{}, err
-	}
-	cfg = cfg.withDefaults()
 	before, err := deps.Marker.Load(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("read the marker of the starter import: %w", err)
 	}
-	if before == version {
+	if before == Version {
 		return Result{Finished: true}, nil
 	}
-	run := &importRun{cfg: cfg, deps: deps, version: version, total: total}
+	run := &importRun{cfg: cfg, deps: deps}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(cfg.Parallel)
-	readErr := each(func(b Brand) error {
+	group.SetLimit(parallel)
+	readErr := Each(func(b Brand) error {
 		if err := groupCtx.Err(); err != nil {
 			return err
 		}
@@ -128,20 +86,18 @@ func importFrom(ctx context.Context, cfg Config, deps Deps, version string, tota
 	if readErr != nil {
 		return run.result, readErr
 	}
-	if err := deps.Marker.Save(ctx, version); err != nil {
+	if err := deps.Marker.Save(ctx, Version); err != nil {
 		return run.result, fmt.Errorf("write the marker of the starter import: %w", err)
 	}
-	cfg.Logger.Info("starter index imported", "version", version,
+	cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)).Info("starter index imported", "version", Version,
 		"imported", run.result.Imported, "present", run.result.Present)
 	return run.result, nil
 }
 
 // importRun is one running import.
 type importRun struct {
-	cfg     Config
-	deps    Deps
-	version string
-	total   int
+	cfg  Config
+	deps Deps
 
 	mu     sync.Mutex
 	result Result
@@ -159,7 +115,7 @@ func (r *importRun) one(ctx context.Context, b Brand) error {
 			return fmt.Errorf("store a logo of %s: stored as %s, but the record says %s", b.Domain, id, want)
 		}
 	}
-	imported, err := r.deps.Brands.ImportBrand(ctx, r.version, b)
+	imported, err := r.deps.Brands.ImportBrand(ctx, Version, b)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", b.Domain, err)
 	}
@@ -171,7 +127,7 @@ func (r *importRun) one(ctx context.Context, b Brand) error {
 		r.result.Present++
 	}
 	if r.cfg.Progress != nil {
-		r.cfg.Progress(r.result.Imported+r.result.Present, r.total)
+		r.cfg.Progress(r.result.Imported+r.result.Present, Count)
 	}
 	return nil
 }

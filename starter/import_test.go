@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/starter"
 )
 
@@ -119,7 +120,7 @@ func TestImport_AfterInterruption_Continues(t *testing.T) {
 					s.mu.Unlock()
 				}
 			}
-			got, err := starter.Import(ctx, starter.Config{Parallel: 8, Progress: progress}, deps)
+			got, err := starter.Import(ctx, starter.Config{Progress: progress}, deps)
 			if !errors.Is(err, why) || got.Imported < 100 || got.Imported > starter.Count/2 {
 				t.Fatalf("interrupted import: %+v, %v", got, err)
 			}
@@ -145,15 +146,6 @@ func TestImport_WrongAssetID_Stops(t *testing.T) {
 	}
 }
 
-func TestImport_ReportsAllMissingDeps(t *testing.T) {
-	_, err := starter.Import(context.Background(), starter.Config{Parallel: -1}, starter.Deps{})
-	for _, want := range []string{"Parallel", "Assets", "Brands", "Marker"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error %v does not mention %s", err, want)
-		}
-	}
-}
-
 func TestFileMarker_KeepsLastVersion(t *testing.T) {
 	ctx := context.Background()
 	m := starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}
@@ -161,9 +153,7 @@ func TestFileMarker_KeepsLastVersion(t *testing.T) {
 		t.Errorf("Load before Save = %q, %v; want %q", v, err, "")
 	}
 	for _, version := range []string{"one", "two"} {
-		if err := m.Save(ctx, version); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, m.Save(ctx, version))
 		if v, err := m.Load(ctx); v != version || err != nil {
 			t.Errorf("loaded %q, %v, want %q", v, err, version)
 		}
@@ -184,25 +174,17 @@ func BenchmarkImport(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()
 		log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "events.db")})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		url, err := assets.FolderURL(filepath.Join(dir, "assets"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		store, err := assets.Open(ctx, url)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		deps := starter.Deps{Assets: store, Brands: appender{log}, Marker: starter.FileMarker{Path: filepath.Join(dir, "starter")}}
 		got, err := starter.Import(ctx, starter.Config{}, deps)
 		if err != nil || got.Imported != starter.Count {
 			b.Fatal(got, err)
 		}
-		if err := errors.Join(log.Close(), store.Close()); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, errors.Join(log.Close(), store.Close()))
 	}
 	b.ReportMetric(float64(starter.Count), "brands/op")
 }

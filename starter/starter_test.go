@@ -24,6 +24,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/searchindex/searchindextest"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/starter"
 )
 
@@ -363,9 +364,7 @@ func TestSearchSuite_UsesSameBrands(t *testing.T) {
 		fmt.Fprintf(&want, "%s\t%s\t%.2f\n", b.Domain, *b.Record.Name, b.Record.QualityScore)
 	}
 	if *update {
-		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(file, want.Bytes(), 0o644))
 		return
 	}
 	var got bytes.Buffer
@@ -396,9 +395,7 @@ func TestWriteRead_RoundTrip(t *testing.T) {
 	all := load(t)[:50]
 	var first, second bytes.Buffer
 	for _, w := range []*bytes.Buffer{&first, &second} {
-		if err := starter.Write(w, all); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, starter.Write(w, all))
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Error("the same brands gave different bytes")
@@ -419,9 +416,7 @@ func TestWriteRead_RoundTrip(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(data)
 }
 

@@ -1,109 +1,116 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/adminapi"
-	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
-	"letterhead/domain/text"
 	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/projections/accounts"
 )
 
-// maxNameBytes is the maximum length of the name of an account holder or a key. Names are personal data.
-const maxNameBytes = 200
-
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignOut(e), accountSignInEmail(e), accountNote(e),
-		accountChange(e, "suspend", "suspended", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
-			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
-		}),
-		accountChange(e, "reinstate", "reinstated", "End a suspension", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
-			return n.AccountWriter.Reinstate(ctx, commands.ReinstateAccount{Request: n.Operator(), AccountID: id})
-		}),
-		accountChange(e, "close", "closed", "Close an account permanently and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
-			return n.CloseAccount(ctx, n.Operator(), id)
-		}),
+		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e),
+		accountSignOut(e), accountSignInEmail(e), accountNote(e),
+		accountChange(e, "suspend", "suspended", "Reject every request of an account"),
+		accountChange(e, "reinstate", "reinstated", "End a suspension"),
+		accountChange(e, "close", "closed", "Close an account permanently and erase its names"),
 	)
 }
 
 func accountCreate(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key", Args: exactArgs()}
-	name := c.Flags().String("name", "", "name of the account's holder")
-	planName := c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
-	asJSON := jsonFlag(c)
-	c.PreRunE = func(*cobra.Command, []string) error {
-		_, err := plan.Default().Get(plan.ID(*planName))
-		if err := errors.Join(checkName("--name", *name), err); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		created, err := n.CreateAccount(ctx, n.Operator(), *name, plan.ID(*planName))
-		if err != nil && !errors.Is(err, node.ErrNotSeen) {
-			return err
-		}
-		if *asJSON {
-			return errors.Join(err, printJSON(e.stdout, created))
-		}
-		fmt.Fprintf(e.stdout, "account %s (%s), plan %s, %d credits\n", created.Account.ID, created.Account.Name, created.Account.Plan, created.Credits.Balance)
+	c.Flags().String("name", "", "name of the account's holder")
+	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
+	show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
+		fmt.Fprintf(e.stdout, "account %s (%s), plan %s, %d credits\n", created.Account.ID, created.Account.Name,
+			created.Account.Plan, created.Credits.Balance)
 		for _, k := range created.Keys {
 			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
-		fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
+		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
 		return err
 	})
 	return c
 }
 
+// shownAccount is an account as the admin API answers it, as it is or as it was.
+type shownAccount struct {
+	Account operations.Account
+	Credits struct{ Balance, Available int64 }
+	Lookups usageCount
+	// Of the present.
+	OpenHolds int `json:"open_holds"`
+	Spent     *struct {
+		Month   string
+		Credits int64
+	}
+	LastUsedAt time.Time `json:"last_used_at"`
+	// Of the past.
+	AsOf            time.Time `json:"as_of"`
+	Provisional     bool
+	Revision        uint64
+	Searches, Logos *usageCount
+	Lots            []adminapi.Lot
+	OpenedAt        time.Time `json:"opened_at"`
+}
+
+type usageCount struct {
+	Month string
+	Count int64
+}
+
 func accountShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID"),
-		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as they were then, with its present name."}
-	asOf := asOfFlag(c)
+		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as " +
+			"they were then, with its present name."}
+	asOfFlag(c)
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		at, err := asOf(n.Now())
-		if err != nil {
-			return err
+	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a shownAccount) error {
+		switch {
+		case *asJSON:
+			return printJSON(e.stdout, row[shownAccount]{text: x.answer}.without("opened_at"))
+		case !a.AsOf.IsZero():
+			return e.printPast(&a)
 		}
-		if !at.IsZero() {
-			return e.showPast(ctx, n, args[0], at, *asJSON)
-		}
-		standing, err := n.AccountWriter.Standing(ctx, args[0])
-		if err != nil {
-			return explainAccount(args[0], err)
-		}
-		row, err := n.Accounts.Get(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		names, err := n.Names.Names(ctx, row.Holder)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(e.stdout, map[string]any{
-				"account": node.Account{ID: args[0], Name: names[row.Holder], Plan: string(standing.Plan), Status: standing.Status},
-				"credits": map[string]int64{"balance": standing.Balance, "remaining": standing.Remaining, "available": standing.Available},
-				"lookups": map[string]any{"month": standing.Month, "count": standing.Lookups}, "open_holds": standing.OpenHolds,
-			})
-		}
-		fmt.Fprintf(e.stdout, "account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
-			args[0], names[row.Holder], standing.Plan, standing.Status, standing.Balance, standing.Available, standing.OpenHolds, standing.Lookups, standing.Month, row.OpenedAt.Format(time.RFC3339))
-		return nil
+		_, err := fmt.Fprintf(e.stdout, "account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
+			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
+			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance, a.Credits.Available, a.OpenHolds,
+			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
+		return err
 	})
 	return c
+}
+
+// printPast prints an account as it was.
+func (e *environment) printPast(a *shownAccount) error {
+	state := ""
+	if a.Provisional {
+		state = ", provisional"
+	}
+	fmt.Fprintf(e.stdout, "account  %s\nname     %s\nas of    %s (revision %d%s)\nplan     %s\nstatus   %s\nbalance  %d "+
+		"credits\nlookups  %d in %s\n",
+		a.Account.ID, a.Account.Name, a.AsOf.Format(time.RFC3339Nano), a.Revision, state, a.Account.Plan, a.Account.Status,
+		a.Credits.Balance, a.Lookups.Count, a.Lookups.Month)
+	if a.Searches != nil {
+		fmt.Fprintf(e.stdout, "searches %d\nlogos    %d\n", a.Searches.Count, a.Logos.Count)
+	}
+	fmt.Fprintf(e.stdout, "opened   %s\n", a.OpenedAt.Format(time.RFC3339))
+	table := newTable(e.stdout)
+	fmt.Fprintln(table, "\nLOT\tAT\tKIND\tPAYMENT\tCREDITS\tUNSPENT\tMONEY\tDEFERRED")
+	for _, l := range a.Lots {
+		if l.Unspent > 0 {
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Revision, l.At.Format(time.RFC3339), l.Kind, l.PaymentID,
+				l.Credits, l.Unspent, formatMoney(l.Money, l.Currency), formatMoney(l.Deferred, l.Currency))
+		}
+	}
+	return table.Flush()
 }
 
 func accountList(e *environment) *cobra.Command {
@@ -113,161 +120,87 @@ that were returned since it began. USED is the time of its latest look-up that h
 of a key. Sorted by spend, the latest month counts first.
 
 With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names.`}
-	planName := c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
-	status := c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
-	order := addSortFlag(c, accounts.Sorts)
+	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
+	c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
+	sortFlag(c, accounts.Sorts)
 	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		s := accounts.Selection{Plan: plan.ID(*planName), Status: account.Status(*status)}
-		var err error
-		if s.Sort, s.Descending, err = order(); err != nil {
-			return err
+	l := listing[shownAccount]{path: "/admin/accounts", field: "accounts", page: somePages,
+		titles: "ID\tNAME\tPLAN\tSTATUS\tBALANCE"}
+	l.object = func(r row[shownAccount]) any { return r.without("opened_at") }
+	l.cells = func(a *shownAccount) []any {
+		cells := []any{a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance}
+		if *asOf == "" {
+			cells = append(cells, a.spent(), a.used())
 		}
-		if s.Plan != "" {
-			if _, err := n.Plans.Get(s.Plan); err != nil {
-				return usageError{err}
-			}
+		return cells
+	}
+	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
+		if *asOf == "" {
+			l.titles += "\tSPENT\tUSED"
+		} else {
+			l.page = wholePage
 		}
-		if !slices.Contains([]account.Status{"", account.Active, account.Suspended, account.Closed}, s.Status) {
-			return usageError{fmt.Errorf("--status is active, suspended or closed, not %q", *status)}
-		}
-		at, err := asOf(n.Now())
-		if err != nil {
-			return err
-		}
-		if !at.IsZero() && accounts.PresentOnly(s.Sort) {
-			return usageError{fmt.Errorf("--sort %s is of the present; leave out --as-of", s.Sort)}
-		}
-		if !*asJSON {
-			at.printMark(e.stdout)
-		}
-		titles := "ID\tNAME\tPLAN\tSTATUS\tBALANCE"
-		if at.IsZero() {
-			titles += "\tSPENT\tUSED"
-		}
-		shown := newList(e.stdout, *asJSON, titles)
-		if !at.IsZero() {
-			all, err := pastAccounts(ctx, n, s, at.Time)
-			if err == nil {
-				err = printAccounts(ctx, n, all, at, shown)
-			}
-			return errors.Join(err, shown.end())
-		}
-		for last := (*accounts.Account)(nil); ; {
-			page, err := n.Accounts.Select(ctx, s, last, accounts.MaxPage)
-			if err != nil {
-				return err
-			}
-			if err := printAccounts(ctx, n, page, past{}, shown); err != nil {
-				return err
-			}
-			if len(page) < accounts.MaxPage {
-				return shown.end()
-			}
-			last = &page[len(page)-1]
-		}
+		return l.list(x, e, *asJSON, nil)
 	})
 	return c
 }
 
-func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at past, shown list) error {
-	for i := range all {
-		r := &all[i]
-		names, err := n.Names.Names(ctx, r.Holder)
-		if err != nil {
-			return err
-		}
-		a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
-		object := at.Mark(map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}})
-		cells := []any{a.ID, a.Name, a.Plan, a.Status, r.Balance}
-		if at.IsZero() {
-			object, cells = adminapi.MarkUse(object, r), append(cells, spent(r), used(r))
-		}
-		if err := shown.add(object, cells...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // spent returns the spend of an account for people.
-func spent(a *accounts.Account) string {
-	if a.SpentMonth.IsZero() {
+func (a *shownAccount) spent() string {
+	if a.Spent == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%d in %s", a.Spent, a.SpentMonth.Format("2006-01"))
+	return fmt.Sprintf("%d in %s", a.Spent.Credits, a.Spent.Month)
 }
 
 // used returns the last use of an account for people.
-func used(a *accounts.Account) string {
-	if a.UsedAt.IsZero() {
+func (a *shownAccount) used() string {
+	if a.LastUsedAt.IsZero() {
 		return "never"
 	}
-	return a.UsedAt.Format(time.RFC3339)
+	return a.LastUsedAt.Format(time.RFC3339)
 }
 
 func accountPlan(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately", Args: exactArgs("ID", "PLAN"),
-		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			if _, err := n.Plans.Get(plan.ID(args[1])); err != nil {
-				return usageError{err}
-			}
-			done, err := n.AccountWriter.ChangePlan(ctx, commands.ChangePlan{Request: n.Operator(), AccountID: args[0], Plan: plan.ID(args[1])})
-			return enforced(ctx, n, args[0], done, err, e, "plan "+args[1])
-		})}
+	c := &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately",
+		Args: exactArgs("ID", "PLAN")}
+	act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
+		return done.print(e, "plan "+x.args[1])
+	})
+	return c
 }
 
-func accountChange(e *environment, verb, outcome, short string, do func(context.Context, *node.Node, string) (commands.Done, error)) *cobra.Command {
-	return &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID"),
-		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			done, err := do(ctx, n, args[0])
-			return enforced(ctx, n, args[0], done, err, e, outcome)
-		})}
+func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
+	act(e, c, "POST", "/admin/accounts/{ID}/"+verb, func(_ *client, done decided) error { return done.print(e, outcome) })
+	return c
 }
 
 func accountNote(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account", Args: exactArgs("ID", "TEXT"),
+	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
+		Args: exactArgs("ID", "TEXT"),
 		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
 it must have no personal data. The customer can read it: it is in every proof of the account.
 
 "ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		_, err := n.AccountWriter.Note(ctx, commands.NoteAccount{Request: n.Operator(), AccountID: args[0], Text: args[1]})
-		if invalid := (*account.InvalidError)(nil); errors.As(err, &invalid) {
-			return usageError{fmt.Errorf("TEXT %s; it takes 1 to %d bytes of text", invalid.Reason, account.MaxNoteBytes)}
-		}
-		if err != nil {
-			return explainAccount(args[0], err)
-		}
-		_, err = fmt.Fprintf(e.stdout, "account %s: note added\n", args[0])
+	act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
+		_, err := fmt.Fprintf(e.stdout, "account %s: note added\n", done.Account)
 		return err
 	})
 	return c
 }
 
-// enforced waits until API requests follow a decision about an account, and prints a confirmation.
-func enforced(ctx context.Context, n *node.Node, accountID string, done commands.Done, err error, e *environment, what string) error {
-	if err != nil {
-		return explainAccount(accountID, err)
-	}
-	if err := n.AwaitKeys(ctx, done.Position); err != nil {
-		return fmt.Errorf("account %s: %s, but %w: %w", accountID, what, node.ErrNotSeen, err)
-	}
-	if done.Repeated {
-		_, err = fmt.Fprintf(e.stdout, "account %s: %s (nothing to change)\n", accountID, what)
-	} else {
-		_, err = fmt.Fprintf(e.stdout, "account %s: %s\n", accountID, what)
-	}
-	return err
+// decided is a decision about an account as the admin API answers it.
+type decided struct {
+	Account  string
+	Repeated bool
 }
 
-func checkName(flag, name string) error {
-	if strings.TrimSpace(name) == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("%s takes 1 to %d bytes with a character other than a space", flag, maxNameBytes)
+func (d decided) print(e *environment, what string) error {
+	if d.Repeated {
+		what += " (nothing to change)"
 	}
-	if err := text.CheckShown(name); err != nil {
-		return fmt.Errorf("%s %w", flag, err)
-	}
-	return nil
+	_, err := fmt.Fprintf(e.stdout, "account %s: %s\n", d.Account, what)
+	return err
 }

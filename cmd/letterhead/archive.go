@@ -93,13 +93,13 @@ func (e *environment) archive(ctx context.Context, o archiveOptions) error {
 }
 
 func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOptions) error {
-	failures, err := n.OldFailures(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "archive")}, "--before", o.before)
+	failures, err := n.Stores.OldFailures(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "archive")}, "--before", o.before)
 	if err != nil {
 		return err
 	}
 	var out node.Archived
 	if failures.Events > 0 {
-		if err := n.CheckRoomForCopy(); err != nil {
+		if err := n.Stores.CheckRoomForCopy(); err != nil {
 			return err
 		}
 		if !o.yes {
@@ -108,7 +108,7 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 				return err
 			}
 		}
-		if out, err = n.Archive(ctx, failures, o.to); err != nil {
+		if out, err = n.Stores.Archive(ctx, failures, o.to); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections/keys"
 )
 
 func TestAsOf_GeneratedHistory_AgreesWithTheLedger(t *testing.T) {
@@ -119,7 +118,7 @@ func TestParsePast_RunningMonthOrDay_IsNow(t *testing.T) {
 		"2026-11":              {Time: now.Truncate(time.Microsecond), Provisional: true},
 		"2026-11-30":           {Time: now.Truncate(time.Microsecond), Provisional: true},
 	} {
-		if got, err := parsePast(text, now); err != nil || got.Moment != want {
+		if got, err := parsePast(text, now); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -137,7 +136,7 @@ func TestAsOf_RunningMonth_IsProvisional(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := openFolder(t, folder)
-	_, err = n.Log.Append(t.Context(), brand.Stream("acme.com"), eventlog.NoStream(), []eventlog.Proposed{
+	_, err = n.Stores.Log.Append(t.Context(), brand.Stream("acme.com"), eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: imported.Type, SchemaVersion: imported.SchemaVersion, OccurredAt: time.Unix(1, 0).UTC(), Data: imported.Data}})
 	if err := errors.Join(err, n.Close()); err != nil {
 		t.Fatal(err)
@@ -181,14 +180,15 @@ func TestJournalExport_RunningMonth_PrintsNote(t *testing.T) {
 	}
 }
 
-func TestSortKeys_UnknownUse_IsLast(t *testing.T) {
+func TestKeyList_UnknownUse_IsLast(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	for _, descending := range []bool{false, true} {
-		rows := []keys.Listed{{ID: "never"}, {ID: "later", LastUsedAt: at.Add(1)}, {ID: "used", LastUsedAt: at.Add(-1)}}
-		sortKeys(rows, "used", descending, at, at)
-		if rows[2].ID != "later" || (rows[0].ID == "used") != descending {
-			t.Errorf("descending %t: %v", descending, rows)
-		}
+	rows := []row[listedKey]{{value: listedKey{ID: "later", LastUsedAt: at.Add(1)}}, {value: listedKey{ID: "used", LastUsedAt: at.Add(-1)}}, {value: listedKey{ID: "never"}}}
+	for i := range rows {
+		rows[i].value.setUsed(at)
+	}
+	unknownLast(rows)
+	if rows[0].value.ID != "used" || rows[1].value.used != "never" || rows[2].value.ID != "later" {
+		t.Errorf("the keys are %v", rows)
 	}
 }
 

@@ -33,7 +33,7 @@ docs/backup.md describes how to restore it, and what it does not contain.`}
 		ctx := cmd.Context()
 		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, node.OpenStores, func(n *node.Node) error {
 			began := time.Now()
-			sum, err := n.Backup(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")}, to)
+			sum, err := n.Stores.Backup(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")}, to)
 			if err != nil {
 				return err
 			}

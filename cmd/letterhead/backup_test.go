@@ -50,11 +50,11 @@ func oneCrawl(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
 	n := openFolder(t, folder)
-	_, err := n.Log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{
+	_, err := n.Stores.Log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: "BrandDiscovered", SchemaVersion: 1, OccurredAt: time.Unix(1, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(2, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, n.Names.Put(t.Context(), "holder-1", "Ada"), n.Close()); err != nil {
+	if err := errors.Join(err, n.Stores.Names.Put(t.Context(), "holder-1", "Ada"), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -74,17 +74,17 @@ func TestRestore_Backup_RestoresEverything(t *testing.T) {
 		t.Error(err)
 	}
 	n := openFolder(t, to)
-	head, err := n.Log.Head(t.Context())
+	head, err := n.Stores.Log.Head(t.Context())
 	if err != nil || head != 2 {
 		t.Errorf("head %d, %v; want 2", head, err)
 	}
 	// Relays do not publish old crawl requests again.
 	for _, name := range node.CrawlCheckpoints() {
-		if done, _, err := n.Positions.Load(t.Context(), name); err != nil || done != head {
+		if done, _, err := n.Stores.Positions.Load(t.Context(), name); err != nil || done != head {
 			t.Errorf("checkpoint %s = %d, %v, want %d", name, done, err, head)
 		}
 	}
-	if names, err := n.Names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
+	if names, err := n.Stores.Names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
@@ -107,7 +107,7 @@ func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 		}
 	}
 	n := openFolder(t, to)
-	if names, err := n.Names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
+	if names, err := n.Stores.Names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if err := n.Close(); err != nil {
@@ -162,7 +162,7 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 		}
 	}
 	n := openFolder(t, to)
-	err := n.Store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+	err := n.Stores.Database.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "UPDATE positions SET position = position + 1000")
 		return err
 	})
@@ -184,7 +184,7 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 func stateOf(t *testing.T, folder string) string {
 	t.Helper()
 	n := openFolder(t, folder)
-	rows, err := n.Store.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
+	rows, err := n.Stores.Database.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestMigrate_NotAnEventStoreDB_IsRejected(t *testing.T) {
 func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 	folder := oneCrawl(t)
 	n := openFolder(t, folder)
-	_, err := n.Log.Append(t.Context(), "brand-failed.com", eventlog.NoStream(), []eventlog.Proposed{
+	_, err := n.Stores.Log.Append(t.Context(), "brand-failed.com", eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(3, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlFailed", SchemaVersion: 1, OccurredAt: time.Unix(4, 0).UTC(), Data: []byte(`{}`)},
 	})
@@ -289,7 +289,7 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		}
 	}
 	n = openFolder(t, folder)
-	if head, err := n.Log.Head(t.Context()); err != nil || head != 4 {
+	if head, err := n.Stores.Log.Head(t.Context()); err != nil || head != 4 {
 		t.Errorf("the folder's log ends at %d (%v), want 4", head, err)
 	}
 	if err := n.Close(); err != nil {

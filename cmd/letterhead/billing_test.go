@@ -45,12 +45,12 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 		"evt_refund":  {Kind: domain.KindRefund, Subject: "re_1", State: "succeeded", PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 1, Currency: "EUR"}},
 	} {
 		report.Processor, report.EventID, report.Type = domain.Stripe, id, "test"
-		if err := n.Billing.Record(t.Context(), n.Operator(), report); err != nil {
+		if err := n.Writers.Billing.Record(t.Context(), n.Operator(), report); err != nil {
 			t.Fatal(err)
 		}
 	}
 	unknown := domain.Stream(domain.Stripe, "evt_unknown")
-	if err := n.Billing.Settle(t.Context(), n.Operator(), unknown, 1, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why not"}); err != nil {
+	if err := n.Writers.Billing.Settle(t.Context(), n.Operator(), unknown, 1, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why not"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -89,9 +89,9 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"billing inbox replay evt_unknown":                                  "applied or dismissed already",
-		"billing inbox replay evt_9":                                        "no event evt_9",
-		"billing inbox dismiss evt_9":                                       "no event evt_9",
-		"billing inbox show evt_9":                                          "no event evt_9",
+		"billing inbox replay evt_9":                                        "no report stripe:evt_9",
+		"billing inbox dismiss evt_9":                                       "no report stripe:evt_9",
+		"billing inbox show evt_9":                                          "no report stripe:evt_9",
 		"billing inbox replay":                                              "--all",
 		"billing inbox replay evt_1 --all":                                  "--all",
 		"billing link --customer cus_1":                                     "--account",
@@ -138,12 +138,12 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 		n := openNode(t, folder)
 		for _, r := range reports {
 			r.Processor, r.Type, r.PaymentID = domain.Stripe, "test", "pi_1"
-			if err := n.Billing.Record(t.Context(), n.Operator(), r); err != nil {
+			if err := n.Writers.Billing.Record(t.Context(), n.Operator(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
 		metrics := prometheus.NewRegistry()
-		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Log, n.AccountWriter, n.Notices, n.Billing)
+		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Stores.Log, n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +152,9 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 		go func() { ended <- worker.Run(ctx) }()
 		open := 0
 		_, ok := testwait.Until(time.Minute, func() bool {
-			err := n.CatchUp(t.Context(), inbox.Name)
+			err := n.Operations.Reads.CatchUp(t.Context(), inbox.Name)
 			if err == nil {
-				_, open, err = n.Inbox.List(t.Context(), "", 0)
+				_, open, err = n.Models.Inbox.List(t.Context(), "", 0)
 			}
 			return err == nil && open == left && gaugeValue(t, metrics, "letterhead_billing_open", domain.Waiting) == float64(left)
 		})

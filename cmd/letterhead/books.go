@@ -1,16 +1,15 @@
 package main
 
 import (
-	"cmp"
-	"context"
+	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +32,7 @@ type reportWriter struct {
 
 func reportFlags(c *cobra.Command, columns ...string) *reportWriter {
 	r := &reportWriter{asJSON: jsonFlag(c), asCSV: c.Flags().Bool("csv", false, "print CSV"), columns: columns}
+	notSent(c, "csv")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *r.asJSON && *r.asCSV {
 			return usageError{errors.New("--json and --csv cannot be combined")}
@@ -103,139 +103,151 @@ func (r reportRow) texts(text func(string) string) []string {
 	return texts
 }
 
-// flowReport makes c a report by month, plan or account: rows returns its rows at a time.
-func (e *environment) flowReport(c *cobra.Command, columns []string, rows func(by string, f *books.Flows, now time.Time) []reportRow) *cobra.Command {
-	by := c.Flags().String("by", books.ByMonth, "one line for each month, plan or account")
-	from := c.Flags().String("from", "", "start of the report: "+timeForms)
-	to := c.Flags().String("to", "", "end of the report, inclusive")
-	r := reportFlags(c, append([]string{"group"}, columns...)...)
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		if !slices.Contains(books.Groups(), *by) {
-			return usageError{fmt.Errorf("--by is month, plan or account, not %q", *by)}
+// amounts are the columns with money, in minor units of the currency of their row.
+var amounts = []string{"opening_deferred", "received", "tax", "refunded", "recognized", "breakage", "fees",
+	"closing_deferred", "deferred", "debit", "credit"}
+
+// row returns the row of an object that the admin API answered. The columns have the names of its fields.
+func (r *reportWriter) row(text json.RawMessage) (reportRow, error) {
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return reportRow{}, err
+	}
+	currency, _ := fields["currency"].(string)
+	if fields["provisional"] == true {
+		fields["state"] = "provisional"
+	}
+	cells := make([]any, len(r.columns))
+	for i, column := range r.columns {
+		switch value := fields[column].(type) {
+		case json.Number:
+			n, err := value.Int64()
+			if err != nil {
+				return reportRow{}, err
+			}
+			if cells[i] = n; slices.Contains(amounts, column) {
+				cells[i] = money{n, currency}
+			}
+		case bool:
+			if value {
+				cells[i] = column
+			}
+		default:
+			cells[i] = value
 		}
-		start, until, err := rangeOf(*from, "--to", *to)
+	}
+	return reportRow{cells, text}, nil
+}
+
+// report makes a command print a report of the admin API.
+func (e *environment) report(c *cobra.Command, path string, r *reportWriter) *cobra.Command {
+	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
+		path, query, err := x.fill(path)
 		if err != nil {
 			return err
 		}
-		flows := books.NewFlows(*by, start, until)
-		if _, err := journal.Fold(ctx, n.Log, until, e.reading("books"), flows.Add); err != nil {
+		query["limit"] = wholePage
+		var answer struct{ Rows []json.RawMessage }
+		if err := x.call("GET", withQuery(path, query), nil, &answer); err != nil {
 			return err
 		}
-		r.columns[0] = *by
-		return r.write(e.stdout, rows(*by, flows, time.Now()))
+		if by := c.Flags().Lookup("by"); by != nil {
+			r.columns[0] = by.Value.String()
+		}
+		rows := make([]reportRow, len(answer.Rows))
+		for i, text := range answer.Rows {
+			if rows[i], err = r.row(text); err != nil {
+				return err
+			}
+		}
+		return r.write(e.stdout, rows)
 	})
 	return c
 }
 
-// reportEnd is adminapi.ParseReportEnd for --at.
-func reportEnd(at string, now time.Time) (until time.Time, running bool, err error) {
-	if until, running, err = adminapi.ParseReportEnd(at, now); err != nil {
-		err = usageError{fmt.Errorf("--at %w", err)}
-	}
-	return until, running, err
-}
-
-// provisional is the cell of a row whose figures change.
-func provisional(running bool) string {
-	if running {
-		return "provisional"
-	}
-	return ""
+// flowReport makes a command print a report by month, plan or account, which the first column names.
+func (e *environment) flowReport(c *cobra.Command, path string, columns ...string) *cobra.Command {
+	c.Flags().String("by", books.ByMonth, "one line for each month, plan or account")
+	c.Flags().String("from", "", "start of the report: "+timeForms)
+	c.Flags().String("to", "", "end of the report, inclusive")
+	return e.report(c, path, reportFlags(c, append([]string{"by"}, columns...)...))
 }
 
 func booksRevenue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
 		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized money is without tax; tax is that of payments less that of refunds. A credit that is used recognizes its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of credits that were removed from closed accounts, and fees are those of the payment processor. Opening deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change of plan does not move deferred revenue, so a report by plan has none."}
-	columns := []string{"currency", "opening_deferred", "received", "tax", "refunded", "recognized", "breakage", "fees", "closing_deferred", "state"}
-	return e.flowReport(c, columns, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
-		for _, r := range f.Revenue(now) {
-			in := func(minor int64) money { return money{minor, r.Currency} }
-			cells := []any{r.Group, r.Currency, in(r.Opening), in(r.Received), in(r.Tax), in(r.Refunded), in(r.Recognized), in(r.Breakage), in(r.Fees), in(r.Closing), provisional(r.Running)}
-			if by == books.ByPlan {
-				cells[2], cells[9] = "", ""
-			}
-			rows = append(rows, reportRow{cells, adminapi.RevenueObject(by, &r)})
-		}
-		return rows
-	})
+	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax", "refunded", "recognized",
+		"breakage", "fees", "closing_deferred", "state")
 }
 
 func booksUsage(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs(),
 		Long: "Report the credits of each month, plan or account. Paid credits come from grants with money, promotional ones from all others. A reversal subtracts its credits from the month in which it occurs, and so does a refund of credits that were used, until other credits cover them. Broken credits were removed from closed accounts."}
-	columns := []string{"paid_granted", "paid_used", "paid_broken", "paid_refunded", "promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state"}
-	return e.flowReport(c, columns, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
-		for _, u := range f.Usage(now) {
-			p, free := &u.Paid, &u.Promotional
-			rows = append(rows, reportRow{[]any{u.Group, p.CreditsGranted, p.CreditsUsed, p.CreditsBroken, p.CreditsRefunded,
-				free.CreditsGranted, free.CreditsUsed, free.CreditsBroken, free.CreditsRefunded, provisional(u.Running)}, adminapi.UsageObject(by, &u)})
-		}
-		return rows
-	})
+	return e.flowReport(c, "/admin/books/usage", "paid_granted", "paid_used", "paid_broken", "paid_refunded",
+		"promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state")
 }
 
 func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account", Args: exactArgs(),
 		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits never expire; those of a closed account remain, and are marked, until \"books breakage\" removes them."}
-	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
-	r := reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state")
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		until, running, err := reportEnd(*at, n.Now())
-		if err != nil {
-			return err
-		}
-		ledger, err := journal.Fold(ctx, n.Log, until, e.reading("books"), func(time.Time, *books.Holder, string, books.Movement) {})
-		if err != nil {
-			return err
-		}
-		var rows []reportRow
-		for _, u := range ledger.Unspent() {
-			closed := ""
-			if u.Holder.Closed {
-				closed = "closed"
-			}
-			rows = append(rows, reportRow{[]any{u.Holder.ID, u.Holder.Plan, closed, u.Currency, u.Credits, money{u.Deferred, u.Currency}, u.Deficit, provisional(running)}, adminapi.UnspentObject(&u, running)})
-		}
-		return r.write(e.stdout, rows)
-	})
-	return c
+	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
+	return e.report(c, "/admin/books/deferred",
+		reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state"))
 }
 
 func booksTrialBalance(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs(),
 		Long: "Report the balances of the ledger accounts (docs/books.md) in each currency, and in CREDIT, the commodity of credits. In each of them, debits equal credits."}
-	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
+	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	chart := chartFlag(c)
+	notSent(c, "chart")
 	r := reportFlags(c, "currency", "account", "code", "debit", "credit", "state")
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		until, running, err := reportEnd(*at, n.Now())
-		if err != nil {
-			return err
-		}
+	act(e, c, "GET", "/admin/books/trial-balance", func(_ *client, answer trialBalance) error {
 		codes, err := readChart(*chart)
 		if err != nil {
 			return err
 		}
-		balances, err := journal.Balances(ctx, n.Log, until, e.reading("books"))
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(balances, func(a, b books.Posting) int {
-			return cmp.Or(strings.Compare(a.Commodity, b.Commodity), cmp.Compare(a.Account, b.Account))
-		})
-		var rows []reportRow
-		var debits, credits int64
-		for i, b := range balances {
-			name, code, debit, credit := books.Chart[b.Account].Name, codes[b.Account], max(b.Amount, 0), max(-b.Amount, 0)
-			object := adminapi.Moment{Provisional: running}.Mark(map[string]any{"currency": b.Commodity, "account": name, "code": code, "debit": debit, "credit": credit})
-			rows = append(rows, reportRow{[]any{b.Commodity, name, code, money{debit, b.Commodity}, money{credit, b.Commodity}, provisional(running)}, object})
-			debits, credits = debits+debit, credits+credit
-			if i+1 == len(balances) || balances[i+1].Commodity != b.Commodity {
-				r.totals = append(r.totals, reportRow{cells: []any{b.Commodity, "total", "", money{debits, b.Commodity}, money{credits, b.Commodity}, provisional(running)}})
-				debits, credits = 0, 0
-			}
-		}
-		return r.write(e.stdout, rows)
+		return r.write(e.stdout, answer.rows(codes, r))
 	})
 	return c
+}
+
+// trialBalance is an answer of GET /admin/books/trial-balance.
+type trialBalance struct {
+	Balances []struct {
+		Currency string `json:"currency"`
+		Account  string `json:"account"`
+		Debit    int64  `json:"debit"`
+		Credit   int64  `json:"credit"`
+	} `json:"balances"`
+	Provisional bool `json:"provisional"`
+}
+
+// rows returns the rows, with the codes of a chart, and adds the totals of each currency to the report.
+func (t *trialBalance) rows(codes journal.Chart, r *reportWriter) (rows []reportRow) {
+	code, state := map[string]string{}, ""
+	for i, entry := range books.Chart {
+		code[entry.Name] = codes[i]
+	}
+	if t.Provisional {
+		state = "provisional"
+	}
+	var debits, credits int64
+	for i, b := range t.Balances {
+		row := func(account, code string, debit, credit int64) []any {
+			return []any{b.Currency, account, code, money{debit, b.Currency}, money{credit, b.Currency}, state}
+		}
+		object := adminapi.Moment{Provisional: t.Provisional}.Mark(map[string]any{
+			"currency": b.Currency, "account": b.Account, "code": code[b.Account], "debit": b.Debit, "credit": b.Credit,
+		})
+		rows = append(rows, reportRow{row(b.Account, code[b.Account], b.Debit, b.Credit), object})
+		debits, credits = debits+b.Debit, credits+b.Credit
+		if i+1 == len(t.Balances) || t.Balances[i+1].Currency != b.Currency {
+			r.totals = append(r.totals, reportRow{cells: row("total", "", debits, credits)})
+			debits, credits = 0, 0
+		}
+	}
+	return rows
 }

@@ -20,8 +20,6 @@ func TestCommandLine_Mistakes_AreUsageErrors(t *testing.T) {
 		{"acount create", []string{`letterhead has no command "acount"`, `account)`}},
 		{"account crate", []string{`letterhead account has no command "crate"`, `create)`}},
 		{"--nonsense", []string{"--nonsense", `"letterhead --help"`}},
-		{"account create --plan gold", []string{"--name", "gold", "growth"}},
-		{"account create --plan gold --name Acme", []string{"gold", "growth"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			folder := t.TempDir()

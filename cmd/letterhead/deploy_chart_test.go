@@ -171,6 +171,7 @@ func TestRenderedChart_OwnSettingInValues_FailsWithExplanation(t *testing.T) {
 	}
 }
 
+// Rule 11.
 func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 	type object struct {
 		Kind     string

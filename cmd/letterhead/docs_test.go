@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -85,37 +87,116 @@ func pages(t *testing.T) []string {
 
 // declaredTests returns the names of all tests, benchmarks and fuzz targets, each with the folders that contain it.
 func declaredTests(t *testing.T) map[string][]string {
-	t.Helper()
 	declared := map[string][]string{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	eachTestFile(t, func(folder, text string) {
+		for _, m := range function.FindAllStringSubmatch(text, -1) {
+			declared[m[1]] = append(declared[m[1]], folder)
+		}
+	})
+	return declared
+}
+
+// eachTestFile calls do with the folder and the text of every test file.
+func eachTestFile(t *testing.T, do func(folder, text string)) {
+	t.Helper()
 	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}
 		raw, err := os.ReadFile(name)
-		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(name)), "../../")
-		for _, m := range function.FindAllStringSubmatch(string(raw), -1) {
-			declared[m[1]] = append(declared[m[1]], folder)
-		}
+		do(strings.TrimPrefix(filepath.ToSlash(filepath.Dir(name)), "../../"), string(raw))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return declared
 }
 
-// docs/rules.md lists the tests of each rule, with their packages.
-func TestRules_NamedTests_Exist(t *testing.T) {
-	declared := declaredTests(t)
-	listed := regexp.MustCompile("(?m)^- `([^`]+)`: (\\w+)$").FindAllStringSubmatch(read(t, "docs/rules.md"), -1)
-	if len(listed) < 100 {
-		t.Fatalf("docs/rules.md lists only %d tests, want at least 100", len(listed))
+// fewestTests is the number of tests that a rule must have.
+const fewestTests = 4
+
+// The comment of a test that protects a rule of docs/rules.md ends with a line that names the rule.
+func TestRules_EveryRule_HasTests(t *testing.T) {
+	rules := map[string][]string{}
+	headings := regexp.MustCompile(`(?m)^## (\d+)\. .+$`).FindAllStringSubmatch(read(t, "docs/rules.md"), -1)
+	for _, m := range headings {
+		rules[m[1]] = nil
 	}
-	for _, m := range listed {
-		if !slices.Contains(declared[m[2]], m[1]) {
-			t.Errorf("docs/rules.md lists %s in %s, but it is in %q", m[2], m[1], declared[m[2]])
+	line := regexp.MustCompile(`(?m)^// Rules? (\d[\d, ]*)\.$\n(?:func ((?:Test|Fuzz|Benchmark)\w+)\()?`)
+	eachTestFile(t, func(folder, text string) {
+		for _, m := range line.FindAllStringSubmatch(text, -1) {
+			for _, number := range strings.Split(m[1], ", ") {
+				if _, known := rules[number]; !known || m[2] == "" {
+					t.Errorf("%s has a line about rule %s before the test %q: the rule or the test is missing", folder, number, m[2])
+				}
+				rules[number] = append(rules[number], folder+": "+m[2])
+			}
 		}
+	})
+	for _, m := range headings {
+		tests := rules[m[1]]
+		t.Logf("%s\n\t%s", m[0], strings.Join(tests, "\n\t"))
+		if len(tests) < fewestTests {
+			t.Errorf("rule %s has %d tests, want at least %d", m[1], len(tests), fewestTests)
+		}
+	}
+}
+
+// maxParagraph limits a paragraph, an item of a list and a cell of a table, in characters.
+const maxParagraph = 600
+
+func TestDocuments_Paragraphs_AreShort(t *testing.T) {
+	begins := regexp.MustCompile(`^(?:[-*] |\d+\. |#|\|)`)
+	for _, page := range append(pages(t), "CHANGELOG.md") {
+		if strings.HasPrefix(read(t, page), "<!-- Code generated") {
+			continue
+		}
+		code, length := false, 0
+		for i, text := range strings.Split(read(t, page), "\n") {
+			text = strings.TrimSpace(text)
+			switch {
+			case strings.HasPrefix(text, "```"):
+				code, length = !code, 0
+				continue
+			case code:
+				continue
+			case text == "" || begins.MatchString(text):
+				length = 0
+			}
+			for _, part := range strings.Split(strings.ReplaceAll(text, `\|`, ""), "|") {
+				if strings.HasPrefix(text, "|") {
+					length = 0
+				}
+				length += utf8.RuneCountInString(part)
+				if length > maxParagraph {
+					t.Errorf("%s:%d: a paragraph has more than %d characters: %.60s…", page, i+1, maxParagraph, part)
+					length = math.MinInt // one error for each paragraph
+				}
+			}
+		}
+	}
+}
+
+// README.md fits on three screens.
+func TestReadme_FitsThreeScreens(t *testing.T) {
+	lines := strings.Split(read(t, "README.md"), "\n")
+	if len(lines) > 121 {
+		t.Errorf("README.md has %d lines, want at most 120", len(lines)-1)
+	}
+	for i, text := range lines {
+		if utf8.RuneCountInString(text) > 120 {
+			t.Errorf("README.md:%d has more than 120 columns", i+1)
+		}
+	}
+}
+
+func TestSecurity_NamesTheRelease(t *testing.T) {
+	if !strings.Contains(read(t, "SECURITY.md"), "The latest release, "+version+".") {
+		t.Errorf("SECURITY.md does not name release %s", version)
+	}
+	if !strings.Contains(read(t, "CHANGELOG.md"), "\n## "+version) {
+		t.Errorf("CHANGELOG.md has no section for release %s", version)
 	}
 }
 

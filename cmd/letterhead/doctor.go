@@ -17,7 +17,7 @@ func doctorCommand(e *environment) *cobra.Command {
 		Long: "Check settings, disk, event schemas, event log, read models, search index and assets, and suggest how to fix problems. It does not change stored data."}
 	asJSON := jsonFlag(c)
 	examined := false
-	onNode := e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	onNode := e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		examined = true
 		return examine(ctx, e, n.Checks(), *asJSON)
 	})

@@ -23,16 +23,16 @@ func eventsTail(e *environment) *cobra.Command {
 	types := c.Flags().StringSlice("type", nil, "only events of this type")
 	stop := c.Flags().Bool("no-follow", false, "stop at the end of the log")
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		after := eventlog.Position(max(*from, 0))
 		if *from < 0 {
-			head, err := n.Log.Head(ctx)
+			head, err := n.Stores.Log.Head(ctx)
 			if err != nil {
 				return err
 			}
 			after = head
 		}
-		sub, err := n.Log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
+		sub, err := n.Stores.Log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
 		if err != nil {
 			return err
 		}

@@ -42,8 +42,8 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	created, err := n.CreateAccount(t.Context(), n.Operator(), "Acme", plan.Free)
-	if err := errors.Join(err, n.CatchUp(t.Context()), n.Close()); err != nil {
+	created, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
+	if err := errors.Join(err, n.Operations.Reads.CatchUp(t.Context()), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return folder, created.Account.ID
@@ -74,6 +74,7 @@ func ledgerVersion(t *testing.T, folder string) (version int) {
 }
 
 // Commands that only read must leave the folder usable by the previous release. Commands that write finish its upgrade.
+// Rule 8.
 func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	before := ledgerVersion(t, folder)
@@ -119,6 +120,7 @@ func markOf(t *testing.T, at string) (format int) {
 }
 
 // The previous release rejects a backup whose manifest has the format of this release.
+// Rule 8.
 func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	at := filepath.Join(t.TempDir(), "backup")
@@ -138,7 +140,7 @@ func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := n.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
+	if got, err := n.Stores.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
 		t.Errorf("DataFormat of a folder opened for reading = %d, %v, want %d", got, err, datafolder.Format-1)
 	}
 	if err := n.Close(); err != nil {

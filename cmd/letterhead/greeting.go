@@ -12,12 +12,13 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/internal/config"
+	"letterhead/internal/disk"
 	"letterhead/node"
-	"letterhead/node/datafolder"
+	"letterhead/operations"
 )
 
 // greetFirst prints what a person needs after the first start.
-func greetFirst(ctx context.Context, e *environment, n *node.Node, c node.NewAccount, adminURL string) error {
+func greetFirst(ctx context.Context, e *environment, n *node.Node, c operations.NewAccount, adminURL string) error {
 	cfg := n.Config
 	self := commandFor(cfg)
 	keys, curl, err := showKeys(e, cfg, c.Keys[0].Key, c.Keys[1].Key)
@@ -73,7 +74,7 @@ func showKeys(e *environment, cfg config.Config, secret, publishable string) (li
 	}
 	path := filepath.Join(cfg.Data, keysFile)
 	text := fmt.Sprintf("LETTERHEAD_SECRET_KEY=%s\nLETTERHEAD_PUBLISHABLE_KEY=%s\n", secret, publishable)
-	if err := datafolder.WriteFile(path, []byte(text)); err != nil { // mode 0600
+	if err := disk.WriteText(path, text); err != nil { // mode 0600
 		return "", "", fmt.Errorf("write the keys of the first account to %s: %w", path, err)
 	}
 	return fmt.Sprintf(`  keys         %s
@@ -84,7 +85,7 @@ func showKeys(e *environment, cfg config.Config, secret, publishable string) (li
 
 // showSignIn returns the lines about signing in to the dashboard of an account that was just opened.
 func showSignIn(ctx context.Context, e *environment, n *node.Node, accountID, self string) (string, error) {
-	link, err := n.IssueLoginLink(ctx, n.Operator(), accountID, signin.Owner)
+	link, err := n.Operations.SignIns.IssueLink(ctx, n.Operator(), accountID, signin.Owner)
 	if err != nil { // the service runs all the same
 		slog.WarnContext(ctx, "no link to sign in was issued", slog.Any("error", err))
 		return signInCommand(self, accountID), nil
@@ -100,7 +101,7 @@ func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, admin
 	if adminURL == "" {
 		return "", nil
 	}
-	link, err := n.IssueOperatorLink(ctx, n.Operator(), firstOperator, operator.Admin)
+	link, err := n.Operations.Tokens.IssueLink(ctx, n.Operator(), firstOperator, operator.Admin)
 	if err != nil { // the service runs all the same
 		slog.WarnContext(ctx, "no link for operators to sign in was issued", slog.Any("error", err))
 		return operatorCommand(adminURL, self), nil
@@ -112,7 +113,7 @@ func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, admin
 func showLink(e *environment, dashboard, url, path string, lifetime time.Duration) (string, error) {
 	shown, subject := url, "The link"
 	if !onTerminal(e.stdout) {
-		if err := datafolder.WriteFile(path, []byte(url+"\n")); err != nil {
+		if err := disk.WriteText(path, url+"\n"); err != nil {
 			return "", fmt.Errorf("write the link to sign in to %s: %w", path, err)
 		}
 		shown, subject = path, "The link in this file"

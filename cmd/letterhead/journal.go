@@ -51,7 +51,7 @@ func journalExport(e *environment) *cobra.Command {
 			return err
 		}
 		if o.AccountID != "" {
-			if err := n.AccountExists(ctx, o.AccountID); err != nil {
+			if err := n.Operations.Reads.AccountExists(ctx, o.AccountID); err != nil {
 				return explainAccount(o.AccountID, err)
 			}
 		}
@@ -60,9 +60,9 @@ func journalExport(e *environment) *cobra.Command {
 		}
 		o.Progress = e.reading("journal")
 		if *output == "-" {
-			err = journal.Write(ctx, n.Log, o, e.stdout)
+			err = journal.Write(ctx, n.Stores.Log, o, e.stdout)
 		} else {
-			err = journal.WriteFile(ctx, n.Log, o, *output)
+			err = journal.WriteFile(ctx, n.Stores.Log, o, *output)
 		}
 		if err == nil && (o.Until.IsZero() || o.Until.After(books.MonthOf(now))) {
 			fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n", now.UTC().Format(books.MonthLayout))

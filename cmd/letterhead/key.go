@@ -1,20 +1,19 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/internal/apikey"
 	"letterhead/node"
-	"letterhead/projections/keys"
+	"letterhead/operations"
 )
 
 func keyCommand(e *environment) *cobra.Command {
@@ -23,46 +22,20 @@ func keyCommand(e *environment) *cobra.Command {
 
 func keyIssue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
-	accountID := c.Flags().String("account", "", "account id")
-	kind := c.Flags().String("kind", "secret", "secret or publishable")
-	name := c.Flags().String("name", "", "a name for the key, to recognize it")
-	expires := c.Flags().String("expires", "", expiryUsage)
-	scopes := c.Flags().StringSlice("scope", nil, "of a publishable key: "+strings.Join(account.KeyScopes, " or ")+"; may be repeated (default: both)")
-	origins := c.Flags().StringSlice("origin", nil, "of a publishable key: a site whose pages may use it, such as https://acme.com or https://*.acme.com; may be repeated (default: all)")
-	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		if *accountID == "" {
-			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
-		}
-		k := apikey.Kind(*kind)
-		if k != apikey.Secret && k != apikey.Publishable {
-			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
-		}
-		if *name != "" {
-			if err := checkName("--name", *name); err != nil {
-				return usageError{err}
-			}
-		}
-		at, err := expiry(*expires, n.Now())
-		if err != nil {
-			return err
-		}
-		terms := account.KeyTerms{ExpiresAt: at, Scopes: *scopes, Origins: *origins}
-		issued, err := n.IssueKey(ctx, n.Operator(), *accountID, node.NewKey{Kind: k, Name: *name, Terms: terms})
-		if errors.Is(err, account.ErrInvalid) {
-			return usageError{err}
-		}
-		if err != nil && !errors.Is(err, node.ErrNotSeen) {
-			return explainAccount(*accountID, err)
-		}
-		// With ErrNotSeen the key is issued as well. It must be printed, because its text is stored nowhere.
-		var printed error
-		if *asJSON {
-			printed = printJSON(e.stdout, issued)
-		} else {
-			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind, issued.ID, termLines(issued.KeyTerms), issued.Key)
-		}
-		return errors.Join(err, printed)
+	c.Flags().String("account", "", "account id")
+	c.Flags().String("kind", "secret", "secret or publishable")
+	c.Flags().String("name", "", "a name for the key, to recognize it")
+	expiresFlag(c)
+	c.Flags().StringSlice("scope", nil,
+		"of a publishable key: "+strings.Join(account.KeyScopes, " or ")+"; may be repeated (default: both)")
+	named(c, "scope", "scopes")
+	c.Flags().StringSlice("origin", nil, "of a publishable key: a site whose pages may use it, such as https://acme.com "+
+		"or https://*.acme.com; may be repeated (default: all)")
+	named(c, "origin", "origins")
+	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
+		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind,
+			issued.ID, termLines(issued.KeyTerms), issued.Key)
+		return err
 	})
 	return c
 }
@@ -82,105 +55,123 @@ func termLines(t account.KeyTerms) string {
 	return lines
 }
 
+// expiryFlag is the value of --expires.
+type expiryFlag struct{ at time.Time }
+
+// expiresFlag adds the option of the end of a key or a token.
+func expiresFlag(c *cobra.Command) {
+	c.Flags().Var(&expiryFlag{}, "expires", "when it expires: after a time such as 90d or 720h, at the end of a day or "+
+		"a month, or at a moment: "+timeForms+" (default: never)")
+	named(c, "expires", "expires_at")
+}
+
+// Set parses the end of a duration, of a month or of a day, or a moment.
+func (f *expiryFlag) Set(text string) (err error) {
+	f.at, err = expiry(text, time.Now())
+	return err
+}
+
+// String implements pflag.Value.
+func (f *expiryFlag) String() string {
+	if f.at.IsZero() {
+		return ""
+	}
+	return f.at.Format(time.RFC3339Nano)
+}
+
+// Type implements pflag.Value.
+func (f *expiryFlag) Type() string { return "string" }
+
+func expiry(text string, now time.Time) (time.Time, error) {
+	if n, inDays := strings.CutSuffix(text, "d"); inDays {
+		days, err := strconv.ParseUint(n, 10, 16)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("it takes a number of days such as 90d, not %q", text)
+		}
+		return now.AddDate(0, 0, int(days)), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil // endOf returns the first moment after it
+	}
+	return endOf("--expires", text)
+}
+
+// listedKey is a key as the admin API lists it.
+type listedKey struct {
+	ID, Kind, Last4, Name, State string
+	LastUsedAt                   time.Time `json:"last_used_at"`
+	account.KeyTerms
+	Provisional bool
+	// used is when the key was last used; it is unknown as of a time if it was used later.
+	used string
+}
+
 func keyList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
-	accountID := c.Flags().String("account", "", "account id")
-	kind := c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
-	state := c.Flags().String("state", "", "only keys in this state: active, expired or revoked")
-	order := addSortFlag(c, []string{"issued", "used", "kind", "state"})
-	asOf := asOfFlag(c)
+	c.Flags().String("account", "", "account id")
+	c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
+	c.Flags().String("state", "", "only keys in this state: active, expired or revoked")
+	l := listing[listedKey]{
+		path: "/admin/accounts/{account}/keys", field: "keys",
+		titles: "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS",
+		cells:  (*listedKey).cells, object: func(r row[listedKey]) any { return r.value.object() },
+		orders: []order[listedKey]{
+			{"issued", func(_, _ *listedKey) int { return 0 }}, // as the API lists them
+			{"used", func(a, b *listedKey) int { return a.LastUsedAt.Compare(b.LastUsedAt) }},
+			by("kind", func(k *listedKey) string { return k.Kind }), by("state", func(k *listedKey) string { return k.State }),
+		},
+	}
+	sort := l.sortFlag(c)
+	asOfFlag(c)
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		if *accountID == "" {
-			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
-		}
-		if err := n.AccountExists(ctx, *accountID); err != nil {
-			return explainAccount(*accountID, err)
-		}
-		if !slices.Contains([]string{"", "secret", "publishable"}, *kind) {
-			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
-		}
-		if *state != "" && !slices.Contains(keys.States, *state) {
-			return usageError{fmt.Errorf("--state is active, expired or revoked, not %q", *state)}
-		}
-		by, descending, err := order()
-		if err != nil {
-			return err
-		}
-		at, err := asOf(n.Now())
-		if err != nil {
-			return err
-		}
-		if !at.IsZero() {
-			if err := n.CatchUp(ctx, keys.Name); err != nil {
+	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
+		return l.list(x, e, *asJSON, func(rows []row[listedKey], rest pageRest) error {
+			for i := range rows {
+				rows[i].value.setUsed(rest.AsOf)
+			}
+			if err := sort(rows, rest); err != nil {
 				return err
 			}
-		}
-		rows, err := n.Keys.List(ctx, *accountID)
-		if err != nil {
-			return err
-		}
-		stateAt := n.Now()
-		if !at.IsZero() {
-			stateAt = at.Time
-			rows = pastKeys(rows, at.Time)
-		}
-		rows = slices.DeleteFunc(rows, func(k keys.Listed) bool {
-			return *kind != "" && k.Kind != *kind || *state != "" && k.State(stateAt) != *state
+			if by := c.Flags().Lookup("sort").Value.String(); strings.TrimPrefix(by, "-") == "used" {
+				unknownLast(rows)
+			}
+			return nil
 		})
-		sortKeys(rows, by, descending, at.Time, stateAt)
-		ids := make([]string, len(rows))
-		for i, r := range rows {
-			ids[i] = r.ID
-		}
-		names, err := n.Names.Names(ctx, ids...)
-		if err != nil {
-			return err
-		}
-		if !*asJSON {
-			at.printMark(e.stdout)
-		}
-		shown := newList(e.stdout, *asJSON, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS")
-		for _, r := range rows {
-			state, used := r.State(stateAt), lastUsed(r, at.Time)
-			expires, scopes, origins := termColumns(r)
-			object := at.Mark(keyObject(r, names[r.ID], state, used))
-			if err := shown.add(object, r.ID, r.Kind, "…"+r.Last4, names[r.ID], state, used, expires, scopes, origins); err != nil {
-				return err
-			}
-		}
-		return shown.end()
 	})
 	return c
 }
 
-// pastKeys returns the keys that were issued at or before a time, as they were then.
-func pastKeys(rows []keys.Listed, at time.Time) []keys.Listed {
-	rows = slices.DeleteFunc(rows, func(k keys.Listed) bool { return k.IssuedAt.After(at) })
-	for i := range rows {
-		if rows[i].RevokedAt.After(at) {
-			rows[i].RevokedAt = time.Time{}
-		}
-	}
-	return rows
-}
+const unknownUse = "unknown"
 
-// lastUsed returns when a key was last used, as of a time unless that is zero. Earlier uses than the last are not known.
-func lastUsed(k keys.Listed, at time.Time) string {
+func (k *listedKey) setUsed(asOf time.Time) {
 	switch {
 	case k.LastUsedAt.IsZero():
-		return "never"
-	case usedLater(k, at):
-		return "unknown"
+		k.used = "never"
+	case !asOf.IsZero() && k.LastUsedAt.After(asOf): // earlier uses are not known
+		k.used = unknownUse
+	default:
+		k.used = k.LastUsedAt.UTC().Format(time.RFC3339)
 	}
-	return k.LastUsedAt.UTC().Format(time.RFC3339)
 }
 
-func usedLater(k keys.Listed, at time.Time) bool { return !at.IsZero() && k.LastUsedAt.After(at) }
+// unknownLast moves keys whose last use is unknown to the end.
+func unknownLast(rows []row[listedKey]) {
+	rank := func(r row[listedKey]) int {
+		if r.value.used == unknownUse {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(rows, func(a, b row[listedKey]) int { return cmp.Compare(rank(a), rank(b)) })
+}
 
-// keyObject returns a key as list --json prints it.
-func keyObject(k keys.Listed, name, state, used string) map[string]any {
-	object := map[string]any{"id": k.ID, "kind": k.Kind, "last4": k.Last4, "name": name, "state": state, "last_used": used}
+// object returns a key as list --json prints it.
+func (k *listedKey) object() map[string]any {
+	object := map[string]any{"id": k.ID, "kind": k.Kind, "last4": k.Last4, "name": k.Name, "state": k.State,
+		"last_used": k.used}
 	if !k.ExpiresAt.IsZero() {
 		object["expires_at"] = k.ExpiresAt
 	}
@@ -190,12 +181,15 @@ func keyObject(k keys.Listed, name, state, used string) map[string]any {
 	if len(k.Origins) > 0 {
 		object["origins"] = k.Origins
 	}
+	if k.Provisional {
+		object["provisional"] = true
+	}
 	return object
 }
 
-// termColumns returns the terms of a key as list prints them.
-func termColumns(k keys.Listed) (expires, scopes, origins string) {
-	expires, scopes, origins = "never", "all", "all"
+// cells returns a key as list prints it.
+func (k *listedKey) cells() []any {
+	expires, scopes, origins := "never", "all", "all"
 	if k.Kind != string(apikey.Publishable) {
 		scopes, origins = "-", "-"
 	}
@@ -208,47 +202,14 @@ func termColumns(k keys.Listed) (expires, scopes, origins string) {
 	if len(k.Origins) > 0 {
 		origins = strings.Join(k.Origins, ",")
 	}
-	return expires, scopes, origins
-}
-
-// sortKeys sorts keys, which are in the order of their issue. Keys whose last use is unknown as of a time, unless that is
-// zero, are last when they are sorted by it. Sorting by state uses the states at stateAt.
-func sortKeys(rows []keys.Listed, by string, descending bool, at, stateAt time.Time) {
-	sortLines(rows, func(a, b keys.Listed) int {
-		switch by {
-		case "used":
-			return a.LastUsedAt.Compare(b.LastUsedAt)
-		case "kind":
-			return strings.Compare(a.Kind, b.Kind)
-		case "state":
-			return strings.Compare(a.State(stateAt), b.State(stateAt))
-		}
-		return 0
-	}, descending)
-	if by == "used" {
-		slices.SortStableFunc(rows, func(a, b keys.Listed) int {
-			switch later := usedLater(a, at); {
-			case later == usedLater(b, at):
-				return 0
-			case later:
-				return 1
-			}
-			return -1
-		})
-	}
+	return []any{k.ID, k.Kind, "…" + k.Last4, k.Name, k.State, k.used, expires, scopes, origins}
 }
 
 func keyRevoke(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected", Args: exactArgs("KEY_ID"),
-		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-			key, found, err := n.Keys.Get(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if !found {
-				return fmt.Errorf("there is no key %s; %q lists an account's keys", args[0], "letterhead key list --account ID")
-			}
-			done, err := n.AccountWriter.RevokeKey(ctx, commands.RevokeKey{Request: n.Operator(), AccountID: key.AccountID, KeyID: args[0]})
-			return enforced(ctx, n, key.AccountID, done, err, e, "key "+args[0]+" revoked")
-		})}
+	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
+		Args: exactArgs("KEY_ID")}
+	act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
+		return done.print(e, "key "+x.args[0]+" revoked")
+	})
+	return c
 }

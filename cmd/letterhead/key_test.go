@@ -60,23 +60,16 @@ func TestKey_Terms_AreShown(t *testing.T) {
 func TestKeyIssue_BadTerms_AreExplained(t *testing.T) {
 	folder, id := openAccount(t)
 	for args, want := range map[string]string{
-		"--expires 5x":                                   "--expires",
-		"--expires xd":                                   "a number of days such as 90d",
-		"--expires 2020-01":                              "is in the past",
-		"--expires 60000d":                               "more than 100 years",
-		"--scope search":                                 "must be publishable",
-		"--kind publishable --scope lookup":              "must be logos or search",
-		"--kind publishable --origin acme.com":           "write https://host",
-		"--kind publishable --origin https://*.com":      "different owners",
-		"--kind publishable --origin http://acme.com":    "write https://",
-		"--kind publishable --origin https://acme.com/x": "has a path",
+		"--expires 5x":   "--expires",
+		"--expires xd":   "a number of days such as 90d",
+		"--scope search": "must be publishable",
 	} {
 		code, _, stderr := commandLine(t.Context(), append([]string{"key", "issue", "--data", folder, "--account", id}, strings.Fields(args)...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}
-	if code, _, stderr := commandLine(t.Context(), "key", "list", "--data", folder, "--account", id, "--state", "old"); code != exitUsage || !strings.Contains(stderr, "active, expired or revoked") {
+	if code, _, stderr := commandLine(t.Context(), "key", "list", "--data", folder, "--account", id, "--state", "old"); code != exitUsage || !strings.Contains(stderr, "active, expired, revoked") {
 		t.Errorf("unknown state: exit code %d, %s", code, stderr)
 	}
 }

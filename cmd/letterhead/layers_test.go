@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// layers lists the packages of this module that each layer may import; see docs/architecture.md. A package belongs to
+// layers lists the packages of both modules that each layer may import; see docs/architecture.md. A package belongs to
 // the layer that is the longest prefix of its folder. Test files may import anything.
 var layers = map[string][]string{
 	"eventschemas": {"eventschemas"},
@@ -21,27 +21,39 @@ var layers = map[string][]string{
 	"commands":     {"commands", "domain", "eventschemas", "internal"},
 	"projections":  {"projections", "domain", "eventschemas", "internal"},
 	"starter":      {"starter", "eventschemas", "internal"},
-	"readapi":      {"readapi", "commands", "projections", "domain", "eventschemas", "internal"},
+	// What the errors of the layers below mean to those that answer requests.
+	"faults":  {"commands", "projections", "domain", "internal"},
+	"readapi": {"readapi", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
 	// The metered look-up, which must not depend on HTTP or on other parts of the API.
-	"readapi/lookup": {"readapi/lookup", "commands", "projections", "domain", "eventschemas", "internal"},
-	"adminapi":       {"adminapi", "commands", "projections", "domain", "eventschemas", "internal"},
-	"dashboard":      {"dashboard", "commands", "projections", "domain", "eventschemas", "internal"},
+	"readapi/lookup": {"readapi/lookup", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
+	"adminapi":       {"adminapi", "operations", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
+	"dashboard":      {"dashboard", "operations", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
 	// The operators' pages, a client of the admin API.
-	"console": {"console", "dashboard/audit", "dashboard/site", "domain", "internal"},
+	"console": {"console", "dashboard/audit", "dashboard/site", "faults", "domain", "internal"},
 	"workers": {"commands", "projections", "domain", "eventschemas", "internal"},
+	// The use cases of operators that take several parts of a node.
+	"operations": {"operations", "workers", "commands", "projections", "domain", "eventschemas", "internal"},
 	// The composition root. Only cmd and tests may import it.
-	"node": {"node", "adminapi", "console", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
-	"cmd":  {"adminapi", "node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
+	"node": {"node", "operations", "adminapi", "console", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
+	"cmd":  {"adminapi", "node", "operations", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	// Example programs, which may use only the event schemas as users would, and tests of the built binary.
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
-	// Development tools, which are not in the product binary.
+	// Development tools, which are a module of their own (tools/go.mod).
 	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
-	// The engine below the commands handles streams and decisions. It must not depend on use cases or credits.
-	"commands/streamwriter": {"eventschemas", "internal"},
+	// The engine below the commands handles streams and decisions. It must not depend on use cases, credits or schemas.
+	"commands/streamwriter": {"internal/eventlog", "internal/delay", "internal/sqlstore", "internal/telemetry"},
+	// The event log, its port and its adapters.
+	"internal/eventlog": {"internal/eventlog", "internal/delay", "internal/disk", "internal/telemetry"},
+	// A service on the kernel, whose other dependencies its own test checks.
+	"examples/counter": {"commands/streamwriter", "projections", "internal"},
 }
 
-// forbidden lists packages outside this module that a layer may not import, including the packages below them.
+// kernel lists the packages that the API for authors of read models and the engine that runs them may import, so that they,
+// the event log and the stream writer can be used without the rest of the product; see docs/kernel.md.
+var kernel = []string{"projections", "internal/eventlog", "internal/sqlstore", "internal/delay", "internal/disk", "internal/telemetry"}
+
+// forbidden lists packages outside the modules that a layer may not import, including the packages below them.
 var forbidden = map[string][]string{
 	"readapi/lookup": {"net/http", "github.com/gorilla/mux"},
 }
@@ -120,12 +132,12 @@ func below(path string, prefixes []string) bool {
 }
 
 // mayImportProjections reports whether an import keeps apart the API for authors of read models (package projections),
-// the engine that runs them, and the read models. The API imports neither of the others, the engine imports no read
-// model, and read models do not import the engine.
+// the engine that runs them, and the read models. The API and the engine import only the kernel, and read models do not
+// import the engine.
 func mayImportProjections(folder, inner string) bool {
 	switch {
 	case folder == "projections", folder == "projections/engine":
-		return !strings.HasPrefix(inner, "projections/")
+		return slices.Contains(kernel, inner)
 	case folder == "projections/projectionstest":
 		return true // it runs read models for tests
 	case strings.HasPrefix(folder, "projections/"), strings.HasPrefix(folder, "readapi"):

@@ -37,7 +37,7 @@ func ledgerShow(e *environment) *cobra.Command {
 	last := c.Flags().Int("last", 0, "only the last N lines")
 	all := c.Flags().Bool("all", false, "also show events that do not change the balance")
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
@@ -61,22 +61,22 @@ func ledgerShow(e *environment) *cobra.Command {
 		if f.From, f.Until, err = rangeOf(*from, until, *to); err != nil {
 			return err
 		}
-		if err := n.AccountExists(ctx, *accountID); err != nil {
+		if err := n.Operations.Reads.AccountExists(ctx, *accountID); err != nil {
 			return explainAccount(*accountID, err)
 		}
 		// The output must include everything that was answered before the command began.
-		if err := n.CatchUp(ctx); err != nil {
+		if err := n.Operations.Reads.CatchUp(ctx); err != nil {
 			return err
 		}
 		f.Credits = !*all && !*asJSON && f.Type == "" && f.RequestID == ""
 		if *last > 0 {
-			f.FromRevision, err = n.Ledger.Last(ctx, *accountID, f, *last)
+			f.FromRevision, err = n.Models.Ledger.Last(ctx, *accountID, f, *last)
 			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 				return err
 			}
 		}
 		shown := newList(e.stdout, *asJSON, "REV\tAT\tTYPE\tKIND\tAMOUNT\tMONEY\tBALANCE\tDOMAIN\tREQUEST")
-		for entry, err := range n.Ledger.Entries(ctx, *accountID, f) {
+		for entry, err := range n.Models.Ledger.Entries(ctx, *accountID, f) {
 			if err != nil {
 				return err
 			}

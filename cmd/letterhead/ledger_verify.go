@@ -24,7 +24,7 @@ if anything differs. The command may run while the server does.`}
 				return err
 			}
 		}
-		audit, err := n.AuditLedger(ctx, *accountID, stages(e.stderr, "verify"))
+		audit, err := n.Operations.Audits.Audit(ctx, *accountID, stages(e.stderr, "verify"))
 		if err != nil {
 			return explainAccount(*accountID, err)
 		}

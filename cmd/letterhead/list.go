@@ -1,13 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
-
-	"github.com/spf13/cobra"
 )
 
 // list prints objects, each as a line of JSON or as a row of a table.
@@ -40,43 +36,6 @@ func (l list) end() error {
 		return nil
 	}
 	return l.table.Flush()
-}
-
-// order is a way to sort a list, named by --sort.
-type order[T any] struct {
-	name    string
-	compare func(a, b T) int
-}
-
-// by returns the ascending order of a key.
-func by[T any, K cmp.Ordered](name string, key func(T) K) order[T] {
-	return order[T]{name, func(a, b T) int { return cmp.Compare(key(a), key(b)) }}
-}
-
-// addOrders adds the option of a listing's order. The function that it returns parses its value, and returns a function
-// that sorts; without the option that changes nothing.
-func addOrders[T any](c *cobra.Command, orders ...order[T]) func() (sort func([]T), err error) {
-	names := make([]string, len(orders))
-	for i, o := range orders {
-		names[i] = o.name
-	}
-	parse := addSortFlag(c, names)
-	return func() (func([]T), error) {
-		name, descending, err := parse()
-		i := slices.Index(names, name)
-		if err != nil || i < 0 {
-			return func([]T) {}, err
-		}
-		return func(lines []T) { sortLines(lines, orders[i].compare, descending) }, nil
-	}
-}
-
-// sortLines sorts lines. Those that are equal keep their order, or reverse it.
-func sortLines[T any](lines []T, compare func(a, b T) int, descending bool) {
-	slices.SortStableFunc(lines, compare)
-	if descending {
-		slices.Reverse(lines)
-	}
 }
 
 // newTable returns a writer that aligns cells, which tabs separate.

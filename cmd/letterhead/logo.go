@@ -76,7 +76,7 @@ PNG. The command describes the image and its source on standard error.`}
 		out := e.stdout
 		var answer bytes.Buffer
 		e.stdout = &answer
-		err = e.looksAt(draw)(cmd, args)
+		err = e.onFolder(node.ToRead, draw)(cmd, args)
 		e.stdout = out
 		if err != nil {
 			return err

@@ -13,10 +13,8 @@ import (
 	"letterhead/domain/text"
 	"letterhead/internal/eventlog"
 	"letterhead/node"
+	"letterhead/operations"
 )
-
-// version is set by the linker (see Makefile).
-var version = "dev"
 
 // Exit codes, for scripts.
 const (
@@ -63,7 +61,7 @@ func (e *environment) run(ctx context.Context) int {
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
 	var usage usageError
 	switch {
-	case errors.As(err, &usage), errors.As(err, new(node.UsageError)), errors.As(err, new(*text.EmailError)):
+	case errors.As(err, &usage), errors.As(err, new(operations.UsageError)), errors.As(err, new(*text.EmailError)):
 		return exitUsage
 	case errors.Is(err, eventlog.ErrLoss):
 		return exitLoss

@@ -83,7 +83,7 @@ filled by the same command. The data folder does not change.`}
 
 func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migration, final, asJSON bool) error {
 	began := time.Now()
-	out, err := n.Migrate(ctx, m, final, backup.Config{Version: version, Progress: stages(e.stderr, "migrate")})
+	out, err := n.Stores.Migrate(ctx, m, final, backup.Config{Version: version, Progress: stages(e.stderr, "migrate")})
 	if err != nil {
 		return err
 	}

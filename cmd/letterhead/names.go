@@ -54,8 +54,8 @@ with the commands of the account or on the dashboards, names with "letterhead na
 repair". If the id itself is damaged, erase the row and set the missing one. The
 command fails if any row is damaged.`
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		_, damaged, err := n.Names.Check(ctx)
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		_, damaged, err := n.Stores.Names.Check(ctx)
 		if err != nil {
 			return err
 		}
@@ -81,12 +81,12 @@ links and destinations of notices with the commands of the account, which check 
 record them.`}
 	name := c.Flags().String("name", "", "the name")
 	erase := c.Flags().Bool("erase", false, "erase the row; its account, key or token is then shown with its id")
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		id := args[0]
 		if (*name == "") != *erase {
 			return usageError{errors.New("either --name or --erase is needed")}
 		}
-		_, damaged, err := n.Names.Check(ctx)
+		_, damaged, err := n.Stores.Names.Check(ctx)
 		if err != nil {
 			return err
 		}
@@ -96,13 +96,13 @@ record them.`}
 		}
 		id = damaged[at]
 		if *erase {
-			err = n.Names.Erase(ctx, id)
-		} else if err = checkName("--name", *name); err != nil {
-			return usageError{err}
+			err = n.Stores.Names.Erase(ctx, id)
+		} else if err = commands.CheckName("name", *name); err != nil {
+			return usageError{fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "the field "))}
 		} else if d := damagedNameOf(id); !strings.HasPrefix(d.Then, "letterhead names repair") {
 			return usageError{fmt.Errorf("it is %s; set it with %q", d.Is, d.Then)}
 		} else {
-			err = n.Names.Put(ctx, id, *name)
+			err = n.Stores.Names.Put(ctx, id, *name)
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ func TestNames_DamagedRows_AreListedAndRepaired(t *testing.T) {
 		t.Errorf("the damaged names are %s, want none", got)
 	}
 	n := openNode(t, folder)
-	err := n.Store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+	err := n.Stores.Database.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE holders SET name = 'anm@example.com' WHERE name = 'ann@example.com'`)
 		if err == nil {
 			_, err = tx.ExecContext(t.Context(), `UPDATE holders SET id = CAST(x'ff' || id AS TEXT) WHERE name = 'Acme'`)
@@ -57,7 +57,7 @@ func TestNames_DamagedRows_AreListedAndRepaired(t *testing.T) {
 func TestNames_HiddenCharacter_IsRefusedByEachCommand(t *testing.T) {
 	folder, account := openAccount(t)
 	n := openNode(t, folder)
-	err := n.Store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+	err := n.Stores.Database.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE holders SET name = 'Acne' WHERE name = 'Acme'`)
 		return err
 	})

@@ -6,22 +6,26 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
-	"letterhead/domain/notices"
 	"letterhead/internal/webhook"
 	"letterhead/node"
+	"letterhead/operations"
 )
 
 func accountNotices(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account",
-		Long: "Show which notices the holder of an account gets, and the last ones. With --low-balance, --webhook or --email, set them first: an empty URL or address removes it. A notice is sent when the balance falls below the threshold, and again only after credits were added; and when a payment fails. With --retry, attempt a notice again that could not be delivered. --public-key prints the key with which receivers verify webhooks, and --new-key prints a private key for LETTERHEAD_NOTICES_KEY, which nodes that share an event store need."}
-	low := c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice of it")
-	url := c.Flags().String("webhook", "", "https URL to which notices are sent")
-	address := c.Flags().String("email", "", "e-mail address to which notices are sent")
+		Long: "Show which notices the holder of an account gets, and the last ones. With --low-balance, --webhook or " +
+			"--email, set them first: an empty URL or address removes it. A notice is sent when the balance falls below the " +
+			"threshold, and again only after credits were added; and when a payment fails. With --retry, attempt a notice " +
+			"again that could not be delivered. --public-key prints the key with which receivers verify webhooks, and " +
+			"--new-key prints a private key for LETTERHEAD_NOTICES_KEY, which nodes that share an event store need."}
+	c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice of it")
+	c.Flags().String("webhook", "", "https URL to which notices are sent")
+	c.Flags().String("email", "", "e-mail address to which notices are sent")
 	retry := c.Flags().String("retry", "", "id of a notice to attempt again")
 	public := c.Flags().Bool("public-key", false, "print the public key of webhooks")
 	fresh := c.Flags().Bool("new-key", false, "print a new private key of webhooks")
@@ -43,8 +47,8 @@ func accountNotices(e *environment) *cobra.Command {
 			return err
 		}
 		if *public {
-			return e.onFolder(func(_ context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-				key, err := n.NoticesKey()
+			return e.onFolder(node.ToWrite, func(_ context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+				key, err := n.Operations.Notices.Key()
 				if err != nil {
 					return err
 				}
@@ -52,58 +56,46 @@ func accountNotices(e *environment) *cobra.Command {
 				return err
 			})(cmd, args)
 		}
-		in := commands.SetNotices{AccountID: args[0]}
-		if cmd.Flags().Changed("low-balance") {
-			in.LowBalance = low
-		}
-		if cmd.Flags().Changed("webhook") {
-			in.Webhook = url
-		}
-		if cmd.Flags().Changed("email") {
-			in.Email = address
-		}
-		set := in.LowBalance != nil || in.Webhook != nil || in.Email != nil
+		use := node.ToRead
+		set := slices.ContainsFunc([]string{"low-balance", "webhook", "email"}, cmd.Flags().Changed)
 		if set && *retry != "" {
 			return usageError{errors.New("--retry cannot be combined with settings; run the command twice")}
 		}
-		run := e.looksAt
 		if set || *retry != "" {
-			run = e.onFolder
+			use = node.ToWrite
 		}
-		return run(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-			if set {
-				in.Request = n.Operator()
-				if _, err := n.SetNotices(ctx, in); errors.Is(err, notices.ErrInvalid) {
-					return usageError{err}
-				} else if err != nil {
-					return explainAccount(in.AccountID, err)
-				}
+		return e.onAPI(use, func(x *client) error {
+			var shown operations.NoticeSettings
+			var err error
+			switch {
+			case set:
+				err = x.request("PATCH", "/admin/accounts/{ID}/notices", &shown)
+			case *retry != "":
+				err = x.request("POST", "/admin/accounts/{ID}/notices/{retry}/retry", &shown)
+			default:
+				err = x.request("GET", "/admin/accounts/{ID}/notices", &shown)
 			}
-			if *retry != "" {
-				if _, err := n.RetryNotice(ctx, n.Operator(), in.AccountID, *retry); err != nil {
-					return err
-				}
+			if err != nil {
+				return err
 			}
-			return e.showNotices(ctx, n, in.AccountID, *asJSON)
+			if *asJSON {
+				_, err = e.stdout.Write(x.answer)
+				return err
+			}
+			return e.printNotices(&shown)
 		})(cmd, args)
 	}
 	return c
 }
 
-// showNotices prints the settings and the last notices of an account.
-func (e *environment) showNotices(ctx context.Context, n *node.Node, accountID string, asJSON bool) error {
-	shown, err := n.NoticesOf(ctx, accountID)
-	if err != nil {
-		return explainAccount(accountID, err)
-	}
-	if asJSON {
-		return printJSON(e.stdout, shown)
-	}
+// printNotices prints the settings and the last notices of an account.
+func (e *environment) printNotices(shown *operations.NoticeSettings) error {
 	threshold := "no notice"
 	if shown.LowBalance > 0 {
 		threshold = fmt.Sprintf("below %d credits", shown.LowBalance)
 	}
-	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n", threshold, cmp.Or(shown.Webhook, "none"), cmp.Or(shown.Email, "none"))
+	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n", threshold, cmp.Or(shown.Webhook, "none"),
+		cmp.Or(shown.Email, "none"))
 	if len(shown.Notices) == 0 {
 		return nil
 	}
@@ -118,7 +110,8 @@ func (e *environment) showNotices(ctx context.Context, n *node.Node, accountID s
 		if d.Payment != nil {
 			about = d.Payment.ID
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind, d.RaisedAt.Format(time.RFC3339), about, d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind, d.RaisedAt.Format(time.RFC3339), about,
+			d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
 	}
 	return table.Flush()
 }

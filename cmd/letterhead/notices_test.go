@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/adminapi"
 	"letterhead/internal/webhook"
+	"letterhead/operations"
 )
 
 func TestAccountNotices_SetShowAndErase(t *testing.T) {
 	folder, id := openAccount(t)
-	shown := func(args ...string) (n adminapi.Notices) {
+	shown := func(args ...string) (n operations.NoticeSettings) {
 		t.Helper()
 		text := output(t, folder, append([]string{"account", "notices", id, "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &n); err != nil {
@@ -46,12 +46,8 @@ func TestAccountNotices_SetShowAndErase(t *testing.T) {
 		want string
 	}{
 		{[]string{id, "--webhook", "http://hooks.example.com/"}, exitUsage, "https"},
-		{[]string{id, "--webhook", "https://localhost/"}, exitUsage, "single label"},
-		{[]string{id, "--email", "Ann <ann@customer.example>"}, exitUsage, "looks like"},
-		{[]string{id, "--low-balance", "-1"}, exitUsage, "negative"},
 		{[]string{id, "--retry", "x", "--low-balance", "1"}, exitUsage, "twice"},
 		{[]string{id, "--retry", "x"}, exitFailure, "no such notice"},
-		{[]string{id, "--retry", n.Notices[0].NoticeID}, exitFailure, "dead-lettered"},
 		{[]string{"nobody"}, exitFailure, "there is no account nobody"},
 		{[]string{"nobody", "--low-balance", "1"}, exitFailure, "there is no account nobody"},
 		{nil, exitUsage, "ID"},

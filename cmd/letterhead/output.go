@@ -4,7 +4,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
+
+	"letterhead/internal/disk"
 )
 
 // writeWhole writes a file that the user named, completely or not at all. If the name is not a regular file, such as
@@ -17,16 +18,8 @@ func writeWhole(name string, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
+	if err := disk.WriteFile(name, write); err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return os.Chmod(name, 0o644)
 }

@@ -16,49 +16,31 @@ import (
 	"golang.org/x/term"
 
 	"letterhead/node"
+	"letterhead/projections"
 	"letterhead/projections/engine"
 )
 
 func projectionsCommand(e *environment) *cobra.Command {
-	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsCompare(e), projectionsSwitch(e), projectionsDiscard(e), projectionsVerify(e))
+	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsVerify(e))
 }
 
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
-	state := c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
-	order := addOrders(c, by("name", func(m engine.Status) string { return m.Name }), by("state", func(m engine.Status) string { return m.State }),
-		by("position", func(m engine.Status) uint64 { return uint64(m.Position) }), by("lag", func(m engine.Status) uint64 { return uint64(m.Lag) }))
-	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		sort, err := order()
-		if err != nil {
-			return err
-		}
-		if *state != "" && !slices.Contains(engine.States, *state) {
-			return usageError{fmt.Errorf("--state is one of %s, not %q", strings.Join(engine.States, ", "), *state)}
-		}
-		models, err := n.Runner.List(ctx)
-		if err != nil {
-			return err
-		}
-		index, err := n.SearchStatus(ctx)
-		if err != nil {
-			return err
-		}
-		shown := newList(e.stdout, *asJSON, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR")
-		models = slices.DeleteFunc(append(models, index), func(m engine.Status) bool { return *state != "" && m.State != *state })
-		sort(models)
-		for _, m := range models {
+	c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
+	listing[engine.Status]{path: "/admin/projections", field: "projections",
+		titles: "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR",
+		cells: func(m *engine.Status) []any {
 			kept := ""
 			if m.Kept != nil {
 				kept = fmt.Sprintf("generation %d at %d", m.Kept.Generation, m.Kept.Position)
 			}
-			if err := shown.add(m, m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error); err != nil {
-				return err
-			}
-		}
-		return shown.end()
-	})
+			return []any{m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error}
+		},
+		orders: []order[engine.Status]{
+			by("name", func(m *engine.Status) string { return m.Name }), by("state", func(m *engine.Status) string { return m.State }),
+			by("position", func(m *engine.Status) uint64 { return uint64(m.Position) }), by("lag", func(m *engine.Status) uint64 { return uint64(m.Lag) }),
+		},
+	}.command(e, c)
 	return c
 }
 
@@ -71,15 +53,14 @@ func projectionsVerify(e *environment) *cobra.Command {
 	}
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if !*searchOnly {
-			if err := n.VerifyLog(ctx); err != nil { // comparing with damaged events is meaningless
+			if err := n.Stores.VerifyLog(ctx); err != nil { // comparing with damaged events is meaningless
 				return err
 			}
 		}
 		index := func() error { return verifySearch(ctx, n, e, *asJSON) }
 		switch {
 		case n.Reading() && n.Served():
-			// Only the server can compare the index, because it has it open. It catches up first; its output comes
-			// last.
+			// Only the server can compare the index, because it has it open. It catches up first; its output comes last.
 			var output bytes.Buffer
 			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &output)
 			if err != nil && !errors.As(err, new(exitError)) {
@@ -101,7 +82,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return err
 			}
 		default:
-			if err := n.CatchUp(ctx); err != nil {
+			if err := n.Operations.Reads.CatchUp(ctx); err != nil {
 				return err
 			}
 		}
@@ -114,23 +95,12 @@ func projectionsVerify(e *environment) *cobra.Command {
 		}
 		var wrong []error
 		for _, v := range found {
-			word := "agrees"
-			switch {
-			case v.Err != nil:
-				word = "could not be compared: " + v.Err.Error()
-			case !v.OK():
-				word = "differs: " + v.Difference.String()
-			}
-			if !v.OK() {
-				wrong = append(wrong, fmt.Errorf("%s %s", v.Name, word))
-			}
-			if *asJSON {
-				err = printJSON(e.stdout, map[string]any{"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference})
-			} else {
-				_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
-			}
+			differs, err := e.printVerified(v, *asJSON)
 			if err != nil {
 				return err
+			}
+			if differs != nil {
+				wrong = append(wrong, differs)
 			}
 		}
 		if err := index(); err != nil {
@@ -146,23 +116,32 @@ func projectionsVerify(e *environment) *cobra.Command {
 
 // verifySearch compares the search index with the brands table, and prints the result.
 func verifySearch(ctx context.Context, n *node.Node, e *environment, asJSON bool) error {
-	v, err := n.VerifySearch(ctx)
+	v, err := n.Search.Verify(ctx)
 	if err != nil {
 		return err
 	}
+	return errors.Join(e.printVerified(v, asJSON))
+}
+
+// printVerified prints the result of a comparison, and returns a difference as an error.
+func (e *environment) printVerified(v projections.Verification, asJSON bool) (differs, err error) {
 	word := "agrees"
-	if !v.OK() {
+	switch {
+	case v.Err != nil:
+		word = "could not be compared: " + v.Err.Error()
+	case !v.OK():
 		word = "differs: " + v.Difference.String()
 	}
+	if !v.OK() {
+		differs = fmt.Errorf("%s %s", v.Name, word)
+	}
 	if asJSON {
-		err = printJSON(e.stdout, map[string]any{"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference})
-	} else {
-		_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
+		return differs, printJSON(e.stdout, map[string]any{
+			"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference,
+		})
 	}
-	if err == nil && !v.OK() {
-		err = fmt.Errorf("%s %s", v.Name, word)
-	}
-	return err
+	_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
+	return differs, err
 }
 
 // searchOnlyFlag is the flag with which verify has a running server compare the search index.

@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
 
-	"letterhead/adminapi"
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
 	"letterhead/internal/disk"
 	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/workers/backup"
 	"letterhead/workers/checkpoint"
 )
@@ -29,21 +29,9 @@ const maxNoteFile = 64 << 10
 func ledgerCheckpoint(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs(),
 		Long: "Make a checkpoint: a tree over the streams of all accounts, whose root is added to the log of checkpoints. Print the signed root of that log, which GET /v1/ledger/checkpoint returns from then on. docs/proofs.md says how to publish it."}
-	since := c.Flags().String("since", "", "only if there is no checkpoint from this time on; else print the last one: "+timeForms)
-	asJSON := jsonFlag(c)
-	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		from, err := startOf("--since", *since)
-		if err != nil {
-			return err
-		}
-		made, err := n.MakeCheckpoint(ctx, n.Operator(), from, e.countAccounts("checkpoint"))
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(e.stdout, made.Object())
-		}
-		_, err = io.WriteString(e.stdout, made.Note.Text)
+	c.Flags().String("since", "", "only if there is no checkpoint from this time on; else print the last one: "+timeForms)
+	show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
+		_, err := io.WriteString(e.stdout, made.Note)
 		return err
 	})
 	return c
@@ -63,7 +51,6 @@ func ledgerProve(e *environment) *cobra.Command {
 	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof: also prove that the log of checkpoints continues it")
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
 		switch {
 		case *accountID == "":
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
@@ -83,14 +70,16 @@ func ledgerProve(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		if err := e.checkpointAfter(ctx, o.Month.AddDate(0, 1, 0)); err != nil {
+		if err := e.checkpointAfter(cmd, o.Month.AddDate(0, 1, 0)); err != nil {
 			return err
 		}
 		return e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-			if err := n.AccountExists(ctx, o.AccountID); err != nil {
+			if err := n.Operations.Reads.AccountExists(ctx, o.AccountID); err != nil {
 				return explainAccount(o.AccountID, err)
 			}
-			prove := func(w io.Writer) error { return n.Proofs(e.countAccounts("prove")).Prove(ctx, o, w) }
+			prove := func(w io.Writer) error {
+				return n.Operations.Checkpoints.Proofs(e.countAccounts("prove")).Prove(ctx, o, w)
+			}
 			if *output == "-" {
 				return prove(e.stdout)
 			}
@@ -100,32 +89,15 @@ func ledgerProve(e *environment) *cobra.Command {
 	return c
 }
 
-// checkpointAfter makes a checkpoint, unless the month's end has passed and there is one from after it. A server that
-// holds the data folder makes it.
-func (e *environment) checkpointAfter(ctx context.Context, end time.Time) error {
-	args := []string{"ledger", "checkpoint"}
-	if time.Now().Before(end) {
-		end = time.Time{}
-	} else {
-		args = append(args, "--since", end.Format(time.RFC3339))
+// checkpointAfter makes a checkpoint, unless the month's end has passed and there is one from after it.
+func (e *environment) checkpointAfter(cmd *cobra.Command, end time.Time) error {
+	in := map[string]string{}
+	if !time.Now().Before(end) {
+		in["since"] = end.Format(time.RFC3339)
 	}
-	run := func(n *node.Node) error {
-		_, err := n.MakeCheckpoint(ctx, n.Operator(), end, e.countAccounts("checkpoint"))
-		return err
-	}
-	if e.node != nil {
-		return run(e.node)
-	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	c := e.command(ctx, cfg, args, node.ToWrite, node.OpenCurrent, run)
-	c.Forward = func() error { return e.forward(ctx, cfg.Data, args, io.Discard) }
-	if node.AllShared(cfg) {
-		return c.DoApart(ctx)
-	}
-	return c.Do(ctx)
+	return e.onAPI(node.ToWrite, func(x *client) error {
+		return x.call("POST", "/admin/ledger/checkpoints", in, &struct{}{})
+	})(cmd, nil)
 }
 
 func ledgerCheck(e *environment) *cobra.Command {
@@ -161,7 +133,7 @@ func ledgerCheck(e *environment) *cobra.Command {
 
 func (e *environment) printReport(name string, r *proof.Report, old *proof.Earlier, asJSON bool) error {
 	if asJSON {
-		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": adminapi.CheckpointObject(r.Note, r.Checkpoint)}
+		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": operations.CheckpointObject(r.Note, r.Checkpoint)}
 		if old != nil {
 			object["since"] = old.Note.Size
 			if r.Unchanged > 0 {
@@ -213,7 +185,7 @@ func (e *environment) publicKeys(keys []string) (note.Verifiers, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, err := node.PublicLedgerKeys(cfg)
+		text, err := operations.PublicLedgerKeys(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -283,7 +255,7 @@ func ledgerKey(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		keys, err := node.PublicLedgerKeys(cfg)
+		keys, err := operations.PublicLedgerKeys(cfg)
 		if err == nil && keys == "" {
 			err = fmt.Errorf("%s has no key yet; the first checkpoint makes it", cfg.Data)
 		}
@@ -292,8 +264,8 @@ func ledgerKey(e *environment) *cobra.Command {
 		}
 		return err
 	}
-	replace := e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		public, err := n.RotateLedgerKey(ctx)
+	replace := e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		public, err := n.Operations.Checkpoints.RotateKey(ctx)
 		if err == nil {
 			_, err = fmt.Fprintln(e.stdout, public)
 		}

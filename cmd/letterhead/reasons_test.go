@@ -12,11 +12,11 @@ import (
 func TestReasons_EmailAddress_IsRefusedByEachCommand(t *testing.T) {
 	folder, account := openAccount(t)
 	n := openNode(t, folder)
-	err := n.Billing.Record(t.Context(), n.Operator(), eventschemas.BillingReported{
+	err := n.Writers.Billing.Record(t.Context(), n.Operator(), eventschemas.BillingReported{
 		Processor: "stripe", EventID: "evt_1", Type: "customer.subscription.created", Kind: "subscription", Subject: "sub_1", State: "active", Customer: "cus_1",
 	})
 	name := "Acme"
-	_, imported := n.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: n.Operator(), Domain: "acme.com", Source: "test 1", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
+	_, imported := n.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: n.Operator(), Domain: "acme.com", Source: "test 1", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
 	if err := errors.Join(err, imported, n.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
 	"letterhead/eventschemas"
@@ -22,7 +19,7 @@ import (
 )
 
 func billingCommand(e *environment) *cobra.Command {
-	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e), billingReconcile(e), billingRecordFees(e))
+	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e), billingReconcile(e))
 }
 
 func billingReconcile(e *environment) *cobra.Command {
@@ -45,7 +42,7 @@ func billingReconcile(e *environment) *cobra.Command {
 		}
 		report, err = reconcileFile(args[0], o, func() (*reconcile.Ledger, error) {
 			ledger := reconcile.NewLedger()
-			return ledger, journal.Events(ctx, n.Log, reconcile.Types(), e.reading("ledger"), ledger.Apply)
+			return ledger, journal.Events(ctx, n.Stores.Log, reconcile.Types(), e.reading("ledger"), ledger.Apply)
 		})
 		return err
 	})
@@ -58,7 +55,7 @@ func billingReconcile(e *environment) *cobra.Command {
 		}
 		var rejected error
 		if *record {
-			rejected = e.recordFees(cmd.Context(), report.Differences)
+			rejected = e.recordFees(cmd, report.Differences)
 		}
 		if err := errors.Join(rejected, r.write(e.stdout, reconcileRows(report))); err != nil {
 			return err
@@ -76,91 +73,36 @@ func billingReconcile(e *environment) *cobra.Command {
 	return c
 }
 
-const (
-	// feeBatch is the number of fees that are recorded at a time.
-	feeBatch = 500
-	// maxFeeErrors is the number of errors after which no more fees are recorded.
-	maxFeeErrors = 100
-)
+// maxFeeErrors is the number of errors after which no more fees are recorded.
+const maxFeeErrors = 100
 
-// recordFees records the fees that are missing and of one account, and marks them. A server that holds the data folder
-// cannot read the file, so it gets the fees as an argument. If it cannot record all fees of a batch, it records each of
-// them alone, and returns the errors of those that stay missing.
-func (e *environment) recordFees(ctx context.Context, differences []reconcile.Difference) error {
+// recordFees records the fees that are missing and of one account, and marks them. It returns the errors of those that
+// stay missing.
+func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Difference) error {
 	var missing []*reconcile.Difference
 	for i := range differences {
 		if d := &differences[i]; d.Kind == reconcile.Fee && d.Result == reconcile.Missing && d.AccountID != "" {
 			missing = append(missing, d)
 		}
 	}
-	ctx = streamwriter.WaitForLoading(ctx)
-	var errs []error
-	for batch := range slices.Chunk(missing, feeBatch) {
-		if e.recordBatch(ctx, batch) == nil {
-			continue
-		}
-		for i := range batch {
-			err := e.recordBatch(ctx, batch[i:i+1])
-			if err != nil {
-				errs = append(errs, err)
+	if len(missing) == 0 {
+		return nil
+	}
+	return e.onAPI(node.ToWrite, func(x *client) error {
+		var errs []error
+		for _, d := range missing {
+			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor, "currency": d.Processor.Currency}
+			if err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{}); err != nil {
+				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
+			} else {
+				d.Result, d.Ledger = reconcile.Recorded, d.Processor
 			}
-			if ctx.Err() != nil || len(errs) >= maxFeeErrors {
+			if x.ctx.Err() != nil || len(errs) >= maxFeeErrors {
 				return errors.Join(append(errs, errors.New("run the command again to record the rest"))...)
 			}
 		}
-	}
-	return errors.Join(errs...)
-}
-
-// recordBatch records fees, and marks them if it has recorded all of them.
-func (e *environment) recordBatch(ctx context.Context, batch []*reconcile.Difference) error {
-	var fees []recordedFee
-	for _, d := range batch {
-		fees = append(fees, recordedFee{d.AccountID, d.PaymentID, d.ID, *d.Processor})
-	}
-	text, err := json.Marshal(fees)
-	if err != nil {
-		return err
-	}
-	args := []string{"billing", "record-fees", string(text)}
-	if err := e.onNode(ctx, args, node.ToWrite, node.OpenCurrent, func(n *node.Node) error { return recordFees(ctx, n, fees) }); err != nil {
-		return err
-	}
-	for _, d := range batch {
-		d.Result, d.Ledger = reconcile.Recorded, d.Processor
-	}
-	return nil
-}
-
-// recordedFee is a fee of an export.
-type recordedFee struct {
-	AccountID string             `json:"account"`
-	PaymentID string             `json:"payment_id"`
-	FeeID     string             `json:"fee_id"`
-	Money     eventschemas.Money `json:"money"`
-}
-
-// billingRecordFees is what reconcile has a server do that holds the data folder.
-func billingRecordFees(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "record-fees FEES", Short: "Record fees, given as JSON", Hidden: true, Args: exactArgs("FEES")}
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		var fees []recordedFee
-		if err := json.Unmarshal([]byte(args[0]), &fees); err != nil {
-			return usageError{fmt.Errorf("FEES: %w", err)}
-		}
-		return recordFees(ctx, n, fees)
-	})
-	return c
-}
-
-func recordFees(ctx context.Context, n *node.Node, fees []recordedFee) error {
-	for _, f := range fees {
-		_, err := n.AccountWriter.RecordFee(ctx, commands.RecordFee{Request: n.Operator(), AccountID: f.AccountID, FeeID: f.FeeID, PaymentID: f.PaymentID, Money: f.Money})
-		if err != nil {
-			return fmt.Errorf("record fee %s of payment %s: %w", f.FeeID, f.PaymentID, err)
-		}
-	}
-	return nil
+		return errors.Join(errs...)
+	})(cmd, nil)
 }
 
 // openingBalances returns the balances of texts such as EUR=104.50.

@@ -89,7 +89,7 @@ func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock 
 }
 
 func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOptions) error {
-	acceptance, err := n.PrepareAcceptance(ctx, o.reason)
+	acceptance, err := n.Stores.PrepareAcceptance(ctx, o.reason)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 	path := filepath.Join(folder, "events.db")
 	n := openFolder(t, folder)
 	losses := []*eventlog.LossError{{Witness: "head marker", Remembered: 2}}
-	a, err := loss.Prepare(t.Context(), n.Store, loss.Accepting{Actor: "operator:test", Now: time.Now()}, losses)
+	a, err := loss.Prepare(t.Context(), n.Stores.Database, loss.Accepting{Actor: "operator:test", Now: time.Now()}, losses)
 	if err == nil {
 		err = a.Begin(t.Context())
 	}

@@ -44,7 +44,7 @@ accounts must hold. The exit code is 0 if there are no faults.`}
 	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams with this prefix, such as account- or brand-github.com")
 	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolderApart(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		f.asJSON = *asJSON
 		if err := f.check(); err != nil {
 			return err
@@ -110,7 +110,7 @@ func replayBroker(c config.Config) (kafka.Config, error) {
 func (f *replayFlags) replayLog(ctx context.Context, e *environment, n *node.Node) error {
 	filter := eventlog.Filter{StreamPrefixes: f.streams, EventTypes: f.types}
 	for after := eventlog.Position(0); ; {
-		page, err := n.Log.ReadAll(ctx, after, filter, listPage)
+		page, err := n.Stores.Log.ReadAll(ctx, after, filter, listPage)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.N
 		return usageError{fmt.Errorf("topic %s carries no stream that begins with %q", f.topic, f.streams)}
 	}
 	// Load the checkpoint before reading the topic, so that all events up to it are in the topic.
-	checkpoint, _, err := n.Positions.Load(ctx, relay.Topic{Name: f.topic}.Checkpoint())
+	checkpoint, _, err := n.Stores.Positions.Load(ctx, relay.Topic{Name: f.topic}.Checkpoint())
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.N
 		return kafka.ReadTopic(ctx, cfg, f.topic, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
 	}
 	shown := 0
-	found, err := relay.Verify(ctx, n.Log, prefixes, checkpoint, source, func(fault relay.Fault) {
+	found, err := relay.Verify(ctx, n.Stores.Log, prefixes, checkpoint, source, func(fault relay.Fault) {
 		if shown++; shown <= maxShownFaults {
 			fmt.Fprintf(e.stderr, "%s: revision %d of %s %s\n", fault.Kind, fault.Revision, fault.Stream, fault.Detail)
 		}

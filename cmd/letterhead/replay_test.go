@@ -85,13 +85,13 @@ func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) 
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	head, err := n.Log.Head(ctx)
+	head, err := n.Stores.Log.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := reached{n.Positions, head, make(chan struct{})}
+	saved := reached{n.Stores.Positions, head, make(chan struct{})}
 	topics := relay.RecordTopics(transport.Records())[:1]
-	r, err := relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Log, transport.Records(), saved)
+	r, err := relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Stores.Log, transport.Records(), saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +180,11 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 	if _, _, err := inService(ctx, n, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
 		t.Fatal(err)
 	}
-	head, err := n.Log.Head(ctx)
+	head, err := n.Stores.Log.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
+	if err := n.Stores.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
 		t.Fatal(err)
 	}
 	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultMissing) {
@@ -200,7 +200,7 @@ func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	page, err := n.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
+	page, err := n.Stores.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/internal/config"
 	"letterhead/node"
 	"letterhead/node/admin"
@@ -131,46 +133,19 @@ func (e *environment) config() (config.Config, error) {
 type folderRun func(ctx context.Context, n *node.Node, cmd *cobra.Command, args []string) error
 
 // onFolder runs a command on the data folder: inside the server if one holds the folder, otherwise in this process.
-func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
-	return e.withFolder(node.ToWrite, run)
-}
-
-// looksAt is onFolder for a command that appends nothing.
-func (e *environment) looksAt(run folderRun) func(*cobra.Command, []string) error {
-	return e.withFolder(node.ToRead, run)
-}
-
-func (e *environment) withFolder(use node.Use, run folderRun) func(*cobra.Command, []string) error {
+// Commands that the admin API has an operation for use onAPI instead.
+func (e *environment) onFolder(use node.Use, run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := streamwriter.WaitForLoading(cmd.Context())
 		return e.onNode(ctx, e.args, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
 	}
 }
 
-// reads is looksAt for heavy work. It runs in this process, even while a server holds the data folder.
+// reads is onFolder for heavy work that only reads. It runs in this process, even while a server holds the data folder.
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return e.onStores(ctx, e.args, node.AllShared, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
-	}
-}
-
-// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in this process, even while a
-// node holds the folder.
-func (e *environment) onFolderApart(use node.Use, run folderRun) func(*cobra.Command, []string) error {
-	inside := e.withFolder(use, run)
-	return func(cmd *cobra.Command, args []string) error {
-		if e.node == nil {
-			cfg, err := e.config()
-			if err != nil {
-				return err
-			}
-			if node.AllShared(cfg) {
-				ctx := cmd.Context()
-				return e.command(ctx, cfg, nil, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) }).DoApart(ctx)
-			}
-		}
-		return inside(cmd, args)
 	}
 }
 
@@ -230,4 +205,12 @@ func printJSON(w io.Writer, v any) error {
 // jsonFlag adds --json.
 func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
+}
+
+// explainAccount replaces account.ErrNotFound with a message that names the account.
+func explainAccount(id string, err error) error {
+	if errors.Is(err, account.ErrNotFound) {
+		return fmt.Errorf("there is no account %s; %q lists the accounts", id, "letterhead account list")
+	}
+	return err
 }

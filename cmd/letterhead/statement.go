@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +11,6 @@ import (
 
 	"letterhead/domain/statement"
 	"letterhead/node"
-	"letterhead/projections/ledger"
 )
 
 func statementCommand(e *environment) *cobra.Command {
@@ -21,43 +20,36 @@ func statementCommand(e *environment) *cobra.Command {
 func statementShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month", Args: exactArgs("MONTH"),
 		Long: "Show the statement of an account for a month: opening and closing balance, money, grants, refunds, usage by key and by day, and the head of the account's hash chain. An event belongs to the month of its time (UTC), unless that month had ended in the books before. The statement of the running month is provisional. --json prints the bytes that GET /v1/statements/MONTH returns."}
-	accountID := c.Flags().String("account", "", "account id")
+	c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
 	asCSV := c.Flags().Bool("csv", false, "print CSV")
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		month, err := monthOf("MONTH", args[0])
+	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
+		if _, err := monthOf("MONTH", x.args[0]); err != nil {
+			return err
+		}
+		path, _, err := x.fill("/admin/accounts/{account}/statements/{MONTH}")
 		switch {
 		case err != nil:
 			return err
-		case *accountID == "":
-			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		case *asJSON && *asCSV:
 			return usageError{errors.New("--json and --csv cannot be combined")}
-		}
-		if err := n.AccountExists(ctx, *accountID); err != nil {
-			return explainAccount(*accountID, err)
-		}
-		if err := n.CatchUp(ctx, ledger.Name); err != nil {
-			return err
-		}
-		s, err := n.Ledger.Statement(ctx, *accountID, month, time.Now())
-		if err != nil {
-			return err
-		}
-		var file []byte
-		switch {
-		case *asJSON:
-			file, err = s.JSON()
 		case *asCSV:
-			file, err = s.CSV()
-		default:
-			return printStatement(e.stdout, s)
+			path += "?format=csv"
 		}
+		resp, err := x.send("GET", path, nil)
 		if err != nil {
 			return err
 		}
-		_, err = e.stdout.Write(file)
-		return err
+		defer resp.Body.Close()
+		if *asJSON || *asCSV {
+			_, err = io.Copy(e.stdout, resp.Body)
+			return err
+		}
+		var s statement.Statement
+		if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+			return err
+		}
+		return printStatement(e.stdout, &s)
 	})
 	return c
 }

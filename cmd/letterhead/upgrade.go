@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/node"
+	"letterhead/operations"
 )
 
 func upgradeCommand(e *environment) *cobra.Command {
@@ -18,8 +19,8 @@ func upgradeStatus(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs(),
 		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. The exit code is 0 even if an upgrade is not finished."}
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		u, err := n.UpgradeState(ctx)
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.Operations.Upgrades.State(ctx)
 		if err != nil {
 			return err
 		}
@@ -31,7 +32,7 @@ func upgradeStatus(e *environment) *cobra.Command {
 	return c
 }
 
-func printUpgrade(e *environment, u node.UpgradeState) error {
+func printUpgrade(e *environment, u operations.UpgradeState) error {
 	var b strings.Builder
 	if u.Finished {
 		fmt.Fprintf(&b, "data format %d is in force, that of this release: no upgrade is under way\n", u.Format)
@@ -68,8 +69,8 @@ new versions of events are written from then on. Nodes of the previous release s
 Repeating the command does nothing. It waits until the new versions are built; if it is interrupted, the
 upgrade stays unfinished.`}
 	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
-	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		u, err := n.UpgradeState(ctx)
+	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.Operations.Upgrades.State(ctx)
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ upgrade stays unfinished.`}
 			return fmt.Errorf("nodes of the previous release still run: %s; replace them first (they would stop), or finish anyway with --force",
 				strings.Join(older, ", "))
 		}
-		if err := n.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {
+		if err := n.Operations.Upgrades.Finish(ctx, progress(e.stderr, "upgrade")); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(e.stdout, "the upgrade is finished: data format %d is in force\n", u.Release)

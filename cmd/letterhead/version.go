@@ -9,12 +9,18 @@ import (
 	"letterhead/node/datafolder"
 )
 
+// version is the release of this source. The Makefile reads this line.
+const version = "0.1.0"
+
+// commit is the commit of this source. The linker sets it (see Makefile and deploy/Dockerfile).
+var commit = "unknown"
+
 func versionCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "version", Short: "Print the version", Args: exactArgs()}
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"version": version, "go": runtime.Version(), "data_format": datafolder.Format})
+			return printJSON(e.stdout, map[string]any{"version": version, "commit": commit, "go": runtime.Version(), "data_format": datafolder.Format})
 		}
 		_, err := fmt.Fprint(e.stdout, versionLine())
 		return err
@@ -24,5 +30,5 @@ func versionCommand(e *environment) *cobra.Command {
 
 // versionLine returns the output of the command version and the flag --version.
 func versionLine() string {
-	return fmt.Sprintf("letterhead %s (%s, data format %d)\n", version, runtime.Version(), datafolder.Format)
+	return fmt.Sprintf("letterhead %s (commit %s, %s, data format %d)\n", version, commit, runtime.Version(), datafolder.Format)
 }

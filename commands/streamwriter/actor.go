@@ -23,13 +23,11 @@ const (
 	// maxGroupEvents is the size at which a group accepts no further command, so that the last command
 	// still fits into one append.
 	maxGroupEvents = eventlog.MaxAppendEvents - MaxCommandEvents
-	// MaxGroupBytes is the same limit in bytes. The remaining 140 KB or so fit the events of any one
-	// command.
+	// MaxGroupBytes is the same limit in bytes. The remaining 140 KB or so fit the events of any one command.
 	MaxGroupBytes = 640_000
 	// TailPage is the number of events that one read of a stream fetches.
 	TailPage = 2048
-	// maxPending limits the pending compensations of one actor; beyond it the oldest is abandoned and
-	// logged.
+	// maxPending limits the pending compensations of one actor; beyond it the oldest is abandoned and logged.
 	maxPending = 4096
 	// MaxSubmitted limits the compensations that others have submitted and the actor has not yet
 	// accepted. It is separate from MaxQueue: clients give up when the queue is full.
@@ -48,8 +46,7 @@ const (
 	// DistrustFor is how long the error of a stream that cannot be folded is cached, so that not every
 	// request folds it again.
 	DistrustFor = 5 * time.Second
-	// maxAmbiguous limits the ambiguous appends. The stream accepts only one append per revision, so
-	// there are seldom two.
+	// maxAmbiguous limits the ambiguous appends. The stream accepts only one append per revision, so there are seldom two.
 	maxAmbiguous = 64
 )
 
@@ -194,11 +191,10 @@ func (a *Actor[S]) run() {
 	}
 }
 
-// gather lets callers that were just answered, and are about to call again, share the next append.
-// Otherwise they arrive during that append and wait for it as well as for their own: on a store with
-// slow appends a busy account would have two alternating groups of callers. It ends when all callers
-// are back, when no more arrive, or when the pause costs the waiting callers more than it saves the
-// others.
+// gather lets callers that were just answered, and are about to call again, share the next append. Otherwise they
+// arrive during that append and wait for it as well as for their own: on a store with slow appends a busy account would
+// have two alternating groups of callers. It ends when all callers are back, when no more arrive, or when the pause
+// costs the waiting callers more than it saves the others.
 func (a *Actor[S]) gather(answered int, timer *time.Timer) {
 	pause, most := a.fairness.gathering(answered)
 	if pause == 0 {
@@ -324,8 +320,7 @@ func (a *Actor[S]) rest(timer *time.Timer) bool {
 	}
 }
 
-// tick runs when nothing was queued during the pause: it starts the work that is due, or retires the
-// actor.
+// tick runs when nothing was queued during the pause: it starts the work that is due, or retires the actor.
 func (a *Actor[S]) tick() bool {
 	switch {
 	case len(a.pending) > 0:

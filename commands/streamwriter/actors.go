@@ -12,16 +12,14 @@ import (
 
 // Limits of Actors.
 const (
-	// maxFindAttempts limits the attempts to find a live actor: each fails if an actor retires in
-	// between.
+	// maxFindAttempts limits the attempts to find a live actor: each fails if an actor retires in between.
 	maxFindAttempts = 16
 	// evictSample is the number of actors examined to find one to retire; the least used of a sample
 	// is nearly as good as the least used of all.
 	evictSample = 64
 )
 
-// Actors contains the actors in use of one kind of stream, at most one per key. It is safe for
-// concurrent use.
+// Actors contains the actors in use of one kind of stream, at most one per key. It is safe for concurrent use.
 type Actors[S State] struct {
 	cfg       Config
 	kind      Kind[S]
@@ -55,7 +53,7 @@ func New[S State](cfg Config, k Kind[S], log eventlog.Log, snapshots Snapshots) 
 		return nil, err
 	}
 	all := &Actors[S]{
-		cfg: cfg.withDefaults(), kind: k, log: log, snapshots: snapshots, metrics: m,
+		cfg: cfg.withDefaults(k.Encoder), kind: k, log: log, snapshots: snapshots, metrics: m,
 		stopping: make(chan struct{}), loads: make(chan struct{}, MaxLoads), live: map[string]*Actor[S]{},
 	}
 	// Not a request's context: actors outlive requests and end with Drain.
@@ -145,8 +143,7 @@ func (a *Actor[S]) Idle() bool {
 	return !a.working && !a.retired && len(a.queue) == 0 && len(a.submitted) == 0 && a.state.Idle()
 }
 
-// With calls f with the key's live actor while holding the actor's lock. Errors: ErrBusy, and those of
-// Kind.Open.
+// With calls f with the key's live actor while holding the actor's lock. Errors: ErrBusy, and the errors of Kind.Open.
 func (all *Actors[S]) With(key string, f func(a *Actor[S])) error {
 	for range maxFindAttempts {
 		a, err := all.actor(key)
@@ -171,7 +168,7 @@ func (all *Actors[S]) With(key string, f func(a *Actor[S])) error {
 //
 // Errors: the command's rejection, ErrBusy (a *LoadingError while a long stream is loaded),
 // ErrUnknownOutcome, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream cannot be trusted; a
-// *ChainError has the place), ctx.Err(), and those of Kind.Open.
+// *ChainError has the place), ctx.Err(), and the errors of Kind.Open.
 func (all *Actors[S]) Do(ctx context.Context, key string, request Request, c Command[S]) error {
 	w, err := all.Enqueue(ctx, key, request, c)
 	if err != nil {
@@ -216,11 +213,10 @@ func (w Waiter[S]) Wait() error {
 	}
 }
 
-// Compensate passes a compensation to the key's actor, which appends it without a caller, and returns
-// once the actor has accepted it. It bypasses the queue, and during shutdown it still finds an actor that
-// is working.
+// Compensate passes a compensation to the key's actor, which appends it without a caller, and returns once the actor
+// has accepted it. It bypasses the queue, and during shutdown it still finds an actor that is working.
 //
-// Errors: ErrBusy (too many compensations are pending, or Drain was called), and those of Kind.Open.
+// Errors: ErrBusy (too many compensations are pending, or Drain was called), and the errors of Kind.Open.
 func (all *Actors[S]) Compensate(key string, c Compensation[S]) error {
 	err := all.compensate(key, c.queued())
 	if err != nil {

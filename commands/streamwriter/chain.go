@@ -2,11 +2,11 @@ package streamwriter
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -30,33 +30,39 @@ func (e *ChainError) Is(target error) bool {
 	return target == ErrChainBroken || target == eventlog.ErrCorrupt
 }
 
-// verifyPage is the number of events that VerifyChain has in memory at a time.
+// verifyPage is the number of events that Chain.Read has in memory at a time.
 const verifyPage = 2048
 
-// VerifyChain reads a stream from its beginning and checks every link of its hash chain. It returns
-// the number of valid events, even along with an error. A stream without events is valid.
+// Hash is the hash of an event in the chain of its stream. Before the first event it is zero.
+type Hash = [sha256.Size]byte
+
+// Chain returns the hash of an event that follows head, the hash of the event before it, in the chain of its stream.
+type Chain func(head Hash, stream string, revision uint64, ev *eventlog.Proposed) Hash
+
+// Verify reads a stream from its beginning and checks every link of its hash chain. It returns the number of valid events,
+// even along with an error. A stream without events is valid.
 //
 // Errors: *ChainError, those of eventlog.Log.ReadStream.
-func VerifyChain(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
-	err = ReadChain(ctx, log, stream, func(*eventlog.Recorded, eventschemas.Hash) error {
+func (c Chain) Verify(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
+	err = c.Read(ctx, log, stream, func(*eventlog.Recorded, Hash) error {
 		events++
 		return nil
 	}, nil)
 	return events, err
 }
 
-// ReadChain reads a stream from its beginning in pages, checks every link of its hash chain, and calls f
-// for each event with the chain's head. progress, which may be nil, is called with the number of events
-// of each page. Errors: *ChainError, those of ReadStream and of f.
-func ReadChain(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head eventschemas.Hash) error, progress func(events int)) error {
-	var head eventschemas.Hash
+// Read reads a stream from its beginning in pages, checks every link of its hash chain, and calls f for each event with the
+// chain's head. progress, which may be nil, is called with the number of events of each page. Errors: *ChainError, those of
+// ReadStream and of f.
+func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head Hash) error, progress func(events int)) error {
+	var head Hash
 	for revision := uint64(0); ; {
 		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
 		if err != nil {
 			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
 		}
 		for i := range page {
-			if head, err = NextHead(head, stream, revision, &page[i]); err != nil {
+			if head, err = c.Check(head, stream, revision, &page[i]); err != nil {
 				return err
 			}
 			if err := f(&page[i], head); err != nil {
@@ -73,13 +79,13 @@ func ReadChain(ctx context.Context, log eventlog.Log, stream string, f func(rec 
 	}
 }
 
-// NextHead checks one stored event against the chain, whose head is the hash of the event before it, and returns its
-// hash. Errors: *ChainError.
-func NextHead(head eventschemas.Hash, stream string, revision uint64, rec *eventlog.Recorded) (eventschemas.Hash, error) {
+// Check checks one stored event against the chain, whose head is the hash of the event before it, and returns its hash.
+// Errors: *ChainError.
+func (c Chain) Check(head Hash, stream string, revision uint64, rec *eventlog.Recorded) (Hash, error) {
 	if rec.Revision != revision {
 		return head, &ChainError{Stream: stream, Revision: revision, Reason: fmt.Sprintf("found revision %d in its place", rec.Revision)}
 	}
-	next := chainLink(stream, revision, &rec.Proposed).Next(head)
+	next := c(head, stream, revision, &rec.Proposed)
 	if hexOf(next) != rec.Metadata.Hash {
 		return head, &ChainError{Stream: stream, Revision: revision, Reason: "its hash is not that of its content"}
 	}
@@ -87,31 +93,11 @@ func NextHead(head eventschemas.Hash, stream string, revision uint64, rec *event
 }
 
 // Link sets the hash of an event that follows head in the chain of its stream, and returns the new head.
-func Link(head eventschemas.Hash, stream string, revision uint64, ev *eventlog.Proposed) eventschemas.Hash {
-	next := chainLink(stream, revision, ev).Next(head)
+func (c Chain) Link(head Hash, stream string, revision uint64, ev *eventlog.Proposed) Hash {
+	next := c(head, stream, revision, ev)
 	ev.Metadata.Hash = hexOf(next)
 	return next
 }
 
-// ChainLink returns the part of a recorded event that the chain covers.
-func ChainLink(rec *eventlog.Recorded) eventschemas.ChainLink {
-	return chainLink(rec.Stream, rec.Revision, &rec.Proposed)
-}
-
-// chainLink returns the part of an event that the chain covers.
-func chainLink(stream string, revision uint64, ev *eventlog.Proposed) eventschemas.ChainLink {
-	return eventschemas.ChainLink{
-		Stream:        stream,
-		Revision:      revision,
-		EventID:       ev.ID,
-		Type:          ev.Type,
-		SchemaVersion: ev.SchemaVersion,
-		OccurredAt:    ev.OccurredAt,
-		Actor:         ev.Metadata.Actor,
-		RequestID:     ev.Metadata.RequestID,
-		Data:          ev.Data,
-	}
-}
-
 // hexOf returns a hash as it is written in metadata.
-func hexOf(h eventschemas.Hash) string { return hex.EncodeToString(h[:]) }
+func hexOf(h Hash) string { return hex.EncodeToString(h[:]) }

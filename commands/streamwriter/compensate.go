@@ -10,8 +10,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// submit passes a compensation to the actor, regardless of MaxQueue. It returns false if the actor
-// has ended.
+// submit passes a compensation to the actor, regardless of MaxQueue. It returns false if the actor has ended.
 func (a *Actor[S]) submit(t *queued[S]) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +84,7 @@ func (a *Actor[S]) finishCompensation(t *queued[S], err error) {
 	a.retryLater(t)
 }
 
-// leaveToOperator leaves a compensation to an operator, who finds the events, if there are any, by their request
-// id.
+// leaveToOperator leaves a compensation to an operator, who finds the events, if there are any, by their request id.
 func (a *Actor[S]) leaveToOperator(t *queued[S], err error) {
 	a.all.metrics.notCompensated.Inc()
 	a.all.cfg.Logger.Error("could not compensate a command whose caller got no answer",

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"letterhead/eventschemas"
 )
 
 // Defaults of Config.
@@ -42,12 +40,10 @@ type Config struct {
 	LoadWithin time.Duration
 	// SnapshotEvery is the minimum number of events between two snapshots of a stream.
 	SnapshotEvery int
-	// Shared is set if other nodes append to the same streams: a busy stream then lets them append now
-	// and then.
+	// Shared is set if other nodes append to the same streams: a busy stream then lets them append now and then.
 	Shared bool
-	// Encoder encodes events in the versions that every node in service reads; the zero value writes
-	// the current versions.
-	Encoder eventschemas.Encoder
+	// Encoder encodes events in the versions that every node in service reads. Default: that of the Kind.
+	Encoder Encoder
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// Logger logs faults; nil discards.
@@ -67,11 +63,14 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) withDefaults() Config {
+func (c Config) withDefaults(encoder Encoder) Config {
 	for _, s := range c.numbers() {
 		if s.value() == 0 {
 			s.set(s.usual)
 		}
+	}
+	if c.Encoder == nil {
+		c.Encoder = encoder
 	}
 	if c.Now == nil {
 		c.Now = time.Now

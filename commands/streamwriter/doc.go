@@ -4,11 +4,10 @@
 //
 // # Groups
 //
-// Actors has one Actor per stream in use (actor.go): a goroutine with a bounded queue and the folded
-// state. It takes the queued commands as a group, decides each one separately against the running
-// state (group.go), appends all accepted events in one append at the exact revision, and then answers.
-// So a busy stream costs one append per group and no read, a rejected command never fails its group,
-// and callers learn only of durable decisions.
+// Actors has one Actor per stream in use (actor.go): a goroutine with a bounded queue and the folded state. It takes
+// the queued commands as a group, decides each one separately against the running state (group.go), appends all
+// accepted events in one append at the exact revision, and then answers. So a busy stream costs one append per group
+// and no read, a rejected command never fails its group, and callers learn only of durable decisions.
 //
 // # Conflicts
 //

@@ -10,18 +10,16 @@ import (
 
 // Limits of alternating with other nodes.
 const (
-	// firstTurn is the assumed duration of an append before the first was measured; shortestTurn and
-	// longestTurn limit measured values. On a slow store or a busy machine an append takes hundreds of
-	// milliseconds: a shorter turn is useless, and the nodes that lost keep losing until ResolveWithin
-	// has passed.
+	// firstTurn is the assumed duration of an append before the first was measured; shortestTurn and longestTurn limit
+	// measured values. On a slow store or a busy machine an append takes hundreds of milliseconds: a shorter turn is
+	// useless, and the nodes that lost keep losing until ResolveWithin has passed.
 	firstTurn    = time.Millisecond
 	shortestTurn = 50 * time.Microsecond
 	longestTurn  = 500 * time.Millisecond
 	// rivalryFor is how long a detected rival is taken into account.
 	rivalryFor = time.Second
-	// maxMoved limits the count of reads that found other nodes' events, and so how many turns are left to
-	// a rival that has gone. From lookFirst on, the stream is read before an append, which is cheaper than
-	// losing.
+	// maxMoved limits the count of reads that found other nodes' events, and so how many turns are left to a rival that
+	// has gone. From lookFirst on, the stream is read before an append, which is cheaper than losing.
 	maxMoved, lookFirst = 8, 2
 	// AloneFor is how long an actor on a shared store appends in a row before it leaves a turn to
 	// possible unknown rivals: a rival that never succeeds leaves no trace. With one append's time in
@@ -46,13 +44,12 @@ const (
 
 // fairness is an actor's knowledge about its rivals for the stream: actors of other nodes.
 //
-// The store processes the appends to a stream one after the other, and an actor that lost has to read
-// before it can retry. Without further rules the winner, which need not read, would be the first to
-// append again and would win every time if its callers are quick; the other nodes' callers would wait
-// until they get ErrBusy. Therefore an actor that has appended and has rivals leaves the next turn to
-// them: it pauses for the duration of one append, while its callers send new commands, and the losers
-// retry immediately. The nodes alternate, and each append contains all commands that a node's callers
-// have sent in the meantime.
+// The store processes the appends to a stream one after the other, and an actor that lost has to read before it can
+// retry. Without further rules the winner, which need not read, would be the first to append again and would win every
+// time if its callers are quick; the other nodes' callers would wait until they get ErrBusy. Therefore an actor that
+// has appended and has rivals leaves the next turn to them: it pauses for the duration of one append, while its callers
+// send new commands, and the losers retry immediately. The nodes alternate, and each append contains all commands that
+// a node's callers have sent in the meantime.
 //
 // It belongs to the actor's goroutine.
 type fairness struct {
@@ -135,8 +132,8 @@ func (f *fairness) gathering(answered int) (pause, most time.Duration) {
 }
 
 // gathered records how many commands were queued before and after a pause. Those before came during the append;
-// without the pause, commands keep coming at that rate. A pause is useful only if they came at more than twice that rate: each
-// command above it saves an append's duration, and each one queued before has waited.
+// without the pause, commands keep coming at that rate. A pause is useful only if they came at more than twice that
+// rate: each command above it saves an append's duration, and each one queued before has waited.
 func (f *fairness) gathered(before, after int, waited time.Duration) {
 	if after > before && time.Duration(after-before)*f.took >= 2*time.Duration(before)*waited {
 		f.fruitless /= 2
@@ -149,9 +146,8 @@ func (f *fairness) gathered(before, after int, waited time.Duration) {
 // stale reports whether the stream has probably moved on.
 func (f *fairness) stale() bool { return f.moved >= lookFirst }
 
-// prepare brings the state up to date for a decision, after rivals had their turn. It adds commands
-// queued in the meantime to the group, and reports whether the tail was read after the whole group was
-// taken.
+// prepare brings the state up to date for a decision, after rivals had their turn. It adds commands queued in the
+// meantime to the group, and reports whether the tail was read after the whole group was taken.
 func (a *Actor[S]) prepare(group []*queued[S]) (_ []*queued[S], fresh bool, err error) {
 	if pause := a.fairness.leave(time.Now(), a.all.cfg.Shared); pause > 0 {
 		a.all.metrics.yields.Inc()
@@ -165,7 +161,7 @@ func (a *Actor[S]) prepare(group []*queued[S]) (_ []*queued[S], fresh bool, err 
 }
 
 // afterLoss reads the winner's events, and adds commands queued in the meantime to the group. Errors:
-// ErrBusy when the retry budget is exhausted, and those of reading.
+// ErrBusy when the retry budget is exhausted, and the errors of reading.
 func (a *Actor[S]) afterLoss(budget *retryBudget, lost int, group []*queued[S]) ([]*queued[S], error) {
 	if lost == 1 { // the previous append may have waited for an unavailable store
 		*budget = newRetryBudget(a.all.cfg.ResolveWithin)

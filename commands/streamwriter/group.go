@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -158,7 +157,7 @@ func (a *Actor[S]) include(r *round[S], events []Event) error {
 	a.state.Publish(false)
 	a.mu.Unlock()
 	for _, e := range events {
-		if err := a.write(r, []eventschemas.Event{e.Event}, e.Request); err != nil {
+		if err := a.write(r, []eventlog.Body{e.Event}, e.Request); err != nil {
 			return err
 		}
 	}
@@ -166,14 +165,14 @@ func (a *Actor[S]) include(r *round[S], events []Event) error {
 }
 
 // write adds applied events to what the round appends.
-func (a *Actor[S]) write(r *round[S], events []eventschemas.Event, request Request) error {
+func (a *Actor[S]) write(r *round[S], events []eventlog.Body, request Request) error {
 	for _, ev := range events {
-		p, err := Propose(a.all.cfg.Encoder, a.all.kind.Identify, a.stream, ev, request, r.at)
+		p, err := a.all.kind.Propose(a.all.cfg.Encoder, a.stream, ev, request, r.at)
 		if err != nil {
 			return err
 		}
 		if a.chain != nil {
-			a.chain.Link(Link(a.chain.Head(), a.stream, r.first+uint64(len(r.proposed)), &p))
+			a.chain.Link(a.all.kind.Chain.Link(a.chain.Head(), a.stream, r.first+uint64(len(r.proposed)), &p))
 		}
 		r.proposed = append(r.proposed, p)
 		r.bytes += len(p.Data) + metadataBytes(&p)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
@@ -18,8 +17,7 @@ func (a *Actor[S]) refresh() error {
 	if a.corrupt != nil && time.Now().Before(a.corruptUntil) {
 		return a.corrupt
 	}
-	// The deadlines are the actor's: callers may leave, but the events read are of use to the next
-	// ones.
+	// The deadlines are the actor's: callers may leave, but the events read are of use to the next ones.
 	before, began := a.state.Revisions(), time.Now()
 	if !a.loaded {
 		err := a.load(a.all.ctx, began.Add(a.all.cfg.LoadWithin))
@@ -52,9 +50,8 @@ func (a *Actor[S]) refreshed(err error) error {
 	return nil
 }
 
-// invalidate closes the fast path. If only the store failed, the folded events are kept for the next
-// attempt; if the stream is corrupt, they are dropped. State that is only in memory, such as
-// reservations, is kept.
+// invalidate closes the fast path. If only the store failed, the folded events are kept for the next attempt; if the
+// stream is corrupt, they are dropped. State that is only in memory, such as reservations, is kept.
 func (a *Actor[S]) invalidate(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,14 +219,14 @@ func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 	if rec.Revision != revision {
 		return fmt.Errorf("%w: %s has revision %d, want %d", eventlog.ErrCorrupt, a.stream, rec.Revision, revision)
 	}
-	var head eventschemas.Hash
+	var head Hash
 	if a.chain != nil {
 		var err error
-		if head, err = NextHead(a.chain.Head(), a.stream, revision, rec); err != nil {
+		if head, err = a.all.kind.Chain.Check(a.chain.Head(), a.stream, revision, rec); err != nil {
 			return err
 		}
 	}
-	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	ev, err := a.all.kind.Decode(rec.Type, rec.SchemaVersion, rec.Data)
 	if err != nil {
 		return fmt.Errorf("revision %d of %s: %w", revision, a.stream, err)
 	}

@@ -14,8 +14,7 @@ const (
 	// MaxLoads limits the streams of one set of actors that are loaded in the background at a time: each uses
 	// most of a processor. Others wait.
 	MaxLoads = 2
-	// loadSlice is how long a stream is loaded before commands that arrived in the meantime are
-	// answered.
+	// loadSlice is how long a stream is loaded before commands that arrived in the meantime are answered.
 	loadSlice = 100 * time.Millisecond
 	// minLoadRetry and maxLoadRetry limit LoadingError.RetryAfter.
 	minLoadRetry, maxLoadRetry = time.Second, time.Minute
@@ -25,8 +24,7 @@ const (
 	endWithin = time.Second
 )
 
-// LoadingError reports that a long stream is still being loaded. Nothing was written. It is an
-// ErrBusy.
+// LoadingError reports that a long stream is still being loaded. Nothing was written. It is an ErrBusy.
 type LoadingError struct {
 	Stream     string
 	Loaded     uint64        // loaded so far
@@ -54,8 +52,7 @@ func WaitForLoading(ctx context.Context) context.Context {
 
 func waitsForLoading(ctx context.Context) bool { return ctx.Value(waitForLoading{}) != nil }
 
-// loading is a stream that is loaded in the background. The actor's state has the events folded so
-// far.
+// loading is a stream that is loaded in the background. The actor's state has the events folded so far.
 type loading struct {
 	since time.Time
 	first uint64 // revisions at since

@@ -8,8 +8,7 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// metrics are the metrics of one kind of stream. They carry its label, so that several kinds can share
-// a registerer.
+// metrics are the metrics of one kind of stream. They carry its label, so that several kinds can share a registerer.
 type metrics struct {
 	command        prometheus.Observer
 	group          prometheus.Histogram

@@ -7,30 +7,26 @@ import (
 	"fmt"
 	"time"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
-// Propose encodes an event of a stream for storage, complete except for the hash of the chain. identify returns the
-// identity of the decision behind it; see Kind.
+// Propose encodes an event of a stream for storage, complete except for the hash of the chain.
 //
-// The id is derived from the decision, as the design says, and a digest of the data that the chain
-// covers. Without the digest two actors that race to make the same decision would use the same id at
-// the same revision; the log would take the second event for a repeat of the first, and the second
-// actor would continue from a hash that was never stored. With it, equal ids mean equal events: a retry
-// is the same event, and a lost race is a conflict.
-func Propose(encoder eventschemas.Encoder, identify func(eventschemas.Event, Request) (key, subject string, err error),
-	stream string, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, error) {
+// The id is derived from the decision, as the design says, and a digest of the data that the chain covers. Without the
+// digest two actors that race to make the same decision would use the same id at the same revision; the log would take
+// the second event for a repeat of the first, and the second actor would continue from a hash that was never stored.
+// With it, equal ids mean equal events: a retry is the same event, and a lost race is a conflict.
+func (k *Kind[S]) Propose(encoder Encoder, stream string, ev eventlog.Body, request Request, at time.Time) (eventlog.Proposed, error) {
 	enc, err := encoder.Encode(ev)
 	if err != nil {
 		return eventlog.Proposed{}, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)
 	}
-	key, subject, err := identify(ev, request)
+	key, subject, err := k.Identify(ev, request)
 	if err != nil {
 		return eventlog.Proposed{}, fmt.Errorf("identify %s for %s: %w", enc.Type, stream, err)
 	}
 	p := eventlog.Proposed{Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data, Metadata: request.metadata()}
-	p.ID = eventschemas.EventID(stream, key, enc.Type, subject+"/"+digest(&p))
+	p.ID = k.EventID(stream, key, enc.Type, subject+"/"+digest(&p))
 	return p, nil
 }
 

@@ -7,8 +7,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// MaxRequestText limits each field of a Request, in bytes: the events of one command contain it many
-// times.
+// MaxRequestText limits each field of a Request, in bytes: the events of one command contain it many times.
 const MaxRequestText = 128
 
 // Request identifies the request of a command and its actor. It becomes the metadata of the events.

@@ -27,8 +27,7 @@ func newRetryBudget(within time.Duration) retryBudget {
 // left reports whether the limit leaves time for a pause.
 func (p *retryBudget) left(pause time.Duration) bool { return !time.Now().Add(pause).After(p.end) }
 
-// wait pauses before the next attempt. It returns false immediately if the limit would be exceeded or
-// ctx has ended.
+// wait pauses before the next attempt. It returns false immediately if the limit would be exceeded or ctx has ended.
 func (p *retryBudget) wait(ctx context.Context) bool {
 	pause := delay.Jittered(p.pause)
 	p.pause = min(2*p.pause, maxPause)

@@ -16,8 +16,7 @@ const (
 	// skipped, but a state larger than maxSaveBytes is accepted if no other is waiting.
 	maxSavesWaiting = 64
 	maxSaveBytes    = 64 << 20
-	// LoadSnapshots multiplies SnapshotEvery while a stream is loaded: 262,144 events by default, some
-	// seconds of work.
+	// LoadSnapshots multiplies SnapshotEvery while a stream is loaded: 262,144 events by default, some seconds of work.
 	LoadSnapshots = 64
 	// snapshotWithin limits the read of a snapshot; without one the stream is folded.
 	snapshotWithin = 5 * time.Second
@@ -28,9 +27,8 @@ const (
 // Snapshots is a disposable store of folded states: losing them costs time, never data. It is
 // implemented by internal/sqlstore.
 type Snapshots interface {
-	// Load returns the state of a stream after the event with the returned revision, as saved by this
-	// version of the fold. Errors: sqlstore.ErrSnapshotDamaged for a state that differs from what was
-	// saved.
+	// Load returns the state of a stream after the event with the returned revision, as saved by this version of the fold.
+	// Errors: sqlstore.ErrSnapshotDamaged for a state that differs from what was saved.
 	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
 	// Save stores a state. An older revision never replaces a newer one.
 	Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error

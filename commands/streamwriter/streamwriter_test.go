@@ -82,6 +82,9 @@ func pots(label string) streamwriter.Kind[*pot] {
 	return streamwriter.Kind[*pot]{
 		Label:       label,
 		FoldVersion: 1,
+		Encoder:     eventschemas.Encoder{},
+		Decode:      eventschemas.Decode,
+		EventID:     eventschemas.EventID,
 		Open:        func(key string) (string, *pot, error) { return "pot-" + key, &pot{}, nil },
 		Identify: func(ev eventschemas.Event, request streamwriter.Request) (string, string, error) {
 			if _, ok := ev.(eventschemas.LogosAllotted); !ok {

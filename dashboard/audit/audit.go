@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"html/template"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"runtime"
@@ -14,19 +15,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/dashboard/site"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
-	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 )
-
-// NotReady reports whether an error means that tables of read models cannot be read yet.
-func NotReady(err error) bool {
-	return errors.Is(err, projections.ErrNotReady) || errors.Is(err, projections.ErrRetired) || errors.As(err, new(*engine.QuarantinedError))
-}
 
 // Event is an event of an account that continues the hash chain.
 type Event struct {
@@ -122,9 +117,21 @@ func (a *Auditor) readLedger(ctx context.Context, read func() error) error {
 //go:embed files
 var files embed.FS
 
-// Templates adds the templates "replay", of a *ReplayPage, and "story", of a StoryPage, to those of a page.
-func Templates(t *template.Template) (*template.Template, error) {
-	return t.ParseFS(files, "files/*.html")
+// Templates returns the templates of pages by name: files/layout.html and files/NAME.html of a server, the shared ones,
+// and "replay", of a *ReplayPage, and "story", of a StoryPage.
+func Templates(names []string, functions template.FuncMap, from fs.FS) (map[string]*template.Template, error) {
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		t, err := site.Template(name, functions, from, "files/layout.html", "files/"+name+".html")
+		if err == nil {
+			t, err = t.ParseFS(files, "files/*.html")
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = t
+	}
+	return all, nil
 }
 
 // ReplayPage is a replay with the addresses of the pages around it.

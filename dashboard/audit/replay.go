@@ -164,7 +164,7 @@ func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, er
 	}
 }
 
-// fresh waits, for some time, until the named read models have what was answered before, and returns why they may not.
+// fresh waits until the named read models include all earlier answers. It fails if they do not within freshWithin.
 func (a *Auditor) fresh(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, freshWithin)
 	defer cancel()
@@ -227,7 +227,7 @@ func (a *Auditor) replay(ctx context.Context, v *Replay, position uint64) error 
 	return nil
 }
 
-// look takes what the replay has of the view.
+// look copies the replay's present state into the view.
 func (r *replay) look(v *Replay, position uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,11 +2,12 @@ package audit
 
 import (
 	"context"
-	"errors"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"letterhead/internal/web"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 )
@@ -15,7 +16,8 @@ import (
 const maxRequestEntries = 1000
 
 // ErrNoEntries means that the ledger has no entries of a request.
-var ErrNoEntries = errors.New("the ledger has no entries of the request")
+var ErrNoEntries = web.NewProblem(http.StatusNotFound, "The ledger has no entries of this request",
+	"A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer.", nil)
 
 // Story is what a request did to an account, and why.
 type Story struct {

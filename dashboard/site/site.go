@@ -1,13 +1,10 @@
 // Package site has the parts that the pages of customers and those of operators share: their style and script, functions
-// of their templates, static files, and the check of where a form comes from.
+// of their templates, and static files.
 package site
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"embed"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"html/template"
@@ -26,63 +23,6 @@ import (
 
 //go:embed files
 var files embed.FS
-
-// Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-
-// Protect sets the headers of every page and form. Browsers then do not store it, send no referrer from it, and give
-// windows of other sites no access to it.
-func Protect(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", Policy)
-}
-
-// Cookie is the cookie of a session. Name and Path are those over plain http.
-type Cookie struct {
-	Name, Path string
-	TLS        bool // the browser's connection is encrypted
-}
-
-// name returns the name that the browser sees. A cookie with the prefix can be set only by this host, over https and
-// for all of its paths (RFC 6265bis, section 4.1.3.2), so no other host of the domain can replace the session by its
-// own.
-func (c Cookie) name() string {
-	if c.TLS {
-		return "__Host-" + c.Name
-	}
-	return c.Name
-}
-
-// MaxToken limits the length of tokens that are looked up.
-const MaxToken = 200
-
-// Token returns the token of the session; empty if there is none.
-func (c Cookie) Token(r *http.Request) string {
-	cookie, err := r.Cookie(c.name())
-	if err != nil || len(cookie.Value) > MaxToken {
-		return ""
-	}
-	return cookie.Value
-}
-
-// Set sets the token of a session; an empty one deletes the cookie. The browser also sends the cookie when it comes
-// from a page of another site, such as a payment processor's.
-func (c Cookie) Set(w http.ResponseWriter, token string, expires time.Time) {
-	cookie := &http.Cookie{
-		Name: c.name(), Value: token, Path: c.Path, Expires: expires,
-		HttpOnly: true, Secure: c.TLS, SameSite: http.SameSiteLaxMode,
-	}
-	if c.TLS {
-		cookie.Path = "/"
-	}
-	if token == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(w, cookie)
-}
 
 // HTMXConfig is the content of the meta element htmx-config of the pages.
 const HTMXConfig = "includeIndicatorCSS:false history:reload"
@@ -158,38 +98,6 @@ func Template(name string, more template.FuncMap, from fs.FS, paths ...string) (
 	return t, nil
 }
 
-// FromOwnPage reports whether a form comes from a page of its own site.
-//
-// Browsers say where a request comes from, in Sec-Fetch-Site or else in Origin. Over plain HTTP to another machine they do
-// not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must have
-// the token of its session, which pages of other sites cannot read.
-func FromOwnPage(r *http.Request, protection *http.CrossOriginProtection, session string, form url.Values) bool {
-	if protection.Check(r) == nil {
-		return true
-	}
-	return OriginUnknown(r) && session != "" && subtle.ConstantTimeCompare([]byte(form.Get("form")), []byte(FormToken(session))) == 1
-}
-
-// OriginUnknown reports whether the browser does not say which site a form comes from.
-func OriginUnknown(r *http.Request) bool {
-	return r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "null"
-}
-
-// FormToken returns the token of the forms of a session. It does not reveal that of the session.
-func FormToken(session string) string {
-	sum := sha256.Sum256([]byte("form " + session))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
-}
-
-// Send answers with a whole body.
-func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client has left
-}
-
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"number":  Number,
@@ -237,23 +145,3 @@ func Credits(n int64) string {
 
 // HTMX returns the handler of htmx, for a server that has no other one.
 func HTMX() http.Handler { return Forever("text/javascript; charset=utf-8", htmx.Script) }
-
-// Answer is an answer that is kept in memory. It implements http.ResponseWriter.
-type Answer struct {
-	Status int
-	Body   bytes.Buffer
-
-	header http.Header
-}
-
-// NewAnswer returns an answer that has not begun.
-func NewAnswer() *Answer { return &Answer{Status: http.StatusOK, header: http.Header{}} }
-
-// Header implements http.ResponseWriter.
-func (a *Answer) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *Answer) WriteHeader(status int) { a.Status = status }
-
-// Write implements http.ResponseWriter.
-func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }

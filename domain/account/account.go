@@ -23,24 +23,21 @@ const (
 	MaxOpenHolds = 4096
 	// MaxKeys limits the keys that are neither revoked nor expired.
 	MaxKeys = 256
-	// MaxReleases limits the overdue holds that one decision releases, so that its events fit into one
-	// append.
+	// MaxReleases limits the overdue holds that one decision releases, so that its events fit into one append.
 	MaxReleases = 128
 	// MaxIdempotencyKeys limits the idempotency keys that the fold remembers. With the longest domain
 	// a key takes about 680 bytes of a snapshot, so a full snapshot, including recent charges and open
 	// holds, stays below the snapshot store's limit of 16 MiB. A forgotten key remains valid for
 	// IdempotencyWindow: decisions then need Older, which comes from an index of the log.
 	MaxIdempotencyKeys = 1 << 14
-	// MaxRecentCharges limits the charges that are remembered for HoldMemory, about 200 bytes each: 15
-	// minutes at four a second, or a few seconds of the busiest account. The oldest is forgotten
-	// first.
+	// MaxRecentCharges limits the charges that are remembered for HoldMemory, about 200 bytes each: 15 minutes at four a
+	// second, or a few seconds of the busiest account. The oldest is forgotten first.
 	MaxRecentCharges = 4096
 	// MaxKeyItems limits the charges under one idempotency key: a batch asks for 100 domains, and one
 	// decision that keeps all of them must fit into one append.
 	MaxKeyItems = 128
-	// MaxKeptCharges limits the charges that are marked as kept, about 120 bytes each. When it is
-	// exceeded, charges as old as the first forgotten mark can no longer be reversed, because they may
-	// have been kept.
+	// MaxKeptCharges limits the charges that are marked as kept, about 120 bytes each. When it is exceeded, charges as old
+	// as the first forgotten mark can no longer be reversed, because they may have been kept.
 	MaxKeptCharges = 4096
 	// MaxTextBytes limits ids and reasons.
 	MaxTextBytes = 512
@@ -48,10 +45,9 @@ const (
 	// HoldMemory is how long an ended hold and a charge are remembered. A capture or a repeat arrives
 	// within the request, which ends in seconds.
 	HoldMemory = 15 * time.Minute
-	// UndeliveredWindow is how long a charge can be reversed because its client disconnected. This
-	// happens within seconds or, after an outage of the log, about ten minutes. It is one minute
-	// shorter than HoldMemory, during which a repeat keeps the charge, because the clocks of nodes
-	// differ.
+	// UndeliveredWindow is how long a charge can be reversed because its client disconnected. This happens within seconds
+	// or, after an outage of the log, about ten minutes. It is one minute shorter than HoldMemory, during which a repeat
+	// keeps the charge, because the clocks of nodes differ.
 	UndeliveredWindow = HoldMemory - time.Minute
 	// IdempotencyWindow is how long a charged answer is repeated for its key.
 	IdempotencyWindow = 24 * time.Hour
@@ -109,8 +105,7 @@ type Account struct {
 	journal   journal
 }
 
-// bounds limits the charges that the fold remembers: MaxIdempotencyKeys and MaxKeptCharges, or less in
-// tests.
+// bounds limits the charges that the fold remembers: MaxIdempotencyKeys and MaxKeptCharges, or less in tests.
 type bounds struct{ keys, kept int }
 
 // core is copied as a whole when a tentative group begins.
@@ -161,7 +156,7 @@ type payment struct {
 	granted, refunded int64              // credits
 	paid              eventschemas.Money // zero if the grant had no money
 	tax               int64              // the part of paid that is tax
-	returned          int64              // minor units, at most those of paid
+	returned          int64              // minor units, at most paid
 }
 
 type refund struct {
@@ -182,30 +177,17 @@ type fee struct {
 
 // keyed is a charge that came with an idempotency key.
 type keyed struct {
-	requestHash    string
-	chargeID       string
-	credits        int64
-	brandID        string
-	domain         string
-	recordRevision uint64
-	revision       uint64
-	at             time.Time
+	requestHash string
+	ChargeFact
 }
 
 // recentCharge is a charge of less than HoldMemory ago, among the latest MaxRecentCharges.
 type recentCharge struct {
-	number         uint64
-	chargeID       string
-	credits        int64
-	brandID        string
-	domain         string
-	recordRevision uint64
-	revision       uint64
-	at             time.Time
+	number uint64
+	ChargeFact
 }
 
-// remembered is an entry that expires. The event's revision distinguishes a key's later charge from
-// its first.
+// remembered is an entry that expires. The event's revision distinguishes a key's later charge from its first.
 type remembered struct {
 	id       string
 	revision uint64
@@ -263,11 +245,10 @@ func (a *Account) Unheld() int64 { return a.core.balance - a.core.held }
 // OpenHolds returns the number of open holds.
 func (a *Account) OpenHolds() int { return len(a.open) }
 
-// Lookups returns the number of charges in the month (UTC) of now, without reversed ones, according to
-// the folded events; never below zero. A reversal in the first ReversalWindow of a month counts only
-// while its charge is remembered (HoldMemory, MaxRecentCharges), because its event does not contain
-// the time of the charge: in those hours a late reversal of this month's charge leaves the number one
-// too high.
+// Lookups returns the number of charges in the month (UTC) of now, without reversed ones, according to the folded
+// events; never below zero. A reversal in the first ReversalWindow of a month counts only while its charge is
+// remembered (HoldMemory, MaxRecentCharges), because its event does not contain the time of the charge: in those hours
+// a late reversal of this month's charge leaves the number one too high.
 func (a *Account) Lookups(now time.Time) int64 {
 	if monthOf(now) != a.core.month {
 		return 0
@@ -290,9 +271,8 @@ func (a *Account) Remembered() int {
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 
-// Spendable returns the credits that can be spent, given the credits that are reserved in memory: never
-// below zero, except that a negative balance is returned unchanged. InsufficientCreditsError carries
-// this figure.
+// Spendable returns the credits that can be spent, given the credits that are reserved in memory: never below zero,
+// except that a negative balance is returned unchanged. InsufficientCreditsError carries this figure.
 func (a *Account) Spendable(reserved int64) int64 {
 	if a.core.balance < 0 {
 		return a.core.balance

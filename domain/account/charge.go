@@ -54,18 +54,16 @@ func (a *Account) ChargeID(in Charge) string {
 
 // Charge spends credits while other requests have reserved credits in memory.
 //
-// With a hold it captures the remainder of the hold first. The rest is an ordinary charge, so
-// capturing an ended hold is an ordinary charge, too. A capture of an open hold is accepted while the
-// account is suspended. A repeat returns the existing fact. It is the same charge (request and item)
-// while the charge is remembered (HoldMemory, MaxRecentCharges) or its hold is known, or the same
-// idempotency key and item with the same request hash within 24 h. A repeat marks a charge that is
-// younger than HoldMemory as kept, by an event, so that no node reverses a charge that was answered
-// again. A key whose charge was reversed charges again; it accepts any request once all its charges
-// are reversed.
+// With a hold it captures the remainder of the hold first. The rest is an ordinary charge, so capturing an ended hold
+// is an ordinary charge, too. A capture of an open hold is accepted while the account is suspended. A repeat returns
+// the existing fact. It is the same charge (request and item) while the charge is remembered (HoldMemory,
+// MaxRecentCharges) or its hold is known, or the same idempotency key and item with the same request hash within 24 h.
+// A repeat marks a charge that is younger than HoldMemory as kept, by an event, so that no node reverses a charge that
+// was answered again. A key whose charge was reversed charges again; it accepts any request once all its charges are
+// reversed.
 //
-// Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended,
-// ErrUnknownHold, ErrIdempotencyMismatch, ErrKeysForgotten, ErrChargeReversed (a repeat of a reversed
-// charge), ErrInsufficientCredits.
+// Errors: ErrInvalid (also for an item past MaxKeyItems), ErrNotFound, ErrClosed, ErrSuspended, ErrUnknownHold,
+// ErrIdempotencyMismatch, ErrKeysForgotten, ErrChargeReversed (a repeat of a reversed charge), ErrInsufficientCredits.
 func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, ChargeFact, error) {
 	now = a.later(now)
 	if err := firstError(in.validate(), a.notClosed()); err != nil {
@@ -82,7 +80,7 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 	}
 	chargeID := a.ChargeID(in)
 	if first, ok := a.recentCharge(chargeID, now); ok {
-		return a.repeatCharge(in.RequestID, now, first.fact())
+		return a.repeatCharge(in.RequestID, now, first.ChargeFact)
 	}
 	covered := int64(0)
 	if in.HoldID != "" {
@@ -108,9 +106,8 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 	}, nil
 }
 
-// affordsCharge checks that the account can pay. The part covered by a hold is already paid for, but
-// no charge may take the balance below zero, and a refund may have consumed it since the hold was
-// placed.
+// affordsCharge checks that the account can pay. The part covered by a hold is already paid for, but no charge may take
+// the balance below zero, and a refund may have consumed it since the hold was placed.
 func (a *Account) affordsCharge(credits, covered, reserved int64) error {
 	if covered < credits {
 		if err := a.maySpend(); err != nil {

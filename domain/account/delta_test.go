@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // This test fails for a new event type with credits until the table contains its effect on the balance.
@@ -16,13 +17,9 @@ func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 	}
 	for _, name := range eventschemas.Types() {
 		with, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{"credits":7}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		without, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		moves, known := want[name]
 		if hasCredits := !jsonEqual(t, with, without); hasCredits != known {
 			t.Errorf("%s: has credits = %t, in the table = %t", name, hasCredits, known)
@@ -41,12 +38,8 @@ func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 func jsonEqual(t *testing.T, a, b eventschemas.Event) bool {
 	t.Helper()
 	one, err := eventschemas.Encode(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	other, err := eventschemas.Encode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(one.Data) == string(other.Data)
 }

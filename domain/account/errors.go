@@ -22,8 +22,7 @@ var (
 	ErrInsufficientCredits = errors.New("not enough credits")
 	// ErrCreditLimit means that an amount would exceed MaxCredits.
 	ErrCreditLimit = errors.New("exceeds the largest amount of credits")
-	// ErrUnknownHold means that no such hold was ever placed, or that it ended longer than HoldMemory
-	// ago.
+	// ErrUnknownHold means that no such hold was ever placed, or that it ended longer than HoldMemory ago.
 	ErrUnknownHold = errors.New("no such hold")
 	// ErrHoldMismatch means that the hold id is in use for another amount, request or domain.
 	ErrHoldMismatch = errors.New("hold differs from the one placed under its id")
@@ -34,8 +33,7 @@ var (
 	// ErrPaymentMismatch means that the payment, grant, refund or fee id was used before with other
 	// credits, money or payment. The error is a *PaymentMismatchError.
 	ErrPaymentMismatch = errors.New("the command differs from what is already recorded under its id")
-	// ErrRefundTooLarge means that the refund is more than the remainder of the payment, in credits or
-	// in money.
+	// ErrRefundTooLarge means that the refund is more than the remainder of the payment, in credits or in money.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
 	// ErrNotClosed means that breakage is recognized only of a closed account.
 	ErrNotClosed = errors.New("account is not closed")
@@ -43,8 +41,7 @@ var (
 	ErrOpenHolds = errors.New("account has open holds")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
-	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide
-	// again with Older.
+	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide again with Older.
 	ErrKeysForgotten = errors.New("older idempotency keys are needed for the decision")
 	// ErrChargeReversed means that the repeated charge was reversed.
 	ErrChargeReversed = errors.New("charge was reversed")
@@ -62,8 +59,7 @@ var (
 	ErrTooManyKeys = errors.New("too many keys")
 )
 
-// InsufficientCreditsError reports the credits needed and available. It matches
-// ErrInsufficientCredits.
+// InsufficientCreditsError reports the credits needed and available. It matches ErrInsufficientCredits.
 type InsufficientCreditsError struct {
 	Balance   int64 // of the account stream; may be negative after a refund
 	Available int64 // credits that could be spent: balance minus holds and reservations, never below zero; the balance itself when that is negative

@@ -72,15 +72,16 @@ func (a *Account) applyLife(ev eventschemas.Event) {
 
 func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
 	a.countLookup(at)
-	a.remember(recentCharge{
-		chargeID: ev.ChargeID, credits: ev.Credits, brandID: ev.BrandID, domain: ev.Domain,
-		recordRevision: ev.RecordRevision, revision: revision, at: at,
-	})
+	fact := ChargeFact{
+		ChargeID: ev.ChargeID, Credits: ev.Credits, BrandID: ev.BrandID, Domain: ev.Domain,
+		RecordRevision: ev.RecordRevision, Revision: revision, At: at,
+	}
+	a.remember(recentCharge{ChargeFact: fact})
 	if ev.HoldID != "" {
 		a.applyCapture(ev, revision, at)
 	}
 	if ev.IdempotencyKeyHash != "" {
-		a.applyKeyed(ev, revision, at)
+		a.applyKeyed(ev.IdempotencyKeyHash, keyed{ev.RequestHash, fact})
 	}
 }
 
@@ -104,23 +105,14 @@ func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, 
 	}
 }
 
-func (a *Account) applyKeyed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
-	if old, ok := a.charged[ev.IdempotencyKeyHash]; ok {
-		remove(a, a.chargeKey, old.chargeID)
+func (a *Account) applyKeyed(keyHash string, charge keyed) {
+	if old, ok := a.charged[keyHash]; ok {
+		remove(a, a.chargeKey, old.ChargeID)
 	}
-	put(a, a.charged, ev.IdempotencyKeyHash, keyed{
-		requestHash:    ev.RequestHash,
-		chargeID:       ev.ChargeID,
-		credits:        ev.Credits,
-		brandID:        ev.BrandID,
-		domain:         ev.Domain,
-		recordRevision: ev.RecordRevision,
-		revision:       revision,
-		at:             at,
-	})
-	put(a, a.chargeKey, ev.ChargeID, ev.IdempotencyKeyHash)
-	a.joinKey(ev.IdempotencyKeyHash)
-	a.chargedOrder = append(a.chargedOrder, remembered{id: ev.IdempotencyKeyHash, revision: revision, at: at})
+	put(a, a.charged, keyHash, charge)
+	put(a, a.chargeKey, charge.ChargeID, keyHash)
+	a.joinKey(keyHash)
+	a.chargedOrder = append(a.chargedOrder, remembered{id: keyHash, revision: charge.Revision, at: charge.At})
 }
 
 func (a *Account) applyHeld(ev eventschemas.CreditsHeld) {
@@ -226,10 +218,9 @@ func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	a.core.validKeys--
 }
 
-// forgetBounded drops entries that are limited in number as well as in time: charges under idempotency
-// keys and kept charges. It runs after each event, even in a tentative group, because the effect of
-// later events depends on it. So the state is a function of the events, however they were grouped, and
-// snapshots of equal streams are equal.
+// forgetBounded drops entries that are limited in number as well as in time: charges under idempotency keys and kept
+// charges. It runs after each event, even in a tentative group, because the effect of later events depends on it. So
+// the state is a function of the events, however they were grouped, and snapshots of equal streams are equal.
 func (a *Account) forgetBounded() {
 	now := a.core.lastAt
 	a.keptOrder = forgetOldest(a.keptOrder, now.Add(-HoldMemory), a.forgetMark)
@@ -238,9 +229,8 @@ func (a *Account) forgetBounded() {
 	a.forgetKeysPast(a.most.keys)
 }
 
-// forget drops the other entries that no decision from lastAt on can use. Decisions check the times
-// themselves, so the moment at which it runs affects only memory: it waits for the end of a tentative
-// group.
+// forget drops the other entries that no decision from lastAt on can use. Decisions check the times themselves, so the
+// moment at which it runs affects only memory: it waits for the end of a tentative group.
 func (a *Account) forget() {
 	now := a.core.lastAt
 	a.endedOrder = forgetOldest(a.endedOrder, now.Add(-HoldMemory), func(r remembered) {
@@ -262,7 +252,7 @@ func (a *Account) forgetKeysPast(most int) {
 }
 
 func (a *Account) forgetKey(r remembered) {
-	if k, ok := a.charged[r.id]; ok && k.revision == r.revision {
+	if k, ok := a.charged[r.id]; ok && k.Revision == r.revision {
 		a.dropKey(r.id)
 	}
 }

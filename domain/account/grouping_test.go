@@ -59,6 +59,7 @@ func (w *tale) next(t *rapid.T) timed {
 
 // Snapshots are verified by folding the events again and comparing the bytes. So the same events must give
 // the same bytes however they were grouped, even if groups were rolled back in between.
+// Rule 1.
 func TestSnapshot_IndependentOfGrouping(t *testing.T) {
 	few := bounds{keys: 4, kept: 3}
 	rapid.Check(t, func(t *rapid.T) {

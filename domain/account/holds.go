@@ -2,11 +2,26 @@ package account
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"letterhead/eventschemas"
 )
+
+// HoldGrace is how long a hold can still be captured after the deadline of its work before it is released.
+const HoldGrace = 60 * time.Second
+
+// maxWork limits the duration of the work that a hold is placed for.
+const maxWork = time.Hour
+
+// HoldUntil returns the deadline of a hold for work that may take so long from now. Errors: ErrInvalid.
+func HoldUntil(now time.Time, work time.Duration) (time.Time, error) {
+	if work < 0 || work > maxWork {
+		return time.Time{}, &InvalidError{Field: "work", Reason: "must be from 0 to an hour"}
+	}
+	return now.Add(work + HoldGrace), nil
+}
 
 // Causes of a release.
 const (
@@ -23,10 +38,9 @@ type Hold struct {
 	Domain    string
 }
 
-// Hold holds credits for work whose outcome is not known yet, while other requests have reserved
-// credits in memory. The same hold is a repeat while it is known, even if it has ended. Errors:
-// ErrInvalid, ErrNotFound, ErrClosed, ErrSuspended, ErrHoldMismatch, ErrTooManyHolds,
-// ErrInsufficientCredits.
+// Hold holds credits for work whose outcome is not known yet, while other requests have reserved credits in memory. The
+// same hold is a repeat while it is known, even if it has ended. Errors: ErrInvalid, ErrNotFound, ErrClosed,
+// ErrSuspended, ErrHoldMismatch, ErrTooManyHolds, ErrInsufficientCredits.
 func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) {
 	err := firstError(
 		text("hold id", in.HoldID, true), text("request id", in.RequestID, true), text("domain", in.Domain, true),
@@ -109,17 +123,9 @@ func (a *Account) ReleaseOverdue(now time.Time) Outcome {
 
 // openByDeadline returns the ids of the open holds, earliest deadline first.
 func (a *Account) openByDeadline() []string {
-	ids := make([]string, 0, len(a.open))
-	for id := range a.open {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(x, y string) int {
-		if c := a.open[x].deadline.Compare(a.open[y].deadline); c != 0 {
-			return c
-		}
-		return cmp.Compare(x, y)
+	return slices.SortedFunc(maps.Keys(a.open), func(x, y string) int {
+		return cmp.Or(a.open[x].deadline.Compare(a.open[y].deadline), cmp.Compare(x, y))
 	})
-	return ids
 }
 
 // knownHold returns a hold that is open or ended within HoldMemory.

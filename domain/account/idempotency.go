@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// keyDigits is the number of leading hex digits that the hashes of all items of an idempotency key
-// share.
+// keyDigits is the number of leading hex digits that the hashes of all items of an idempotency key share.
 const keyDigits = 32
 
-// keyGroup returns the part of an item's hash that identifies the idempotency key.
-func keyGroup(keyHash string) string { return keyHash[:min(keyDigits, len(keyHash))] }
+// KeyGroup returns the part of an item's hash that identifies the idempotency key.
+func KeyGroup(keyHash string) string { return keyHash[:min(keyDigits, len(keyHash))] }
 
-// joinKey appends the hash of a charge that was just folded to those of its key.
+// joinKey appends the hash of a charge that was just folded to the hashes of its key.
 func (a *Account) joinKey(keyHash string) {
-	name := keyGroup(keyHash)
+	name := KeyGroup(keyHash)
 	hashes := a.keyGroups[name]
 	if slices.Contains(hashes, keyHash) { // charged again after a day
 		hashes = without(hashes, keyHash)
@@ -23,7 +22,7 @@ func (a *Account) joinKey(keyHash string) {
 }
 
 func (a *Account) leaveKey(keyHash string) {
-	name := keyGroup(keyHash)
+	name := KeyGroup(keyHash)
 	if hashes := without(a.keyGroups[name], keyHash); len(hashes) > 0 {
 		put(a, a.keyGroups, name, hashes)
 		return
@@ -33,7 +32,7 @@ func (a *Account) leaveKey(keyHash string) {
 
 // dropKey removes a key whose charge was reversed or forgotten.
 func (a *Account) dropKey(keyHash string) {
-	if chargeID := a.charged[keyHash].chargeID; a.chargeKey[chargeID] == keyHash {
+	if chargeID := a.charged[keyHash].ChargeID; a.chargeKey[chargeID] == keyHash {
 		remove(a, a.chargeKey, chargeID)
 	}
 	remove(a, a.charged, keyHash)
@@ -50,18 +49,15 @@ func without(hashes []string, keyHash string) []string {
 type Older struct {
 	// Through means that the index holds all charges below this revision of the account's stream.
 	Through uint64
-	Charges []OlderCharge
+	Charges []KeyedCharge
 }
 
-// OlderCharge is a charge that an index of the log found by its idempotency key.
-type OlderCharge struct {
+// KeyedCharge is a charge under an idempotency key.
+type KeyedCharge struct {
 	ChargeFact
 	KeyHash     string
 	RequestHash string
 }
-
-// KeyGroup returns the part of an idempotency key's hash that all items of the key share.
-func KeyGroup(keyHash string) string { return keyGroup(keyHash) }
 
 // ForgotKeysUntil returns the time until which the fold lacks idempotency keys that are still valid,
 // so that a decision about a key needs Older. It is the zero time when the fold remembers all of them.
@@ -76,34 +72,27 @@ func (a *Account) ForgotKeysUntil() time.Time {
 // MaxIdempotencyKeys.
 func (a *Account) KeysRemembered() int { return len(a.charged) }
 
-// standingCharge is an unreversed charge under an idempotency key.
-type standingCharge struct {
-	keyHash     string
-	requestHash string
-	fact        ChargeFact
-}
-
 // standing returns the unreversed charges of the last 24 h under an idempotency key, of any item, in
 // stream order. Errors: ErrIdempotencyMismatch, ErrKeysForgotten.
-func (a *Account) standing(keyHash, requestHash string, older *Older, now time.Time) ([]standingCharge, error) {
-	var out []standingCharge
+func (a *Account) standing(keyHash, requestHash string, older *Older, now time.Time) ([]KeyedCharge, error) {
+	var out []KeyedCharge
 	if now.Before(a.ForgotKeysUntil()) {
 		if older == nil || older.Through < a.core.keysPast {
 			return nil, ErrKeysForgotten
 		}
 		for _, c := range older.Charges {
-			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && keyGroup(c.KeyHash) == keyGroup(keyHash) && now.Sub(c.At) < IdempotencyWindow {
-				out = append(out, standingCharge{c.KeyHash, c.RequestHash, c.ChargeFact})
+			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && KeyGroup(c.KeyHash) == KeyGroup(keyHash) && now.Sub(c.At) < IdempotencyWindow {
+				out = append(out, c)
 			}
 		}
 	}
-	for _, hash := range a.keyGroups[keyGroup(keyHash)] {
+	for _, hash := range a.keyGroups[KeyGroup(keyHash)] {
 		if k := a.charged[hash]; k.known(now) {
-			out = append(out, standingCharge{hash, k.requestHash, k.fact()})
+			out = append(out, KeyedCharge{k.ChargeFact, hash, k.requestHash})
 		}
 	}
 	for _, c := range out {
-		if c.requestHash != requestHash {
+		if c.RequestHash != requestHash {
 			return nil, ErrIdempotencyMismatch
 		}
 	}
@@ -118,8 +107,8 @@ func (a *Account) chargedFor(in Charge, now time.Time) (first ChargeFact, found 
 		return ChargeFact{}, false, err
 	}
 	for _, c := range standing {
-		if c.keyHash == in.IdempotencyKeyHash {
-			return c.fact, true, nil
+		if c.KeyHash == in.IdempotencyKeyHash {
+			return c.ChargeFact, true, nil
 		}
 	}
 	if len(standing) >= MaxKeyItems {
@@ -128,14 +117,7 @@ func (a *Account) chargedFor(in Charge, now time.Time) (first ChargeFact, found 
 	return ChargeFact{}, false, nil
 }
 
-func (k keyed) known(now time.Time) bool { return now.Sub(k.at) < IdempotencyWindow }
-
-func (k keyed) fact() ChargeFact {
-	return ChargeFact{
-		ChargeID: k.chargeID, Credits: k.credits, BrandID: k.brandID, Domain: k.domain,
-		RecordRevision: k.recordRevision, Revision: k.revision, At: k.at,
-	}
-}
+func (k keyed) known(now time.Time) bool { return now.Sub(k.At) < IdempotencyWindow }
 
 // Recall is the query for the charges under an idempotency key.
 type Recall struct {
@@ -145,9 +127,8 @@ type Recall struct {
 	Older              *Older // charges of the key; needed before ForgotKeysUntil
 }
 
-// Recall returns the unreversed charges of the last 24 h under an idempotency key, of any item, in
-// stream order, so that they can be answered again. Like a repeat it keeps the charges that are
-// younger than HoldMemory.
+// Recall returns the unreversed charges of the last 24 h under an idempotency key, of any item, in stream order, so
+// that they can be answered again. Like a repeat it keeps the charges that are younger than HoldMemory.
 //
 // Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrIdempotencyMismatch, ErrKeysForgotten.
 func (a *Account) Recall(in Recall, now time.Time) (Outcome, []ChargeFact, error) {
@@ -165,7 +146,7 @@ func (a *Account) Recall(in Recall, now time.Time) (Outcome, []ChargeFact, error
 	}
 	facts := make([]ChargeFact, len(standing))
 	for i, c := range standing {
-		facts[i] = c.fact
+		facts[i] = c.ChargeFact
 	}
 	return a.answerAgain(in.RequestID, now, facts...), facts, nil
 }

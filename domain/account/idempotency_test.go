@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestIdempotencyKey_OneRequestForAllItems(t *testing.T) {
@@ -134,9 +135,7 @@ func TestKeptCharges_AreLimited(t *testing.T) {
 		t.Fatalf("%d kept charges, %d in order, want %d", len(a.kept), len(a.keptOrder), MaxKeptCharges)
 	}
 	after := New(testID)
-	if err := after.UnmarshalBinary(marshal(t, a)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, after.UnmarshalBinary(marshal(t, a)))
 	now := at(MaxKeptCharges + 20)
 	for _, a := range []*Account{a, after} {
 		for i, want := range map[int]error{0: ErrChargeKept, 9: ErrChargeKept, 10: ErrChargeKept, MaxKeptCharges: ErrChargeKept, MaxKeptCharges + 11: nil} {
@@ -162,7 +161,7 @@ func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 			n += len(hashes)
 			for i, h := range hashes {
 				k, ok := a.charged[h]
-				if !ok || keyGroup(h) != name || a.chargeKey[k.chargeID] != h || i > 0 && a.charged[hashes[i-1]].revision >= k.revision {
+				if !ok || KeyGroup(h) != name || a.chargeKey[k.ChargeID] != h || i > 0 && a.charged[hashes[i-1]].Revision >= k.Revision {
 					t.Fatalf("%s: %s of %s is %+v", what, h, name, k)
 				}
 			}
@@ -190,9 +189,7 @@ func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 		t.Fatal("the rolled-back group changed the account")
 	}
 	restored := New(testID)
-	if err := restored.UnmarshalBinary(before); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, restored.UnmarshalBinary(before))
 	check("restored", restored)
 	restored.forgetKeysPast(2)
 	check("forgotten past the bound", restored)
@@ -206,8 +203,8 @@ func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 }
 
 // indexed returns a charge as an index of the log reports it.
-func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) OlderCharge {
-	return OlderCharge{KeyHash: ev.IdempotencyKeyHash, RequestHash: ev.RequestHash, ChargeFact: ChargeFact{
+func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) KeyedCharge {
+	return KeyedCharge{KeyHash: ev.IdempotencyKeyHash, RequestHash: ev.RequestHash, ChargeFact: ChargeFact{
 		ChargeID: ev.ChargeID, Credits: ev.Credits, BrandID: ev.BrandID, Domain: ev.Domain,
 		RecordRevision: ev.RecordRevision, Revision: revision, At: at,
 	}}
@@ -215,7 +212,7 @@ func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) Olde
 
 // forgetful returns an account that has forgotten the first of its keys because it had one key too many. It
 // also returns the charge of that key as an index of the log reports it.
-func forgetful(t *testing.T) (*scene, OlderCharge) {
+func forgetful(t *testing.T) (*scene, KeyedCharge) {
 	t.Helper()
 	first := keyedCharge("r0", keyA, requestA)
 	s := given(t, opened, granted(2*MaxIdempotencyKeys), first)
@@ -234,7 +231,7 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 		t.Fatal("the account remembers all keys")
 	}
 	again := Charge{RequestID: "r", Credits: 1, BrandID: "b", Domain: "acme.com", RecordRevision: 7, IdempotencyKeyHash: keyA, RequestHash: requestA}
-	for name, known := range map[string]*Older{"no index": nil, "an index that is behind": {Through: older.Revision, Charges: []OlderCharge{older}}} {
+	for name, known := range map[string]*Older{"no index": nil, "an index that is behind": {Through: older.Revision, Charges: []KeyedCharge{older}}} {
 		again.Older = known
 		if _, _, err := s.account.Charge(again, 0, s.now); !errors.Is(err, ErrKeysForgotten) {
 			t.Errorf("%s: Charge = %v, want ErrKeysForgotten", name, err)
@@ -244,7 +241,7 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 			t.Errorf("%s: Recall = %v, want ErrKeysForgotten", name, err)
 		}
 	}
-	again.Older = &Older{Through: older.Revision + 1, Charges: []OlderCharge{older}}
+	again.Older = &Older{Through: older.Revision + 1, Charges: []KeyedCharge{older}}
 	if out, fact, err := s.account.Charge(again, 0, s.now); err != nil || !out.Repeated || fact != older.ChargeFact {
 		t.Errorf("with the index: %+v %+v %v", out, fact, err)
 	}
@@ -267,7 +264,7 @@ func TestForgottenKey_ReversedCharge_IsFree(t *testing.T) {
 	s, older := forgetful(t)
 	s.account.Apply(eventschemas.ChargeReversed{ChargeID: older.ChargeID, Credits: 1, RequestID: "r0", Reason: ReasonOperator}, s.now)
 	again := Charge{RequestID: "r", Credits: 1, BrandID: "b", Domain: "acme.com", IdempotencyKeyHash: keyA, RequestHash: requestB,
-		Older: &Older{Through: older.Revision + 1, Charges: []OlderCharge{older}}}
+		Older: &Older{Through: older.Revision + 1, Charges: []KeyedCharge{older}}}
 	if _, fact, err := s.account.Charge(again, 0, s.now); err != nil || fact.ChargeID == older.ChargeID {
 		t.Errorf("%+v %v", fact, err)
 	}
@@ -276,9 +273,7 @@ func TestForgottenKey_ReversedCharge_IsFree(t *testing.T) {
 func TestForgottenKeys_SurviveASnapshot(t *testing.T) {
 	s, _ := forgetful(t)
 	b := New(testID)
-	if err := b.UnmarshalBinary(marshal(t, s.account)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, b.UnmarshalBinary(marshal(t, s.account)))
 	if b.core.keysPast != s.account.core.keysPast || !b.core.keysAt.Equal(s.account.core.keysAt) {
 		t.Errorf("the restored account has keysPast %d, keysAt %s", b.core.keysPast, b.core.keysAt)
 	}

@@ -1,8 +1,7 @@
 package account
 
-// journal is what Rollback needs: the scalars and slices as they were, and one undo step for every map
-// entry that was written. A tentative group appends to a slice or removes its front, but changes no
-// entry in it.
+// journal is what Rollback needs: the scalars and slices as they were, and one undo step for every map entry that was
+// written. A tentative group appends to a slice or removes its front, but changes no entry in it.
 type journal struct {
 	core                 core
 	steps                []func()

@@ -6,10 +6,9 @@ import (
 	"letterhead/eventschemas"
 )
 
-// answerAgain returns the outcome of a repeat. The node that made these charges, this one or another,
-// may have seen the client disconnect and may be about to reverse them; the events record that the
-// charges are kept. One event per charge is enough, and none is needed after HoldMemory, when charges
-// are no longer reversed.
+// answerAgain returns the outcome of a repeat. The node that made these charges, this one or another, may have seen the
+// client disconnect and may be about to reverse them; the events record that the charges are kept. One event per charge
+// is enough, and none is needed after HoldMemory, when charges are no longer reversed.
 func (a *Account) answerAgain(requestID string, now time.Time, charges ...ChargeFact) Outcome {
 	out := repeated()
 	for _, c := range charges {
@@ -33,8 +32,7 @@ func (a *Account) applyKept(ev eventschemas.ChargeKept, revision uint64, at time
 	a.keptOrder = append(a.keptOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
 }
 
-// forgetKeptPast forgets the oldest marks. Charges made before these were kept may be among the
-// forgotten ones.
+// forgetKeptPast forgets the oldest marks. Charges made before these were kept may be among the forgotten ones.
 func (a *Account) forgetKeptPast(most int) {
 	for len(a.keptOrder) > most {
 		a.forgetMark(a.keptOrder[0])

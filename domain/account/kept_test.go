@@ -8,6 +8,7 @@ import (
 )
 
 // Events cannot be erased, so no text of an operator may name a person by an address.
+// Rule 13.
 func TestTextsOfOperators_EmailAddress_IsRefused(t *testing.T) {
 	const address = "asked by ann@example.com"
 	closed := eventschemas.AccountClosed{Reason: "operator"}

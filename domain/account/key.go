@@ -61,12 +61,21 @@ func (t KeyTerms) FromOrigin(sent string) bool {
 	return len(t.Origins) == 0 || origin.Allows(t.Origins, sent)
 }
 
+// ForLogo reports whether the key may be used for a logo on a page of an origin, or of an unknown one, "": browsers leave
+// Referer out at the wish of the page or its visitor.
+func (t KeyTerms) ForLogo(page string) bool {
+	return t.InScope(ScopeLogos) && (page == "" || t.FromOrigin(page))
+}
+
 // Canonical returns the terms of a key of a kind in the form that events contain: distinct, sorted scopes and origins.
 // Errors: ErrInvalid.
 func (t KeyTerms) Canonical(kind string) (KeyTerms, error) {
 	out := KeyTerms{Scopes: distinct(slices.Clone(t.Scopes))}
 	if !t.ExpiresAt.IsZero() {
 		out.ExpiresAt = t.ExpiresAt.UTC().Truncate(time.Microsecond)
+	}
+	if !slices.Contains(keyKinds, kind) {
+		return out, &InvalidError{Field: "key kind", Reason: fmt.Sprintf("must be secret or publishable, not %.40q", kind)}
 	}
 	if kind != publishableKey && len(t.Scopes)+len(t.Origins) > 0 {
 		return out, &InvalidError{Field: "key kind", Reason: "must be publishable for a key with scopes or origins; a secret key is for servers and has neither"}
@@ -146,9 +155,6 @@ func (a *Account) IssueKey(in IssueKey, now time.Time) (Outcome, error) {
 	}
 	if len(in.Last4) != 4 {
 		return Outcome{}, &InvalidError{Field: "last4", Reason: "must be four characters"}
-	}
-	if !slices.Contains(keyKinds, in.Kind) {
-		return Outcome{}, &InvalidError{Field: "key kind", Reason: "must be secret or publishable"}
 	}
 	terms, err := in.Terms.Canonical(in.Kind)
 	if err != nil {

@@ -54,8 +54,7 @@ func knownPlan(id plan.ID) error {
 	return nil
 }
 
-// ChangePlan moves the account to another plan immediately; credits stay. Errors: ErrInvalid,
-// ErrNotFound, ErrClosed.
+// ChangePlan moves the account to another plan immediately; credits stay. Errors: ErrInvalid, ErrNotFound, ErrClosed.
 func (a *Account) ChangePlan(to plan.ID) (Outcome, error) {
 	if err := firstError(knownPlan(to), a.notClosed()); err != nil {
 		return Outcome{}, err
@@ -92,9 +91,8 @@ func (a *Account) Reinstate() (Outcome, error) {
 	return decided(eventschemas.AccountReinstated{}), nil
 }
 
-// Close ends the account and its open holds. It releases at most MaxReleases holds, because one append
-// is limited; the rest expire at their deadlines. The balance stays on the ledger. Errors: ErrInvalid,
-// ErrNotFound.
+// Close ends the account and its open holds. It releases at most MaxReleases holds, because one append is limited; the
+// rest expire at their deadlines. The balance stays on the ledger. Errors: ErrInvalid, ErrNotFound.
 func (a *Account) Close(reason string) (Outcome, error) {
 	if err := firstError(text("reason", reason, false), a.exists()); err != nil {
 		return Outcome{}, err

@@ -112,18 +112,18 @@ func minorUnits(m eventschemas.Money) string {
 type Refund struct {
 	RefundID  string
 	PaymentID string
-	Credits   int64               // 0 for all that is left of the payment
-	Money     *eventschemas.Money // nil for the share of the credits in what is left of the payment's money
+	Credits   int64               // 0 removes all remaining credits of the payment
+	Money     *eventschemas.Money // nil returns money in proportion to the credits
 	// ByMoney removes the money's share of the credits that are left, rounded down, in place of Credits.
 	ByMoney bool
-	// AtMost makes Credits and Money limits: of a payment with less the refund takes what is left, if anything.
+	// AtMost allows a refund of less than Credits and Money if the payment has less left.
 	AtMost bool
 }
 
 // RefundPayment removes the credits of a refunded payment, even if they are spent. It is the only
 // decision that may take the balance below zero. All refunds of a payment remove at most the credits
 // that it granted, and return at most the money that was paid, in the same currency. A payment can be
-// refunded in parts, each under an id of its own; the same id is a repeat, and so is a refund of the
+// refunded in parts, each under its id; the same id is a repeat, and so is a refund of the
 // remainder when neither credits nor money are left. If no credits are left, money that is left can be returned without
 // naming credits: the largest refund gives a credit back, as in SettlePayment. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
 // ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
@@ -229,7 +229,7 @@ func (r refund) same(p payment, in Refund) error {
 	return nil
 }
 
-// moneyBack returns the money that a refund returns: that of the command, or, if it has none, the share of the
+// moneyBack returns the money that a refund returns: the command's money, or, if it has none, the share of the
 // refunded credits in the money that is left, rounded down. So the last refund returns all that is left.
 func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
 	left := p.paid.Minor - p.returned

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestGrant_SamePayment_GrantsOnce(t *testing.T) {
@@ -202,12 +203,8 @@ func TestRefundPayment_ByMoneyInParts_EndsWithNothingLeft(t *testing.T) {
 			}
 			return err
 		}
-		if err := apply(a.Open(Open{Holder: "holder-1", Plan: plan.Free})); err != nil {
-			t.Fatal(err)
-		}
-		if err := apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(paid)})); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, apply(a.Open(Open{Holder: "holder-1", Plan: plan.Free})))
+		testmust.Succeed(t, apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(paid)})))
 		left := paid
 		for i := 0; left > 0; i++ {
 			part := left

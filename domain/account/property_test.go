@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // book is the simplest possible ledger, computed from the events alone.
@@ -41,8 +42,7 @@ func newBook() book {
 	}
 }
 
-// under returns the unreversed charges of an idempotency key, of all items, within IdempotencyWindow before
-// a time.
+// under returns the unreversed charges of an idempotency key, of all items, within IdempotencyWindow before a time.
 func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.CreditsCharged) {
 	for _, l := range b.keyed {
 		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.reversed[l.charge.ChargeID] {
@@ -314,8 +314,7 @@ func (w *walk) reverseCharge(t *rapid.T, reason string) {
 	w.run(t, "reverse", func() (Outcome, error) { return w.account.Reverse(in, w.now) })
 }
 
-// repeatCharge checks that repeating a charge returns and keeps the first one while its hold or key is
-// known.
+// repeatCharge checks that repeating a charge returns and keeps the first one while its hold or key is known.
 func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 	if len(w.charges) == 0 {
 		return
@@ -483,11 +482,9 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 	}).Draw(t, "event")
 }
 
-func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
+func marshal(t testmust.T, a *Account) []byte {
 	data, err := a.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 
@@ -495,6 +492,7 @@ func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
 // Only a refund makes it negative; breakage leaves neither credits nor holds. Spending never makes the available
 // credits negative. Repeats change nothing. One event ends each hold. A rollback restores the exact state. A snapshot
 // and the events after it give the same state as all events.
+// Rule 1.
 func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -508,6 +506,7 @@ func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 }
 
 // With fewer kinds of commands, refunds while holds are open are common. Only they make the balance negative.
+// Rule 1.
 func TestAccount_RandomRefundsUnderHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -527,6 +526,7 @@ func TestAccount_RandomRefundsUnderHolds(t *testing.T) {
 
 // The book checks after every event that no key and item are charged twice within 24 h, that no key is used
 // for two requests, and that no kept charge is reversed.
+// Rule 1.
 func TestIdempotencyKey_NeverChargesTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -592,9 +592,7 @@ func TestDecidedEvents_FollowSchemas(t *testing.T) {
 				ev = charge
 			}
 			enc, err := eventschemas.Encode(ev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
 				t.Fatalf("%s: %v", enc.Data, err)
 			}

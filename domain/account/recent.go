@@ -7,18 +7,18 @@ import "time"
 func (a *Account) remember(c recentCharge) {
 	c.number = a.core.charges
 	a.core.charges++
-	if _, again := a.recentAt[c.chargeID]; again {
-		stepBack(a, a.recentAt, c.chargeID)
+	if _, again := a.recentAt[c.ChargeID]; again {
+		stepBack(a, a.recentAt, c.ChargeID)
 	}
-	a.recentAt[c.chargeID] = c.number
+	a.recentAt[c.ChargeID] = c.number
 	a.recent = append(a.recent, c)
 }
 
 // undoRecent forgets all but the first kept charges, after the journal's steps were undone.
 func (a *Account) undoRecent(kept int) {
 	for _, c := range a.recent[kept:] {
-		if a.recentAt[c.chargeID] == c.number {
-			delete(a.recentAt, c.chargeID)
+		if a.recentAt[c.ChargeID] == c.number {
+			delete(a.recentAt, c.ChargeID)
 		}
 	}
 	clear(a.recent[kept:])
@@ -32,18 +32,18 @@ func (a *Account) recentCharge(chargeID string, now time.Time) (recentCharge, bo
 		return recentCharge{}, false
 	}
 	c := a.recent[number-a.recent[0].number]
-	return c, now.Sub(c.at) < HoldMemory
+	return c, now.Sub(c.At) < HoldMemory
 }
 
 // forgetRecent drops the charges that are at or before the limit, and those beyond MaxRecentCharges.
 func (a *Account) forgetRecent(limit time.Time) {
 	n := max(a.recentGone, len(a.recent)-MaxRecentCharges)
-	for n < len(a.recent) && !a.recent[n].at.After(limit) {
+	for n < len(a.recent) && !a.recent[n].At.After(limit) {
 		n++
 	}
 	for _, c := range a.recent[a.recentGone:n] {
-		if a.recentAt[c.chargeID] == c.number {
-			delete(a.recentAt, c.chargeID)
+		if a.recentAt[c.ChargeID] == c.number {
+			delete(a.recentAt, c.ChargeID)
 		}
 	}
 	// Compact in place, and rarely: reslicing would reallocate everything again and again.
@@ -54,9 +54,8 @@ func (a *Account) forgetRecent(limit time.Time) {
 	}
 }
 
-// chargedThisMonth reports whether a charge that is reversed now was certainly made in the month (UTC)
-// of now. After the first ReversalWindow of a month no older charge can be reversed; before, the
-// charge must be remembered.
+// chargedThisMonth reports whether a charge that is reversed now was certainly made in the month (UTC) of now. After
+// the first ReversalWindow of a month no older charge can be reversed; before, the charge must be remembered.
 func (a *Account) chargedThisMonth(chargeID string, now time.Time) bool {
 	if monthOf(now) != a.core.month {
 		return false // no charge in this month yet
@@ -66,12 +65,5 @@ func (a *Account) chargedThisMonth(chargeID string, now time.Time) bool {
 		return true
 	}
 	c, ok := a.recentCharge(chargeID, now)
-	return ok && monthOf(c.at) == a.core.month
-}
-
-func (c recentCharge) fact() ChargeFact {
-	return ChargeFact{
-		ChargeID: c.chargeID, Credits: c.credits, BrandID: c.brandID, Domain: c.domain,
-		RecordRevision: c.recordRevision, Revision: c.revision, At: c.at,
-	}
+	return ok && monthOf(c.At) == a.core.month
 }

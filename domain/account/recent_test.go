@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestCharge_SameRequest_ChargesOnce(t *testing.T) {
@@ -35,8 +36,7 @@ func TestCharge_RememberedForHoldMemory(t *testing.T) {
 	}
 }
 
-// The limit must have the same effect whether events are applied singly, in one tentative group, or after a
-// snapshot.
+// The limit must have the same effect whether events are applied singly, in one tentative group, or after a snapshot.
 func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	const more = 5
 	event := func(i int) eventschemas.Event {
@@ -48,9 +48,7 @@ func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	for i := range MaxRecentCharges + more {
 		if i == 3 {
 			restored := New(testID)
-			if err := restored.UnmarshalBinary(marshal(t, grouped)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, restored.UnmarshalBinary(marshal(t, grouped)))
 			grouped = restored
 			grouped.Begin()
 		}
@@ -60,8 +58,8 @@ func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	for name, a := range map[string]*Account{"one by one": single, "in a group": grouped} {
 		for i, want := range map[int]bool{0: false, more - 1: false, more: true, MaxRecentCharges + more - 1: true} {
 			c, ok := a.recentCharge(fmt.Sprint("c", i), start)
-			if ok != want || ok && c.revision != uint64(i+1) {
-				t.Errorf("%s: charge %d remembered: %t at revision %d, want %t", name, i, ok, c.revision, want)
+			if ok != want || ok && c.Revision != uint64(i+1) {
+				t.Errorf("%s: charge %d remembered: %t at revision %d, want %t", name, i, ok, c.Revision, want)
 			}
 		}
 	}

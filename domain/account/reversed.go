@@ -44,8 +44,7 @@ func (a *Account) forgetReversed(limit time.Time) {
 	}
 }
 
-// packReversed encodes the reversals, oldest first: each is its key and the microseconds since the
-// previous one.
+// packReversed encodes the reversals, oldest first: each is its key and the microseconds since the previous one.
 func (a *Account) packReversed() []byte {
 	out := make([]byte, 0, len(a.reversedOrder)*(len(reversalKey{})+binary.MaxVarintLen32))
 	last := int64(0)

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // A client that kept disconnecting caused 300,000 reversals within a day, all of which the account remembers.
@@ -33,17 +34,13 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 		t.Errorf("each reversal takes %d bytes of memory", used/n)
 	}
 	data, err := a.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(data) > 32*n {
 		t.Errorf("each reversal takes %d bytes of the snapshot", len(data)/n)
 	}
 	t.Logf("%d reversals: %d MiB in memory, %d MiB in a snapshot", n, used>>20, len(data)>>20)
 	restored := account.New(id)
-	if err := restored.UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, restored.UnmarshalBinary(data))
 	again, err := restored.MarshalBinary()
 	if err != nil || string(again) != string(data) {
 		t.Errorf("the restored account has a different snapshot (%v)", err)

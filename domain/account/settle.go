@@ -41,9 +41,10 @@ type Settle struct {
 // granted, and return no more than was paid; so a claim that finds too little left takes the rest when another one
 // becomes void, under an id with a number, such as dp_1.2.
 //
-// A refund takes at least one credit. If none is left for a claim that has money to return, the claim with the most credits
-// gives one back, or else the largest other refund: its refunds are reversed, and it is refunded again with a credit less.
-// So the money that is returned is that of all claims, but not more than was paid, unless the payment has more refunds than
+// A refund takes at least one credit. If none is left for a claim that has money to return, the claim with the most
+// credits gives one back, or else the largest other refund: its refunds are reversed, and it is refunded again with a
+// credit less.
+// So all claims are returned, but not more than was paid, unless the payment has more refunds than
 // credits. Claims that a release before data format 2 refunded without money, or in another currency, stay as they are.
 //
 // Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge (no credit is left for the
@@ -265,7 +266,8 @@ func (s *settlement) giveTo(has *part) error {
 	return nil
 }
 
-// addOthers puts the parts of the payment's refunds that are not of claims, such as those of operators, before the others.
+// addOthers puts the parts of the payment's refunds that are not of claims, such as operators' refunds, before the
+// rest.
 func (s *settlement) addOthers() {
 	var others []*part
 	ofClaim := func(id string) bool { return slices.ContainsFunc(s.claims, func(c Claim) bool { return c.ID == id }) }
@@ -281,8 +283,8 @@ func (s *settlement) addOthers() {
 	s.parts = append(others, s.parts...)
 }
 
-// largest returns the part with the most credits, or nil if none has two. It skips one whose next refund would have the id of
-// another part.
+// largest returns the part with the most credits, or nil if none has two. It skips one whose next refund would have the
+// id of another part.
 func (s *settlement) largest() (found *part) {
 	for _, p := range s.parts {
 		next := s.part(claimRefund(p.claimID, len(s.account.refundsOf(p.claimID))))
@@ -325,8 +327,8 @@ func (s *settlement) refund() (Outcome, error) {
 	return decided(s.events...), nil
 }
 
-// reversal returns the event that reverses a claim's refund after n others. Its money is what counted of the refund, so that
-// folds need not remember it.
+// reversal returns the event that reverses a claim's refund after n others. Its money is what counted of the refund, so
+// that folds need not remember it.
 func (s *settlement) reversal(claimID string, n int, r refund) eventschemas.RefundReversed {
 	ev := eventschemas.RefundReversed{RefundID: claimRefund(claimID, n), PaymentID: s.paymentID, Credits: r.credits}
 	if currency := s.payment.paid.Currency; currency != "" {

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func settle(payment string, claims ...Claim) command {
@@ -113,6 +114,7 @@ func TestSettle_BadInput_IsRejected(t *testing.T) {
 
 // TestSettle_AnyOrder_EndsInSameAccount settles after each of some changes of claims, in two random orders in which the
 // changes of one claim keep theirs.
+// Rule 1.
 func TestSettle_AnyOrder_EndsInSameAccount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		granted, money := rapid.Int64Range(100, 5000).Draw(t, "granted"), rapid.Int64Range(100, 5000).Draw(t, "paid")
@@ -128,9 +130,7 @@ func TestSettle_AnyOrder_EndsInSameAccount(t *testing.T) {
 		run := func(name string) *Account {
 			a := New(testID)
 			apply := func(out Outcome, err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				for _, ev := range out.Events {
 					a.Apply(ev, start)
 				}
@@ -259,9 +259,7 @@ func TestSettle_ReturnsAllMoney(t *testing.T) {
 			for _, ev := range out.Events {
 				a.Apply(ev, start)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 		}
 		apply(a.Open(Open{Holder: "h", Plan: plan.Free}))
 		apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(paid)}))
@@ -434,9 +432,7 @@ func TestRefunds_RandomHistories_ConserveMoney(t *testing.T) {
 			},
 			"snapshot": func(t *rapid.T) {
 				restored := New(testID)
-				if err := restored.UnmarshalBinary(marshal(t, a)); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, restored.UnmarshalBinary(marshal(t, a)))
 				a = restored
 			},
 			"": func(t *rapid.T) {

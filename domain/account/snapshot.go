@@ -18,15 +18,14 @@ import (
 // increment it with every change of Apply or of the snapshot's format.
 const FoldVersion = 9
 
-// OldestFoldVersion is the version of the previous release, which may run at the same time as this one
-// until an upgrade is finished. Snapshots of earlier versions are no longer needed.
-const OldestFoldVersion = 2
+// OldestFoldVersion is the version of the previous release, which may run at the same time as this one until an upgrade
+// is finished. Snapshots of earlier versions are no longer needed.
+const OldestFoldVersion = FoldVersion
 
 // ErrSnapshot means that the data is not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
 
-// snapshot is the stored form. Everything is sorted or in stream order, so that equal states give
-// equal bytes.
+// snapshot is the stored form. Everything is sorted or in stream order, so that equal states give equal bytes.
 type snapshot struct {
 	FoldVersion int               `json:"fold_version"`
 	ID          string            `json:"id"`
@@ -120,21 +119,16 @@ type snapshotKey struct {
 }
 
 type snapshotCharge struct {
-	Key            string    `json:"key"`
-	RequestHash    string    `json:"request_hash"`
-	Charge         string    `json:"charge"`
-	Credits        int64     `json:"credits"`
-	Brand          string    `json:"brand"`
-	Domain         string    `json:"domain"`
-	RecordRevision uint64    `json:"record_revision"`
-	Revision       uint64    `json:"revision"`
-	At             time.Time `json:"at"`
+	Key         string `json:"key"`
+	RequestHash string `json:"request_hash"`
+	snapshotRecent
 }
 
+// snapshotRecent has the fields of a ChargeFact.
 type snapshotRecent struct {
-	Charge         string    `json:"charge"`
+	ChargeID       string    `json:"charge"`
 	Credits        int64     `json:"credits"`
-	Brand          string    `json:"brand"`
+	BrandID        string    `json:"brand"`
 	Domain         string    `json:"domain"`
 	RecordRevision uint64    `json:"record_revision"`
 	Revision       uint64    `json:"revision"`
@@ -205,10 +199,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	s.Kept, s.KeptPast = snapshotMarks(a.keptOrder), a.core.keptPast
 	s.Reversed = a.packReversed()
 	for _, c := range a.recent[a.recentGone:] {
-		s.Recent = append(s.Recent, snapshotRecent{
-			Charge: c.chargeID, Credits: c.credits, Brand: c.brandID, Domain: c.domain,
-			RecordRevision: c.recordRevision, Revision: c.revision, At: c.at,
-		})
+		s.Recent = append(s.Recent, snapshotRecent(c.ChargeFact))
 	}
 	return json.Marshal(s)
 }
@@ -235,19 +226,14 @@ func snapshotMarks(order []remembered) []snapshotMark {
 func (a *Account) snapshotCharges() []snapshotCharge {
 	var out []snapshotCharge
 	for _, r := range a.chargedOrder {
-		k, ok := a.charged[r.id]
-		if !ok || k.revision != r.revision {
-			continue
+		if k, ok := a.charged[r.id]; ok && k.Revision == r.revision {
+			out = append(out, snapshotCharge{r.id, k.requestHash, snapshotRecent(k.ChargeFact)})
 		}
-		out = append(out, snapshotCharge{
-			Key: r.id, RequestHash: k.requestHash, Charge: k.chargeID, Credits: k.credits, Brand: k.brandID,
-			Domain: k.domain, RecordRevision: k.recordRevision, Revision: k.revision, At: k.at,
-		})
 	}
 	return out
 }
 
-// UnmarshalBinary replaces the state with that of a snapshot of the same account. If it fails with
+// UnmarshalBinary replaces the state with a snapshot of the same account. If it fails with
 // ErrSnapshot, the account is unchanged.
 func (a *Account) UnmarshalBinary(data []byte) error {
 	var s snapshot
@@ -307,16 +293,14 @@ func (a *Account) restoreRecent(s snapshot) error {
 		return errors.New("more recent charges than are remembered")
 	}
 	for i, c := range s.Recent {
-		if c.Charge == "" || c.Credits < 1 || c.Credits > MaxCredits || c.Revision >= s.Revisions {
+		if c.ChargeID == "" || c.Credits < 1 || c.Credits > MaxCredits || c.Revision >= s.Revisions {
 			return errors.New("damaged recent charge")
 		}
 		if i > 0 && c.Revision <= s.Recent[i-1].Revision {
 			return errors.New("recent charges are not in the order of the stream")
 		}
-		a.remember(recentCharge{
-			chargeID: c.Charge, credits: c.Credits, brandID: c.Brand, domain: c.Domain,
-			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(),
-		})
+		c.At = c.At.UTC()
+		a.remember(recentCharge{ChargeFact: ChargeFact(c)})
 	}
 	return nil
 }
@@ -387,13 +371,11 @@ func (a *Account) restoreMoney(s snapshot) {
 
 func (a *Account) restoreCharges(s snapshot) {
 	for _, c := range s.Charged {
-		a.charged[c.Key] = keyed{
-			requestHash: c.RequestHash, chargeID: c.Charge, credits: c.Credits, brandID: c.Brand, domain: c.Domain,
-			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(),
-		}
-		a.chargeKey[c.Charge] = c.Key
+		c.At = c.At.UTC()
+		a.charged[c.Key] = keyed{c.RequestHash, ChargeFact(c.snapshotRecent)}
+		a.chargeKey[c.ChargeID] = c.Key
 		a.joinKey(c.Key)
-		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At.UTC()})
+		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At})
 	}
 	for _, r := range s.Kept {
 		a.kept[r.Charge] = struct{}{}

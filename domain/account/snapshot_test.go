@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // full returns an account in which every part of the state is used.
@@ -31,9 +32,7 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 	a := full(t)
 	data := marshal(t, a)
 	b := New(testID)
-	if err := b.UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, b.UnmarshalBinary(data))
 	if again := marshal(t, b); !bytes.Equal(data, again) {
 		t.Fatalf("the restored account encodes as\n%s\nwant\n%s", again, data)
 	}
@@ -62,9 +61,7 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 func (s *scene) restored() *scene {
 	s.t.Helper()
 	a := New(testID)
-	if err := a.UnmarshalBinary(marshal(s.t, s.account)); err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, a.UnmarshalBinary(marshal(s.t, s.account)))
 	s.account = a
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"letterhead/domain/billing"
+	"letterhead/internal/testmust"
 )
 
 const catalogText = `
@@ -21,9 +22,7 @@ packs:
 func catalog(t testing.TB) *billing.Catalog {
 	t.Helper()
 	c, err := billing.ParseCatalog([]byte(catalogText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return c
 }
 

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -373,12 +374,7 @@ func Ended(state string) bool {
 
 // Open returns the reports that have not been applied, in the order of the log.
 func (s *State) Open() []*Entry {
-	all := make([]*Entry, 0, len(s.open))
-	for _, e := range s.open {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b *Entry) int { return cmp.Compare(a.number, b.number) })
-	return all
+	return slices.SortedFunc(maps.Values(s.open), func(a, b *Entry) int { return cmp.Compare(a.number, b.number) })
 }
 
 // Entry returns a report that has not been applied, or nil.

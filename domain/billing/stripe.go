@@ -243,7 +243,7 @@ func pay(r *eventschemas.BillingReported, paid, total, tax int64, currency strin
 }
 
 // accountIn returns the first text that can be the id of an account. Others are references of another program, such as
-// e-mail addresses, which must not be stored; the account is then that of the customer.
+// e-mail addresses, which must not be stored; the customer then determines the account.
 func accountIn(texts ...string) string {
 	if i := slices.IndexFunc(texts, isAccountID); i >= 0 {
 		return texts[i]

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 const accountID = "5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"
@@ -286,9 +287,7 @@ func FuzzFromStripe(f *testing.F) {
 			t.Fatalf("%+v: %v", report, err)
 		}
 		enc, err := eventschemas.Encode(report)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
 			t.Fatalf("%s: %v", enc.Data, err)
 		}

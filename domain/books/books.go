@@ -152,7 +152,7 @@ func New() *Account {
 // Lots returns the lots in the order of the stream. The slice must not be changed, and is valid until the next event.
 func (a *Account) Lots() []Lot { return a.lots }
 
-// Deficit returns the charged credits that no lot covers: those of refunded payments, after the balance went below
+// Deficit returns the charged credits that no lot covers: credits of refunded payments, after the balance went below
 // zero.
 func (a *Account) Deficit() int64 { return a.deficit }
 
@@ -225,7 +225,7 @@ func (a *Account) charge(id string, credits int64, at time.Time) {
 	a.use(credits, false)
 }
 
-// use covers the next credits, those of a charge or of breakage, with the oldest unspent ones.
+// use covers the next credits, of a charge or of breakage, with the oldest unspent ones.
 func (a *Account) use(credits int64, broken bool) {
 	from := a.end
 	a.end += credits

@@ -261,6 +261,7 @@ func (m *model) apply(ev eventschemas.Event) {
 // are those of the model. The unspent credits minus the deficit are the balance. The account refunds what the lots have left.
 // No lot returns more money than was paid, nor has it recognized more than its net money, with breakage, and one that is used
 // up all of it. The movements add up to the lots.
+// Rule 14.
 func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		decider, ledger, m := account.New("a"), NewLedger(), &model{}

@@ -11,8 +11,8 @@ import (
 // no currency: their credits are promotional.
 type Movement struct {
 	Received   int64 // paid, without tax
-	Tax        int64 // of payments, less that of refunds
-	Refunded   int64 // returned, without tax, less that of reversed refunds
+	Tax        int64 // of payments, less the tax of refunds
+	Refunded   int64 // returned, without tax, less reversed refunds
 	Recognized int64 // revenue of credits that were used, less what refunds and reversals took back
 	Breakage   int64 // revenue of credits that were broken, less what refunds took back
 	Fees       int64 // of the payment processor, less those that it returned
@@ -91,7 +91,7 @@ func Types() []string {
 func (l *Ledger) Holders() map[string]*Holder { return l.holders }
 
 // Apply folds an event of an account's stream. It calls report for each lot that changes, with the lot's currency, and for a
-// fee, with that of the fee.
+// fee, with the fee's currency.
 func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, report func(h *Holder, currency string, m Movement)) {
 	moved := func(h *Holder, currency string, m Movement) {
 		for _, amount := range []int64{m.Received, m.Tax, m.Refunded, m.Recognized, m.Breakage, m.Fees} {

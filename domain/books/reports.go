@@ -130,11 +130,11 @@ type RevenueRow struct {
 	Movement       // within the time of the report
 	Opening  int64 // deferred revenue
 	Closing  int64 // deferred revenue
-	Running  bool  // its figures still change, as those of the running month
+	Running  bool  // its figures still change, as in the running month
 }
 
-// Revenue returns the report of money, in the order of FlowKey.Compare. A change of plan does not move deferred revenue, so
-// a report by plan should show neither the opening nor the closing one.
+// Revenue returns the report of money, in the order of FlowKey.Compare. A change of plan does not move deferred
+// revenue, so a report by plan should show neither the opening nor the closing one.
 func (f *Flows) Revenue(now time.Time) (report []RevenueRow) {
 	keys, rows := f.rows(now)
 	for _, k := range keys {
@@ -153,7 +153,7 @@ type UsageRow struct {
 	Group       string
 	Paid        Movement // of grants with money, in any currency
 	Promotional Movement
-	Running     bool // its figures still change, as those of the running month
+	Running     bool // its figures still change, as in the running month
 }
 
 // Usage returns the report of credits, in the order of groups.

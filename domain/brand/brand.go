@@ -98,9 +98,8 @@ func New(domain string) *Brand {
 	return &Brand{state{Domain: domain, ID: ID(domain).String()}}
 }
 
-// Apply folds the next event of the stream. An event at a revision that is already folded changes
-// nothing, so that a reader may start again. An event of another stream's type only increments the
-// revision.
+// Apply folds the next event of the stream. An event at a revision that is already folded changes nothing, so that a
+// reader may start again. An event of another stream's type only increments the revision.
 func (b *Brand) Apply(ev eventschemas.Event, revision uint64, at time.Time) {
 	if revision < b.s.Events {
 		return
@@ -189,9 +188,8 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
 	step := b.steps(ev.CrawlID)
-	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not
-	// report: the site may have crashed it, and its request, which was appended before the work began,
-	// counts as a failed attempt.
+	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not report: the site may
+	// have crashed it, and its request, which was appended before the work began, counts as a failed attempt.
 	if r := b.s.Running; ev.Outcome == Timeout && r != nil && r.CrawlID == ev.CrawlID && !at.Before(r.deadline()) {
 		b.s.Lost++
 	} else {
@@ -226,7 +224,7 @@ func (b *Brand) applyWithdrawn(revision uint64, at time.Time) {
 	b.changed(revision, at)
 }
 
-// requestedAt returns the revision at which a crawl was requested, or that of its outcome if the
+// requestedAt returns the revision at which a crawl was requested, or the revision of its outcome if the
 // request is forgotten.
 func (b *Brand) requestedAt(crawlID string, outcome uint64) uint64 {
 	if b.s.Running != nil && b.s.Running.CrawlID == crawlID {
@@ -277,6 +275,14 @@ func (b *Brand) Running() (crawlID string, requestedAt time.Time, allowed time.D
 	return r.CrawlID, r.RequestedAt, r.allowed(), true
 }
 
+// Overdue returns the running crawl if its outcome should have arrived, with some grace, before this moment.
+func (b *Brand) Overdue(now time.Time, grace time.Duration) (crawlID string, ok bool) {
+	if r := b.s.Running; r != nil && now.After(r.deadline().Add(grace)) {
+		return r.CrawlID, true
+	}
+	return "", false
+}
+
 // Remembered returns the failure that is answered at this moment instead of crawling again.
 func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok bool) {
 	f := b.s.Failure
@@ -285,6 +291,16 @@ func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok b
 	}
 	return f.Outcome, f.Until, true
 }
+
+// Idle reports whether a crawl in the background may be requested: no crawl is running, no failure is remembered, and the
+// owner has not withdrawn the brand.
+func (b *Brand) Idle(now time.Time) bool {
+	_, _, remembered := b.Remembered(now)
+	return !remembered && b.s.Running == nil && !b.s.Withdrawn
+}
+
+// OnlyImported reports whether the brand was imported, and no crawl has found it.
+func (b *Brand) OnlyImported() bool { return !b.s.Crawled && b.s.Imported != nil }
 
 // LastOutcome returns how a crawl ended, if it is one of the last eight.
 func (b *Brand) LastOutcome(crawlID string) (Ended, bool) {

@@ -13,6 +13,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // Crawls.
@@ -247,9 +248,7 @@ func TestFailCrawl_DetailIsTruncated(t *testing.T) {
 	events, err := given(t, discovered(), requested("c1")).brand.FailCrawl(brand.FailCrawl{
 		CrawlID: "c1", Outcome: brand.Blocked, Detail: "a\nb\x00c\xff" + strings.Repeat("ü", 600),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	detail := events[0].(eventschemas.CrawlFailed).Detail
 	if !strings.HasPrefix(detail, "a bcü") || utf8.RuneCountInString(detail) != 500 {
 		t.Fatalf("%d characters: %q", utf8.RuneCountInString(detail), detail)
@@ -389,13 +388,9 @@ func TestOverride_EveryField(t *testing.T) {
 			continue
 		}
 		all, err := json.Marshal(s.brand.View().Record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var shown map[string]json.RawMessage
-		if err := json.Unmarshal(all, &shown); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal(all, &shown))
 		if string(shown[field]) != values[field] {
 			t.Errorf("%s is %s, want %s", field, shown[field], values[field])
 		}
@@ -495,13 +490,9 @@ func TestEvidence_TruncatedToFit(t *testing.T) {
 	events, err := given(t, discovered(), requested("c1")).brand.SucceedCrawl(brand.SucceedCrawl{
 		CrawlID: "c1", Record: record("Acme"), Evidence: evidence, FinalURL: "https://acme.com/",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	encoded, err := eventschemas.Encode(events[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	kept := events[1].(eventschemas.CrawlSucceeded).Evidence
 	if len(encoded.Data) > brand.MaxRecordEventBytes || len(encoded.Data) < brand.MaxRecordEventBytes-200 {
 		t.Fatalf("the event has %d bytes and %d evidence entries", len(encoded.Data), len(kept))
@@ -520,9 +511,7 @@ func TestEvidence_IsSortedByField(t *testing.T) {
 	events, err := given(t).brand.Import(brand.Import{Source: "s", Record: record("Acme"), Evidence: []eventschemas.Evidence{
 		{Field: "name", Source: "b", Method: "m", Confidence: 1}, {Field: "colors", Source: "z", Method: "m"}, {Field: "name", Source: "a", Method: "m"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	got := events[0].(eventschemas.BrandImported).Evidence
 	if got[0].Field != "colors" || got[1].Source != "a" || got[2].Source != "b" {
 		t.Fatalf("%+v", got)
@@ -562,9 +551,7 @@ func TestApply_TimesMatchTheirJSON(t *testing.T) {
 	b.Apply(imported("starter 1", record("Acme")).event, 0, time.Now()) // local, with a monotonic reading
 	var back brand.Brand
 	state, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := json.Unmarshal(state, &back); err != nil || !reflect.DeepEqual(back.View(), b.View()) {
 		t.Fatalf("%+v decodes as %+v, %v", b.View(), back.View(), err)
 	}
@@ -578,8 +565,7 @@ func TestMarshal_RunningCrawl_NamesPriorityLane(t *testing.T) {
 	}
 }
 
-// FuzzState decodes arbitrary bytes as a stored state. An accepted state must survive View, Apply and another
-// encoding.
+// FuzzState decodes arbitrary bytes as a stored state. An accepted state must survive View, Apply and another encoding.
 func FuzzState(f *testing.F) {
 	for _, facts := range [][]fact{
 		{},
@@ -593,9 +579,7 @@ func FuzzState(f *testing.F) {
 			b.Apply(fact.event, uint64(i), start)
 		}
 		state, err := json.Marshal(b)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testmust.Succeed(f, err)
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {

@@ -98,7 +98,7 @@ func cleanText(s string, limit int) string {
 	return text.Clean(s, limit)
 }
 
-// otherTexts are the values of a record whose texts have rules of their own.
+// otherTexts are the values of a record whose texts have other rules.
 var otherTexts = []reflect.Type{reflect.TypeFor[[]eventschemas.Link](), reflect.TypeFor[[]eventschemas.Asset]()}
 
 // eachText calls visit with each text in a part of a record, unless it is empty and not optional. It sets an optional

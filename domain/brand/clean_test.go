@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // known returns a brand with a record.
@@ -18,9 +19,7 @@ func known(t rapid.TB) *brand.Brand {
 	t.Helper()
 	b := brand.New("acme.com")
 	imported, err := b.Import(brand.Import{Source: "test 1", Record: record("Acme")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for i, ev := range imported {
 		b.Apply(ev, uint64(i), time.Unix(0, 0))
 	}
@@ -32,16 +31,13 @@ func served(t rapid.TB, b *brand.Brand, field, value string) string {
 	t.Helper()
 	b.Apply(eventschemas.FieldOverridden{Field: field, Value: json.RawMessage(value)}, 9, time.Unix(0, 0))
 	record, err := json.Marshal(b.View().Record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(record, &fields); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(record, &fields))
 	return string(fields[field])
 }
 
+// Rule 12.
 func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.T) {
 	link := func(name, url string) string { return `[{"name":"` + name + `","url":"` + url + `"}]` }
 	font := func(name string) string {
@@ -103,6 +99,7 @@ func TestOverride_ValueThatCrawlsCannotFind_IsRejectedAndNeverServed(t *testing.
 }
 
 // The URLs are those to which browsers lead, and which these networks write.
+// Rule 12.
 func TestOverride_ValueThatCrawlsFind_IsServed(t *testing.T) {
 	for _, c := range []struct{ field, value string }{
 		{"links", `[{"name":"twitter","url":"https://twitter.com/acme"},{"name":"linkedin","url":"https://de.linkedin.com/company/acme/about/"},` +
@@ -149,9 +146,7 @@ func TestView_AnyOverrideOfEarlierRelease_FollowsTheRules(t *testing.T) {
 			value = []eventschemas.Font{{Name: anyText("name"), Type: "body", Origin: "custom", Weights: []int{}}}
 		}
 		old, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		b := known(t)
 		shown := served(t, b, field, string(old))
 		if _, err := b.Override(field, json.RawMessage(shown), ""); err != nil {
@@ -180,9 +175,7 @@ func TestView_UncleanRecord_IsNotModified(t *testing.T) {
 func stateJSON(t *testing.T, b *brand.Brand) string {
 	t.Helper()
 	state, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(state)
 }
 

@@ -48,14 +48,12 @@ func (in RequestCrawl) Validate() error {
 	return errors.Join(errs...)
 }
 
-// RequestCrawl decides whether the site is crawled. No events and no error mean that there is nothing
-// to append: the caller should wait for the crawl that Running returns or, if the same request is
-// repeated after its end, use LastOutcome. Only other bulk requests join a bulk crawl; a live request
-// supersedes it.
+// RequestCrawl decides whether the site is crawled. No events and no error mean that there is nothing to append: the
+// caller should wait for the crawl that Running returns or, if the same request is repeated after its end, use
+// LastOutcome. Only other bulk requests join a bulk crawl; a live request supersedes it.
 //
-// Errors: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while
-// a failure is remembered; the last two not with Force, unless the crawl was lost twice in a row;
-// ErrInvalidCrawl.
+// Errors: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while a failure is
+// remembered; the last two not with Force, unless the crawl was lost twice in a row; ErrInvalidCrawl.
 func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -80,6 +78,29 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{eventschemas.CrawlRequested{
 		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Priority: in.Priority, AllowedMS: in.Allowed.Milliseconds(),
 	}}, nil
+}
+
+// Step is how a request for a brand continues.
+type Step int
+
+// Values of Step.
+const (
+	AnswerRecord Step = iota // the record that is held is the answer
+	JoinCrawl                // the request waits for the running crawl
+	StartCrawl               // the request starts a crawl
+)
+
+// Next returns how a request that would cause a crawl continues: a record is the answer, except with Force; otherwise
+// RequestCrawl decides. Errors: those of RequestCrawl except ErrAlreadyKnown.
+func (b *Brand) Next(in RequestCrawl) (Step, error) {
+	if b.Known() && !in.Force {
+		return AnswerRecord, nil
+	}
+	events, err := b.RequestCrawl(in)
+	if err != nil || len(events) > 0 {
+		return StartCrawl, err
+	}
+	return JoinCrawl, nil
 }
 
 // SucceedCrawl is the command to end a crawl with its result.
@@ -123,9 +144,8 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	return []eventschemas.Event{ev}, nil
 }
 
-// ConfirmCrawl decides the effect of a "not modified" response to a conditional request: the held
-// record is confirmed. It counts for the same crawls as SucceedCrawl. Errors: ErrInvalidCrawl if there
-// is no crawled record to confirm.
+// ConfirmCrawl decides the effect of a "not modified" response to a conditional request: the held record is confirmed.
+// It counts for the same crawls as SucceedCrawl. Errors: ErrInvalidCrawl if there is no crawled record to confirm.
 func (b *Brand) ConfirmCrawl(crawlID string) ([]eventschemas.Event, error) {
 	if !b.awaitsSuccess(crawlID) {
 		return nil, nil
@@ -186,7 +206,7 @@ func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event
 	}
 	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),
-	}, rememberLost(b.s.Lost))
+	}, doubled(rememberTimeout, b.s.Lost, rememberLostMost))
 }
 
 // Import is the command to import a record from a data set.

@@ -38,10 +38,9 @@ func invalid(format string, args ...any) error {
 	return &InvalidDomainError{Sentence: fmt.Sprintf(format, args...)}
 }
 
-// specialUse contains the top-level names that are not delegated in the public DNS and never will be
-// (IANA's special-use registry: RFC 2606, 6761, 6762, 7686, 8375, 9476; ICANN's reservations of
-// internal, corp, home and mail), and those that private networks and overlays use anyway. Crawling
-// such a name would query the machine's own network.
+// specialUse contains the top-level names that are not delegated in the public DNS and never will be (IANA's
+// special-use registry: RFC 2606, 6761, 6762, 7686, 8375, 9476; ICANN's reservations of internal, corp, home and mail),
+// and those that private networks and overlays use anyway. Crawling such a name would query the machine's own network.
 var specialUse = map[string]bool{
 	"alt": true, "arpa": true, "corp": true, "example": true, "exit": true, "gnu": true, "home": true,
 	"i2p": true, "internal": true, "intranet": true, "invalid": true, "lan": true, "local": true,
@@ -49,17 +48,15 @@ var specialUse = map[string]bool{
 	"zkey": true,
 }
 
-// RegistrableDomain returns the registered domain under which a brand is stored: the public suffix
-// plus one label, in lower-case ASCII without a trailing dot. The public suffix list includes its
-// private section, so alice.github.io is a separate domain; a private suffix itself (github.io) is
-// resolved by the list's ICANN section.
+// RegistrableDomain returns the registered domain under which a brand is stored: the public suffix plus one label, in
+// lower-case ASCII without a trailing dot. The public suffix list includes its private section, so alice.github.io is a
+// separate domain; a private suffix itself (github.io) is resolved by the list's ICANN section.
 //
 // Names in other scripts are converted to punycode with the IDNA lookup profile. A homograph that IDNA
 // allows is a different domain; the function does not guess which one was meant. It does not resolve
 // names: a suffix that is not delegated yet fails in the DNS.
 //
-// The host has no scheme, port, path or userinfo; ParseIdentifier removes those. Errors:
-// ErrInvalidDomain.
+// The host has no scheme, port, path or userinfo; ParseIdentifier removes those. Errors: ErrInvalidDomain.
 func RegistrableDomain(host string) (string, error) {
 	if err := checkCharacters(host, maxHostInput); err != nil {
 		return "", err

@@ -244,8 +244,7 @@ func TestRegistrableDomain_TakesHostsOnly(t *testing.T) {
 }
 
 func TestID_IsFixed(t *testing.T) {
-	// The UUIDv5 of the domain in the namespace UUIDv5(URL, "urn:letterhead:brand"), computed by another
-	// program.
+	// The UUIDv5 of the domain in the namespace UUIDv5(URL, "urn:letterhead:brand"), computed by another program.
 	if got, want := brand.ID("acme.com").String(), "12864c63-ac45-5d92-8400-971f92fe7d18"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"letterhead/eventschemas"
 )
 
 // Failures of a crawl.
@@ -42,8 +44,7 @@ const (
 	PriorityBulk = "refresh" // scheduled
 )
 
-// Durations for which a failure is remembered: our interpretation of "remembered outcome" in the
-// specification.
+// Durations for which a failure is remembered: our interpretation of "remembered outcome" in the specification.
 const (
 	rememberTimeout     = 5 * time.Minute
 	rememberFetchFailed = time.Hour // doubled with every consecutive failure
@@ -62,8 +63,7 @@ var (
 	ErrAlreadyKnown = errors.New("the brand is already known")
 	// ErrNoSuchBrand means that the domain was never requested or imported.
 	ErrNoSuchBrand = errors.New("there is no such brand")
-	// ErrInvalidField means that an override names no field of the record, or that its value does not
-	// fit the field.
+	// ErrInvalidField means that an override names no field of the record, or that its value does not fit the field.
 	ErrInvalidField = errors.New("the override is not valid")
 	// ErrInvalidCrawl means that a crawl's request or outcome is malformed: a bug in the caller.
 	ErrInvalidCrawl = errors.New("the crawl is not valid")
@@ -81,15 +81,17 @@ func (e *RememberedError) Error() string {
 	return fmt.Sprintf("the last crawl ended with %s, which is remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
 }
 
-// rememberLost returns how long a lost crawl is remembered after inARow earlier ones.
-func rememberLost(inARow int) time.Duration {
-	d := rememberTimeout
-	for range inARow {
-		if d *= 2; d >= rememberLostMost {
-			return rememberLostMost
-		}
+// EndOf returns the crawl that an event ends, and how. Both are empty if the event ends none.
+func EndOf(ev eventschemas.Event) (crawlID, outcome string) {
+	switch ev := ev.(type) {
+	case eventschemas.CrawlSucceeded:
+		return ev.CrawlID, Succeeded
+	case eventschemas.CrawlConfirmed:
+		return ev.CrawlID, Confirmed
+	case eventschemas.CrawlFailed:
+		return ev.CrawlID, ev.Outcome
 	}
-	return d
+	return "", ""
 }
 
 // remember returns how long a failure is remembered after failedInARow consecutive fetch_failed
@@ -105,13 +107,7 @@ func remember(outcome string, failedInARow int) (time.Duration, bool) {
 	case NoData:
 		return rememberNoData, true
 	case FetchFailed:
-		d := rememberFetchFailed
-		for range failedInARow {
-			if d *= 2; d >= rememberFetchMost {
-				return rememberFetchMost, true
-			}
-		}
-		return d, true
+		return doubled(rememberFetchFailed, failedInARow, rememberFetchMost), true
 	default:
 		return 0, false
 	}

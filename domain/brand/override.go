@@ -13,8 +13,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// fields lists the fields that an override may fix, by their JSON names in the record, and how each is
-// copied.
+// fields lists the fields that an override may fix, by their JSON names in the record, and how each is copied.
 var fields = []struct {
 	name string
 	copy func(to, from *eventschemas.Record)

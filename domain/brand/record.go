@@ -22,6 +22,11 @@ func filled(r eventschemas.Record) eventschemas.Record {
 // whole returns the record as events carry it.
 func whole(r eventschemas.Record) eventschemas.Record { return clean(filled(r)) }
 
+// LosesLogo reports whether the record that is held has a logo, and a new one does not.
+func LosesLogo(held *eventschemas.Record, found eventschemas.Record) bool {
+	return held != nil && held.HasLogo() && !found.HasLogo()
+}
+
 // SameRecord reports whether b contains nothing new compared with a. The query and fragment of the
 // share image are ignored, because sites sign that URL again on every visit.
 func SameRecord(a, b eventschemas.Record) bool {

@@ -19,9 +19,8 @@ const (
 	maxUnread = 3
 )
 
-// NextCrawl returns when the record is due for a scheduled crawl. ok is false while a crawl runs, for
-// brands that are withdrawn or never crawled (an import waits for a request), and if there is no
-// record to refresh.
+// NextCrawl returns when the record is due for a scheduled crawl. ok is false while a crawl runs, for brands that are
+// withdrawn or never crawled (an import waits for a request), and if there is no record to refresh.
 func (b *Brand) NextCrawl() (due time.Time, ok bool) {
 	if b.s.Withdrawn || !b.s.Crawled || !b.Known() || b.s.Running != nil || b.s.CheckedAt.IsZero() {
 		return time.Time{}, false

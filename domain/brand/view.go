@@ -29,7 +29,7 @@ type View struct {
 	Claimed bool
 	// Record has the overrides applied. It shares memory with the brand and must not be modified.
 	Record eventschemas.Record
-	// Revision is that of the last event that changed anything in the view: the stream folded up to it
+	// Revision belongs to the last event that changed anything in the view: the stream folded up to it
 	// gives the same view.
 	Revision uint64
 	// UpdatedAt is when the record was last found, confirmed, imported or changed by an override.
@@ -38,13 +38,6 @@ type View struct {
 
 // View returns the brand as answered by the API. Without a record (see Known) its Record is empty.
 func (b *Brand) View() View {
-	v := b.StoredView()
-	v.Record = clean(v.Record)
-	return v
-}
-
-// StoredView is View with all values that earlier releases accepted, as the previous release answers it.
-func (b *Brand) StoredView() View {
 	v := View{
 		ID:        b.s.ID,
 		Domain:    b.s.Domain,
@@ -59,7 +52,13 @@ func (b *Brand) StoredView() View {
 		v.Record = filled(eventschemas.Record{})
 	}
 	v.Status = b.status(v.Record.Complete)
+	v.Record = clean(v.Record)
 	return v
+}
+
+// ChangedAt reports whether the event with this revision changed the view of a brand that has or had a record.
+func (b *Brand) ChangedAt(revision uint64) bool {
+	return b.s.Revision == revision && !b.s.UpdatedAt.IsZero()
 }
 
 func (b *Brand) status(complete bool) string {

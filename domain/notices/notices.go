@@ -9,6 +9,7 @@
 package notices
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -78,6 +79,14 @@ func ID(accountID, kind string, revision uint64) string {
 	return eventschemas.EventID(account.Stream(accountID), "notice", kind, strconv.FormatUint(revision, 10)).String()
 }
 
+// CompareAttempts orders failed attempts to pay: by their numbers if both are counted, else by their times.
+func CompareAttempts(a, b eventschemas.PaymentFailed) int {
+	if a.Attempt > 0 && b.Attempt > 0 {
+		return cmp.Compare(a.Attempt, b.Attempt)
+	}
+	return a.FailedAt.Compare(b.FailedAt)
+}
+
 // Effect is what an event means for the notices of its account: a set of the bits below, or None.
 type Effect uint8
 
@@ -92,7 +101,7 @@ const (
 	EndsFailed                      // an earlier notice of the same payment is of no use any more
 )
 
-// Watch is what determines the notices of an account. The zero Watch is that of a new account.
+// Watch is what determines the notices of an account. The zero Watch belongs to a new account.
 type Watch struct {
 	Balance  int64
 	Closed   bool

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/notices"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -121,9 +122,7 @@ func TestDelivery_NeverAnswered_IsAttemptedOnSchedule(t *testing.T) {
 	at := start
 	for i, pause := range []string{"5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h", "24h"} {
 		want, err := time.ParseDuration(pause)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if d.Exhausted() {
 			t.Fatalf("no attempt is left after %d", i)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // hash returns a text of the form of a hash that only the text determines.
@@ -37,12 +38,8 @@ func (s *scenario) decided(events []eventschemas.Event, err error) *scenario {
 	s.events, s.err = events, err
 	for _, ev := range events {
 		encoded, err := eventschemas.Encode(ev)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
-			s.t.Fatal(err)
-		}
+		testmust.Succeed(s.t, err)
+		testmust.Succeed(s.t, eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data))
 		s.tokens.Apply(ev)
 	}
 	return s
@@ -167,6 +164,7 @@ func TestTokens_Limit_DoesNotCountExpired(t *testing.T) {
 }
 
 // TestLinks_AnyCommands_KeepPromises compares what happens with the promises of links.
+// Rule 9.
 func TestLinks_AnyCommands_KeepPromises(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := given(t)

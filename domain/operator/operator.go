@@ -77,7 +77,7 @@ type link struct {
 // Tokens is the state of the stream of operators.
 type Tokens struct {
 	events uint64
-	tokens map[string]token // by id; that of a session is the id of its link
+	tokens map[string]token // by id; a session has the id of its link
 	links  map[string]link  // by id
 }
 
@@ -155,7 +155,7 @@ func (t *Tokens) valid(at time.Time) int {
 }
 
 func invalidScope(s Scope) error {
-	return fmt.Errorf("%w: the scope is read, support, finance or admin, not %q", ErrInvalid, s)
+	return fmt.Errorf("%w: the field scope is read, support, finance or admin, not %q", ErrInvalid, s)
 }
 
 // Revoke revokes a token forever. Revoking it again is a repeat, which has no events. Errors: ErrUnknownToken.

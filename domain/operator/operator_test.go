@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -19,9 +20,7 @@ func issue(id, hash string) operator.Issue {
 // apply applies the events of a decision that must succeed, and returns how many there were.
 func apply(t *testing.T, tokens *operator.Tokens, events []eventschemas.Event, err error) int {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, ev := range events {
 		tokens.Apply(ev)
 	}

@@ -23,8 +23,19 @@ var IDs = []ID{Free, Starter, Growth, Custom}
 // LookupCredits is the price of a look-up that answers a brand with a logo.
 const LookupCredits int64 = 1
 
+// LookupIsFree reports whether a look-up costs nothing although it answers a brand: its record has no logo.
+func LookupIsFree(hasLogo bool) bool { return !hasLogo }
+
 // Unlimited is a monthly allowance without a limit.
 const Unlimited int64 = -1
+
+// Limits of logo requests on every plan, as documented in docs/logos.md. They have windows of their own: the account's
+// minute window is not used.
+const (
+	KeylessLogosPerMinute = 300   // of an address of a visitor
+	KeyedLogosPerMinute   = 3_000 // of an account
+	LogoCrawlsPerMinute   = 30    // live crawls that logos wait for, of an account and of an address
+)
 
 // Plan is one row of the table.
 type Plan struct {

@@ -61,7 +61,7 @@ func (e *Earlier) covers(accountID string) bool {
 
 // ReadEarlier verifies a kept file, which is a proof or a checkpoint.
 //
-// Errors: those of Check, and of Open if it is a checkpoint; those of r.
+// Errors: as Check, and of Open if it is a checkpoint; the errors of r.
 func ReadEarlier(r io.Reader, keys note.Verifiers) (*Earlier, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if begin, err := in.Peek(len(firstLine) + 1); err == nil && string(begin) == firstLine+"\n" {
@@ -79,11 +79,11 @@ func ReadEarlier(r io.Reader, keys note.Verifiers) (*Earlier, error) {
 	return &Earlier{Note: n}, err
 }
 
-// Check verifies a proof. If since is not nil, the log of the proof must also be one that continues that of since, and if
-// since has a proof of the same account, the account's events must begin with those of that proof: a log that only grows
-// may still have another history of an account in its later trees.
+// Check verifies a proof. If since is not nil, the log of the proof must also be one that continues that of since, and
+// if since has a proof of the same account, the account's events must begin with those of that proof: a log that only
+// grows may still have another history of an account in its later trees.
 //
-// Errors: *LineError; those of r.
+// Errors: *LineError; the errors of r.
 func Check(r io.Reader, keys note.Verifiers, since *Earlier) (*Report, error) {
 	c := &checker{in: bufio.NewReaderSize(r, maxLine), keys: keys, earlier: since}
 	if err := c.check(); err != nil {

@@ -18,15 +18,14 @@ import (
 	. "letterhead/domain/proof"
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestCheck_Proof_ReportsWhatItShows(t *testing.T) {
 	w := story(t)
 	file := w.proof(november, nil)
 	r, err := w.check(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if r.AccountID != account || !r.Month.Equal(november) || r.Provisional || r.Events != 8 || r.Note.Size != 3 || r.Checkpoint != w.last {
 		t.Errorf("report %+v, want one of 8 events at checkpoint 3", r)
 	}
@@ -37,9 +36,7 @@ func TestCheck_Proof_ReportsWhatItShows(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(file, "\nstatement\n")
 	var got statement.Statement
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(text), &got))
 	if got.OpeningBalance != 50 || got.Granted != 1000 || got.Used != 3 || got.Reversed != 1 || got.Refunded != 0 || got.ClosingBalance != 1048 || got.Chain.Revision != 6 {
 		t.Errorf("statement %+v, want that of November", got)
 	}
@@ -357,14 +354,10 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 			leaves[i] = LeafHash(fmt.Append(nil, i))
 		}
 		root, err := Root(leaves)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		index := uint64(rapid.IntRange(0, len(leaves)-1).Draw(t, "index"))
 		path, err := Path(leaves, index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		// The library's proof has the siblings from the leaf up.
 		var siblings [][]byte
 		size, at := uint64(len(leaves)), index
@@ -386,17 +379,13 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 		}
 		first := rapid.IntRange(1, len(leaves)).Draw(t, "first")
 		hashes, err := Consistency(leaves, uint64(first))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var list [][]byte
 		for i := range hashes {
 			list = append(list, hashes[i][:])
 		}
 		before, err := Root(leaves[:first])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(first), uint64(len(leaves)), list, before[:], root[:]); err != nil {
 			t.Fatal(err)
 		}

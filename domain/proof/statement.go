@@ -13,8 +13,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// sheet derives the statement in a proof. It follows from the events alone, so an event belongs to the month of its time
-// even if the books have it in a later month, and the statement does not say whether the books are closed.
+// sheet derives the statement in a proof. It follows from the events alone, so an event belongs to the month of its
+// time even if the books have it in a later month, and the statement does not say whether the books are closed.
 type sheet struct {
 	*statement.Sheet
 	at time.Time // of the checkpoint
@@ -68,7 +68,7 @@ func checkAmounts(event eventschemas.Event) error {
 	return nil
 }
 
-// lines returns the statement as indented JSON. Errors: those of statement.Sheet.Statement.
+// lines returns the statement as indented JSON. Errors: as statement.Sheet.Statement.
 func (s *sheet) lines() ([]string, error) {
 	derived, err := s.Statement(s.at, false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *sheet) lines() ([]string, error) {
 	}
 	shown := struct {
 		*statement.Statement
-		Closed *bool `json:"closed,omitempty"` // hides that of the statement
+		Closed *bool `json:"closed,omitempty"` // hides the field of the statement
 	}{Statement: derived}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

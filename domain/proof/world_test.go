@@ -14,6 +14,7 @@ import (
 
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 const (
@@ -54,9 +55,7 @@ func (w *world) rotate(name string) {
 
 func (w *world) ok(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 }
 
 // keys returns all public keys.

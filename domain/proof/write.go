@@ -54,8 +54,8 @@ type Proof struct {
 // events.
 func (p *Proof) IsProvisional() bool { return p.Checkpoint.Time.Before(p.Month.AddDate(0, 1, 0)) }
 
-// Write writes a proof. events are those of the account's stream from the first one to the revision of p.Account.
-// Errors: those of w and of events, and those of events that cannot be decoded.
+// Write writes a proof. events are the account's stream up to the revision of p.Account.
+// Errors: as w and of events, and the errors of events that cannot be decoded.
 func Write(w io.Writer, p *Proof, events iter.Seq2[Event, error]) error {
 	out := bufio.NewWriter(w) // remembers its first error
 	state := ""

@@ -29,7 +29,7 @@ const reach = 24 * time.Hour
 
 // Report is the result of a comparison.
 type Report struct {
-	Differences []Difference // those of the export in its order, then those of the ledger by time
+	Differences []Difference // first by row of the export, then of the ledger by time
 	Clearing    []Clearing   // by currency
 }
 
@@ -97,15 +97,15 @@ type comparison struct {
 	report      Report
 }
 
-// Compare reads an export to its end and compares it with the ledger, which it changes. Errors: those of Reader.Next,
+// Compare reads an export to its end and compares it with the ledger, which it changes. Errors: as Reader.Next,
 // except io.EOF; that the export has no rows, or none in the range, unless the range has both limits.
 //
 // A payment is found by any of its ids. A refund or dispute is found by its id among the refunds of the ledger, or else
 // by its payment and amount, or else by its payment. Without the id, refunds long before the range and
-// the row do not count, and for rows within the range those within are preferred. Rows with the same id count together: a
-// refund that fails, or a dispute that is won, adds up to zero and is not expected in the ledger. The fee of a payment, or
-// of its refund or dispute, is found by its id among the fees of the payment, or else by its amount among those that were
-// not recorded from an export. Fees are compared if the ledger has any.
+// the row do not count, and for rows within the range those within are preferred. Rows with the same id count together:
+// a refund that fails, or a dispute that is won, adds up to zero and is not expected in the ledger. The fee of a
+// payment, or of its refund or dispute, is found by its id among the fees of the payment, or else by its amount among
+// those that were not recorded from an export. Fees are compared if the ledger has any.
 func Compare(ledger *Ledger, in *Reader, o Options) (*Report, error) {
 	c := &comparison{ledger: ledger, options: o, clearing: map[string]*Clearing{}, unknownByID: map[string]*found{}, outflowByID: map[string]*found{}, feeByID: map[string]*foundFee{}}
 	for currency, opening := range o.Opening {
@@ -291,7 +291,7 @@ func (c *comparison) pair() {
 	}
 }
 
-// candidates returns the refunds of the ledger that rows may be about: those with their id and those of their payment.
+// candidates returns the refunds of the ledger that rows may be about, because they have their id or their payment.
 // Rows that add up to zero are only about a refund with their id.
 func (c *comparison) candidates(f *found) []*refund {
 	all := slices.Clone(c.ledger.refunds[f.id])

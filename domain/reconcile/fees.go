@@ -62,7 +62,7 @@ func (c *comparison) fee(r *Row, within bool) error {
 	return nil
 }
 
-// isExported reports whether an id is that of a fee of an export: of a balance transaction, or made from a row. Two rows
+// isExported reports whether a fee with this id comes from an export: of a balance transaction, or made from a row. Two rows
 // may have the same fee, so another id is another fee.
 func isExported(id string) bool {
 	category, _, made := strings.Cut(id, ":")
@@ -132,7 +132,7 @@ func (f *foundFee) isRecorded(e *fee) bool {
 	})
 }
 
-// isNumbered reports whether an id is that of another row with the same made id.
+// isNumbered reports whether an id belongs to another row with the same made id.
 func isNumbered(id, made string) bool {
 	number, ok := strings.CutPrefix(id, made+":")
 	_, err := strconv.ParseUint(number, 10, 64)
@@ -145,7 +145,7 @@ func (f *foundFee) isTransaction(e *fee) bool {
 }
 
 // withoutSums removes the fees that an earlier build has recorded as one: it had one made id for all rows of a source,
-// and recorded their sum. A later file may have more rows, so the sum is that of the first ones.
+// and recorded their sum. A later file may have more rows, so the sum covers the first ones.
 func (c *comparison) withoutSums(known []*foundFee) []*foundFee {
 	type madeID struct {
 		payment *payment

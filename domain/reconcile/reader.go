@@ -114,7 +114,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NewReader reads the header of an export in CSV (RFC 4180). Errors: *ParseError, those of r.
+// NewReader reads the header of an export in CSV (RFC 4180). Errors: *ParseError, the errors of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	buffered := bufio.NewReader(r)
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" { // byte order mark
@@ -185,7 +185,7 @@ func (r *Reader) record() ([]string, error) {
 	return fields, err
 }
 
-// Next returns the next row. Errors: io.EOF at the end, *ParseError, those of the underlying reader.
+// Next returns the next row. Errors: io.EOF at the end, *ParseError, the errors of the underlying reader.
 func (r *Reader) Next() (Row, error) {
 	if _, err := r.record(); err != nil {
 		return Row{}, err
@@ -231,8 +231,8 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
-// nameFee sets the ids of the fee that follow from the ids of the row's sources. A payment is known by each of its ids; a
-// refund or dispute only by its own.
+// nameFee sets the ids of the fee that follow from the ids of the row's sources. A payment is known by each of its ids;
+// a refund or dispute only by its own.
 func (r *Row) nameFee(sources []string) {
 	for _, source := range sources {
 		if source != "" && (r.Kind == Payment || len(r.MadeFeeIDs) == 0) {

@@ -60,9 +60,9 @@ type Row struct {
 	Category        string
 	Currency        string
 	Gross, Fee, Net int64
-	// ID is that of the refund or dispute, if the row has one.
+	// ID is the id of the refund or dispute, if the row has one.
 	ID string
-	// FeeID is that of the fee: the id of the balance transaction, or else the first of MadeFeeIDs.
+	// FeeID is the id of the fee: the id of the balance transaction, or else the first of MadeFeeIDs.
 	FeeID string
 	// MadeFeeIDs are those that the row may have without a balance transaction: the category and the id of the source or of
 	// the payment, with the amount in minor units, and without, as earlier releases recorded it.

@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func day(n int) time.Time { return time.Date(2026, 11, n, 12, 0, 0, 0, time.UTC) }
@@ -35,13 +36,9 @@ const header = "created_utc,reporting_category,currency,gross,fee,net,source_id,
 func compare(t *testing.T, ledger *reconcile.Ledger, export string, o reconcile.Options) *reconcile.Report {
 	t.Helper()
 	in, err := reconcile.NewReader(strings.NewReader(export))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	report, err := reconcile.Compare(ledger, in, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return report
 }
 
@@ -329,9 +326,7 @@ func TestCompare_NothingToCompare_IsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, err := reconcile.NewReader(strings.NewReader(header + c.rows))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if _, err := reconcile.Compare(reconcile.NewLedger(), in, c.o); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -361,9 +356,7 @@ func TestReader_Header_IsFoundByNames(t *testing.T) {
 		"ignored,NET,currency,created,reporting_category,gross,payment_intent\nx,47.50,EUR,2026-11-01 10:00:00,Charge,49.00,pi_1\n", // the fee follows
 	} {
 		in, err := reconcile.NewReader(strings.NewReader(export))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		row, err := in.Next()
 		if err != nil || row.Gross != 4900 || row.Fee != 150 || row.Net != 4750 || row.Kind != reconcile.Payment || row.Line != 2 ||
 			!slices.Equal(row.Payments, []string{"pi_1"}) || !row.At.Equal(day(1).Add(-2*time.Hour)) {
@@ -668,9 +661,7 @@ func TestCompare_SumTooLarge_NamesTheLine(t *testing.T) {
 		{"opening balance", reconcile.Options{Opening: map[string]int64{"EUR": math.MaxInt64}}, "the opening balance in EUR is too large"},
 	} {
 		in, err := reconcile.NewReader(strings.NewReader(export))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if _, err := reconcile.Compare(reconcile.NewLedger(), in, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}

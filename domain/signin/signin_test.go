@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -41,12 +42,8 @@ func (s *scenario) decided(events []eventschemas.Event, err error) *scenario {
 	s.events, s.err = events, err
 	for _, ev := range events {
 		encoded, err := eventschemas.Encode(ev)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
-			s.t.Fatal(err)
-		}
+		testmust.Succeed(s.t, err)
+		testmust.Succeed(s.t, eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data))
 		s.state.Apply(ev, s.now)
 	}
 	return s
@@ -212,6 +209,7 @@ func TestLimits_OfLinksByEmail_LeaveSomeForOthers(t *testing.T) {
 
 // TestSignIns_AnyCommands_KeepPromises compares the state with the promises of sign-ins, and with a state that is folded
 // from the relevant events only.
+// Rule 9.
 func TestSignIns_AnyCommands_KeepPromises(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := given(t)

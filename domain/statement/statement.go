@@ -172,7 +172,7 @@ func New(accountID string, month time.Time) *Sheet {
 	}
 }
 
-// Apply adds an event of the account's stream, from the first on, in order. hash is that of the event in the chain, in hex.
+// Apply adds an event of the account's stream, from the first on, in order. hash is the event's hash in the chain, in hex.
 // Events after the month change nothing.
 func (s *Sheet) Apply(ev eventschemas.Event, revision uint64, at, booked time.Time, hash string) {
 	s.balance += account.Delta(ev)
@@ -186,7 +186,7 @@ func (s *Sheet) Apply(ev eventschemas.Event, revision uint64, at, booked time.Ti
 }
 
 // Add adds a line. All grants and refunds of the account are needed, from the first on, in order, because the tax of a
-// refund depends on them; of the charges and reversals only those of the month.
+// refund depends on them; of the charges and reversals only the month's.
 func (s *Sheet) Add(l Line) {
 	if !l.Booked.Before(s.end) {
 		return

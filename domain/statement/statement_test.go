@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 var (
@@ -53,9 +54,7 @@ func history() []event {
 func of(t *testing.T, month, now time.Time) (*statement.Statement, error) {
 	t.Helper()
 	var periods books.Periods
-	if err := periods.Apply(eventschemas.PeriodEnded{Month: "2026-10"}, 35, november); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, periods.Apply(eventschemas.PeriodEnded{Month: "2026-10"}, 35, november))
 	sheet := statement.New("a", month)
 	for i, e := range history() {
 		sheet.Apply(e.body, uint64(i), e.at, periods.Booked(e.at, uint64(10*i)), string(rune('a'+i)))
@@ -65,9 +64,7 @@ func of(t *testing.T, month, now time.Time) (*statement.Statement, error) {
 
 func TestStatement_Month_HasWhatWasBookedInIt(t *testing.T) {
 	s, err := of(t, november, december)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const want = `{"account_id":"a","month":"2026-11","provisional":false,"closed":false,` +
 		`"opening_balance":1049,"granted":17,"used":4,"reversed":1,"refunded":500,"breakage":0,"closing_balance":563,` +
 		`"money":[{"currency":"EUR","paid":0,"paid_tax":0,"refunded":2450,"refunded_tax":391},{"currency":"JPY","paid":500,"paid_tax":0,"refunded":0,"refunded_tax":0}],` +
@@ -84,9 +81,7 @@ func TestStatement_Month_HasWhatWasBookedInIt(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	s, err := of(t, november, december)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const want = `line,date,reference,kind,payment_id,revision,events,credits,currency,money,tax
 statement,2026-11,a,open,,,,,,,
 opening_balance,,,,,,,1049,,,

@@ -9,6 +9,7 @@ import (
 	"letterhead/domain/text"
 )
 
+// Rule 13.
 func TestCheckKept_EmailAddress_IsFound(t *testing.T) {
 	for _, address := range []string{
 		"ann@example.com", "Ann.Smith+billing@Mail.Example.CO.UK", "a@b.de", "o'brien@example.ie", "ann_@example.com", "ann-@example.com", "ann.@example.com",

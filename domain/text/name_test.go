@@ -10,6 +10,7 @@ import (
 
 // The expected characters are those of the Unicode Character Database: Cc, Cf, Zl and Zp, with Bidi_Control, and
 // Other_Default_Ignorable_Code_Point (PropList.txt).
+// Rule 12.
 func TestCheckShown_HiddenCharacter_IsNamed(t *testing.T) {
 	for character, want := range map[string]string{
 		"\x00": "U+0000", "\t": "U+0009", "\n": "U+000A", "\x1b": "U+001B", "\x7f": "U+007F", "\u0085": "U+0085",

@@ -1,6 +1,6 @@
 // Package timeline folds the events of an account and remembers its state after each of them, in a few bytes per event.
 //
-// The states are those of the folds in the packages account and books. The package uses no clock: they are a function of
+// The states come from the folds in the packages account and books. The package uses no clock: they are a function of
 // the events.
 package timeline
 
@@ -36,7 +36,7 @@ type Timeline struct {
 	keys                   []Key
 	keyAt                  map[string]int
 
-	holds  rows              // revision, that of the hold, what is left of it
+	holds  rows              // revision, the hold's revision, the remaining credits
 	placed rows              // revision, deadline in microseconds, place in texts
 	open   map[string]uint64 // revisions of the open holds
 	texts  []byte            // domain and request of each hold, each after its length
@@ -106,8 +106,8 @@ func (t *Timeline) Opened() time.Time { return t.opened }
 // LastAt returns when the last event occurred.
 func (t *Timeline) LastAt() time.Time { return t.account.LastAt() }
 
-// Before returns the last place at or before a revision of which the head of the hash chain is remembered: the revision of
-// the event that follows there, and the head before it. The revision must be below Next.
+// Before returns the last place at or before a revision of which the head of the hash chain is remembered: the revision
+// of the event that follows there, and the head before it. The revision must be below Next.
 func (t *Timeline) Before(revision uint64) (from uint64, head eventschemas.Hash) {
 	i := revision / headEvery
 	return i * headEvery, t.heads[i]

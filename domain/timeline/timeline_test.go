@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/timeline"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/workers/generate"
 )
 
@@ -36,9 +37,7 @@ func TestTimeline_GeneratedHistory_HasTheStateOfTheFoldsAtEveryRevision(t *testi
 			folds[id] = f
 		}
 		ev, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		f.timeline.Apply(ev, e.OccurredAt, eventschemas.Hash{byte(e.Revision)})
 		f.account.Apply(ev, e.OccurredAt)
 		f.books.Apply(ev, e.Revision, e.OccurredAt)

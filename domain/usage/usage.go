@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 )
 
 // FoldVersion is the version of the JSON state; see brand.FoldVersion.
 const FoldVersion = 2
 
-// OldestFoldVersion is that of the oldest release that may run at the same time as this one.
+// OldestFoldVersion is the version of the oldest release that may run at the same time as this one.
 const OldestFoldVersion = 2
 
 // Prefixes of the streams.
@@ -40,7 +39,7 @@ func Stream(accountID string, m Month) string {
 // id is a UUID, so the name never collides with an account's stream.
 func NodeStream(node string) string { return NodeStreamPrefix + node }
 
-// ErrQuotaExceeded is returned by Count and AllotLogos; the error is a *QuotaExceededError.
+// ErrQuotaExceeded is returned by CheckSearch and CheckLogo; the error is a *QuotaExceededError.
 var ErrQuotaExceeded = errors.New("the monthly allowance is used up")
 
 // QuotaExceededError reports which allowance is used up.
@@ -91,51 +90,35 @@ func (c *Counter) Apply(ev eventschemas.Event, revision uint64) {
 	}
 }
 
-// Count decides how many of n searches, answered together, the month's limit still allows, first come
-// first served; plan.Unlimited allows all. One event carries the counted searches.
-//
-// If none is allowed it returns ErrQuotaExceeded. If n is below one it counts nothing.
-func (c *Counter) Count(n, limit int64) (counted int64, events []eventschemas.Event, err error) {
-	if n < 1 {
-		return 0, nil, nil
-	}
-	if counted = fitting(n, c.s.Searches, limit); counted < 1 {
-		return 0, nil, &QuotaExceededError{What: "searches", Month: c.month, Used: c.s.Searches, Limit: limit}
-	}
-	return counted, []eventschemas.Event{eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
-		{AccountID: c.account, Month: c.month.String(), Searches: counted},
-	}}}, nil
+// Exhausted reports whether a month's limit allows no more; plan.Unlimited, like any limit below zero, always does.
+func Exhausted(used, limit int64) bool { return limit >= 0 && used >= limit }
+
+// CheckSearch returns ErrQuotaExceeded if the month's limit does not allow another search after pending ones, which are
+// counted together with it.
+func (c *Counter) CheckSearch(pending, limit int64) error {
+	return c.month.Check("searches", c.s.Searches+pending, limit)
 }
 
-// AllotLogos decides how many of n logo requests the month's limit still allows to be served with the
-// account's rights, first come first served; plan.Unlimited allows all. One event carries the allotted
-// requests.
-//
-// If none is allowed it returns ErrQuotaExceeded. If n is below one it allots nothing.
-func (c *Counter) AllotLogos(n, limit int64) (allotted int64, events []eventschemas.Event, err error) {
-	if n < 1 {
-		return 0, nil, nil
+// CheckLogo returns ErrQuotaExceeded if the month's limit does not allow another logo request to be served with the
+// account's rights, after pending ones, which are allotted together with it.
+func (c *Counter) CheckLogo(pending, limit int64) error {
+	return c.month.Check("logos", c.s.Logos+pending, limit)
+}
+
+// Check returns ErrQuotaExceeded if the month's limit allows no more searches or logos.
+func (m Month) Check(what string, used, limit int64) error {
+	if !Exhausted(used, limit) {
+		return nil
 	}
-	if allotted = fitting(n, c.s.Logos, limit); allotted < 1 {
-		return 0, nil, &QuotaExceededError{What: "logos", Month: c.month, Used: c.s.Logos, Limit: limit}
-	}
-	return allotted, []eventschemas.Event{eventschemas.LogosAllotted{Requests: allotted}}, nil
+	return &QuotaExceededError{What: what, Month: m, Used: used, Limit: limit}
 }
 
 // LogosAhead returns how many future requests may be allotted in addition to n waiting ones.
 func (c *Counter) LogosAhead(n, limit int64) int64 {
-	if limit == plan.Unlimited {
+	if limit < 0 {
 		return MaxLogosAhead
 	}
 	return min(MaxLogosAhead, max(0, limit-c.s.Logos-n)/aheadPart)
-}
-
-// fitting returns how many of n more the limit allows; it may be negative.
-func fitting(n, used, limit int64) int64 {
-	if limit == plan.Unlimited {
-		return n
-	}
-	return min(n, limit-used)
 }
 
 // Searches returns the number of counted searches.

@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 const account = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -20,8 +21,6 @@ var november = usage.MonthOf(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 type scenario struct {
 	t       testing.TB
 	counter *usage.Counter
-	counted int64
-	err     error
 }
 
 func given(t testing.TB, ticks ...eventschemas.UsageTicked) *scenario {
@@ -36,46 +35,9 @@ func given(t testing.TB, ticks ...eventschemas.UsageTicked) *scenario {
 func (s *scenario) happened(ev eventschemas.Event) {
 	s.t.Helper()
 	encoded, err := eventschemas.Encode(ev)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
+	testmust.Succeed(s.t, eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data))
 	s.counter.Apply(ev, s.counter.Events())
-}
-
-func (s *scenario) when(n, limit int64) *scenario {
-	s.t.Helper()
-	var events []eventschemas.Event
-	s.counted, events, s.err = s.counter.Count(n, limit)
-	if (len(events) > 0) != (s.counted > 0) {
-		s.t.Fatalf("Count = %d with events %v", s.counted, events)
-	}
-	for _, ev := range events {
-		s.happened(ev)
-	}
-	return s
-}
-
-func (s *scenario) then(counted, used int64) *scenario {
-	s.t.Helper()
-	if s.err != nil || s.counted != counted || s.counter.Searches() != used {
-		s.t.Fatalf("counted %d, used %d, %v; want %d, %d", s.counted, s.counter.Searches(), s.err, counted, used)
-	}
-	return s
-}
-
-func (s *scenario) rejected(used, limit int64) *scenario {
-	s.t.Helper()
-	var quota *usage.QuotaExceededError
-	if !errors.Is(s.err, usage.ErrQuotaExceeded) || !errors.As(s.err, &quota) {
-		s.t.Fatalf("got %v", s.err)
-	}
-	if quota.Used != used || quota.Limit != limit || quota.Month != november || s.counted != 0 {
-		s.t.Fatalf("quota = %+v, want %d of %d used", quota, used, limit)
-	}
-	return s
 }
 
 func tick(entries ...eventschemas.UsageEntry) eventschemas.UsageTicked {
@@ -86,70 +48,36 @@ func searches(n int64) eventschemas.UsageTicked {
 	return tick(eventschemas.UsageEntry{AccountID: account, Month: "2026-11", Searches: n})
 }
 
-func TestCount_UpToLimit(t *testing.T) {
-	given(t, searches(7)).
-		when(1, 10).then(1, 8).
-		when(2, 10).then(2, 10).
-		when(1, 10).rejected(10, 10)
-}
-
-func TestCount_Group_GetsRemainder(t *testing.T) {
-	given(t, searches(8)).
-		when(5, 10).then(2, 10).
-		when(5, 10).rejected(10, 10)
-}
-
-func TestCount_RaisedLimit_AppliesImmediately(t *testing.T) {
-	given(t, searches(10)).when(1, 10).rejected(10, 10).when(1, 20).then(1, 11)
-}
-
-func TestCount_LimitBelowCount_Rejects(t *testing.T) {
-	given(t, searches(30)).when(1, 20).rejected(30, 20)
-}
-
-func TestCount_Unlimited_CountsAll(t *testing.T) {
-	given(t, searches(1_000_000)).when(500, plan.Unlimited).then(500, 1_000_500)
-}
-
-func TestCount_Zero_CountsNothing(t *testing.T) {
-	given(t).when(0, 10).then(0, 0).when(-3, 10).then(0, 0).when(1, 0).rejected(0, 0)
-}
-
 func allotted(n int64) eventschemas.LogosAllotted { return eventschemas.LogosAllotted{Requests: n} }
 
-func (s *scenario) whenLogos(n, limit int64) *scenario {
-	s.t.Helper()
-	var events []eventschemas.Event
-	s.counted, events, s.err = s.counter.AllotLogos(n, limit)
-	if (len(events) > 0) != (s.counted > 0) {
-		s.t.Fatalf("AllotLogos = %d with events %v", s.counted, events)
+func TestCheck_AnyLimit_AllowsOneMoreBelowIt(t *testing.T) {
+	for _, c := range []struct {
+		counted, pending, limit int64
+		exceeded                bool
+	}{
+		{7, 0, 10, false}, {7, 2, 10, false}, {7, 3, 10, true}, {10, 0, 10, true},
+		{10, 0, 20, false}, {30, 0, 20, true}, {0, 0, 1, false}, {0, 1, 1, true}, {0, 0, 0, true},
+		{1_000_000, 500, plan.Unlimited, false}, {1_000_000, 500, -7, false},
+	} {
+		s := given(t)
+		if c.counted > 0 {
+			s.happened(searches(c.counted))
+			s.happened(allotted(c.counted))
+		}
+		for what, err := range map[string]error{
+			"searches": s.counter.CheckSearch(c.pending, c.limit), "logos": s.counter.CheckLogo(c.pending, c.limit),
+		} {
+			var quota *usage.QuotaExceededError
+			switch {
+			case !c.exceeded && err != nil:
+				t.Errorf("%+v: %v", c, err)
+			case c.exceeded && (!errors.Is(err, usage.ErrQuotaExceeded) || !errors.As(err, &quota)):
+				t.Errorf("%+v: %v, want ErrQuotaExceeded", c, err)
+			case c.exceeded && *quota != usage.QuotaExceededError{What: what, Month: november, Used: c.counted + c.pending, Limit: c.limit}:
+				t.Errorf("%+v: %+v", c, *quota)
+			}
+		}
 	}
-	for _, ev := range events {
-		s.happened(ev)
-	}
-	return s
-}
-
-func (s *scenario) thenLogos(counted, used int64) *scenario {
-	s.t.Helper()
-	if s.err != nil || s.counted != counted || s.counter.Logos() != used {
-		s.t.Fatalf("allotted %d, used %d, %v; want %d, %d", s.counted, s.counter.Logos(), s.err, counted, used)
-	}
-	return s
-}
-
-func TestAllotLogos_UpToLimit(t *testing.T) {
-	s := given(t, searches(100))
-	s.happened(allotted(4))
-	s.happened(allotted(3))
-	s.whenLogos(1, 10).thenLogos(1, 8).
-		whenLogos(5, 10).thenLogos(2, 10).
-		whenLogos(1, 10).rejected(10, 10).
-		whenLogos(1, 9).rejected(10, 9).
-		whenLogos(3, 20).thenLogos(3, 13).
-		whenLogos(500, plan.Unlimited).thenLogos(500, 513).
-		whenLogos(0, 20).thenLogos(0, 513).
-		when(1, 101).then(1, 101)
 }
 
 func TestLogosAhead_ShrinksNearLimit(t *testing.T) {
@@ -211,31 +139,19 @@ func TestUnmarshal_DamagedState_ChangesNothing(t *testing.T) {
 	}
 }
 
-func TestCounter_RandomSequence_StaysWithinLimit(t *testing.T) {
+func TestCounter_AnyEvents_StateIsRestored(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := given(t)
-		limit := rapid.Int64Range(-1, 50).Draw(r, "limit")
-		var counted, logos int64
-		for range rapid.IntRange(0, 30).Draw(r, "groups") {
-			s.when(rapid.Int64Range(-1, 10).Draw(r, "searches"), limit)
-			counted += s.counted
-			s.whenLogos(rapid.Int64Range(-1, 10).Draw(r, "logos"), limit)
-			logos += s.counted
+		for range rapid.IntRange(0, 30).Draw(r, "events") {
+			s.happened(searches(rapid.Int64Range(1, 10).Draw(r, "searches")))
+			s.happened(allotted(rapid.Int64Range(1, 10).Draw(r, "logos")))
 			state, err := json.Marshal(s.counter)
-			if err != nil {
-				r.Fatal(err)
-			}
+			testmust.Succeed(r, err)
 			back := usage.New(account, november)
 			if err := json.Unmarshal(state, back); err != nil || *back != *s.counter {
 				r.Fatalf("%s decodes as %+v, %v", state, back, err)
 			}
 			s.counter = back
-		}
-		if got := s.counter.Logos(); got != logos || (limit >= 0 && got > limit) {
-			r.Fatalf("Logos = %d, AllotLogos returned %d in total, limit %d", got, logos, limit)
-		}
-		if got := s.counter.Searches(); got != counted || (limit >= 0 && got > limit) {
-			r.Fatalf("Searches = %d, Count returned %d in total, limit %d", got, counted, limit)
 		}
 	})
 }

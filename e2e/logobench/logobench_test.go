@@ -44,8 +44,9 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/imaging"
-	"letterhead/internal/process"
 	"letterhead/internal/resvg"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 	"letterhead/workers/crawl/logofinder"
@@ -102,9 +103,7 @@ func TestLogoEndpoint_ComparedWithIPX_ReportsRates(t *testing.T) {
 	}
 	folder := t.TempDir()
 	renderer, err := resvg.New(t.Context(), resvg.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer renderer.Close(context.Background())
 	sources := writeSources(t, renderer, filepath.Join(folder, "images"))
 	ours := startLetterhead(t, binary, filepath.Join(folder, "data"), sources)
@@ -223,12 +222,8 @@ func writeSources(t *testing.T, renderer *resvg.Renderer, folder string) []sourc
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, os.Mkdir(folder, 0o700))
 	var out []source
 	for i := range logosPerKind {
 		index := i * len(vectors) / logosPerKind
@@ -251,9 +246,7 @@ func writeSources(t *testing.T, renderer *resvg.Renderer, folder string) []sourc
 					t.Fatal(err)
 				}
 			}
-			if err := os.WriteFile(filepath.Join(folder, s.file()), s.data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.WriteFile(filepath.Join(folder, s.file()), s.data, 0o600))
 			out = append(out, s)
 		}
 	}
@@ -265,15 +258,11 @@ func (s source) store(t *testing.T, assetStore *assets.Store) eventschemas.Logo 
 	if s.img != nil && !s.kind.fileOnly {
 		p := logofinder.Image{Raster: s.img, Width: s.size.X, Height: s.size.Y, Clear: true}
 		logo, err := p.Store(t.Context(), assetStore)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return logo
 	}
 	id, err := assetStore.Put(t.Context(), s.data, s.format())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	asset := eventschemas.Asset{ID: id, Format: s.format(), Size: int64(len(s.data)), Width: &s.size.X, Height: &s.size.Y}
 	return eventschemas.Logo{Type: "icon", Formats: []eventschemas.Asset{asset}, Tags: []string{}}
 }
@@ -301,22 +290,14 @@ func startLetterhead(t *testing.T, binary, data string, sources []source) *serve
 func importSources(t *testing.T, data string, sources []source) {
 	ctx := t.Context()
 	log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(data, "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer log.Close()
 	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	assetsURL, err := assets.FolderURL(filepath.Join(data, "assets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	assetStore, err := assets.Open(ctx, assetsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer assetStore.Close()
 	for _, s := range sources {
 		name := s.domain()
@@ -345,9 +326,7 @@ func startIPX(t *testing.T, images string) *server {
 		}
 	}
 	host, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s := &server{name: "ipx", url: "http://" + net.JoinHostPort(host, port), path: func(k kind, logo, size int) string {
 		// Like Letterhead's size, this limits the longest side and never enlarges.
 		return fmt.Sprintf("/s_%dx%d,fit_inside,f_webp/%s", size, size, source{kind: k, logo: logo}.file())
@@ -360,18 +339,14 @@ func startIPX(t *testing.T, images string) *server {
 
 func freeAddress(t *testing.T) string {
 	address, err := program.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return address
 }
 
 // start starts a server and waits until it answers 200 at a path. It returns a function that stops the server.
 func (s *server) start(t *testing.T, cmd *exec.Cmd, ready string) (stop func()) {
 	logFile, err := os.Create(filepath.Join(t.TempDir(), s.name+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	if err := errors.Join(cmd.Start(), logFile.Close()); err != nil { // the process has its own descriptor
 		t.Fatal(err)
@@ -399,14 +374,10 @@ func (s *server) start(t *testing.T, cmd *exec.Cmd, ready string) (stop func()) 
 // check verifies size and format of one image.
 func (s *server) check(t *testing.T, k kind) {
 	resp, err := http.Get(s.url + s.path(k, 0, warmSize/2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var img *image.NRGBA
 	if img, _, err = imaging.Decode(body, imaging.Limits{}); err != nil {
 		t.Fatalf("decode the image of %s, %s: %v: %d %.200s", s.name, k.name, err, resp.StatusCode, body)
@@ -508,9 +479,7 @@ func (s *server) get(transport *http.Transport, path string, buffer []byte) (n i
 
 // cpu returns the CPU time that the process has used.
 func (s *server) cpu(t *testing.T) time.Duration {
-	used, err := process.ID(s.pid).CPUTime()
-	if err != nil {
-		t.Fatal(err)
-	}
+	used, err := testprocess.ID(s.pid).CPUTime()
+	testmust.Succeed(t, err)
 	return used
 }

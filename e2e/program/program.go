@@ -1,4 +1,4 @@
-// Package program builds the binary that the tests of e2e run, and provides what its processes need: an
+// Package program builds the binary that the tests of e2e and tools run, and provides what its processes need: an
 // environment, addresses to listen on, and a wait until a server is ready.
 package program
 
@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,19 +20,17 @@ import (
 )
 
 // Build builds the binary into a folder and returns its path.
-func Build(folder string) (path string, err error) { return build(folder, "cmd/letterhead") }
+func Build(folder string) (string, error) { return BuildCommand(folder, "letterhead/cmd/letterhead") }
 
-// BuildStandin builds the stand-in for an EventStoreDB server into a folder and returns its path.
-func BuildStandin(folder string) (path string, err error) { return build(folder, "tools/esdb-standin") }
-
-func build(folder, command string) (path string, err error) {
-	path = filepath.Join(folder, filepath.Base(command))
-	build := exec.Command("go", "build", "-o", path, "letterhead/"+command)
+// BuildCommand builds a command into a folder and returns its path.
+func BuildCommand(folder, command string) (string, error) {
+	name := filepath.Join(folder, path.Base(command))
+	build := exec.Command("go", "build", "-o", name, command)
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("build %s: %w", command, err)
 	}
-	return path, nil
+	return name, nil
 }
 
 // Environ returns the environment of a child process: without the developer's own settings, and with its own

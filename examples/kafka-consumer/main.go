@@ -1,10 +1,8 @@
-// Command kafka-consumer follows Letterhead's ledger topic and tracks the
-// credits of every account.
+// Command kafka-consumer follows Letterhead's ledger topic and tracks the credits of every account.
 //
-// It shows the duties of a consumer: read in a group, recognize repeats, commit
-// only processed messages. It imports nothing of Letterhead, so it can be
-// copied as a starting point. README.md explains how to run it; docs/events.md
-// of the repository describes the topic.
+// It shows the duties of a consumer: read in a group, recognize repeats, commit only processed messages. It imports
+// nothing of Letterhead, so it can be copied as a starting point. README.md explains how to run it; docs/events.md of
+// the repository describes the topic.
 package main
 
 import (
@@ -37,8 +35,7 @@ func main() {
 	}
 }
 
-// run follows a topic until ctx ends and prints the credits of an account when
-// they change.
+// run follows a topic until ctx ends and prints the credits of an account when they change.
 func run(ctx context.Context, brokers []string, topic, group string, out io.Writer) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: brokers, Topic: topic, GroupID: group,
@@ -50,8 +47,7 @@ func run(ctx context.Context, brokers []string, topic, group string, out io.Writ
 	defer reader.Close()
 	books := newBooks()
 	for {
-		// FetchMessage, not ReadMessage, which commits before the message is
-		// processed.
+		// FetchMessage, not ReadMessage, which commits before the message is processed.
 		m, err := reader.FetchMessage(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -66,19 +62,16 @@ func run(ctx context.Context, brokers []string, topic, group string, out io.Writ
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
-		// A consumer with a database should write its rows and the offset in
-		// one transaction, and seek to that offset at startup, so that no event
-		// is counted twice. This example keeps its books in memory, so after a
-		// restart they contain only later events. Use a new group to count
-		// from the beginning.
+		// A consumer with a database should write its rows and the offset in one transaction, and seek to that offset at
+		// startup, so that no event is counted twice. This example keeps its books in memory, so after a restart they contain
+		// only later events. Use a new group to count from the beginning.
 		if err := reader.CommitMessages(ctx, m); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("commit: %w", err)
 		}
 	}
 }
 
-// books are the credits of all accounts, and the state that is needed to count
-// each event once.
+// books are the credits of all accounts, and the state that is needed to count each event once.
 type books struct {
 	credits map[string]int64
 	next    map[string]uint64 // by stream: the next revision to count
@@ -89,8 +82,7 @@ func newBooks() *books {
 	return &books{credits: map[string]int64{}, next: map[string]uint64{}, offsets: map[int]int64{}}
 }
 
-// take processes one message and returns its change as a line. A repeat changes
-// nothing.
+// take processes one message and returns its change as a line. A repeat changes nothing.
 func (b *books) take(m kafka.Message) (string, error) {
 	// After a rebalance kafka-go may return messages that it fetched before it,
 	// which may be older than the committed offset.
@@ -111,9 +103,8 @@ func (b *books) take(m kafka.Message) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("event %s has no revision: %w", head["event_id"], err)
 	}
-	// The relay publishes at least once. The revisions of a stream are 0, 1, 2…
-	// and are first delivered in this order, so one number per stream detects
-	// every repeat. A set of event ids would also work, but it would grow.
+	// The relay publishes at least once. The revisions of a stream are 0, 1, 2… and are first delivered in this order, so
+	// one number per stream detects every repeat. A set of event ids would also work, but it would grow.
 	next := b.next[head["stream"]]
 	if revision < next {
 		return "", nil

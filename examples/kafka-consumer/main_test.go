@@ -118,8 +118,7 @@ func message(partition int, offset int64, stream string, revision int, eventType
 	return m
 }
 
-// After a rebalance kafka-go may return messages that are older than the
-// processed ones.
+// After a rebalance kafka-go may return messages that are older than the processed ones.
 func TestTake_StaleMessage_ChangesNothing(t *testing.T) {
 	b := newBooks()
 	take := func(m kafka.Message) string {

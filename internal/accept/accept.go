@@ -59,8 +59,7 @@ func parse(element string) (name string, q float64, ok bool) {
 	return trimmed(name), q, true
 }
 
-// weight parses a q-value: digits and a point, with more digits than the three that the grammar
-// allows.
+// weight parses a q-value: digits and a point, with more digits than the three that the grammar allows.
 func weight(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" { // no sign, exponent or underscore, which ParseFloat would accept
 		return 0, false

@@ -1,24 +1,21 @@
-// Package accountnames stores the names of account holders, of keys and of operators, the destinations of notices, and the
-// addresses for sign-in links, which are the only personal data in the service. They are not in the event log because
-// events are never rewritten, while personal data must be erasable. Events carry an opaque id, and this table maps it to a
-// name until the name is erased.
+// Package accountnames stores the names of account holders, of keys and of operators, the destinations of notices, and
+// the addresses for sign-in links, which are the only personal data in the service. They are not in the event log
+// because events are never rewritten, while personal data must be erasable. Events carry an opaque id, and this table
+// maps it to a name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
 // backups, and is never touched by a rebuild. Each row has a checksum, and a row that fails it is not used: Names,
 // WithName and Emails leave it out, and Put replaces it.
-//
-// Releases before data format 3 write rows without a checksum, and change a name without its checksum. So rows are not
-// checked until Seal, when no such node is left.
 package accountnames
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"letterhead/internal/sqlstore"
@@ -50,10 +47,10 @@ const (
 )
 
 const (
-	// holders_sealed has a row once every row of holders needs its checksum.
+	// holders_sealed has a row once every row of holders has a checksum.
 	createSealed = `CREATE TABLE IF NOT EXISTS holders_sealed (format BIGINT NOT NULL PRIMARY KEY)`
 	countSealed  = `SELECT count(*) FROM holders_sealed`
-	seal         = `INSERT INTO holders_sealed (format) VALUES (3) ON CONFLICT (format) DO NOTHING`
+	markSealed   = `INSERT INTO holders_sealed (format) VALUES (3) ON CONFLICT (format) DO NOTHING`
 	sealRow      = `UPDATE holders SET checksum = $3 WHERE id = $1 AND name = $2`
 )
 
@@ -67,8 +64,7 @@ const (
 	named   = `WHERE name = $1 AND id LIKE $2 ORDER BY id LIMIT $3`
 )
 
-// Entry is one row: a name and its id in events. Checksum is the one that is stored if the table is sealed, and 0
-// otherwise. PutAll computes the checksum if it is 0.
+// Entry is one row: a name and its id in events. PutAll computes the checksum if it is 0.
 type Entry struct {
 	ID, Name string
 	Checksum int64
@@ -81,7 +77,6 @@ func (e Entry) validate() error {
 // Table stores the entries. It is safe for concurrent use.
 type Table struct {
 	store  *sqlstore.Store
-	sealed atomic.Bool // see Seal
 	logger *slog.Logger
 
 	mu      sync.Mutex
@@ -97,20 +92,18 @@ func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 				return err
 			}
 		}
-		return tx.AddColumn(ctx, "holders", "checksum", "BIGINT") // which earlier releases ignore
+		if err := tx.AddColumn(ctx, "holders", "checksum", "BIGINT"); err != nil {
+			return err
+		}
+		return seal(ctx, tx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
 	}
-	// Setup does nothing in a database that is only read, which may be that of an earlier release.
-	if err := t.learn(ctx); err != nil && !sqlstore.IsUndefinedTable(err) {
-		return nil, fmt.Errorf("read the table of holders: %w", sqlstore.Classify(err))
-	}
 	return t, nil
 }
 
-// Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable,
-// sqlstore.ErrClosed, ctx.Err().
+// Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Put(ctx context.Context, id, name string) error {
 	if err := (Entry{ID: id, Name: name}).validate(); err != nil {
 		return fmt.Errorf("put holder: %w", err)
@@ -174,7 +167,8 @@ func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, err
 	return found, nil
 }
 
-// WithName returns the ids that have a name and begin with a prefix, at most MaxPage. The prefix must have neither % nor _.
+// WithName returns the ids that have a name and begin with a prefix, at most MaxPage. The prefix must have neither %
+// nor _.
 // Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, error) {
 	found, err := t.entries(ctx, named, name, prefix+"%", MaxPage)
@@ -184,8 +178,8 @@ func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, er
 	return idsOf(t.used(found)), nil
 }
 
-// Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at most
-// MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+// Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at
+// most MaxPage. Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Emails(ctx context.Context, accountID string) ([]Entry, error) {
 	found, err := t.emailRows(ctx, accountID)
 	found = t.used(found)
@@ -220,11 +214,11 @@ func idsOf(all []Entry) []string {
 
 // entries returns the rows that a condition selects.
 func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
-	sum := "0"
-	if t.sealed.Load() { // otherwise there may be no column
-		sum = "COALESCE(NULLIF(checksum, 0), -1)"
-	}
-	rows, err := t.store.Read().QueryContext(ctx, "SELECT id, name, "+sum+" FROM holders "+condition, args...)
+	return scan(t.store.Read().QueryContext(ctx,
+		"SELECT id, name, COALESCE(NULLIF(checksum, 0), -1) FROM holders "+condition, args...))
+}
+
+func scan(rows *sql.Rows, err error) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -14,23 +14,20 @@ import (
 	"letterhead/internal/accountnames"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 func open(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
 	t.Helper()
 	store := sqlstoretest.Open(t, cfg)
 	h, err := accountnames.New(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return h, store
 }
 
 func put(t *testing.T, h *accountnames.Table, id, name string) {
 	t.Helper()
-	if err := h.Put(t.Context(), id, name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, h.Put(t.Context(), id, name))
 }
 
 func wantNames(t *testing.T, h *accountnames.Table, want map[string]string, ids ...string) {
@@ -47,9 +44,7 @@ func TestNames_SurviveRestart(t *testing.T) {
 		put(t, h, "1", "Acme")
 		put(t, h, "2", "Zoë 🦊 GmbH")
 		put(t, h, "1", "Acme Ltd")
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, store.Close())
 		h, _ = open(t, cfg)
 		wantNames(t, h, map[string]string{"1": "Acme Ltd", "2": "Zoë 🦊 GmbH"}, "1", "2", "3")
 		wantNames(t, h, map[string]string{})
@@ -87,9 +82,7 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 			all = append(all, one)
 			want[one.ID] = one.Name
 		}
-		if err := h.PutAll(t.Context(), all); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.PutAll(t.Context(), all))
 		if err := h.PutAll(t.Context(), []accountnames.Entry{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -157,9 +150,7 @@ func TestErase_SQLite_LeavesNoTrace(t *testing.T) {
 	if !traces(t, dir, name) {
 		t.Fatal("no file contains the name before it is erased")
 	}
-	if err := h.Erase(t.Context(), "1"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, h.Erase(t.Context(), "1"))
 	if traces(t, dir, name) {
 		t.Error("a file still contains the name")
 	}
@@ -175,9 +166,7 @@ func TestErase_Postgres_NoSessionFindsName(t *testing.T) {
 	put(t, h, "keep", "Somebody else")
 	put(t, h, "1", "Erika Mustermann")
 	for range 2 {
-		if err := h.Erase(t.Context(), "1"); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.Erase(t.Context(), "1"))
 	}
 	wantNames(t, h, map[string]string{"keep": "Somebody else"}, "1", "keep")
 }
@@ -185,14 +174,10 @@ func TestErase_Postgres_NoSessionFindsName(t *testing.T) {
 func traces(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if bytes.Contains(data, []byte(name)) {
 			return true
 		}
@@ -225,9 +210,7 @@ func TestWithName_ReturnsIDsOfExactlyThatNameAndPrefix(t *testing.T) {
 		for i := range accountnames.MaxPage {
 			others = append(others, accountnames.Entry{ID: fmt.Sprint("key-", i), Name: "ann@example.com"})
 		}
-		if err := h.PutAll(t.Context(), others); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.PutAll(t.Context(), others))
 		if ids, err := h.WithName(t.Context(), "ann@example.com", "mail:"); err != nil || !slices.Equal(ids, []string{"mail:a", "mail:b"}) {
 			t.Errorf("WithName = %v, %v; want a and b", ids, err)
 		}

@@ -3,7 +3,6 @@ package accountnames
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"log/slog"
 	"slices"
@@ -24,10 +23,10 @@ const (
 	maxDamaged = MaxPage
 )
 
-// Checksums of a row, besides those of checksum.
+// Checksums of a row that checksum does not compute.
 const (
-	uncounted = 0  // of a row of a table that is not sealed, or of an entry to be written: it is computed
-	missing   = -1 // of a row that lacks one in a sealed table
+	uncounted = 0  // of an entry to be written: it is computed
+	missing   = -1 // of a row that lacks one
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -54,58 +53,24 @@ func raw(id string) any {
 // Damaged reports whether an entry that was read fails its checksum.
 func (e Entry) Damaged() bool { return e.Checksum != uncounted && e.Checksum != checksum(e.ID, e.Name) }
 
-// learn finds out whether the table is sealed.
-func (t *Table) learn(ctx context.Context) error {
-	var rows int64
-	err := t.store.Read().QueryRowContext(ctx, countSealed).Scan(&rows)
-	t.sealed.Store(rows > 0)
+// seal computes the checksums of a table of an earlier release, once: a row that lacks one later is damaged.
+func seal(ctx context.Context, tx *sqlstore.Tx) error {
+	var marks int64
+	if err := tx.QueryRowContext(ctx, countSealed).Scan(&marks); err != nil || marks > 0 {
+		return err
+	}
+	all, err := scan(tx.QueryContext(ctx, "SELECT id, name, 0 FROM holders"))
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if _, err := tx.ExecContext(ctx, sealRow, e.ID, e.Name, checksum(e.ID, e.Name)); err != nil {
+			return err
+		}
+	}
+	_, err = tx.ExecContext(ctx, markSealed)
 	return err
 }
-
-// Seal makes every row need its checksum from now on. It must be called only when no node of a release that writes rows
-// without checksums runs. First it corrects the checksums that such nodes left out or did not change. Repeats change
-// nothing. Errors: sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
-func (t *Table) Seal(ctx context.Context) error {
-	if t.sealed.Load() {
-		return nil
-	}
-	if err := t.learn(ctx); err != nil || t.sealed.Load() { // another node may have sealed it
-		return sqlstore.Classify(err)
-	}
-	for after := ""; ; {
-		rows, err := t.entries(ctx, page, raw(after), MaxPage) // their checksums are not read yet
-		if err != nil {
-			return fmt.Errorf("seal the table of holders: %w", sqlstore.Classify(err))
-		}
-		if len(rows) == 0 {
-			break
-		}
-		after = rows[len(rows)-1].ID
-		err = t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-			for _, e := range rows {
-				if _, err := tx.ExecContext(ctx, sealRow, e.ID, e.Name, checksum(e.ID, e.Name)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("seal the table of holders: %w", err)
-		}
-	}
-	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, seal)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("seal the table of holders: %w", err)
-	}
-	t.sealed.Store(true)
-	return nil
-}
-
-// Sealed reports whether rows are checked.
-func (t *Table) Sealed() bool { return t.sealed.Load() }
 
 // used removes the damaged entries, and reports them.
 func (t *Table) used(all []Entry) []Entry {
@@ -180,18 +145,10 @@ func (t *Table) Check(ctx context.Context) (rows int, damaged []string, err erro
 	return rows, damaged, nil
 }
 
-// Watch checks all rows every ten minutes until ctx ends, and seals the table as soon as mayBeSealed. It then returns
-// nil.
-func (t *Table) Watch(ctx context.Context, mayBeSealed func() bool) error {
+// Watch checks all rows every ten minutes until ctx ends. It then returns nil.
+func (t *Table) Watch(ctx context.Context) error {
 	for {
-		var err error
-		if mayBeSealed() {
-			err = t.Seal(ctx)
-		}
-		if err == nil {
-			_, _, err = t.Check(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
+		if _, _, err := t.Check(ctx); err != nil && ctx.Err() == nil {
 			t.logger.Warn("checking the table of holders failed; will retry", "error", err, "pause", checkEvery)
 		}
 		if delay.For(ctx, checkEvery) != nil {

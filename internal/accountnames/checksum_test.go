@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/accountnames"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -32,16 +33,6 @@ func execute(t *testing.T, store *sqlstore.Store, statement string, args ...any)
 	if err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
-}
-
-// sealed opens a table whose rows are checked.
-func sealed(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
-	t.Helper()
-	h, store := open(t, cfg)
-	if err := h.Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return h, store
 }
 
 func wantDamaged(t *testing.T, h *accountnames.Table, want ...string) {
@@ -69,7 +60,7 @@ func wantUnused(t *testing.T, h *accountnames.Table, id, name string) {
 func TestRow_AnyByteChanged_IsNotUsedUntilItIsSetAgain(t *testing.T) {
 	const name = "ann@example.com"
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		h, store := sealed(t, cfg)
+		h, store := open(t, cfg)
 		flips := []byte{0x01}
 		text := "$2"
 		if !store.Shared() { // PostgreSQL stores no text that is not UTF-8
@@ -96,18 +87,14 @@ func TestRow_AnyByteChanged_IsNotUsedUntilItIsSetAgain(t *testing.T) {
 				damaged, arg := changed(owner, i, flip)
 				execute(t, store, `UPDATE holders SET id = `+text+` WHERE id = $1`, owner, arg)
 				wantUnused(t, h, damaged, name)
-				if err := h.Erase(t.Context(), damaged); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, h.Erase(t.Context(), damaged))
 			}
 		}
 		for bit := range 63 {
 			put(t, h, owner, name)
 			var sum int64
 			row := store.Read().QueryRowContext(t.Context(), `SELECT checksum FROM holders WHERE id = $1`, owner)
-			if err := row.Scan(&sum); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, row.Scan(&sum))
 			execute(t, store, `UPDATE holders SET checksum = $2 WHERE id = $1`, owner, sum^1<<bit)
 			wantUnused(t, h, owner, name)
 		}
@@ -121,7 +108,7 @@ func TestRow_AnyByteChanged_IsNotUsedUntilItIsSetAgain(t *testing.T) {
 
 func TestRow_OfAnotherID_IsNotUsed(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		h, store := sealed(t, cfg)
+		h, store := open(t, cfg)
 		put(t, h, owner, "ann@example.com")
 		put(t, h, other, "bob@example.com")
 		put(t, h, plain, "Acme")
@@ -133,57 +120,28 @@ func TestRow_OfAnotherID_IsNotUsed(t *testing.T) {
 	})
 }
 
-// A release before checksums writes rows without them, also while nodes of this release run.
-func TestSeal_RowsOfAnEarlierRelease_AreUsedBeforeAndAfter(t *testing.T) {
-	const (
-		insert = `INSERT INTO holders (id, name) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET name = excluded.name`
-		before = `CREATE TABLE holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
-	)
+func TestNew_RowsOfAnEarlierRelease_GetChecksumsOnce(t *testing.T) {
+	const insert = `INSERT INTO holders (id, name) VALUES ($1, $2)`
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		store := sqlstoretest.Open(t, cfg)
-		execute(t, store, before)
+		execute(t, store, `CREATE TABLE holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`)
 		execute(t, store, insert, "old", "written before")
-		var tables []*accountnames.Table
-		for range 2 { // the second one finds the column
-			h, err := accountnames.New(t.Context(), store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tables = append(tables, h)
-		}
-		h := tables[0]
+		h, err := accountnames.New(t.Context(), store)
+		testmust.Succeed(t, err)
 		put(t, h, "new", "by this release")
-		put(t, h, "changed", "by this release")
-		execute(t, store, insert, "changed", "by the earlier release")
-		want := map[string]string{"old": "written before", "new": "by this release",
-			"changed": "by the earlier release"}
-		wantNames(t, h, want, "old", "new", "changed")
+		wantNames(t, h, map[string]string{"old": "written before", "new": "by this release"}, "old", "new")
 		wantDamaged(t, h)
-		for _, h := range tables {
-			if err := h.Seal(t.Context()); err != nil || !h.Sealed() {
-				t.Fatal(err)
-			}
-			wantNames(t, h, want, "old", "new", "changed")
-			wantDamaged(t, h)
-		}
-		execute(t, store, insert, "changed", "by nobody")
 		execute(t, store, insert, "stray", "by nobody")
-		wantDamaged(t, h, "changed", "stray")
-		reopened, err := accountnames.New(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := reopened.Seal(t.Context()); err != nil { // damage gets no new checksum
-			t.Fatal(err)
-		}
-		wantDamaged(t, reopened, "changed", "stray")
+		reopened, err := accountnames.New(t.Context(), store) // damage gets no checksum
+		testmust.Succeed(t, err)
+		wantDamaged(t, reopened, "stray")
 	})
 }
 
 // A backup and a migration copy what is stored.
 func TestPutAll_CopyOfADamagedRow_IsDamaged(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		h, store := sealed(t, cfg)
+		h, store := open(t, cfg)
 		for _, id := range []string{"changed", "missing", "sound"} {
 			put(t, h, id, "Acme")
 		}
@@ -193,10 +151,8 @@ func TestPutAll_CopyOfADamagedRow_IsDamaged(t *testing.T) {
 		if err != nil || len(all) != 3 {
 			t.Fatalf("the page is %v, %v", all, err)
 		}
-		target, _ := sealed(t, sqlstoretest.SQLite(t))
-		if err := target.PutAll(t.Context(), all); err != nil {
-			t.Fatal(err)
-		}
+		target, _ := open(t, sqlstoretest.SQLite(t))
+		testmust.Succeed(t, target.PutAll(t.Context(), all))
 		wantNames(t, target, map[string]string{"sound": "Acme"}, "changed", "missing", "sound")
 		wantDamaged(t, target, "changed", "missing")
 	})
@@ -204,12 +160,10 @@ func TestPutAll_CopyOfADamagedRow_IsDamaged(t *testing.T) {
 
 func TestDamagedRow_IsErasedAndReported(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		h, store := sealed(t, cfg)
+		h, store := open(t, cfg)
 		var log strings.Builder
 		metrics := prometheus.NewRegistry()
-		if err := h.Observe(slog.New(slog.NewTextHandler(&log, nil)), metrics); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.Observe(slog.New(slog.NewTextHandler(&log, nil)), metrics))
 		gauge := func(want float64) {
 			t.Helper()
 			families, err := metrics.Gather()
@@ -234,53 +188,31 @@ func TestDamagedRow_IsErasedAndReported(t *testing.T) {
 		if ids, err := h.Stored(t.Context(), owner, other); err != nil || !slices.Equal(ids, []string{owner}) {
 			t.Errorf("the stored rows are %q, %v", ids, err)
 		}
-		if err := h.Erase(t.Context(), owner); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.Erase(t.Context(), owner))
 		gauge(0)
 		wantDamaged(t, h)
 	})
 }
 
-// The check of a serving node seals the table when it may, and finds damage without a read.
-func TestWatch_SealsAndFindsDamage(t *testing.T) {
+// The check of a serving node finds damage without a read.
+func TestWatch_FindsDamage(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		h, store := sealed(t, cfg)
+		h, store := open(t, cfg)
 		put(t, h, "a", "Acme")
 		execute(t, store, `UPDATE holders SET name = 'Acne'`)
 		second, err := accountnames.New(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		metrics := prometheus.NewRegistry()
-		if err := second.Observe(nil, metrics); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, second.Observe(nil, metrics))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- second.Watch(ctx, func() bool { return true }) }()
+		go func() { ended <- second.Watch(ctx) }()
 		awaitGauge(t, metrics, 1)
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-func TestNew_OfAnEarlierReleaseOnlyRead_UsesItsRows(t *testing.T) {
-	cfg := sqlstoretest.SQLite(t)
-	store := sqlstoretest.Open(t, cfg)
-	execute(t, store, `CREATE TABLE holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`)
-	execute(t, store, `INSERT INTO holders (id, name) VALUES ('a', 'Acme')`)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	cfg.ReadOnly = true
-	h, _ := open(t, cfg)
-	wantNames(t, h, map[string]string{"a": "Acme"}, "a")
-	if rows, damaged, err := h.Check(t.Context()); rows != 1 || len(damaged) > 0 || err != nil {
-		t.Errorf("%d rows, damaged %q, %v", rows, damaged, err)
-	}
 }
 
 func awaitGauge(t *testing.T, metrics *prometheus.Registry, want float64) {

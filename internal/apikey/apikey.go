@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// Kind determines what a key may do. The strings are those of the API and of the events.
+// Kind determines what a key may do. The API and the events use the same strings.
 type Kind string
 
 const (

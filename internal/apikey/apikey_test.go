@@ -15,14 +15,14 @@ import (
 	"testing"
 
 	mathrand "math/rand/v2"
+
+	"letterhead/internal/testmust"
 )
 
 func generate(t testing.TB, kind Kind) string {
 	t.Helper()
 	key, err := Generate(kind, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return key
 }
 
@@ -39,9 +39,7 @@ func TestGenerate_KeysParse(t *testing.T) {
 				t.Fatalf("a %s key has the wrong shape (length %d)", kind, len(key))
 			}
 			got, err := Parse(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			want := Key{Kind: kind, Hash: sha256.Sum256([]byte(key)), Last4: key[len(key)-4:]}
 			if got != want {
 				t.Fatalf("Parse = %+v, want %+v", got, want)
@@ -57,9 +55,7 @@ func TestGenerate_KeysParse(t *testing.T) {
 // by another implementation (zlib in Python).
 func TestKey_FormatIsStable(t *testing.T) {
 	key, err := Generate(Secret, bytes.NewReader(make([]byte, randomLength)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	body := "lh_sk_" + strings.Repeat("0", 32)
 	n := uint64(crc32.ChecksumIEEE([]byte(body)))
 	want := ""
@@ -75,6 +71,7 @@ func TestKey_FormatIsStable(t *testing.T) {
 	}
 }
 
+// Rule 13.
 func TestParse_ChangedCharacter_IsMalformed(t *testing.T) {
 	for _, kind := range []Kind{Secret, Publishable, Operator} {
 		key := generate(t, kind)
@@ -132,12 +129,11 @@ func TestParse_Malformed_Fails(t *testing.T) {
 	}
 }
 
+// Rule 13.
 func TestErrorsAndKey_OmitKey(t *testing.T) {
 	key := generate(t, Secret)
 	parsed, err := Parse(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if out := fmt.Sprintf(format, parsed); strings.Contains(out, key[6:38]) {
 			t.Errorf("%s prints the key", format)
@@ -181,9 +177,7 @@ func TestGenerate_CharactersAreUnbiased(t *testing.T) {
 	const keys = 5_000
 	for range keys {
 		key, err := Generate(Secret, source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for i := 6; i < 38; i++ {
 			counts[key[i]]++
 		}

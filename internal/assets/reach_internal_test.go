@@ -11,15 +11,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // hanging returns a store in a folder whose file system does not respond until answer is called.
 func hanging(t *testing.T) (s *Store, asked *atomic.Int64, answer func()) {
 	t.Helper()
 	folder, err := FolderURL(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if s, err = Open(t.Context(), folder); err != nil {
 		t.Fatal(err)
 	}

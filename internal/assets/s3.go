@@ -10,7 +10,7 @@ import (
 const defaultRegion = "us-east-1"
 
 // PrepareS3 validates the s3:// URL of a bucket and adds the settings that a store with a custom endpoint
-// needs. Its errors contain no credentials, and neither do those of opening the URL afterwards.
+// needs. Its errors contain no credentials, and neither do errors of opening the URL afterwards.
 func PrepareS3(u *url.URL) error {
 	switch {
 	case u.User != nil:

@@ -20,6 +20,7 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/assets/assetstest"
+	"letterhead/internal/testmust"
 )
 
 const secretKey = "dont-tell-anybody"
@@ -31,9 +32,7 @@ func s3(t *testing.T, bucket string) *httptest.Server {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	backend := s3mem.New()
-	if err := backend.CreateBucket(bucket); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, backend.CreateBucket(bucket))
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(server.Close)
 	return server
@@ -46,9 +45,7 @@ func bucketURL(server, bucket, more string) string {
 func openURL(t *testing.T, at string) *assets.Store {
 	t.Helper()
 	s, err := assets.Open(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return s
 }
 
@@ -67,9 +64,7 @@ func TestPrefix_SeparatesStoresInBucket(t *testing.T) {
 	one := openURL(t, bucketURL(server.URL, "shared", "&prefix=one/"))
 	two := openURL(t, bucketURL(server.URL, "shared", "&prefix=two/"))
 	id, err := one.Put(t.Context(), []byte("picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if there, err := one.Has(t.Context(), id, "png"); !there || err != nil {
 		t.Errorf("Has below the prefix of the asset = %v, %v, want true", there, err)
 	}
@@ -167,9 +162,7 @@ func TestStore_MissingBucket_IsUnavailable(t *testing.T) {
 func TestStore_HangingBucket_IsUnavailableInTime(t *testing.T) {
 	s3(t, "unused") // sets the environment
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer listener.Close()
 	go func() {
 		for {
@@ -210,9 +203,7 @@ func TestRequest_ServerError_IsRetried(t *testing.T) {
 	var calls atomic.Int64
 	inner := s3(t, "logos")
 	target, err := url.Parse(inner.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if calls.Add(1) == 1 {
@@ -231,6 +222,7 @@ func TestRequest_ServerError_IsRetried(t *testing.T) {
 	}
 }
 
+// Rule 13.
 func TestOpen_CredentialsInURL_ErrorOmitsThem(t *testing.T) {
 	for _, at := range []string{
 		"s3://somebody:" + secretKey + "@logos?region=eu-central-1",

@@ -30,8 +30,7 @@ import (
 const (
 	// MaxBytes limits one asset. Images are far smaller; a larger one is a mistake.
 	MaxBytes = 16 << 20
-	// callTimeout limits one request to a bucket if the caller has no earlier deadline. The S3 client
-	// would wait forever.
+	// callTimeout limits one request to a bucket if the caller has no earlier deadline. The S3 client would wait forever.
 	callTimeout = 15 * time.Second
 )
 
@@ -39,9 +38,8 @@ const (
 var (
 	// ErrNotFound means that no asset has that id and extension, or that the id is not valid.
 	ErrNotFound = errors.New("asset not found")
-	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline
-	// (then the error is also a context.DeadlineExceeded), or failed, for example because the disk is
-	// full. The caller may retry.
+	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline (then the error is
+	// also a context.DeadlineExceeded), or failed, for example because the disk is full. The caller may retry.
 	ErrUnavailable = errors.New("asset store is unavailable")
 	// ErrInvalid means that the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
@@ -60,9 +58,8 @@ type Store struct {
 	probed  *probe // the running probe, if any
 }
 
-// Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
-// s3://bucket?region=eu-central-1. It creates a missing folder. It does not create or contact a bucket. The
-// package comment describes the URL of a bucket.
+// Open opens the store at a URL, such as file:///var/lib/letterhead/assets or s3://bucket?region=eu-central-1. It
+// creates a missing folder. It does not create or contact a bucket. The package comment describes the URL of a bucket.
 func Open(ctx context.Context, storeURL string) (*Store, error) {
 	u, err := url.Parse(storeURL)
 	if err != nil {
@@ -138,9 +135,8 @@ type probe struct {
 	there bool
 }
 
-// Reachable returns nil if the bucket or the folder is accessible. A network folder may hang regardless of the
-// context, so at most one check runs at a time, and concurrent calls wait for the same check. Errors:
-// ErrUnavailable, ctx.Err().
+// Reachable returns nil if the bucket or the folder is accessible. A network folder may hang regardless of the context,
+// so at most one check runs at a time, and concurrent calls wait for the same check. Errors: ErrUnavailable, ctx.Err().
 func (s *Store) Reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -180,8 +176,7 @@ func (s *Store) probe(ctx context.Context) *probe {
 // Close closes the store.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Put stores data durably and returns its id. An existing asset is left unchanged. Errors: ErrInvalid,
-// ErrUnavailable.
+// Put stores data durably and returns its id. An existing asset is left unchanged. Errors: ErrInvalid, ErrUnavailable.
 func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error) {
 	contentType, known := ContentType(ext)
 	if !known || len(data) == 0 || len(data) > MaxBytes {

@@ -10,18 +10,15 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/assets/assetstest"
+	"letterhead/internal/testmust"
 )
 
 func open(t *testing.T, folder string) *assets.Store {
 	t.Helper()
 	u, err := assets.FolderURL(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s, err := assets.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return s
 }
 
@@ -35,9 +32,7 @@ func TestFolder_ContainsOnlyAssets(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var files []string
 	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -55,13 +50,9 @@ func TestPut_TruncatedFile_IsReplaced(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("a whole picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	path := filepath.Join(folder, id[:2], id[2:4], id+".png")
-	if err := os.Truncate(path, 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Truncate(path, 3))
 	if _, err := s.Put(t.Context(), []byte("a whole picture"), "png"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +65,9 @@ func TestRemoveStranded_RemovesTemporaryFiles(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	stranded := filepath.Join(folder, id[:2], id[2:4], id+".png.123.tmp")
-	if err := os.WriteFile(stranded, []byte("pic"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(stranded, []byte("pic"), 0o600))
 	for o, err := range s.List(t.Context()) {
 		if err != nil || o.ID != id || o.Size != int64(len("picture")) {
 			t.Errorf("listed %+v, %v", o, err)
@@ -101,15 +88,9 @@ func TestLostFolder_IsUnavailable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "assets")
 	s := open(t, folder)
 	id, err := s.Put(t.Context(), []byte("picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(folder); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(folder, []byte("a file where the folder was"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, os.RemoveAll(folder))
+	testmust.Succeed(t, os.WriteFile(folder, []byte("a file where the folder was"), 0o600))
 	if _, err := s.Open(t.Context(), id, "png"); !errors.Is(err, assets.ErrUnavailable) {
 		t.Errorf("open: %v, want ErrUnavailable", err)
 	}
@@ -149,17 +130,11 @@ func TestContentType_ByFormat(t *testing.T) {
 
 func FuzzNames(f *testing.F) {
 	u, err := assets.FolderURL(f.TempDir())
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	s, err := assets.Open(f.Context(), u)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	id, err := s.Put(f.Context(), []byte("picture"), "png")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Add(id, "png")
 	f.Add("../../../../etc/passwd", "")
 	f.Add(strings.Repeat("/", 64), "svg")
@@ -177,13 +152,9 @@ func FuzzNames(f *testing.F) {
 
 func BenchmarkPut(b *testing.B) {
 	u, err := assets.FolderURL(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	s, err := assets.Open(b.Context(), u)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	data := make([]byte, 4096)
 	n := 0
 	for b.Loop() {

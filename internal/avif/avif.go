@@ -87,7 +87,7 @@ func compile() (*engine, error) {
 	return e, nil
 }
 
-// Decode decodes the first image of a file, with colors multiplied by alpha. Width and height are those of Probe; it
+// Decode decodes the first image of a file, with colors multiplied by alpha. Width and height are as in Probe; it
 // does not turn the image. Errors: ErrMalformed, ErrTooLarge, or why the decoder cannot be compiled here.
 func Decode(data []byte, width, height int) (*image.RGBA, error) {
 	pixels := int64(width) * int64(height)

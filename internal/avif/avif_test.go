@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"letterhead/internal/avif"
+	"letterhead/internal/testmust"
 )
 
 // read returns a file of testdata: a white square.
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 
@@ -58,6 +57,7 @@ func TestDecode_Square_IsWhite(t *testing.T) {
 }
 
 // The picture of nine million pixels in a file that declares few needs more memory than a file of its declared size may.
+// Rule 12.
 func TestDecode_PictureLargerThanDeclared_IsRejected(t *testing.T) {
 	avif.Decode(read(t, "square.avif"), 900, 900) // compiles the decoder
 	var before, after runtime.MemStats
@@ -90,9 +90,7 @@ func TestDecode_PictureDamaged_Fails(t *testing.T) {
 	for _, name := range []string{"square.avif", "ring.avif"} {
 		data := read(t, name)
 		h, err := avif.Probe(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		picture := bytes.Index(data, []byte("mdat")) + 4
 		zeros := append(bytes.Clone(data[:picture]), make([]byte, len(data)-picture)...)
 		for what, damaged := range map[string][]byte{"cut in the middle": data[:picture+(len(data)-picture)/2], "zeros": zeros} {
@@ -103,6 +101,7 @@ func TestDecode_PictureDamaged_Fails(t *testing.T) {
 	}
 }
 
+// Rule 12.
 func TestDecode_Damaged_FailsOrReturnsItsSize(t *testing.T) {
 	whole := read(t, "square.avif")
 	for at := range whole {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"letterhead/internal/avif"
+	"letterhead/internal/testmust"
 )
 
 func BenchmarkDecode(b *testing.B) {
@@ -11,9 +12,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			data := read(b, name)
 			h, err := avif.Probe(data)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			if _, err := avif.Decode(data, h.Width, h.Height); err != nil { // compiles the decoder
 				b.Fatal(err)
 			}

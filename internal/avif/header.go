@@ -17,7 +17,7 @@ type Header struct {
 // Mirror is how an image is mirrored.
 type Mirror int
 
-// The values are those of the property imir, plus one.
+// The values are the property's, imir, plus one.
 const (
 	NoMirror   Mirror = iota
 	UpsideDown        // top and bottom are exchanged

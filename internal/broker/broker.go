@@ -18,14 +18,12 @@ const (
 
 // Errors of a Port. They are wrapped with the attempted operation; use errors.Is.
 var (
-	// ErrClosed means that the broker is closing or closed. If Publish returns it, the messages may still be
-	// delivered.
+	// ErrClosed means that the broker is closing or closed. If Publish returns it, the messages may still be delivered.
 	ErrClosed = errors.New("broker is closed")
 	// ErrNotNow is returned by a Handler if a dependency is unavailable. The message returns to its topic and
 	// is redelivered without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
-	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was
-	// published.
+	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was published.
 	ErrInvalid = errors.New("invalid message")
 )
 
@@ -78,8 +76,7 @@ type Port interface {
 	// running handlers and returns nil. Errors: ErrClosed, or an error of the transport.
 	Subscribe(ctx context.Context, topic, group string, handle Handler) error
 
-	// Close rejects new messages, ends all subscriptions, waits for running handlers and releases the
-	// transport.
+	// Close rejects new messages, ends all subscriptions, waits for running handlers and releases the transport.
 	Close() error
 }
 

@@ -29,8 +29,6 @@ const (
 
 const (
 	retryGrowth = 3.0
-	// maxConfigRetries limits Config.Retries, so that a message cannot block a topic for minutes.
-	maxConfigRetries = 20
 	// maxReasonBytes limits the recorded reason of a dead letter, so that the message fits into its topic.
 	maxReasonBytes = 2 << 10
 	// metaKey carries a message's key through transports that support metadata only.
@@ -72,21 +70,6 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Retries < 0 || c.Retries > maxConfigRetries {
-		errs = append(errs, fmt.Errorf("broker: Retries is %d, must be 0 to %d", c.Retries, maxConfigRetries))
-	}
-	if c.RetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("broker: RetryAfter is %s, must not be negative", c.RetryAfter))
-	}
-	if c.MaxRetryAfter < c.RetryAfter {
-		errs = append(errs, fmt.Errorf("broker: MaxRetryAfter is %s, must not be below RetryAfter, %s", c.MaxRetryAfter, c.RetryAfter))
-	}
-	return errors.Join(errs...)
-}
-
 // Bus implements Port on top of a watermill transport.
 type Bus struct {
 	cfg       Config
@@ -105,9 +88,6 @@ var _ Port = (*Bus)(nil)
 // New returns a Bus on top of a transport. The Bus closes the transport.
 func New(cfg Config, transport Transport) (*Bus, error) {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("broker configuration: %w", err)
-	}
 	b := &Bus{cfg: cfg, transport: transport, handled: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_broker_messages_total",
 		Help: "Messages handled, by topic (label lane), group and result: acknowledged, retried, set_aside, returned.",

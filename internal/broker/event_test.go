@@ -16,30 +16,23 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // recorded appends an event to an event log and reads it.
 func recorded(t *testing.T) eventlog.Recorded {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer log.Close()
 	enc, err := eventschemas.Encode(eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data))
 	_, err = log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{{
 		ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: enc.Data,
 		Metadata: eventlog.Metadata{RequestID: "r", Actor: "account:a", CorrelationID: "correlated"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	events, err := log.ReadStream(t.Context(), "brand-acme.com", 0, eventlog.Forward, 1)
 	if err != nil || len(events) != 1 {
 		t.Fatalf("%d events: %v, want 1", len(events), err)
@@ -49,14 +42,8 @@ func recorded(t *testing.T) eventlog.Recorded {
 
 func TestEvent_SurvivesBroker(t *testing.T) {
 	r := recorded(t)
-	transport, err := inprocess.New(inprocess.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus, err := broker.New(broker.Config{}, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus, err := broker.New(broker.Config{}, inprocess.New(inprocess.Config{}))
+	testmust.Succeed(t, err)
 	subscribed, stop := context.WithCancel(t.Context())
 	got, ended := make(chan broker.Message, 1), make(chan error, 1)
 	go func() {
@@ -65,9 +52,7 @@ func TestEvent_SurvivesBroker(t *testing.T) {
 			return nil
 		})
 	}()
-	if err := bus.Publish(t.Context(), broker.CrawlLive, broker.Event(r, "acme.com")); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, bus.Publish(t.Context(), broker.CrawlLive, broker.Event(r, "acme.com")))
 	m := <-got
 	stop()
 	if err := errors.Join(<-ended, bus.Close()); err != nil {

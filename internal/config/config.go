@@ -1,6 +1,5 @@
-// Package config reads the settings of a node from its environment. Every setting has a name, a
-// default and a description of one sentence; `letterhead serve --help` and docs/operations.md print
-// this table.
+// Package config reads the settings of a node from its environment. Every setting has a name, a default and a
+// description of one sentence; `letterhead serve --help` and docs/operations.md print this table.
 package config
 
 import (
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"letterhead/internal/email"
+	"letterhead/internal/eventlog/stores"
 	"letterhead/internal/webhook"
 )
 
@@ -66,7 +66,6 @@ type Config struct {
 	LogoHost       string         // host that serves logos at its root; "" = none
 	LogoTimeout    time.Duration  // how long a logo waits for a live crawl
 	LogoCacheBytes int64          // memory cache for drawn logos
-	LogoDiskBytes  int64          // disk cache for drawn logos, in the data folder
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
 
 	BooksMetrics    bool          // export metrics of the books
@@ -152,7 +151,7 @@ func Settings() []Setting {
 			c.BillingURL = cmp.Or(v, c.BaseURL+"/dashboard/credits")
 			return nil
 		}},
-		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, "esdb", "esdb+discover")},
+		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, stores.Schemes()...)},
 		{"LETTERHEAD_DATABASE", "sqlite", "", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
 		{"LETTERHEAD_SEARCH", "bleve", "", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
 		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
@@ -245,7 +244,7 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as that of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", func(c *Config, v string) error {
+		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as the name of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", func(c *Config, v string) error {
 			if v == "none" {
 				return nil
 			}
@@ -312,7 +311,6 @@ func Settings() []Setting {
 		}},
 		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
 		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
-		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "", "disk space for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
 		{"LETTERHEAD_TRUSTED_PROXIES", "none", "", "comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
 		{"LETTERHEAD_CRAWL_DENY", "none", "", "comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
 		{"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "User-Agent header of the crawler", func(c *Config, v string) error {
@@ -326,9 +324,8 @@ func Settings() []Setting {
 	}
 }
 
-// Load builds a Config from a lookup of settings by name (os.LookupEnv), and reports all invalid
-// settings together. overrides, by the same names, take precedence over the environment; flags use
-// them.
+// Load builds a Config from a lookup of settings by name (os.LookupEnv), and reports all invalid settings together.
+// overrides, by the same names, take precedence over the environment; flags use them.
 func Load(lookup func(string) (string, bool), overrides map[string]string) (Config, error) {
 	var c Config
 	var errs []error
@@ -444,13 +441,11 @@ func embeddedOr(embedded string, field func(*Config) *string, schemes ...string)
 
 func oneOf(known []string, field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
-		for _, k := range known {
-			if v == k {
-				*field(c) = v
-				return nil
-			}
+		if !slices.Contains(known, v) {
+			return fmt.Errorf("%q is not one of %s", v, strings.Join(known, ", "))
 		}
-		return fmt.Errorf("%q is not one of %s", v, strings.Join(known, ", "))
+		*field(c) = v
+		return nil
 	}
 }
 

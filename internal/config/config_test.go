@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 func env(pairs ...string) func(string) (string, bool) {
@@ -18,9 +20,7 @@ func env(pairs ...string) func(string) (string, bool) {
 
 func TestLoad_NothingSet_DefaultsAreUsable(t *testing.T) {
 	c, err := Load(env(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if c.BaseURL != "http://127.0.0.1:8080" || !c.Starter || c.CrawlTimeout != 8500*time.Millisecond || c.PlanCrawls["growth"] != 60 {
 		t.Fatalf("config = %+v, want the defaults", c)
 	}
@@ -84,16 +84,12 @@ func TestLoad_LogoHost_MustBeValidHostHeader(t *testing.T) {
 
 func TestLoad_FlagsWin_BaseURLFollowsListen(t *testing.T) {
 	c, err := Load(env("LETTERHEAD_LISTEN", "127.0.0.1:1"), map[string]string{"LETTERHEAD_LISTEN": "0.0.0.0:9090"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if c.Listen != "0.0.0.0:9090" || c.BaseURL != "http://localhost:9090" {
 		t.Fatalf("%s %s", c.Listen, c.BaseURL)
 	}
 	c, err = Load(env("LETTERHEAD_LISTEN", ":0"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if c = c.ListeningOn("[::]:9090"); c.BaseURL != "http://localhost:9090" || !strings.Contains(c.UserAgent, "+http://localhost:9090/") || !strings.HasPrefix(c.BillingURL, c.BaseURL) {
 		t.Fatalf("listening on a port that the system chose: %s, %s, %s", c.BaseURL, c.UserAgent, c.BillingURL)
 	}
@@ -114,9 +110,7 @@ var distributed = []string{
 
 func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
 	c, err := Load(env(append(distributed, "LETTERHEAD_ROLES", "api, sweeper,api")...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if !c.Shared() || !c.Has(RoleAPI) || !c.Has(RoleSweeper) || c.Has(RoleCrawler) || len(c.Roles) != 2 {
 		t.Fatalf("config = %+v, want a shared node with the roles api and sweeper", c)
 	}
@@ -197,9 +191,7 @@ func TestAdminListen_DefaultsByShape(t *testing.T) {
 
 func TestLoad_NothingSet_HasAllRoles(t *testing.T) {
 	c, err := Load(env(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if c.Shared() || c.Node != "main" || len(c.Roles) != len(AllRoles()) {
 		t.Fatalf("config = %+v, want node main with all roles", c)
 	}
@@ -253,9 +245,7 @@ func TestLoad_SharedLog_SingleProcessMayEmbedRest(t *testing.T) {
 
 func TestNetworks_CommaSeparated_MaskedAndChecked(t *testing.T) {
 	c, err := Load(env("LETTERHEAD_CRAWL_DENY", "203.0.113.7, 2001:db8::1/32", "LETTERHEAD_TRUSTED_PROXIES", "10.1.2.3/8"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got := fmt.Sprint(c.CrawlDeny, c.TrustedProxies); got != "[203.0.113.7/32 2001:db8::/32] [10.0.0.0/8]" {
 		t.Errorf("read as %s", got)
 	}

@@ -6,13 +6,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"letterhead/internal/eventlog/stores"
 )
 
 // Embedded is the value of a setting whose store is in the data folder or in the process.
 const Embedded = "embedded"
 
-// Role is a task of a process in a distributed installation. Any number of processes may have each
-// role.
+// Role is a task of a process in a distributed installation. Any number of processes may have each role.
 type Role string
 
 // Every role also serves /healthz, /readyz and /metrics.
@@ -50,8 +51,8 @@ func parseRoles(v string) ([]Role, error) {
 // Has reports whether this process has a role.
 func (c Config) Has(role Role) bool { return slices.Contains(c.Roles, role) }
 
-// Shared reports whether other processes use the same event log.
-func (c Config) Shared() bool { return c.EventStore != Embedded }
+// Shared reports whether other processes can use the same event log.
+func (c Config) Shared() bool { return stores.Of(c.EventStore).Shared }
 
 // check reports settings that contradict each other.
 func (c Config) check() error {

@@ -9,8 +9,7 @@ import (
 
 const (
 	prefix = "LETTERHEAD_"
-	// lettersPerTypo is the number of letters of a name for which a suggested setting may differ by one
-	// edit.
+	// lettersPerTypo is the number of letters of a name for which a suggested setting may differ by one edit.
 	lettersPerTypo = 3
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/testmust"
 )
 
 const (
@@ -116,13 +117,9 @@ func decoded(t *testing.T, c contentcoding.Coding, body []byte) []byte {
 	case zstded:
 		r, err = zstd.NewReader(r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	all, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return all
 }
 

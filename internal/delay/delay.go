@@ -19,6 +19,5 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Jittered returns a random duration from d/2 to d, so that callers that failed together do not retry
-// together.
+// Jittered returns a random duration from d/2 to d, so that callers that failed together do not retry together.
 func Jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -1,5 +1,4 @@
-// Package disk reports the free space of a file system, and how much of it long-running work must leave for
-// appends.
+// Package disk reports the free space of a file system, and how much of it long-running work must leave for appends.
 package disk
 
 import "fmt"

@@ -8,7 +8,7 @@ import (
 )
 
 // WriteFile writes a file in one step and durably, with mode 0600: after a crash, even of the machine, the file is
-// complete, or as it was before. If write fails, nothing changes. Errors: those of write and of files.
+// complete, or as it was before. If write fails, nothing changes. Errors: as write and of files.
 func WriteFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -27,4 +27,12 @@ func WriteFile(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return SyncFolder(filepath.Dir(name))
+}
+
+// WriteText is WriteFile for a text.
+func WriteText(name, text string) error {
+	return WriteFile(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
 }

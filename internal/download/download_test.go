@@ -11,14 +11,13 @@ import (
 	"testing"
 
 	"letterhead/internal/download"
+	"letterhead/internal/testmust"
 )
 
 func leftFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(os.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return len(entries)
 }
 
@@ -42,14 +41,10 @@ func TestSend_File_HasItsNameAndLength(t *testing.T) {
 			_, err := out.Write(want)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.Send(w, "text/plain; charset=utf-8", "a.txt") }))
 		resp, err := http.Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		server.Close()

@@ -13,39 +13,32 @@ import (
 	"letterhead/internal/email"
 	"letterhead/internal/email/emailtest"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 )
 
 func parse(t *testing.T, url string) email.Server {
 	t.Helper()
 	s, err := email.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return s
 }
 
 func message(t *testing.T) email.Message {
 	t.Helper()
 	from, err := email.ParseSender("Brands of Bücher <billing@example.com>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return email.Message{From: from, To: "ann@customer.example", Subject: "Low balance: 9 credits", Text: "The balance is low.\n.\nBye\n", ID: "notice-1", At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 }
 
 func TestSend_MessageArrives(t *testing.T) {
 	server := emailtest.Start(t, emailtest.Config{})
-	if err := parse(t, "smtp://"+server.Addr()).Send(t.Context(), message(t)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, parse(t, "smtp://"+server.Addr()).Send(t.Context(), message(t)))
 	all := server.Messages()
 	if len(all) != 1 || all[0].From != "billing@example.com" || all[0].To != "ann@customer.example" {
 		t.Fatalf("messages %+v", all)
 	}
 	got, err := mail.ReadMessage(strings.NewReader(all[0].Data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for name, want := range map[string]string{
 		"Message-Id": "<notice-1@example.com>", "Subject": "Low balance: 9 credits", "To": "<ann@customer.example>",
 		"Date": "Sat, 21 Nov 2026 09:00:00 +0000", "Auto-Submitted": "auto-generated",
@@ -83,18 +76,14 @@ func TestSend_LineBreakInHeader_SendsNothing(t *testing.T) {
 
 func TestSend_UsesTLSAndPassword(t *testing.T) {
 	authority, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, of := range []struct {
 		scheme, host string
 		implicit     bool
 	}{{"smtp", "mail.example.com", false}, {"smtps", "localhost", true}} {
 		server := emailtest.Start(t, emailtest.Config{TLS: &tls.Config{GetCertificate: authority.Certificate}, Implicit: of.implicit, Password: "s3cret"})
 		_, port, err := net.SplitHostPort(server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		send := func(password string) error {
 			s := parse(t, of.scheme+"://user:"+password+"@"+of.host+":"+port).Trusting(authority.Pool())
 			if !of.implicit {
@@ -163,9 +152,7 @@ func TestSend_ContextEnds_LeavesServer(t *testing.T) {
 func TestSend_NoTLSOffered_SendsNothing(t *testing.T) {
 	server := emailtest.Start(t, emailtest.Config{Password: "s3cret"})
 	_, port, err := net.SplitHostPort(server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const host = "mail.example.com" // not loopback, and not resolved
 	s := parse(t, "smtp://user:s3cret@"+host+":"+port).Dialing(server.Addr())
 	if err := s.Send(t.Context(), message(t)); err == nil || len(server.Messages()) != 0 {

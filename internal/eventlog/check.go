@@ -9,9 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxTypeName bounds an event type's name, in bytes. EventStoreDB counts the name twice: with this limit,
-// an append of MaxAppendEvents events and MaxAppendBytes stays under its limit of 1 MiB, including the
-// names of the metadata fields.
+// MaxTypeName bounds an event type's name, in bytes. EventStoreDB counts the name twice: with this limit, an append of
+// MaxAppendEvents events and MaxAppendBytes stays under its limit of 1 MiB, including the names of the metadata fields.
 const MaxTypeName = 48
 
 // CheckAppend checks the limits and the form of an append. Every adapter calls it before it sends or stores

@@ -45,13 +45,11 @@ var (
 	ErrTooLarge = errors.New("append is too large")
 	// ErrInvalid: the append or read is malformed (no events, nil event id, empty stream name).
 	ErrInvalid = errors.New("invalid request to the event log")
-	// ErrUnavailable: the store failed (for example because of a full disk) and nothing was written. Retry
-	// later.
+	// ErrUnavailable: the store failed (for example because of a full disk) and nothing was written. Retry later.
 	ErrUnavailable = errors.New("event log is unavailable")
 	// ErrFull: the store has no room left and nothing was written. It is an ErrUnavailable too.
 	ErrFull = fmt.Errorf("no space is left for the event log: %w", ErrUnavailable)
-	// ErrAmbiguous: the outcome is unknown. Repeat the same append (same ids, same expected revision) to
-	// learn it.
+	// ErrAmbiguous: the outcome is unknown. Repeat the same append (same ids, same expected revision) to learn it.
 	ErrAmbiguous = errors.New("outcome of the append is unknown")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("event log is closed")
@@ -153,8 +151,7 @@ type Proposed struct {
 	Metadata      Metadata
 }
 
-// Recorded is an event of the log. Its Data must not be changed: other subscribers may be reading the same
-// bytes.
+// Recorded is an event of the log. Its Data must not be changed: other subscribers may be reading the same bytes.
 type Recorded struct {
 	Proposed
 	Stream   string
@@ -167,7 +164,7 @@ type Recorded struct {
 
 // Appended is the result of an append.
 type Appended struct {
-	// FirstRevision and LastRevision are those of the appended events.
+	// FirstRevision and LastRevision belong to the appended events.
 	FirstRevision, LastRevision uint64
 	// Position is at or after the last appended event and before any event appended later.
 	Position Position
@@ -252,26 +249,23 @@ type Subscription interface {
 
 // Log is an event store.
 type Log interface {
-	// Append writes all events at the end of a stream, or none. With an exact revision or NoStream it is
-	// idempotent: if the stream already holds events with the same ids at those revisions, Append returns
-	// the first result; it compares only ids. The events are durable when it returns. The log does not
-	// retain the slice.
+	// Append writes all events at the end of a stream, or none. With an exact revision or NoStream it is idempotent: if
+	// the stream already holds events with the same ids at those revisions, Append returns the first result; it compares
+	// only ids. The events are durable when it returns. The log does not retain the slice.
 	//
 	// Errors: ErrWrongRevision, ErrTooLarge, ErrInvalid, ErrUnavailable, ErrAmbiguous (also if ctx ended during
 	// the write), ErrClosed; ctx.Err() if ctx ended before anything was sent.
 	Append(ctx context.Context, stream string, expected Expected, events []Proposed) (Appended, error)
 
-	// ReadStream returns at most limit events of a stream, starting at a revision, in the given direction.
-	// A stream that does not exist has no events. Errors: ErrInvalid, ErrUnavailable, ErrCorrupt,
-	// ErrClosed, ctx.Err().
+	// ReadStream returns at most limit events of a stream, starting at a revision, in the given direction. A stream that
+	// does not exist has no events. Errors: ErrInvalid, ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 	ReadStream(ctx context.Context, stream string, from uint64, direction Direction, limit int) ([]Recorded, error)
 
 	// ReadAll returns at most limit selected events after a position. Before the end it may return fewer,
 	// even none: continue at Next. Errors: as ReadStream.
 	ReadAll(ctx context.Context, after Position, filter Filter, limit int) (Page, error)
 
-	// Subscribe starts after a position. ctx bounds this call only; Close ends the subscription. Errors:
-	// as ReadStream.
+	// Subscribe starts after a position. ctx bounds this call only; Close ends the subscription. Errors: as ReadStream.
 	Subscribe(ctx context.Context, after Position, filter Filter) (Subscription, error)
 
 	// Head returns the position of the last event, 0 for an empty log. Errors: as ReadStream.
@@ -294,10 +288,9 @@ type Run struct {
 type Importer interface {
 	Log
 
-	// Import does the appends that the runs describe, in order, or none of them: when it returns, all are
-	// durable, the events have exactly the given order, and readers and subscribers see them as after
-	// Append. A run may continue where an earlier one ended. Each run must respect the limits of Append,
-	// all together MaxImportEvents and MaxImportBytes.
+	// Import does the appends that the runs describe, in order, or none of them: when it returns, all are durable, the
+	// events have exactly the given order, and readers and subscribers see them as after Append. A run may continue where
+	// an earlier one ended. Each run must respect the limits of Append, all together MaxImportEvents and MaxImportBytes.
 	//
 	// Import skips a run whose events the stream already holds at their revisions, so an import may be repeated.
 	// It rejects Any, because repeats would not be recognized.

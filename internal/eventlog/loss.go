@@ -28,8 +28,7 @@ type LossError struct {
 	// Other means that the log is not a prefix of the recorded one, so the witness proves nothing about
 	// earlier positions either.
 	Other bool
-	// Shared means that the log is in an event store, whose positions are not event counts, instead of
-	// files.
+	// Shared means that the log is in an event store, whose positions are not event counts, instead of files.
 	Shared bool
 	// Detail describes the difference, as a clause: "its events from position 5 on have another digest".
 	Detail string

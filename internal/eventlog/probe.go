@@ -9,8 +9,7 @@ type Prober interface {
 	First(ctx context.Context) (Recorded, bool, error)
 	// Last returns the last event of the log, or false if the log is empty. Errors: as Log.ReadAll.
 	Last(ctx context.Context) (Recorded, bool, error)
-	// At returns the event of a stream at a revision, or false if the stream is shorter. Errors: as
-	// Log.ReadStream.
+	// At returns the event of a stream at a revision, or false if the stream is shorter. Errors: as Log.ReadStream.
 	At(ctx context.Context, stream string, revision uint64) (Recorded, bool, error)
 	// End returns a position at or after the last event and before any event appended later. A store that
 	// writes its own records may return the position of one of those. Errors: as Log.Head.

@@ -15,5 +15,5 @@ const Path = "/static/htmx-" + Version + ".js"
 //go:embed htmx.min.js
 var Script []byte
 
-// Config is the content of a page's meta element htmx-config: the script brings no style of its own, and keeps no history.
+// Config is the content of a page's meta element htmx-config: the script brings no style, and keeps no history.
 const Config = "includeIndicatorCSS:false history:false"

@@ -15,8 +15,7 @@ const (
 	// minClearShare is the share of clear pixels from which a background is
 	// transparent. One or two rounded corners are not a background.
 	minClearShare = 0.02
-	// backgroundDeltaE is the distance from the corners' color at which a pixel
-	// of an opaque image is ink.
+	// backgroundDeltaE is the distance from the corners' color at which a pixel of an opaque image is ink.
 	backgroundDeltaE = 10
 	// lightLuma is the mean luma above which ink is light.
 	lightLuma = 128
@@ -24,24 +23,20 @@ const (
 
 // Analysis describes the content of an image.
 type Analysis struct {
-	// Transparent is set if the background is: at least three corners are
-	// clear, and more than 2 % of all pixels.
+	// Transparent is set if the background is: at least three corners are clear, and more than 2 % of all pixels.
 	Transparent bool
 	// Blank is set if there is no ink: the image is clear, or of one color.
 	Blank bool
-	// Ink is the bounding box of the ink: all pixels that are not clear, or, in
-	// an image without clear parts, those that differ from the color of the
-	// corners. It is empty if the image is blank.
+	// Ink is the bounding box of the ink: all pixels that are not clear, or, in an image without clear parts, those that
+	// differ from the color of the corners. It is empty if the image is blank.
 	Ink image.Rectangle
 	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; if none is
 	// opaque, of all visible pixels, weighted by alpha; 0 for a clear image.
 	Luma float64
-	// Palette lists the colors of the opaque pixels, largest share first, with
-	// similar colors merged.
+	// Palette lists the colors of the opaque pixels, largest share first, with similar colors merged.
 	Palette []Swatch
-	// Hash is a perceptual hash: similar images differ in few bits
-	// (HashDistance), whatever their size. A light and a dark version of one
-	// logo are not similar.
+	// Hash is a perceptual hash: similar images differ in few bits (HashDistance), whatever their size. A light and a dark
+	// version of one logo are not similar.
 	Hash uint64
 }
 
@@ -91,8 +86,7 @@ func isCutOut(img *image.NRGBA) bool {
 	return float64(clear) > minClearShare*float64(len(img.Pix)/4)
 }
 
-// inkColors counts the opaque pixels in cells of 5 bits per channel, each with
-// its own mean color.
+// inkColors counts the opaque pixels in cells of 5 bits per channel, each with its own mean color.
 func inkColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	type cell struct{ r, g, b, n uint64 }
 	cells := make([]cell, 1<<15)
@@ -138,8 +132,7 @@ func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 		c := RGB{img.Pix[i], img.Pix[i+1], img.Pix[i+2]}
 		lumaSum += alpha * c.Luma()
 		total += alpha
-		// Colors of faint pixels are coarse: a low alpha leaves few of the 255
-		// values.
+		// Colors of faint pixels are coarse: a low alpha leaves few of the 255 values.
 		cell := RGB{c.R | 0x0f, c.G | 0x0f, c.B | 0x0f}
 		at, known := index[cell]
 		if !known {
@@ -192,9 +185,8 @@ func cornerColor(img *image.NRGBA) RGB {
 	return mergePalette(colors)[0].Color
 }
 
-// differsFrom returns a function that reports whether the pixel at an offset
-// differs visibly from a background color. It caches the last result, because
-// neighbors usually have the same color.
+// differsFrom returns a function that reports whether the pixel at an offset differs visibly from a background color.
+// It caches the last result, because neighbors usually have the same color.
 func differsFrom(img *image.NRGBA, background RGB) func(int) bool {
 	base := background.toLab()
 	last, lastDiffers := background, false
@@ -213,15 +205,13 @@ func differsFrom(img *image.NRGBA, background RGB) func(int) bool {
 const (
 	hashColumns = 9
 	hashRows    = 8
-	// hashStep is the minimum difference in brightness between cells, of 255:
-	// flat areas, which are common in logos, would otherwise depend on
-	// rounding.
+	// hashStep is the minimum difference in brightness between cells, of 255: flat areas, which are common in logos, would
+	// otherwise depend on rounding.
 	hashStep = 5
 )
 
-// differenceHash compares neighbors in a 9×8 grid of mean grey values over the
-// ink: a bit is set where brightness increases to the right. Clear pixels count
-// as white behind dark ink and black behind light, so that the shape is
+// differenceHash compares neighbors in a 9×8 grid of mean grey values over the ink: a bit is set where brightness
+// increases to the right. Clear pixels count as white behind dark ink and black behind light, so that the shape is
 // visible.
 func differenceHash(img *image.NRGBA, box image.Rectangle, luma float64) uint64 {
 	if box.Empty() {
@@ -273,6 +263,5 @@ func cellBounds(from, length, i, count int) (float64, float64) {
 	return float64(from) + float64(i)*step, math.Min(float64(from)+float64(i+1)*step, float64(from+length))
 }
 
-// HashDistance returns the number of bits in which two hashes differ, 0 to 64.
-// Up to 4 means the same image.
+// HashDistance returns the number of bits in which two hashes differ, 0 to 64. Up to 4 means the same image.
 func HashDistance(a, b uint64) int { return bits.OnesCount64(a ^ b) }

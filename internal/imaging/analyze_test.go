@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 )
 
 // canvas returns an image of one color to draw on.
@@ -208,9 +209,7 @@ func TestEncoders_RoundTrip(t *testing.T) {
 			}
 		}
 		png, err := imaging.EncodePNG(img)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		back, _, err := imaging.Decode(png, imaging.Limits{})
 		if err != nil || !bytes.Equal(back.Pix, img.Pix) {
 			t.Fatalf("png: %v", err)
@@ -219,13 +218,9 @@ func TestEncoders_RoundTrip(t *testing.T) {
 		if errors.Is(err, imaging.ErrUnsupported) && w*h < 4 {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		again, err := webp.Decode(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for y := range h {
 			for x := range w {
 				got, want := color.NRGBAModel.Convert(again.At(x, y)).(color.NRGBA), img.NRGBAAt(x, y)
@@ -242,9 +237,7 @@ func TestEncodeJPEG_Transparent_IsFlattened(t *testing.T) {
 	fill(img, image.Rect(8, 0, 16, 16), color.NRGBA{0, 0, 0, 128})
 	for background, want := range map[imaging.RGB][2]uint8{imaging.White: {255, 127}, {R: 100, G: 100, B: 100}: {100, 50}} {
 		data, err := imaging.EncodeJPEG(img, background)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		back, info, err := imaging.Decode(data, imaging.Limits{})
 		if err != nil || info.Format != imaging.JPEG {
 			t.Fatalf("%+v, %v", info, err)
@@ -325,23 +318,18 @@ func TestBrightness(t *testing.T) {
 	}
 }
 
-// BenchmarkLogoStep measures an uncached logo request: a stored 512 px PNG to a
-// 128 px WebP.
+// BenchmarkLogoStep measures an uncached logo request: a stored 512 px PNG to a 128 px WebP.
 func BenchmarkLogoStep(b *testing.B) {
 	img := canvas(512, 512, blank)
 	for i := range 12 {
 		fill(img, image.Rect(20+i*30, 40+i*20, 120+i*30, 200+i*20), color.NRGBA{uint8(20 * i), uint8(255 - 20*i), 120, 255})
 	}
 	data, err := imaging.EncodePNG(img)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		img, _, err := imaging.Decode(data, imaging.Limits{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		if _, err := imaging.EncodeWebP(imaging.Scale(img, 128)); err != nil {
 			b.Fatal(err)
 		}

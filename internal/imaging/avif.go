@@ -8,8 +8,7 @@ import (
 	"letterhead/internal/avif"
 )
 
-// avifOrientations are the orientations by which an image is turned and then
-// mirrored, by the quarter turns.
+// avifOrientations are the orientations by which an image is turned and then mirrored, by the quarter turns.
 var avifOrientations = map[avif.Mirror][4]orientation{
 	avif.NoMirror:   {1, 8, 3, 6},
 	avif.UpsideDown: {4, 5, 2, 7},

@@ -11,10 +11,10 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/testmust"
 )
 
-// leastLetThrough is the side, in pixels, of a square image of each kind that
-// is still decoded.
+// leastLetThrough is the side, in pixels, of a square image of each kind that is still decoded.
 var leastLetThrough = map[string]int{
 	"jpeg, gray":               4096,
 	"jpeg, half colors":        4096,
@@ -35,8 +35,7 @@ var leastLetThrough = map[string]int{
 	"webp, lossy, alpha":       1600,
 }
 
-// firstRejected is the side of the smallest square of each kind that is
-// rejected, in steps of 16 pixels.
+// firstRejected is the side of the smallest square of each kind that is rejected, in steps of 16 pixels.
 var firstRejected = map[string]int{
 	"jpeg, gray":               4112,
 	"jpeg, half colors":        4112,
@@ -57,10 +56,9 @@ var firstRejected = map[string]int{
 	"webp, lossy, alpha":       1696,
 }
 
-// TestDecodeCost_HostileFiles_CoversDecoding checks, for each format, that
-// decoding a small file that declares the largest accepted size allocates no
-// more than the predicted cost, garbage included, and that a larger one is
-// rejected by its header.
+// TestDecodeCost_HostileFiles_CoversDecoding checks, for each format, that decoding a small file that declares the
+// largest accepted size allocates no more than the predicted cost, garbage included, and that a larger one is rejected
+// by its header.
 func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 	const (
 		slack = 4 << 20 // tables of the decompressors and copies of the file
@@ -88,9 +86,7 @@ func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 				side -= step // the body also counts
 				data = claim(side, side, true)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			took := allocated(func() {
 				img, _, err := imaging.DecodeSmaller(data, imaging.Limits{}, 1200)
 				if err != nil || img.Rect.Dx() != 1200 {
@@ -125,9 +121,8 @@ func allocated(work func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// The tables of a lossless WebP may be many times larger than its pixels and
-// its file. The cost includes them, for complete and truncated files, and
-// rejects files whose tables may be too large.
+// The tables of a lossless WebP may be many times larger than its pixels and its file. The cost includes them, for
+// complete and truncated files, and rejects files whose tables may be too large.
 func TestDecodeCost_WebPTables(t *testing.T) {
 	const most, letThrough = 2600, 900
 	if _, err := imaging.DecodeCost(imagingtest.WebPTables(most), imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
@@ -136,9 +131,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 	whole := imagingtest.WebPTables(letThrough)
 	for name, data := range map[string][]byte{"whole": whole, "cut off": whole[:250*letThrough]} {
 		cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		took := allocated(func() {
 			if _, _, err = imaging.DecodeSmaller(data, imaging.Limits{}, 1200); err != nil && !errors.Is(err, imaging.ErrMalformed) {
 				t.Error(err)
@@ -162,9 +155,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	const side = 1024
 	want, err := imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if cost, err := imaging.DecodeCost(imagingtest.WebPOfManyChunks(side, side, 1000), imaging.Limits{}, 1200); err != nil || cost < want {
 		t.Errorf("1,000 chunks before the image: cost %d, %v; want %d", cost, err, want)
 	}
@@ -177,17 +168,14 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	}
 }
 
-// The cost of a JPEG by Photoshop equals that of others, unless it declares
-// colors other than luma and two chroma. Every such segment counts, also after
-// the scan, because decoders continue reading there.
+// The cost of a JPEG by Photoshop equals that of others, unless it declares colors other than luma and two chroma.
+// Every such segment counts, also after the scan, because decoders continue reading there.
 func TestDecodeCost_AdobeSegments(t *testing.T) {
 	const side = 1000
 	claims := imagingtest.Claims()
 	cost := func(data []byte) int64 {
 		n, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return n
 	}
 	plain, rgb := claims["jpeg, full colors"](side, side, true), claims["jpeg, rgb by adobe"](side, side, true)
@@ -197,8 +185,7 @@ func TestDecodeCost_AdobeSegments(t *testing.T) {
 	const adobe = 2 + 2 + 12 // marker, length, content
 	segment := rgb[2 : 2+adobe]
 	behind := slices.Concat(plain[:len(plain)-2], segment, plain[len(plain)-2:])
-	// The decoder searches for the next restart and skips bytes that look like
-	// a segment.
+	// The decoder searches for the next restart and skips bytes that look like a segment.
 	hidden := slices.Concat(plain[:len(plain)-2], []byte{0xff, 0xe1, 0xff, 0xff}, segment, plain[len(plain)-2:])
 	for name, data := range map[string][]byte{"before": rgb, "behind": behind, "hidden": hidden} {
 		if got, want := cost(data), cost(plain)+4*side*side; got != want {
@@ -207,8 +194,7 @@ func TestDecodeCost_AdobeSegments(t *testing.T) {
 	}
 }
 
-// A lossless WebP may take more than other images, for its tables, but not the
-// maximum of both pixels and tables.
+// A lossless WebP may take more than other images, for its tables, but not the maximum of both pixels and tables.
 func TestDecodeCost_PixelsAndTablesShareLimit(t *testing.T) {
 	const most = 128 << 20
 	plain := imagingtest.Claims()["webp, lossless"](1600, 1600, true)
@@ -225,9 +211,8 @@ func TestDecodeCost_PixelsAndTablesShareLimit(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_FirstRejected checks which squares are accepted. There are
-// gaps: the factor of a reduction during decoding is an integer, so the last
-// size before the next factor takes the most.
+// TestDecodeCost_FirstRejected checks which squares are accepted. There are gaps: the factor of a reduction during
+// decoding is an integer, so the last size before the next factor takes the most.
 func TestDecodeCost_FirstRejected(t *testing.T) {
 	const step, most = 16, 4096
 	for name, claim := range imagingtest.Claims() {

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestCIEDE2000 uses pairs of the table by Sharma, Wu and Dalal for detecting
-// wrong implementations: hue means across 0°, greys, and the rotation term.
-// Public colors cannot express them.
+// TestCIEDE2000 uses pairs of the table by Sharma, Wu and Dalal for detecting wrong implementations: hue means across
+// 0°, greys, and the rotation term. Public colors cannot express them.
 func TestCIEDE2000(t *testing.T) {
 	for _, c := range []struct {
 		a, b lab

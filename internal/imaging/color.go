@@ -1,6 +1,7 @@
 package imaging
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,8 +27,7 @@ func (c RGB) Luma() float64 {
 // Brightness returns Luma, rounded.
 func (c RGB) Brightness() int { return int(math.Round(c.Luma())) }
 
-// Chroma returns the difference of the largest and the smallest channel, from 0
-// for greys to 255.
+// Chroma returns the difference of the largest and the smallest channel, from 0 for greys to 255.
 func (c RGB) Chroma() int {
 	return int(max(c.R, c.G, c.B)) - int(min(c.R, c.G, c.B))
 }
@@ -36,14 +36,7 @@ type lab struct{ l, a, b float64 }
 
 // toLab converts through linear sRGB and CIE XYZ at D65 (IEC 61966-2-1, CIE 15).
 func (c RGB) toLab() lab {
-	linear := func(v uint8) float64 {
-		f := float64(v) / 255
-		if f <= 0.04045 {
-			return f / 12.92
-		}
-		return math.Pow((f+0.055)/1.055, 2.4)
-	}
-	r, g, b := linear(c.R), linear(c.G), linear(c.B)
+	r, g, b := linearLight[c.R], linearLight[c.G], linearLight[c.B]
 	f := func(t float64) float64 {
 		if t > 216.0/24389 {
 			return math.Cbrt(t)
@@ -56,8 +49,7 @@ func (c RGB) toLab() lab {
 	return lab{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// DeltaE returns the perceptual difference of two colors: CIEDE2000, where 1 is
-// just visible and 100 is black to white.
+// DeltaE returns the perceptual difference of two colors: CIEDE2000, where 1 is just visible and 100 is black to white.
 func DeltaE(a, b RGB) float64 { return ciede2000(a.toLab(), b.toLab()) }
 
 // ciede2000 follows Sharma, Wu, Dalal: The CIEDE2000 Color-Difference Formula, 2005, with all weights 1.
@@ -122,13 +114,11 @@ type Swatch struct {
 }
 
 const (
-	// mergeDeltaE is the distance below which two colors count as one brand
-	// color.
+	// mergeDeltaE is the distance below which two colors count as one brand color.
 	mergeDeltaE = 8
 	// minShare drops remains of anti-aliasing and JPEG noise.
 	minShare = 0.005
-	// maxSwatches limits a palette. A photo has thousands of colors, a brand
-	// has few.
+	// maxSwatches limits a palette. A photo has thousands of colors, a brand has few.
 	maxSwatches = 12
 	// maxMerged limits the colors that are compared: the heaviest ones decide.
 	maxMerged = 512
@@ -151,13 +141,7 @@ func mergePalette(colors []weighted) []Swatch {
 		return nil
 	}
 	slices.SortFunc(colors, func(a, b weighted) int {
-		if a.weight != b.weight {
-			if a.weight > b.weight {
-				return -1
-			}
-			return 1
-		}
-		return rank(a.color) - rank(b.color)
+		return cmp.Or(cmp.Compare(b.weight, a.weight), rank(a.color)-rank(b.color))
 	})
 	var merged []weighted
 	var labs []lab
@@ -176,17 +160,10 @@ func mergePalette(colors []weighted) []Swatch {
 		}
 	}
 	slices.SortFunc(palette, func(a, b Swatch) int {
-		if a.Share != b.Share {
-			if a.Share > b.Share {
-				return -1
-			}
-			return 1
-		}
-		return rank(a.Color) - rank(b.Color)
+		return cmp.Or(cmp.Compare(b.Share, a.Share), rank(a.Color)-rank(b.Color))
 	})
 	return palette[:min(len(palette), maxSwatches)]
 }
 
-// rank orders colors of equal weight, so that a palette does not depend on map
-// order.
+// rank orders colors of equal weight, so that a palette does not depend on map order.
 func rank(c RGB) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }

@@ -7,33 +7,28 @@ import (
 	"image"
 )
 
-// MaxDecoded is the maximum memory of DecodeSmaller for one image, in bytes,
-// excluding the file and, for a lossless WebP, its Huffman tables. It admits a
-// photograph of 16 million pixels and most images of 3 million in any other
-// form.
+// MaxDecoded is the maximum memory of DecodeSmaller for one image, in bytes, excluding the file and, for a lossless
+// WebP, its Huffman tables. It admits a photograph of 16 million pixels and most images of 3 million in any other form.
 const MaxDecoded = 64 << 20
 
-// maxWithTables is the maximum including those tables, of which only an upper
-// bound is known that few files approach. The file of a small image may have
-// about 300 kB, that of one with 2.5 million pixels about 170 kB.
+// maxWithTables is the maximum including those tables, of which only an upper bound is known that few files approach.
+// The file of a small image may have about 300 kB, that of one with 2.5 million pixels about 170 kB.
 const maxWithTables = 128 << 20
 
 // reduceFrom is the number of pixels from which an image is reduced during
 // decoding. Smaller ones are only scaled by the better filter.
 const reduceFrom = 4 << 20
 
-// DecodeCost returns the maximum memory, in bytes, of DecodeSmaller for an
-// image, including intermediate copies and the result, according to the header.
-// It does not read pixels. Errors: those of ProbeWithin, and ErrTooLarge for
-// more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB
-// including its tables.
+// DecodeCost returns the maximum memory, in bytes, of DecodeSmaller for an image, including intermediate copies and the
+// result, according to the header. It does not read pixels. Errors: as ProbeWithin, and ErrTooLarge for more than
+// MaxDecoded, and for a lossless WebP that may take more than 128 MiB including its tables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
 		return 0, err
 	}
 	var cost, tables int64
-	err = guarded(func() (err error) {
+	err = Guarded("codec", func() (err error) {
 		if info.Format == WebP {
 			if data, err = firstWebPFrame(data); err != nil { // the part that is decoded
 				return err
@@ -102,9 +97,8 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	return decoded + converted + scaleCost(size, longest)
 }
 
-// scaleCost returns the memory of scaling, excluding the input: the shares of
-// an image of two colors, the rows with their final width, and the result in
-// two forms.
+// scaleCost returns the memory of scaling, excluding the input: the shares of an image of two colors, the rows with
+// their final width, and the result in two forms.
 func scaleCost(size image.Point, longest int) int64 {
 	to, ok := smaller(size, longest)
 	if !ok {
@@ -114,9 +108,8 @@ func scaleCost(size image.Point, longest int) int64 {
 	return int64(size.X)*int64(size.Y) + 4*w*int64(size.Y) + 8*w*h
 }
 
-// factorOf returns how many pixels of a side become one during decoding, so
-// that the result is no smaller than the scaled size. It is 1 for an image that
-// is small enough to be decoded unreduced.
+// factorOf returns how many pixels of a side become one during decoding, so that the result is no smaller than the
+// scaled size. It is 1 for an image that is small enough to be decoded unreduced.
 func factorOf(size image.Point, longest int) int {
 	if size.X*size.Y <= reduceFrom {
 		return 1
@@ -141,8 +134,7 @@ func reducedCost(size image.Point, factor int) int64 {
 
 // webpCost returns the decoder's memory for a WebP, excluding its tables.
 func webpCost(info Info, data []byte) int64 {
-	// Lossless: pixels, a copy by their palette, and three images of up to a
-	// sixteenth of the pixels.
+	// Lossless: pixels, a copy by their palette, and three images of up to a sixteenth of the pixels.
 	const lossless = 9
 	pixels := int64(info.Width) * int64(info.Height)
 	cost := int64(2 * len(data)) // a frame as a separate file, and the parts of a lossy one
@@ -161,9 +153,8 @@ func webpCost(info Info, data []byte) int64 {
 	return cost
 }
 
-// webpTables returns the maximum size of the Huffman tables of a lossless
-// image, or of a compressed alpha channel: their number is unknown before the
-// image is half decoded. A hostile file of 640 kB has 200 MiB of them.
+// webpTables returns the maximum size of the Huffman tables of a lossless image, or of a compressed alpha channel:
+// their number is unknown before the image is half decoded. A hostile file of 640 kB has 200 MiB of them.
 func webpTables(info Info, data []byte) (cost int64) {
 	const (
 		maxGroups = 2600    // that golang.org/x/image/vp8l decodes
@@ -199,8 +190,7 @@ func webpParts(data []byte, visit func(id string, body []byte)) {
 	}
 }
 
-// jpegCost returns the decoder's memory for a JPEG: its planes, and the
-// coefficients of a progressive one.
+// jpegCost returns the decoder's memory for a JPEG: its planes, and the coefficients of a progressive one.
 func jpegCost(data []byte, pixels int64) int64 {
 	const (
 		baseline, extended, progressive = 0xc0, 0xc1, 0xc2
@@ -238,9 +228,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 	return cost
 }
 
-// adobeUntransformed reports whether a JPEG may have an APP14 segment by Adobe
-// that declares untransformed colors. The decoder uses the last such segment,
-// even after a scan, and its detection of restarts cannot be predicted, so all
+// adobeUntransformed reports whether a JPEG may have an APP14 segment by Adobe that declares untransformed colors. The
+// decoder uses the last such segment, even after a scan, and its detection of restarts cannot be predicted, so all
 // bytes are searched.
 func adobeUntransformed(data []byte) bool {
 	const (
@@ -261,8 +250,7 @@ func adobeUntransformed(data []byte) bool {
 	}
 }
 
-// pngHeader is the content of the first chunk of a PNG, and whether a color is
-// declared as clear.
+// pngHeader is the content of the first chunk of a PNG, and whether a color is declared as clear.
 type pngHeader struct {
 	width, height int
 	depth, color  byte
@@ -296,8 +284,7 @@ func pngHeaderOf(data []byte) (h pngHeader) {
 	return h
 }
 
-// decodedCost returns the memory of image/png: the image, of which an
-// interlaced one has up to one more copy.
+// decodedCost returns the memory of image/png: the image, of which an interlaced one has up to one more copy.
 func (h pngHeader) decodedCost() int64 {
 	each := int64(4)
 	switch {
@@ -315,8 +302,7 @@ func (h pngHeader) decodedCost() int64 {
 	return cost
 }
 
-// streamCost returns the memory of reducing row by row: two rows, the
-// decompressor's window, and the boxes.
+// streamCost returns the memory of reducing row by row: two rows, the decompressor's window, and the boxes.
 func (h pngHeader) streamCost(factor int) int64 {
 	const window = 64 << 10
 	return window + 2*int64(h.rowBytes()) + reducedCost(image.Pt(h.width, h.height), factor)

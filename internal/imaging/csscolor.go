@@ -8,10 +8,8 @@ import (
 	"golang.org/x/image/colornames"
 )
 
-// ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(),
-// lch(), oklab(), oklch(), or color() in sRGB, with its alpha, 0 to 1. Colors
-// outside sRGB are clipped. currentcolor, none, var() and the like are not
-// colors.
+// ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(), lch(), oklab(), oklch(), or color() in sRGB,
+// with its alpha, 0 to 1. Colors outside sRGB are clipped. currentcolor, none, var() and the like are not colors.
 func ParseColor(css string) (c RGB, alpha float64, ok bool) {
 	const longest = 128
 	css = strings.ToLower(strings.TrimSpace(css))
@@ -118,8 +116,8 @@ var colorSpaces = map[string]func([3]float64) RGB{
 	"hwb":   func(v [3]float64) RGB { return fromHWB(v[0], v[1]/100, v[2]/100) },
 	"lab":   func(v [3]float64) RGB { return fromLab(v[0], v[1], v[2]) },
 	"lch":   func(v [3]float64) RGB { return fromLab(polar(v)) },
-	"oklab": func(v [3]float64) RGB { return fromOKLab(v[0], v[1], v[2]) },
-	"oklch": func(v [3]float64) RGB { return fromOKLab(polar(v)) },
+	"oklab": func(v [3]float64) RGB { return FromLinear(OKLabToLinear(v[0], v[1], v[2])) },
+	"oklch": func(v [3]float64) RGB { return FromLinear(OKLabToLinear(polar(v))) },
 }
 
 func component(s string, whole float64) (float64, bool) {
@@ -200,25 +198,26 @@ func fromLab(l, a, b float64) RGB {
 	x, y, z = 0.9554734527*x-0.0230985368*y+0.0632593086*z,
 		-0.0283697069*x+1.0099954580*y+0.0210413990*z,
 		0.0123140016*x-0.0205076964*y+1.3303659366*z
-	return fromLinear(
+	return FromLinear(
 		3.2409699419*x-1.5373831776*y-0.4986107603*z,
 		-0.9692436363*x+1.8759675015*y+0.0415550574*z,
 		0.0556300797*x-0.2039769589*y+1.0569715142*z)
 }
 
-// fromOKLab follows Ottosson, A perceptual color space for image processing, 2020.
-func fromOKLab(l, a, b float64) RGB {
+// OKLabToLinear converts a color to linear-light sRGB, whose channels are 0 to 1 if it can be displayed (Ottosson, A
+// perceptual color space for image processing, 2020).
+func OKLabToLinear(l, a, b float64) (red, green, blue float64) {
 	cube := func(v float64) float64 { return v * v * v }
 	x := cube(l + 0.3963377774*a + 0.2158037573*b)
 	y := cube(l - 0.1055613458*a - 0.0638541728*b)
 	z := cube(l - 0.0894841775*a - 1.2914855480*b)
-	return fromLinear(
-		4.0767416621*x-3.3077115913*y+0.2309699292*z,
-		-1.2684380046*x+2.6097574011*y-0.3413193965*z,
-		-0.0041960863*x-0.7034186147*y+1.7076147010*z)
+	return 4.0767416621*x - 3.3077115913*y + 0.2309699292*z,
+		-1.2684380046*x + 2.6097574011*y - 0.3413193965*z,
+		-0.0041960863*x - 0.7034186147*y + 1.7076147010*z
 }
 
-func fromLinear(r, g, b float64) RGB {
+// FromLinear converts a color from linear-light sRGB. Channels are clipped to 0 to 1.
+func FromLinear(r, g, b float64) RGB {
 	gamma := func(v float64) float64 {
 		if v <= 0.0031308 {
 			return 12.92 * v

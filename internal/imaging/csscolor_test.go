@@ -6,8 +6,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// TestParseColor_Halves_RoundUp checks components between two bytes, where the order
-// of the arithmetic matters.
+// TestParseColor_Halves_RoundUp checks components between two bytes, where the order of the arithmetic matters.
 func TestParseColor_Halves_RoundUp(t *testing.T) {
 	for css, want := range map[string]string{
 		"rgb(50%, 90%, 10%)":   "#80e61a",

@@ -14,17 +14,15 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Decode decodes a raster, first frame only, upright, as 8-bit pixels with
-// straight alpha. The result starts at the origin and has the size returned by
-// Probe. For a vector it returns ErrUnsupported.
+// Decode decodes a raster, first frame only, upright, as 8-bit pixels with straight alpha. The result starts at the
+// origin and has the size returned by Probe. For a vector it returns ErrUnsupported.
 func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
 }
 
-// DecodeSmaller is Decode followed by Scale: the same pixels, in less time and
-// memory. A PNG, JPEG, WebP or GIF of more than reduceFrom pixels is reduced
-// during decoding, to no less than the final size of Scale; the pixels are
-// nearly the same. If DecodeCost rejects an image, the error is ErrTooLarge.
+// DecodeSmaller is Decode followed by Scale: the same pixels, in less time and memory. A PNG, JPEG, WebP or GIF of more
+// than reduceFrom pixels is reduced during decoding, to no less than the final size of Scale; the pixels are nearly the
+// same. If DecodeCost rejects an image, the error is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
 	if _, err := DecodeCost(data, limits, longest); err != nil {
 		return nil, Info{Format: Sniff(data)}, err
@@ -35,29 +33,19 @@ func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info,
 		if err != nil {
 			return nil, err
 		}
-		if few, ok := img.(*image.Paletted); ok {
-			if to, ok := smaller(size, longest); ok {
-				return to.paletted(few), nil
-			}
+		if to, ok := smaller(img.Rect.Size(), longest); ok {
+			return to.scale(img, true), nil
 		}
-		whole := toNRGBA(img)
-		if to, ok := smaller(whole.Rect.Size(), longest); ok {
-			return to.scale(whole, true), nil
-		}
-		return whole, nil
+		return img, nil
 	})
 }
 
-// decodeReduced decodes an image, and combines squares of factor by factor
-// pixels if the format allows that during decoding. A PNG is returned in the
-// decoder's form, because one with a palette is scaled with fewer bytes.
-func decodeReduced(info Info, data []byte, limits Limits, factor int) (image.Image, error) {
+// decodeReduced decodes an image, and combines squares of factor by factor pixels if the format allows that during
+// decoding.
+func decodeReduced(info Info, data []byte, limits Limits, factor int) (*image.NRGBA, error) {
 	switch {
 	case streams(info, data):
 		return reducePNG(data, factor)
-	case info.Format == PNG:
-		img, err := png.Decode(bytes.NewReader(data))
-		return img, malformed(err)
 	case factor == 1:
 	case info.Format == JPEG:
 		return reduceJPEG(data, factor)
@@ -84,7 +72,7 @@ func decodeWith(data []byte, limits Limits, how func(Info, []byte, Limits) (*ima
 		return nil, info, err
 	}
 	var img *image.NRGBA
-	err = guarded(func() (err error) {
+	err = Guarded("codec", func() (err error) {
 		img, err = how(info, data, limits)
 		return err
 	})
@@ -181,21 +169,13 @@ func toNRGBA(img image.Image) *image.NRGBA {
 	case *image.Paletted:
 		fromPaletted(out, src)
 	case *image.YCbCr:
-		// The generic path is correct but slow; draw has a fast one to RGBA,
-		// and opaque pixels are the same in both.
+		// The generic path is correct but slow; draw has a fast one to RGBA, and opaque pixels are the same in both.
 		opaque := &image.RGBA{Pix: out.Pix, Stride: out.Stride, Rect: out.Rect}
 		draw.Draw(opaque, opaque.Rect, src, b.Min, draw.Src)
-	case image.RGBA64Image: // like the generic path, without two allocations per pixel
+	case image.RGBA64Image: // every other image of a decoder; as color.NRGBAModel, without two allocations per pixel
 		for y := range b.Dy() {
 			for x := range b.Dx() {
 				out.SetNRGBA(x, y, fromRGBA64(src.RGBA64At(b.Min.X+x, b.Min.Y+y)))
-			}
-		}
-	default:
-		for y := range b.Dy() {
-			for x := range b.Dx() {
-				c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
-				out.SetNRGBA(x, y, c)
 			}
 		}
 	}
@@ -212,8 +192,7 @@ func fromRGBA64(c color.RGBA64) color.NRGBA {
 	return color.NRGBA{times(c.R), times(c.G), times(c.B), uint8(c.A >> 8)}
 }
 
-// fromRGBA reverses the premultiplication in place. It rounds, so that opaque
-// and full colors are exact.
+// fromRGBA reverses the premultiplication in place. It rounds, so that opaque and full colors are exact.
 func fromRGBA(img *image.RGBA) *image.NRGBA {
 	for i := 0; i+3 < len(img.Pix); i += 4 {
 		p := img.Pix[i : i+4 : i+4]
@@ -260,11 +239,9 @@ func fromWebP(img image.Image) *image.NRGBA {
 	return out
 }
 
-// webpRows returns a function that writes a row of an image from the WebP
-// decoder, as 8-bit pixels with alpha. Lossy WebP has luma from 16 to 235 and
-// chroma from 16 to 240 (ITU-R BT.601, as in RFC 6386 section 9.2), but the
-// decoder returns a type with a range of 0 to 255, in which white would be a
-// light grey.
+// webpRows returns a function that writes a row of an image from the WebP decoder, as 8-bit pixels with alpha. Lossy
+// WebP has luma from 16 to 235 and chroma from 16 to 240 (ITU-R BT.601, as in RFC 6386 section 9.2), but the decoder
+// returns a type with a range of 0 to 255, in which white would be a light grey.
 func webpRows(img image.Image) func(y int, row []byte) {
 	var yuv *image.YCbCr
 	var alpha func(x, y int) uint8
@@ -298,14 +275,12 @@ func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
 const (
 	riffHeader  = 12
 	chunkHeader = 8
-	// maxWebPChunks limits the search for the first frame, and for the image in
-	// it.
+	// maxWebPChunks limits the search for the first frame, and for the image in it.
 	maxWebPChunks = 1024
 )
 
-// firstWebPFrame returns a still image: data itself, or the first frame of an
-// animation as a separate file, because the decoder rejects animations. The
-// frame represents the image whatever the size of its canvas.
+// firstWebPFrame returns a still image: data itself, or the first frame of an animation as a separate file, because the
+// decoder rejects animations. The frame represents the image whatever the size of its canvas.
 func firstWebPFrame(data []byte) ([]byte, error) {
 	rest := data[riffHeader:]
 	for range maxWebPChunks {
@@ -337,7 +312,7 @@ func riffChunk(data []byte) (id string, body, rest []byte, ok bool) {
 }
 
 // webpFromFrame converts an ANMF chunk to a file: its header has the frame's
-// size at byte 6, and its chunks from byte 16 on are those of a still image.
+// size at byte 6, and its chunks from byte 16 on form a still image.
 func webpFromFrame(frame []byte) ([]byte, error) {
 	const frameHeader = 16
 	if len(frame) < frameHeader {

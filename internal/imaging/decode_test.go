@@ -20,14 +20,13 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/testmust"
 )
 
 func readRaster(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "rasters", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 
@@ -112,9 +111,7 @@ func TestDecode(t *testing.T) {
 
 func TestDecode_OneBit(t *testing.T) {
 	img, _, err := imaging.Decode(readRaster(t, "mono.bmp"), imaging.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	seen := map[color.NRGBA]bool{}
 	for i := 0; i < len(img.Pix); i += 4 {
 		seen[color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}] = true
@@ -128,9 +125,7 @@ func TestDecode_GIFFrameSmallerThanCanvas(t *testing.T) {
 	frame := image.NewPaletted(image.Rect(8, 4, 16, 8), color.Palette{color.NRGBA{255, 0, 0, 255}})
 	var b bytes.Buffer
 	err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{0}, Config: image.Config{Width: 32, Height: 16, ColorModel: frame.Palette}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	img, info, err := imaging.Decode(b.Bytes(), imaging.Limits{})
 	if err != nil || info.Width != 32 || img.Rect.Dx() != 32 {
 		t.Fatalf("%+v, %v", info, err)
@@ -172,8 +167,7 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// TestBombs decodes files that cost a careless decoder gigabytes, at almost no
-// cost.
+// TestBombs decodes files that cost a careless decoder gigabytes, at almost no cost.
 func TestBombs(t *testing.T) {
 	bomb := imagingtest.PNGBomb()
 	if c, err := png.DecodeConfig(bytes.NewReader(bomb)); err != nil || c.Width != 30000 {
@@ -238,8 +232,7 @@ func TestICO_LargestWithinLimits(t *testing.T) {
 	}
 }
 
-// overlapping returns an icon whose entries all refer to one image, and one to
-// its middle.
+// overlapping returns an icon whose entries all refer to one image, and one to its middle.
 func overlapping(picture []byte) []byte {
 	file := imagingtest.ICO(picture, nil, nil)
 	for i := range 2 {
@@ -252,9 +245,7 @@ func overlapping(picture []byte) []byte {
 func pngOf(t *testing.T, w, h int) []byte {
 	t.Helper()
 	data, err := imaging.EncodePNG(image.NewNRGBA(image.Rect(0, 0, w, h)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 
@@ -327,9 +318,7 @@ func TestJPEG_ScanLimit(t *testing.T) {
 
 func TestDecode_Truncated_Fails(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, file := range files {
 		data := readRaster(t, filepath.Base(file))
 		for cut := range len(data) {
@@ -368,9 +357,7 @@ func TestDecode_TotalMemory(t *testing.T) {
 	img := image.NewNRGBA(image.Rect(0, 0, 2000, 1000))
 	draw.Draw(img, img.Rect, image.NewUniform(color.NRGBA{10, 200, 30, 255}), image.Point{}, draw.Src)
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, img, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, jpeg.Encode(&b, img, nil))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, _, err := imaging.Decode(b.Bytes(), imaging.Limits{}); err != nil {
@@ -385,9 +372,7 @@ func TestDecode_TotalMemory(t *testing.T) {
 
 func rasterSeeds(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	for _, file := range files {
 		f.Add(readRaster(f, filepath.Base(file)))
 	}

@@ -30,8 +30,7 @@ func isDIBHeader(size uint32) bool {
 	return false
 }
 
-// dib is a bitmap whose header has been parsed and whose size has been checked
-// against its data.
+// dib is a bitmap whose header has been parsed and whose size has been checked against its data.
 type dib struct {
 	width, height int
 	topDown       bool
@@ -54,8 +53,7 @@ func parseBMP(data []byte) (dib, error) {
 	if err != nil {
 		return dib{}, err
 	}
-	// The file header gives the start of the pixels, unless it points into the
-	// header.
+	// The file header gives the start of the pixels, unless it points into the header.
 	start := uint64(headEnd)
 	if o := uint64(offset); o >= bmpFileHeader+start {
 		start = o - bmpFileHeader
@@ -63,8 +61,7 @@ func parseBMP(data []byte) (dib, error) {
 	return d, d.attach(body, start)
 }
 
-// parseIconDIB parses the bitmap of an ICO entry, whose height includes the
-// mask.
+// parseIconDIB parses the bitmap of an ICO entry, whose height includes the mask.
 func parseIconDIB(data []byte) (dib, error) {
 	d, headEnd, err := parseDIB(data, true)
 	if err != nil {
@@ -73,8 +70,7 @@ func parseIconDIB(data []byte) (dib, error) {
 	return d, d.attach(data, uint64(headEnd))
 }
 
-// parseDIB parses header and palette and returns their end. It allocates no
-// pixels.
+// parseDIB parses header and palette and returns their end. It allocates no pixels.
 func parseDIB(data []byte, inIcon bool) (dib, int, error) {
 	if len(data) < 4 {
 		return dib{}, 0, fmt.Errorf("%w: bitmap header is cut off", ErrMalformed)

@@ -11,8 +11,7 @@ import (
 	"letterhead/internal/vp8l"
 )
 
-// jpegQuality is the quality at which logos and photos show no blocks at a
-// third of a PNG's size.
+// jpegQuality is the quality at which logos and photos show no blocks at a third of a PNG's size.
 const jpegQuality = 85
 
 // pngEncoder reuses its buffers of about 800 kB each.
@@ -57,8 +56,7 @@ func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeJPEG encodes a JPEG of the image on a background, because the format
-// has no alpha.
+// EncodeJPEG encodes a JPEG of the image on a background, because the format has no alpha.
 func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, flatten(img, background), &jpeg.Options{Quality: jpegQuality}); err != nil {
@@ -67,8 +65,7 @@ func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// flatten draws an image on a color. The result is opaque, for which RGBA and
-// NRGBA are the same.
+// flatten draws an image on a color. The result is opaque, for which RGBA and NRGBA are the same.
 func flatten(img *image.NRGBA, background RGB) *image.RGBA {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -6,12 +6,10 @@ import (
 	"math"
 )
 
-// PlateRadius is the radius of a plate's corners as a share of its shorter
-// side, as app icons have it.
+// PlateRadius is the radius of a plate's corners as a share of its shorter side, as app icons have it.
 const PlateRadius = 0.22
 
-// Ink returns the bounding box of the pixels that are not clear, or the whole
-// image if all of them are.
+// Ink returns the bounding box of the pixels that are not clear, or the whole image if all of them are.
 func Ink(img *image.NRGBA) image.Rectangle {
 	if box := inkBox(img, true, clearAlpha); !box.Empty() {
 		return box
@@ -19,16 +17,14 @@ func Ink(img *image.NRGBA) image.Rectangle {
 	return image.Rectangle{Max: img.Rect.Size()}
 }
 
-// middle returns the place of an image on a canvas that has the box of its ink
-// in the middle.
+// middle returns the place of an image on a canvas that has the box of its ink in the middle.
 func middle(img *image.NRGBA, canvas image.Point) image.Point {
 	ink := Ink(img)
 	return canvas.Sub(ink.Min).Sub(ink.Max).Div(2)
 }
 
-// Centered returns an image with its ink in the middle of a clear canvas of
-// some size, at its own size. A canvas that is smaller than the image cuts it
-// off; an image of the canvas's size is returned unchanged.
+// Centered returns an image with its ink in the middle of a clear canvas of some size, at its own size. A canvas that
+// is smaller than the image cuts it off; an image of the canvas's size is returned unchanged.
 func Centered(img *image.NRGBA, size image.Point) *image.NRGBA {
 	if img.Rect.Size() == size {
 		return img
@@ -38,16 +34,14 @@ func Centered(img *image.NRGBA, size image.Point) *image.NRGBA {
 	return out
 }
 
-// OnPlate returns an image with its ink in the middle of a plate of some size,
-// at its own size.
+// OnPlate returns an image with its ink in the middle of a plate of some size, at its own size.
 func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
 	out := image.NewNRGBA(image.Rectangle{Max: size})
 	halfW, halfH := float64(size.X)/2, float64(size.Y)/2
 	radius := PlateRadius * 2 * min(halfW, halfH)
 	for y := range size.Y {
 		for x := range size.X {
-			// The distance to the outline of a rounded rectangle; the edge is a
-			// pixel wide.
+			// The distance to the outline of a rounded rectangle; the edge is a pixel wide.
 			dx := math.Abs(float64(x)+0.5-halfW) - halfW + radius
 			dy := math.Abs(float64(y)+0.5-halfH) - halfH + radius
 			outside := math.Hypot(max(dx, 0), max(dy, 0)) + min(max(dx, dy), 0) - radius

@@ -11,14 +11,12 @@ import (
 const (
 	icoHeader = 6
 	icoEntry  = 16
-	// maxEntries limits the entries of an ICO's directory that are read. Real
-	// ones have about ten images.
+	// maxEntries limits the entries of an ICO's directory that are read. Real ones have about ten images.
 	maxEntries = 64
 )
 
-// isICO recognizes the header of an icon or cursor file with at least one
-// entry, and the zero byte of every entry, because four bytes alone are weak
-// magic.
+// isICO recognizes the header of an icon or cursor file with at least one entry, and the zero byte of every entry,
+// because four bytes alone are weak magic.
 func isICO(data []byte) bool {
 	return len(data) >= icoHeader+icoEntry && data[0] == 0 && data[1] == 0 && (data[2] == 1 || data[2] == 2) && data[3] == 0 &&
 		binary.LittleEndian.Uint16(data[4:]) > 0 && data[icoHeader+3] == 0
@@ -32,9 +30,8 @@ type entry struct {
 	bitmap        dib
 }
 
-// largestEntry returns the image to decode: the most pixels within the limits,
-// then the most bits, according to the images themselves; the directory is only
-// used for offsets. Entries may overlap and be wrong: only headers are read
+// largestEntry returns the image to decode: the most pixels within the limits, then the most bits, according to the
+// images themselves; the directory is only used for offsets. Entries may overlap and be wrong: only headers are read
 // here, and only one image is decoded.
 func largestEntry(data []byte, limits Limits) (entry, error) {
 	count := min(int(binary.LittleEndian.Uint16(data[4:])), maxEntries)

@@ -6,9 +6,8 @@ import (
 	"image"
 )
 
-// maxScans limits the passes over a progressive JPEG. Encoders write about ten;
-// each scan takes a pass over all pixels, however short it is, so a small file
-// could take hours.
+// maxScans limits the passes over a progressive JPEG. Encoders write about ten; each scan takes a pass over all pixels,
+// however short it is, so a small file could take hours.
 const maxScans = 64
 
 // JPEG markers.
@@ -18,9 +17,8 @@ const (
 	markerAPP1 = 0xe1
 )
 
-// jpegSegments calls visit with each marker segment and its payload, until it
-// returns false. It skips the coded data after a scan header. Broken files end
-// early.
+// jpegSegments calls visit with each marker segment and its payload, until it returns false. It skips the coded data
+// after a scan header. Broken files end early.
 func jpegSegments(data []byte, visit func(marker byte, payload []byte) bool) {
 	for at := 2; at+1 < len(data); {
 		if data[at] != 0xff {
@@ -138,8 +136,7 @@ func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 	return out
 }
 
-// target returns the position of the stored pixel (x, y) of a w×h image (EXIF
-// 2.3, Orientation).
+// target returns the position of the stored pixel (x, y) of a w×h image (EXIF 2.3, Orientation).
 func (o orientation) target(x, y, w, h int) (int, int) {
 	switch o {
 	case 2:

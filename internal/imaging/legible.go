@@ -6,25 +6,21 @@ import (
 )
 
 const (
-	// LeastLegible is the WCAG contrast ratio from which a cell of a logo is
-	// seen at all. WCAG asks for 3, but many brands' own colors have less: 1.5
-	// on white is between a light gray (#d3d3d3) and the yellow of McDonald's.
+	// LeastLegible is the WCAG contrast ratio from which a cell of a logo is seen at all. WCAG asks for 3, but many
+	// brands' own colors have less: 1.5 on white is between a light gray (#d3d3d3) and the yellow of McDonald's.
 	LeastLegible = 1.5
-	// WCAG's ratio overstates the contrast of dark colors. On pages that are
-	// not light, ink below plainContrast is therefore legible only if its hue
-	// differs, too: by plainDifference of CIEDE2000. Of 64 famous logos on
+	// WCAG's ratio overstates the contrast of dark colors. On pages that are not light, ink below plainContrast is
+	// therefore legible only if its hue differs, too: by plainDifference of CIEDE2000. Of 64 famous logos on
 	// #000000, #121212 and #0b5fff, this separates the words of Instagram,
 	// FedEx and Docker (1.6 to 1.8 and 13 to 32), which cannot be read, from
 	// dark reds, and from oranges on the blue (1.9 and 31 to 58).
 	plainContrast   = 1.8
 	plainDifference = 32
-	// mostLostParts is the share of a logo's cells that may be in parts that
-	// cannot be seen. On dark pages, the black word below the circles of
-	// Mastercard is 0.07, and registered-trademark signs are 0.02 and less.
+	// mostLostParts is the share of a logo's cells that may be in parts that cannot be seen. On dark pages, the black word
+	// below the circles of Mastercard is 0.07, and registered-trademark signs are 0.02 and less.
 	mostLostParts = 0.03
-	// mostSwallowed is the share of its cells that a logo may lose in parts
-	// that remain visible otherwise. The yellow half of Python's snakes is 0.44
-	// on white, and the logo is recognized by everyone.
+	// mostSwallowed is the share of its cells that a logo may lose in parts that remain visible otherwise. The yellow half
+	// of Python's snakes is 0.44 on white, and the logo is recognized by everyone.
 	mostSwallowed = 0.5
 	// lostPart is the share of a part's cells that the page swallows if the
 	// part cannot be seen: the rest is the mixed color of edges.
@@ -36,9 +32,8 @@ const (
 	leastOnGround = 0.02
 )
 
-// Swallowed describes how much of a logo cannot be seen on a page, as shares of
-// its inked cells. A cell is a pixel that is mostly opaque; it is swallowed if
-// its color is not legible on the page and nothing legible encloses it.
+// Swallowed describes how much of a logo cannot be seen on a page, as shares of its inked cells. A cell is a pixel that
+// is mostly opaque; it is swallowed if its color is not legible on the page and nothing legible encloses it.
 type Swallowed struct {
 	Cells float64 // all of these
 	Parts float64 // those in connected parts, such as letters, that are swallowed as a whole
@@ -62,9 +57,8 @@ func (c RGB) IsLegibleOn(page RGB) bool {
 // isLight reports whether black has more contrast with a page than white.
 func (c RGB) isLight() bool { return Contrast(c, Black) >= Contrast(c, White) }
 
-// SwallowedBy measures an image on a page. Of a logo with a ground of its own
-// the ground is no ink: its color may be the page's. An image without ink is
-// swallowed.
+// SwallowedBy measures an image on a page. Of a logo with a ground of its own the ground is no ink: its color may be
+// the page's. An image without ink is swallowed.
 func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	opaque := opaqueCells(img)
@@ -113,8 +107,7 @@ func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 	return Swallowed{float64(gone) / all, float64(lost) / all}
 }
 
-// opaqueCells returns the pixels that are mostly opaque or, of an image without
-// any, those that are visible.
+// opaqueCells returns the pixels that are mostly opaque or, of an image without any, those that are visible.
 func opaqueCells(img *image.NRGBA) []bool {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	cells := make([]bool, w*h)
@@ -136,10 +129,9 @@ func opaqueCells(img *image.NRGBA) []bool {
 // plainlyLegible is the contrast that WCAG 2.2 requires of graphics (1.4.11).
 const plainlyLegible = 3
 
-// TurnedFor returns a color that is legible on a page: the color itself if it
-// is, else one of the same hue with the opposite lightness, so that black
-// becomes white and navy a light blue. If that has a contrast below 3, as on
-// pages of medium lightness, the lightness is the nearest one that has it.
+// TurnedFor returns a color that is legible on a page: the color itself if it is, else one of the same hue with the
+// opposite lightness, so that black becomes white and navy a light blue. If that has a contrast below 3, as on pages of
+// medium lightness, the lightness is the nearest one that has it.
 func (c RGB) TurnedFor(page RGB) RGB {
 	if c.IsLegibleOn(page) {
 		return c
@@ -184,19 +176,16 @@ func (c RGB) hsl() (hue, saturation, lightness float64) {
 }
 
 const (
-	// edgeReach is the distance, in pixels, of two cells on both sides of an
-	// edge, whose middle is antialiased.
+	// edgeReach is the distance, in pixels, of two cells on both sides of an edge, whose middle is antialiased.
 	edgeReach = 3
-	// mostMerged is the share of the edges between inks that a recolored logo
-	// may lose.
+	// mostMerged is the share of the edges between inks that a recolored logo may lose.
 	mostMerged = 0.1
 	// alphaSlack is the difference in alpha, of 255, of two equal shapes.
 	alphaSlack = 2
 )
 
-// KeepsShape reports whether a recolored image has the shape of the original,
-// and the edges between its inks: a white letter on a black disc vanishes if
-// the disc becomes white, too.
+// KeepsShape reports whether a recolored image has the shape of the original, and the edges between its inks: a white
+// letter on a black disc vanishes if the disc becomes white, too.
 func KeepsShape(original, recolored *image.NRGBA) bool {
 	if original.Rect != recolored.Rect {
 		return false

@@ -6,29 +6,25 @@ import (
 )
 
 // DarkPage is the lightest background of dark pages: they range from black over
-// #0d1117 and #121212 to #1c1c1c, which is about that of iOS's raised views.
+// #0d1117 and #121212 to #1c1c1c, which is about as light as iOS's raised views.
 // Ink that is visible on it is even more visible on the darker ones.
 var DarkPage = RGB{0x1c, 0x1c, 0x1c}
 
 const (
-	// leastContrast is the minimum contrast with the page, according to WCAG,
-	// of visible ink. APCA, which defines a minimum where WCAG does not, calls
-	// Lc 15 the point of invisibility; for gray on white that is 1.31
-	// (#e1e1e1). Yellow like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
+	// leastContrast is the minimum contrast with the page, according to WCAG, of visible ink. APCA, which defines a
+	// minimum where WCAG does not, calls Lc 15 the point of invisibility; for gray on white that is 1.31 (#e1e1e1). Yellow
+	// like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
 	// #303030. There APCA would require more, 2.5 on #121212, and reject reds
-	// and blues (#8f0000, #003e95) that are clearly visible: of 120 marks of
-	// the starter index on #121212, sorted by contrast, those below about 1.4
-	// are hard to see, which is this limit again.
+	// and blues (#8f0000, #003e95) that are clearly visible: of 120 marks of the starter index on #121212, sorted by
+	// contrast, those below about 1.4 are hard to see, which is this limit again.
 	leastContrast = 1.3
-	// mostUnseen is the share of its ink that a logo may lose on a page. In the
-	// starter index the white rims of marks, and white letters open to the edge
-	// of their plate, are up to 0.36 on white, and those logos are clearly
-	// visible; white words next to a mark are 0.8 and more.
+	// mostUnseen is the share of its ink that a logo may lose on a page. In the starter index the white rims of marks, and
+	// white letters open to the edge of their plate, are up to 0.36 on white, and those logos are clearly visible; white
+	// words next to a mark are 0.8 and more.
 	mostUnseen = 0.4
 )
 
-// LostOn reports whether an image is hardly visible on a page of one color
-// because too much of its ink is not.
+// LostOn reports whether an image is hardly visible on a page of one color because too much of its ink is not.
 func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > mostUnseen }
 
 // unseenOn returns the share of an image's ink that is invisible on a page.
@@ -51,9 +47,8 @@ func unseenOn(img *image.NRGBA, page RGB) float64 {
 	return float64(unseen) / float64(ink)
 }
 
-// swallowedOn returns, row by row, the pixels that a page swallows: those that
-// are not seen on it and not enclosed by others that are. White within an
-// outline or on a plate is visible on white.
+// swallowedOn returns, row by row, the pixels that a page swallows: those that are not seen on it and not enclosed by
+// others that are. White within an outline or on a plate is visible on white.
 func swallowedOn(img *image.NRGBA, seen func(pixel []uint8) bool) []bool {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	swallowed := make([]bool, w*h)

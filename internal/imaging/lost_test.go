@@ -10,8 +10,7 @@ import (
 
 func gray(v uint8) color.NRGBA { return color.NRGBA{v, v, v, 0xff} }
 
-// Invisible ink is lost on a page, unless enough of the logo is visible, or
-// visible ink encloses it.
+// Invisible ink is lost on a page, unless enough of the logo is visible, or visible ink encloses it.
 func TestLostOn(t *testing.T) {
 	t.Parallel()
 	half := image.Rect(20, 10, 50, 40)  // of the middle

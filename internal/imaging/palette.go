@@ -11,8 +11,7 @@ import (
 const (
 	// maxPalette is the largest palette of a PNG or a WebP.
 	maxPalette = 256
-	// paletteSlots is the size of the hash table of colors: never more than a
-	// quarter full.
+	// paletteSlots is the size of the hash table of colors: never more than a quarter full.
 	paletteSlots = 4 * maxPalette
 )
 
@@ -40,10 +39,9 @@ func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 	return uint8(len(t.colors) - 1), true
 }
 
-// indexed returns the same image with a palette, or nil if it has too many
-// colors. Most logos have few, edges included: about 80 real ones of 128 pixels
-// take 41 % less as PNG, which is then also faster to write and to read, and 34
-// % less as WebP.
+// indexed returns the same image with a palette, or nil if it has too many colors. Most logos have few, edges included:
+// about 80 real ones of 128 pixels take 41 % less as PNG, which is then also faster to write and to read, and 34 % less
+// as WebP.
 func indexed(img *image.NRGBA) *image.Paletted {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := &image.Paletted{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}

@@ -35,8 +35,7 @@ func (f Format) IsVector() bool { return f == SVG || f == SVGZ }
 const (
 	MaxBytes  = 5 << 20
 	MaxPixels = 16 << 20
-	// MaxSide limits width and height: an image of 16 million by 1 is not
-	// useful.
+	// MaxSide limits width and height: an image of 16 million by 1 is not useful.
 	MaxSide = 16384
 )
 
@@ -74,8 +73,7 @@ func (l Limits) check(width, height int) error {
 var (
 	// ErrUnknown: not an image, or one of an unknown format.
 	ErrUnknown = errors.New("not a known image format")
-	// ErrUnsupported: a known format that is not supported, such as a palette
-	// that is run-length encoded.
+	// ErrUnsupported: a known format that is not supported, such as a palette that is run-length encoded.
 	ErrUnsupported = errors.New("image format is not supported")
 	// ErrTooLarge: a limit of bytes, pixels, or complexity is exceeded.
 	ErrTooLarge = errors.New("image is too large")
@@ -86,16 +84,13 @@ var (
 // Info is the information in an image's header.
 type Info struct {
 	Format Format
-	// Width and Height are in pixels. For an ICO they are those of the entry
-	// that Decode would take, for a JPEG or AVIF those after its orientation is
-	// applied, for a vector 0.
+	// Width and Height are in pixels. For an ICO they belong to the entry that Decode would take, for a JPEG or AVIF those
+	// after its orientation is applied, for a vector 0.
 	Width, Height int
 }
 
-// Probe returns the format and size of a file within the default limits,
-// reading only its header. Of a vector it returns the format; package svg reads
-// the rest. With ErrTooLarge and ErrUnsupported the format is
-// still returned.
+// Probe returns the format and size of a file within the default limits, reading only its header. Of a vector it
+// returns the format; package svg reads the rest. With ErrTooLarge and ErrUnsupported the format is still returned.
 func Probe(data []byte) (Info, error) { return ProbeWithin(data, Limits{}) }
 
 // ProbeWithin is Probe with other limits.
@@ -108,7 +103,7 @@ func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
 	if len(data) > limits.Bytes {
 		return info, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(data))
 	}
-	err = guarded(func() (err error) {
+	err = Guarded("codec", func() (err error) {
 		info.Width, info.Height, err = size(info.Format, data, limits)
 		return err
 	})
@@ -121,12 +116,12 @@ func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
 	return info, nil
 }
 
-// guarded turns a panic of a codec into ErrMalformed. Codecs process hostile
-// images here, and a panic must not end the process.
-func guarded(work func() error) (err error) {
+// Guarded turns a panic of a codec or another reader of images into ErrMalformed. They process hostile images here, and
+// a panic must not end the process.
+func Guarded(reader string, work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: codec failed: %v", ErrMalformed, p)
+			err = fmt.Errorf("%w: %s failed: %v", ErrMalformed, reader, p)
 		}
 	}()
 	return work()

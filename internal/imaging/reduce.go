@@ -14,9 +14,8 @@ import (
 	"io"
 )
 
-// boxes reduces an image row by row: each pixel of the result is the mean of a
-// square of pixels, weighted by alpha, so that clear pixels do not darken the
-// edges.
+// boxes reduces an image row by row: each pixel of the result is the mean of a square of pixels, weighted by alpha, so
+// that clear pixels do not darken the edges.
 type boxes struct {
 	factor int
 	out    *image.NRGBA
@@ -75,8 +74,7 @@ func (b *boxes) result() *image.NRGBA {
 	return b.out
 }
 
-// reduceJPEG decodes a JPEG and reduces it, without converting all pixels in
-// between.
+// reduceJPEG decodes a JPEG and reduces it, without converting all pixels in between.
 func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 	if err := checkScans(data); err != nil {
 		return nil, err
@@ -99,8 +97,7 @@ func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *imag
 	return b.result()
 }
 
-// rowsOf returns a function that writes a row of an image, as 8-bit pixels with
-// alpha.
+// rowsOf returns a function that writes a row of an image, as 8-bit pixels with alpha.
 func rowsOf(img image.Image) func(y int, row []byte) {
 	r := img.Bounds()
 	return func(line int, row []byte) {
@@ -120,16 +117,12 @@ func rowsOf(img image.Image) func(y int, row []byte) {
 			case image.RGBA64Image:
 				c := fromRGBA64(src.RGBA64At(r.Min.X+x, y))
 				p[0], p[1], p[2], p[3] = c.R, c.G, c.B, c.A
-			default:
-				c := color.NRGBAModel.Convert(img.At(r.Min.X+x, y)).(color.NRGBA)
-				p[0], p[1], p[2], p[3] = c.R, c.G, c.B, c.A
 			}
 		}
 	}
 }
 
-// gifRows returns a function that writes a row of the canvas of a frame; pixels
-// outside of the frame are clear.
+// gifRows returns a function that writes a row of the canvas of a frame; pixels outside of the frame are clear.
 func gifRows(frame image.Image) func(y int, row []byte) {
 	r := frame.Bounds()
 	return func(y int, row []byte) {
@@ -174,8 +167,7 @@ func (h pngHeader) bits() int {
 	return channels * int(h.depth)
 }
 
-// reducePNG decodes a PNG without interlacing row by row and reduces it, so
-// that at most two rows are in memory.
+// reducePNG decodes a PNG without interlacing row by row and reduces it, so that at most two rows are in memory.
 func reducePNG(data []byte, factor int) (*image.NRGBA, error) {
 	h := pngHeaderOf(data)
 	var packed []io.Reader
@@ -325,8 +317,7 @@ func (e *expander) sample(row []byte, x int) int {
 	return int(row[at/8]) >> (8 - depth - at%8) & (1<<depth - 1)
 }
 
-// expandWhole expands channels of one or two bytes. Of two bytes the first is
-// used, as in image/png's own conversion.
+// expandWhole expands channels of one or two bytes. Of two bytes the first is used, as in image/png's own conversion.
 func (e *expander) expandWhole(row, out []byte) {
 	bytes := int(e.depth) / 8
 	step := e.bits() / 8

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // noisy returns images in every form that image/png writes.
@@ -52,9 +54,7 @@ func encoded(t *testing.T, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	quick := png.Encoder{CompressionLevel: png.BestSpeed}
-	if err := quick.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, quick.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -62,9 +62,7 @@ func encoded(t *testing.T, img image.Image) []byte {
 func boxed(t *testing.T, data []byte, factor int) *image.NRGBA {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	whole := toNRGBA(img)
 	b := newBoxes(whole.Rect.Size(), factor)
 	for y := range whole.Rect.Dy() {
@@ -130,7 +128,7 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 	}
 	for at := 8; at < len(whole)-12; at++ { // followed only by the chunk of the end
 		for name, broken := range map[string][]byte{"cut off": whole[:at], "changed": slices.Concat(whole[:at], []byte{whole[at] ^ 4}, whole[at+1:])} {
-			err := guarded(func() error {
+			err := Guarded("codec", func() error {
 				_, err := reducePNG(broken, 2)
 				return err
 			})
@@ -143,6 +141,7 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 
 // TestDecodeCost_CoversAllocations checks that all allocations,
 // garbage included, are within the cost predicted from the header.
+// Rule 12.
 func TestDecodeCost_CoversAllocations(t *testing.T) {
 	const slack = 2 << 20 // tables of the decompressors, which do not grow with the image
 	files := map[string][]byte{}
@@ -154,14 +153,10 @@ func TestDecodeCost_CoversAllocations(t *testing.T) {
 		files[name+", smaller"] = encoded(t, img)
 	}
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, large["opaque"], nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, jpeg.Encode(&b, large["opaque"], nil))
 	files["jpeg"] = b.Bytes()
 	webp, err := EncodeWebP(toNRGBA(noisy(320, 240)["opaque"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	files["webp"] = webp
 	limits := Limits{Bytes: 64 << 20}
 	for name, data := range files {
@@ -183,8 +178,7 @@ func TestDecodeCost_CoversAllocations(t *testing.T) {
 	}
 }
 
-// Images that took hundreds of megabytes are reduced row by row, or rejected by
-// their header.
+// Images that took hundreds of megabytes are reduced row by row, or rejected by their header.
 func TestDecodeSmaller_LargeImages(t *testing.T) {
 	const side = 4096
 	deep := image.NewNRGBA64(image.Rect(0, 0, side, side/4+1))
@@ -217,9 +211,7 @@ func TestDecodeSmaller_LargeImages(t *testing.T) {
 func FuzzReducePNG(f *testing.F) {
 	for _, img := range noisy(9, 7) {
 		var b bytes.Buffer
-		if err := png.Encode(&b, img); err != nil {
-			f.Fatal(err)
-		}
+		testmust.Succeed(f, png.Encode(&b, img))
 		f.Add(b.Bytes(), 2)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, factor int) {
@@ -228,7 +220,7 @@ func FuzzReducePNG(f *testing.F) {
 			return
 		}
 		var img *image.NRGBA
-		err = guarded(func() (err error) {
+		err = Guarded("codec", func() (err error) {
 			img, err = reducePNG(data, factor)
 			return err
 		})

@@ -3,21 +3,17 @@ package imaging
 import (
 	"encoding/binary"
 	"image"
-	"image/color"
 
 	"github.com/nfnt/resize"
 )
 
-// softRatio is the ratio of reduction from which the shorter filter is as good.
-// On 71 logos drawn at 256 and 512 pixels and reduced, compared with the same
-// logos drawn small, Lanczos2 is between 0.1 dB worse and 0.25 dB better than
-// Lanczos3 there, and takes a third less time; at half the size it is 0.5 dB
-// worse.
+// softRatio is the ratio of reduction from which the shorter filter is as good. On 71 logos drawn at 256 and 512 pixels
+// and reduced, compared with the same logos drawn small, Lanczos2 is between 0.1 dB worse and 0.25 dB better than
+// Lanczos3 there, and takes a third less time; at half the size it is 0.5 dB worse.
 const softRatio = 4
 
-// Scale reduces an image's longer side to at most longest pixels, keeping its
-// aspect ratio (Lanczos). It never enlarges an image: if img fits, Scale
-// returns img itself. longest below 1 counts as 1.
+// Scale reduces an image's longer side to at most longest pixels, keeping its aspect ratio (Lanczos). It never enlarges
+// an image: if img fits, Scale returns img itself. longest below 1 counts as 1.
 func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	to, ok := smaller(img.Rect.Size(), longest)
 	if !ok {
@@ -32,8 +28,7 @@ type reduction struct {
 	kernel        resize.InterpolationFunction
 }
 
-// smaller returns the reduction of an image's longer side to longest pixels. ok
-// is false for an image that fits.
+// smaller returns the reduction of an image's longer side to longest pixels. ok is false for an image that fits.
 func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	longest = max(longest, 1)
 	w, h := size.X, size.Y
@@ -54,9 +49,8 @@ func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	return to, true
 }
 
-// scale reduces an image; if given is set, it may overwrite the input. Colors
-// are scaled premultiplied, because clear pixels would otherwise darken the
-// edges.
+// scale reduces an image; if given is set, it may overwrite the input. Colors are scaled premultiplied, because clear
+// pixels would otherwise darken the edges.
 func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 	if mix, ok := twoColors(img); ok {
 		return to.mix(mix)
@@ -77,37 +71,15 @@ func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 			copy(into, p[:])
 		}
 	}
-	return to.premultiplied(pre)
-}
-
-// paletted reduces an image with a palette, and overwrites the input.
-func (to reduction) paletted(img *image.Paletted) *image.NRGBA {
-	var colors palette
-	for i, c := range img.Palette {
-		n := color.NRGBAModel.Convert(c).(color.NRGBA)
-		colors[i] = premultiply([]uint8{n.R, n.G, n.B, n.A})
-	}
-	if mix, ok := colors.twoColors(img); ok {
-		return to.mix(mix)
-	}
-	pre := image.NewRGBA(image.Rect(0, 0, img.Rect.Dx(), img.Rect.Dy()))
-	for i, n := range img.Pix {
-		copy(pre.Pix[4*i:4*i+4], colors[n][:])
-	}
-	return to.premultiplied(pre)
-}
-
-func (to reduction) premultiplied(img *image.RGBA) *image.NRGBA {
-	return toNRGBA(resize.Resize(to.width, to.height, img, to.kernel))
+	return toNRGBA(resize.Resize(to.width, to.height, pre, to.kernel))
 }
 
 func (to reduction) mix(m twoColorMix) *image.NRGBA {
 	return m.paint(resize.Resize(to.width, to.height, m.shares, to.kernel).(*image.Gray))
 }
 
-// twoColorMix is an image of two colors, one of which may be clear, and their
-// mixes, as most logos are. With only one channel, scaling takes a third of the
-// time, and preserves the exact colors.
+// twoColorMix is an image of two colors, one of which may be clear, and their mixes, as most logos are. With only one
+// channel, scaling takes a third of the time, and preserves the exact colors.
 type twoColorMix struct {
 	shares *image.Gray             // of the second color, in 255ths
 	colors [256]premultipliedColor // for each share
@@ -119,19 +91,15 @@ type twoColorMix struct {
 type premultipliedColor [4]uint8
 
 const (
-	// minContrast is the minimum difference of the two colors in one channel
-	// for 256 steps to suffice.
+	// minContrast is the minimum difference of the two colors in one channel for 256 steps to suffice.
 	minContrast = 64
-	// mixTolerance is the largest deviation of a channel, of 255, from a mix:
-	// rounding.
+	// mixTolerance is the largest deviation of a channel, of 255, from a mix: rounding.
 	mixTolerance = 1
-	// sampledRows is the distance of the rows that are searched for the two
-	// colors.
+	// sampledRows is the distance of the rows that are searched for the two colors.
 	sampledRows = 8
 )
 
-// twoColors decomposes an image. ok is false if it does not consist of two
-// colors.
+// twoColors decomposes an image. ok is false if it does not consist of two colors.
 func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if img.Stride != 4*w {
@@ -158,8 +126,7 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	return m, true
 }
 
-// between computes the mixes of two colors. ok is false if they are too
-// similar.
+// between computes the mixes of two colors. ok is false if they are too similar.
 func (m *twoColorMix) between(first, second premultipliedColor) (ok bool) {
 	contrast := 0
 	for c := range 4 {
@@ -181,61 +148,11 @@ func (m *twoColorMix) between(first, second premultipliedColor) (ok bool) {
 	return true
 }
 
-// share returns the share of the second color in a color. ok is false if the
-// color is not a mix.
+// share returns the share of the second color in a color. ok is false if the color is not a mix.
 func (m *twoColorMix) share(p premultipliedColor) (share uint8, ok bool) {
 	share = m.shareOf[p[m.channel]]
 	want := &m.colors[share]
 	return share, !(far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]))
-}
-
-// palette holds the colors of an image's indexes.
-type palette [maxPalette]premultipliedColor
-
-// twoColors decomposes an image like the function of that name for pixels, and
-// overwrites it if ok.
-func (colors *palette) twoColors(img *image.Paletted) (m twoColorMix, ok bool) {
-	second := colors.farthest(img, colors[img.Pix[0]])
-	first := colors.farthest(img, second)
-	if !m.between(first, second) {
-		return m, false
-	}
-	var shares [maxPalette]uint8
-	var strange [maxPalette]bool
-	strangers := false
-	for i := range img.Palette {
-		shares[i], ok = m.share(colors[i])
-		strange[i] = !ok
-		strangers = strangers || !ok
-	}
-	if strangers { // no pixel may have that color
-		for _, n := range img.Pix {
-			if strange[n] {
-				return m, false
-			}
-		}
-	}
-	for i, n := range img.Pix {
-		img.Pix[i] = shares[n]
-	}
-	m.shares = &image.Gray{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}
-	return m, true
-}
-
-func (colors *palette) farthest(img *image.Paletted, from premultipliedColor) premultipliedColor {
-	var distances [maxPalette]int
-	for i := range img.Palette {
-		distances[i] = colors[i].distance(from)
-	}
-	best, distance := from, 0
-	for y := 0; y < img.Rect.Dy(); y += sampledRows {
-		for _, n := range img.Pix[y*img.Stride : y*img.Stride+img.Rect.Dx()] {
-			if d := distances[n]; d > distance {
-				best, distance = colors[n], d
-			}
-		}
-	}
-	return best
 }
 
 func premultiply(pixel []uint8) premultipliedColor {

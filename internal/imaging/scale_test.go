@@ -12,11 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 )
 
-// disc draws a disc with smooth edges on a background, with 8 samples per side
-// of each pixel. Clear pixels keep the color of the background, as in images of
-// other programs.
+// disc draws a disc with smooth edges on a background, with 8 samples per side of each pixel. Clear pixels keep the
+// color of the background, as in images of other programs.
 func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	const samples = 8
@@ -46,8 +46,7 @@ func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// averaged is the reference: the premultiplied mean of the pixels covered by
-// each new one.
+// averaged is the reference: the premultiplied mean of the pixels covered by each new one.
 func averaged(img *image.NRGBA, factor int) *image.NRGBA {
 	w, h := img.Rect.Dx()/factor, img.Rect.Dy()/factor
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -75,9 +74,8 @@ func over(p color.NRGBA, ground float64) [3]float64 {
 	return [3]float64{float64(p.R)*a + ground*(1-a), float64(p.G)*a + ground*(1-a), float64(p.B)*a + ground*(1-a)}
 }
 
-// TestScale_NoHalo compares with the reference on black and white
-// backgrounds. A sharpening filter differs by its overshoot at an edge, one
-// without premultiplication by half of the contrast.
+// TestScale_NoHalo compares with the reference on black and white backgrounds. A sharpening filter differs by its
+// overshoot at an edge, one without premultiplication by half of the contrast.
 func TestScale_NoHalo(t *testing.T) {
 	t.Parallel()
 	many := disc(256, red, color.NRGBA{})
@@ -164,9 +162,7 @@ func TestEncoders_FewColors(t *testing.T) {
 			img.SetNRGBA(i%w, i/w, c)
 		}
 		data, err := imaging.EncodePNG(img)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if back, _, err := imaging.Decode(data, imaging.Limits{}); err != nil || !bytes.Equal(back.Pix, img.Pix) {
 			t.Fatalf("png of %d colors: %v", n, err)
 		}
@@ -190,20 +186,15 @@ func TestEncoders_FewColors(t *testing.T) {
 func TestEncoders_FewColors_AreIndexed(t *testing.T) {
 	t.Parallel()
 	data, err := imaging.EncodePNG(disc(128, red, color.NRGBA{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	config, err := png.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, ok := config.ColorModel.(color.Palette); !ok {
 		t.Errorf("a disc of one color has no palette")
 	}
 }
 
-// TestDecodeSmaller_EqualsDecodeThenScale compares the pixels of the fast path with
-// those of the slow one.
+// TestDecodeSmaller_EqualsDecodeThenScale compares the pixels of the fast path with those of the slow one.
 func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 	t.Parallel()
 	blue, clear := color.NRGBA{11, 95, 255, 255}, color.NRGBA{}
@@ -234,14 +225,10 @@ func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 	for name, img := range sources {
 		files := map[string][]byte{}
 		var b bytes.Buffer
-		if err := png.Encode(&b, img); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, png.Encode(&b, img))
 		files["png"] = b.Bytes()
 		full, _, err := imaging.Decode(files["png"], imaging.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for format, encode := range map[string]func() ([]byte, error){
 			"our png": func() ([]byte, error) { return imaging.EncodePNG(full) }, "webp": func() ([]byte, error) { return imaging.EncodeWebP(full) },
 			"jpeg": func() ([]byte, error) { return imaging.EncodeJPEG(full, imaging.White) },
@@ -252,9 +239,7 @@ func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 		}
 		for format, data := range files {
 			full, info, err := imaging.Decode(data, imaging.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, longest := range []int{0, 16, 77, 128, 199, 256} {
 				want := imaging.Scale(full, longest)
 				got, gotInfo, err := imaging.DecodeSmaller(data, imaging.Limits{}, longest)

@@ -9,12 +9,10 @@ import (
 	"slices"
 )
 
-// sniffWindow is how far into a file the svg element may begin: comments and
-// entity lists precede it.
+// sniffWindow is how far into a file the svg element may begin: comments and entity lists precede it.
 const sniffWindow = 16 << 10
 
-// isSVG reports whether the first element of a text is svg, with any namespace
-// prefix.
+// isSVG reports whether the first element of a text is svg, with any namespace prefix.
 func isSVG(data []byte) bool {
 	head := data[:min(len(data), sniffWindow)]
 	if isUTF16(head) {

@@ -12,14 +12,13 @@ import (
 
 	"letterhead/internal/metering"
 	"letterhead/internal/metering/meteringtest"
+	"letterhead/internal/testmust"
 )
 
 func TestRewrite_LoopCallsHost(t *testing.T) {
 	ctx := t.Context()
 	code, err := metering.Rewrite(meteringtest.Spinning, meteringtest.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	runtime := wazero.NewRuntime(ctx)
 	defer runtime.Close(ctx)
 	asked, stop := 0, errors.New("enough")
@@ -28,13 +27,9 @@ func TestRewrite_LoopCallsHost(t *testing.T) {
 			panic(stop)
 		}
 	}), nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	m, err := runtime.Instantiate(ctx, code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
 		t.Errorf("the host was called %d times: %v; want 3 and %v", asked, err, stop)
 	}
@@ -57,21 +52,15 @@ var filling = slices.Concat(
 func TestRewrite_BlockOfMemory_TakesStepsByItsLength(t *testing.T) {
 	ctx := t.Context()
 	code, err := metering.Rewrite(filling, meteringtest.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	runtime := wazero.NewRuntime(ctx)
 	defer runtime.Close(ctx)
 	calls := 0
 	_, err = runtime.NewHostModuleBuilder("wbg").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) { calls++ }),
 		nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	m, err := runtime.Instantiate(ctx, code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const stepsEach = 64<<10>>8 + 1 // of the block and of the loop
 	for _, quanta := range []int{1, 5} {
 		calls = 0

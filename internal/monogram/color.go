@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"image/color"
 	"math"
+
+	"letterhead/internal/imaging"
 )
 
 // ink is the color of letters and marks.
@@ -16,11 +18,9 @@ var ink = color.NRGBA{R: 0xff, G: 0xff, B: 0xff, A: 0xff}
 var tones = [...]float64{4.7, 6.1}
 
 const (
-	// maxChroma is in OKLCH: most hues have no more at these tones within sRGB, and those that do
-	// would stand out.
+	// maxChroma is in OKLCH: most hues have no more at these tones within sRGB, and those that do would stand out.
 	maxChroma = 0.17
-	// Between these hues a color as dark as the tones looks muddy: few brands are khaki, so no domain
-	// gets it.
+	// Between these hues a color as dark as the tones looks muddy: few brands are khaki, so no domain gets it.
 	mudFrom, mudTo = 88.0, 128.0
 )
 
@@ -42,8 +42,7 @@ func (d digest) tile() color.NRGBA {
 func (d digest) mark() int { return int(d[3]) }
 func (d digest) turn() int { return int(d[4]) }
 
-// shade returns the most colorful color of a hue, in degrees of OKLCH, that has the given contrast
-// with white.
+// shade returns the most colorful color of a hue, in degrees of OKLCH, that has the given contrast with white.
 func shade(hue, contrast float64) color.NRGBA {
 	luminance := 1.05/contrast - 0.05
 	chroma := maxChroma
@@ -66,22 +65,12 @@ func shade(hue, contrast float64) color.NRGBA {
 // linear is a color in linear-light sRGB; channels from 0 to 1 can be displayed.
 type linear [3]float64
 
-// oklch converts lightness, chroma and hue in degrees. The constants are Björn Ottosson's,
-// https://bottosson.github.io/posts/oklab/.
+// oklch converts lightness, chroma and hue in degrees.
 func oklch(lightness, chroma, hue float64) linear {
 	sin, cos := math.Sincos(hue * math.Pi / 180)
-	a, b := chroma*cos, chroma*sin
-	l := cube(lightness + 0.3963377774*a + 0.2158037573*b)
-	m := cube(lightness - 0.1055613458*a - 0.0638541728*b)
-	s := cube(lightness - 0.0894841775*a - 1.2914855480*b)
-	return linear{
-		+4.0767416621*l - 3.3077115913*m + 0.2309699292*s,
-		-1.2684380046*l + 2.6097574011*m - 0.3413193965*s,
-		-0.0041960863*l - 0.7034186147*m + 1.7076147010*s,
-	}
+	r, g, b := imaging.OKLabToLinear(lightness, chroma*cos, chroma*sin)
+	return linear{r, g, b}
 }
-
-func cube(v float64) float64 { return v * v * v }
 
 // luminance is the relative luminance of WCAG.
 func (c linear) luminance() float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] }
@@ -93,15 +82,6 @@ func (c linear) shown() bool {
 }
 
 func (c linear) color() color.NRGBA {
-	var bytes [3]uint8
-	for i, v := range c {
-		v = min(max(v, 0), 1)
-		if v <= 0.0031308 {
-			v *= 12.92
-		} else {
-			v = 1.055*math.Pow(v, 1/2.4) - 0.055
-		}
-		bytes[i] = uint8(math.Round(v * math.MaxUint8))
-	}
-	return color.NRGBA{R: bytes[0], G: bytes[1], B: bytes[2], A: math.MaxUint8}
+	rgb := imaging.FromLinear(c[0], c[1], c[2])
+	return color.NRGBA{R: rgb.R, G: rgb.G, B: rgb.B, A: math.MaxUint8}
 }

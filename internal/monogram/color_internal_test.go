@@ -10,19 +10,9 @@ import (
 )
 
 // contrast is the contrast ratio of WCAG, computed from the bytes and not from their source.
-func contrast(a, b color.NRGBA) float64 {
-	of := func(c color.NRGBA) float64 {
-		light := func(v uint8) float64 {
-			if v := float64(v) / 255; v > 0.04045 {
-				return math.Pow((v+0.055)/1.055, 2.4)
-			} else {
-				return v / 12.92
-			}
-		}
-		return 0.2126*light(c.R) + 0.7152*light(c.G) + 0.0722*light(c.B) + 0.05
-	}
-	return max(of(a)/of(b), of(b)/of(a))
-}
+func contrast(a, b color.NRGBA) float64 { return imaging.Contrast(rgb(a), rgb(b)) }
+
+func rgb(c color.NRGBA) imaging.RGB { return imaging.RGB{R: c.R, G: c.G, B: c.B} }
 
 func TestTiles_ContrastWithInk(t *testing.T) {
 	t.Parallel()
@@ -47,13 +37,12 @@ func TestTiles_ContrastWithInk(t *testing.T) {
 			t.Errorf("%s: %v has a contrast of %.2f with a light and of %.2f with a dark page", domain, tile, onLight, onDark)
 		}
 		seen[tile]++
-		if imaging.DeltaE(imaging.RGB{R: tile.R, G: tile.G, B: tile.B}, imaging.RGB{R: before.R, G: before.G, B: before.B}) < 5 {
+		if imaging.DeltaE(rgb(tile), rgb(before)) < 5 {
 			alike++
 		}
 		before = tile
 	}
-	// Two random colors from the circle of hues are sometimes similar; neighbors are no more so than
-	// others.
+	// Two random colors from the circle of hues are sometimes similar; neighbors are no more so than others.
 	if share := float64(alike) / domains; share > 0.07 {
 		t.Errorf("%.1f%% of neighboring domains look alike", 100*share)
 	}

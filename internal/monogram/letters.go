@@ -12,17 +12,15 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// maxText limits the part of a name or a domain that is used, in bytes. It includes their first two
-// words.
+// maxText limits the part of a name or a domain that is used, in bytes. It includes their first two words.
 const maxText = 512
 
 // letters returns the one or two letters to draw, in upper case, or none if the font lacks them.
 //
-// They are the initials of the first two words of the name, or of the domain's label if there is no
-// name: GitHub is G, whether its name is known or not, and Goldman Sachs is GS. Capitals inside a word
-// are not initials: they would make eBay and McDonald's worse, and change the monogram of github.com
-// on the day its name becomes known. Only a word as short as HP, O2 or 3M, or one that begins with
-// digits like 23andMe, contributes two characters.
+// They are the initials of the first two words of the name, or of the domain's label if there is no name: GitHub is G,
+// whether its name is known or not, and Goldman Sachs is GS. Capitals inside a word are not initials: they would make
+// eBay and McDonald's worse, and change the monogram of github.com on the day its name becomes known. Only a word as
+// short as HP, O2 or 3M, or one that begins with digits like 23andMe, contributes two characters.
 //
 // A name in a script that the font lacks has no letters, even if its domain has some: readers of that
 // name would not look for them.
@@ -96,8 +94,7 @@ func wordsOf(name string) []string {
 	return out
 }
 
-// articles are skipped at the beginning of a name. Those of Romance languages are not: LV is Las
-// Vegas.
+// articles are skipped at the beginning of a name. Those of Romance languages are not: LV is Las Vegas.
 var articles = wordSet("the der die das")
 
 // particles have no initial after the first word.
@@ -181,9 +178,8 @@ func clusters(word string, most int) []string {
 	return append(out, word[begin:])
 }
 
-// letter returns the capital of a letter with as many of its marks as the font has. Capitals do not
-// depend on a language: Turkish writes İ for i, but nothing shows that a name is Turkish. ß begins no
-// word, and becomes S.
+// letter returns the capital of a letter with as many of its marks as the font has. Capitals do not depend on a
+// language: Turkish writes İ for i, but nothing shows that a name is Turkish. ß begins no word, and becomes S.
 func letter(cluster string) (rune, bool) {
 	upper := norm.NFD.String(cases.Upper(language.Und).String(cluster))
 	base := []rune(clusters(upper, 1)[0])

@@ -26,8 +26,7 @@ func TestLetters_Names(t *testing.T) {
 		// Cyrillic and Greek.
 		"Яндекс": "Я", "Сбербанк России": "СР", "йога": "Й", "ёлка": "Ё", "Київстар": "К", "їжак": "Ї", "Ђорђевић": "Ђ", "Ελλάδα": "Ε", "Εθνική Τράπεζα": "ΕΤ",
 		"άλφα": "Ά", "ψ": "Ψ", "ΐ": "Ϊ",
-		// Accents, composed or not; letters that consist of several; letters of which the font has
-		// only the base.
+		// Accents, composed or not; letters that consist of several; letters of which the font has only the base.
 		"Éclair": "É", "E\u0301clair": "É", "école": "É", "e\u0301cole": "É", "Ångström": "Å", "škoda": "Š", "Ørsted": "Ø", "Łódź": "Ł", "Ñandú Óptica": "ÑÓ",
 		"ßtraße": "S", "ﬁrma": "F", "ǆep": "D", "ĳsberg": "I", "œuvre": "Œ", "æble": "Æ", "þing": "Þ", "ŉ": "N", "ijs": "I",
 		"Ếch": "Ê", "Ạnh": "A", "Șapte Țări": "ȘȚ", "e\u0301\u0302\u0303\u0304\u0305\u0306xtra": "É",

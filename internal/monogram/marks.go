@@ -1,8 +1,7 @@
 package monogram
 
-// Marks are drawn on a tile of 16 units, with straight edges on whole units, so that these are sharp
-// at 16 pixels and all its multiples. They avoid signs with a meaning: no star, cross, crescent or
-// arrow.
+// Marks are drawn on a tile of 16 units, with straight edges on whole units, so that these are sharp at 16 pixels and
+// all its multiples. They avoid signs with a meaning: no star, cross, crescent or arrow.
 const grid = 16
 
 // marks are the shapes. Some of them look the same in every rotation.
@@ -52,12 +51,5 @@ func markOf(d digest, side float64) outline {
 
 // turned returns the outline rotated by a quarter turn on a tile of the given side.
 func (o outline) turned(side float64) outline {
-	out := make(outline, len(o))
-	for i, s := range o {
-		for j, p := range s.points {
-			s.points[j] = point{side - p.y, p.x}
-		}
-		out[i] = s
-	}
-	return out
+	return o.mapped(func(p point) point { return point{side - p.y, p.x} })
 }

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// Monogram identifies a monogram. The same Monogram always gives the same image. Any text is valid for
-// both fields.
+// Monogram identifies a monogram. The same Monogram always gives the same image. Any text is valid for both fields.
 type Monogram struct {
 	Domain string // registrable, ASCII; determines the color
 	Name   string // of the brand; "" = use the domain's label

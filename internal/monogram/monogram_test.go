@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 )
 
 func TestDraw(t *testing.T) {
@@ -145,24 +146,19 @@ func TestSVG_IsSanitizedAndSmall(t *testing.T) {
 func TestSVG_MatchesDraw(t *testing.T) {
 	t.Parallel()
 	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: resvgtest.Folder()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { renderer.Close(context.Background()) })
 	for _, m := range various {
 		for _, c := range []struct {
 			side       int
 			most, mean float64 // differences of a channel, on black
 		}{
-			// resvg has four levels of coverage in a row and Draw has all of them, so single pixels of
-			// an edge may differ.
+			// resvg has four levels of coverage in a row and Draw has all of them, so single pixels of an edge may differ.
 			{64, 96, 2}, {128, 96, 1},
 			{48, 255, 12}, // fitted to the pixels, which moves edges by up to one pixel
 		} {
 			want, err := renderer.Render(t.Context(), m.SVG(), c.side)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			most, mean := difference(m.Draw(c.side), want)
 			if most > c.most || mean > c.mean {
 				t.Errorf("%+v at %d pixels differs from its SVG by up to %.0f, by %.2f on average", m, c.side, most, mean)

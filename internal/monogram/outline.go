@@ -40,17 +40,21 @@ func (b box) height() float64 { return b.max.y - b.min.y }
 
 // moved returns the outline scaled and then translated.
 func (o outline) moved(scaleX, scaleY, x, y float64) outline {
+	return o.mapped(func(p point) point { return point{p.x*scaleX + x, p.y*scaleY + y} })
+}
+
+func (o outline) mapped(to func(point) point) outline {
 	out := make(outline, len(o))
 	for i, s := range o {
-		for j := range s.points {
-			s.points[j] = point{s.points[j].x*scaleX + x, s.points[j].y*scaleY + y}
+		for j, p := range s.points {
+			s.points[j] = to(p)
 		}
 		out[i] = s
 	}
 	return out
 }
 
-// bounds returns the box of the ink, which is smaller than that of the points if a curve does not
+// bounds returns the box of the ink, which is smaller than the box of the points if a curve does not
 // reach its control points. All cubic curves are quarters of circles, whose extremes are their ends.
 func (o outline) bounds() box {
 	b := box{point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"letterhead/internal/monogram"
+	"letterhead/internal/testmust"
 )
 
 // The sheet is for visual inspection: after a change of how monograms are drawn, run the test with
@@ -62,21 +63,13 @@ func TestSheet(t *testing.T) {
 	got := drawSheet()
 	if *update {
 		var buf bytes.Buffer
-		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&buf, got); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, buf.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&buf, got))
+		testmust.Succeed(t, os.WriteFile(file, buf.Bytes(), 0o644))
 	}
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	want, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if want.Bounds() != got.Bounds() {
 		t.Fatalf("the sheet is %v, not %v", got.Bounds(), want.Bounds())
 	}

@@ -16,8 +16,7 @@ const (
 	// blockFrom is the minimum number of remaining units for a block: below it, and with small limits, each
 	// unit is taken singly.
 	blockFrom = 128
-	// blockLasts is how long a block lasts after its statement. After that long without a caller the rest is
-	// returned.
+	// blockLasts is how long a block lasts after its statement. After that long without a caller the rest is returned.
 	blockLasts = 3 * time.Second
 	// blockWorth is the minimum number of callers of a counter within blockLasts for a node to take a block.
 	blockWorth = 4
@@ -77,7 +76,7 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 	return max(0, wanted-b.left)
 }
 
-// refill keeps the units that a statement sent at asked has taken beyond those of its callers, and returns
+// refill keeps the units that a statement sent at asked has taken beyond its callers' units, and returns
 // those that it cannot keep. The caller must hold Shared.mu.
 func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int64) (unused int64) {
 	b := s.blocks[q]

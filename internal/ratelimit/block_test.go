@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -17,15 +18,11 @@ func counting(t *testing.T, store *sqlstore.Store, c *clock) (m *ratelimit.Share
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Now: c.now, Registerer: registry}, store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(m.Close)
 	return m, func() (n int) {
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, f := range families {
 			if f.GetName() == "letterhead_ratelimit_statements_total" {
 				n = int(f.Metric[0].Counter.GetValue())
@@ -53,6 +50,7 @@ func TestBlocks_BusyCounterFarFromLimit_NeedsFewStatements(t *testing.T) {
 	}
 }
 
+// Rule 10.
 func TestBlocks_SmallLimitOrFewUnitsLeft_AreNotUsed(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, statements := counting(t, store, c)
@@ -76,6 +74,7 @@ func TestBlocks_SmallLimitOrFewUnitsLeft_AreNotUsed(t *testing.T) {
 	}
 }
 
+// Rule 10.
 func TestBlocks_WindowEnds_UnitsExpire(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, statements := counting(t, store, c)
@@ -122,9 +121,7 @@ func TestBlocks_MachineWasSuspended_UnitsExpire(t *testing.T) {
 	_, store, c := newDatabase(t)
 	now := time.Now()
 	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Now: func() time.Time { return now }}, store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(m.Close)
 	const limit = 3000
 	for range 20 {
@@ -138,6 +135,7 @@ func TestBlocks_MachineWasSuspended_UnitsExpire(t *testing.T) {
 }
 
 // A node without requests returns its units, so that other nodes do not reject requests.
+// Rule 10.
 func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)

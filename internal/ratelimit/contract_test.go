@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // The tests of this file are the contract of every implementation of Counters.
@@ -55,8 +56,7 @@ func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock))
 	})
 }
 
-// newDatabase returns a database with the test's clock, and the configuration with which other nodes open
-// it.
+// newDatabase returns a database with the test's clock, and the configuration with which other nodes open it.
 func newDatabase(t testing.TB) (sqlstore.Config, *sqlstore.Store, *clock) {
 	t.Helper()
 	cfg := sqlstoretest.WithClock(t, sqlstoretest.Postgres(t))
@@ -74,9 +74,7 @@ func newShared(t testing.TB, store *sqlstore.Store, c *clock) *ratelimit.Shared 
 		cfg.Now = c.now
 	}
 	m, err := ratelimit.NewShared(t.Context(), cfg, store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -84,12 +82,11 @@ func newShared(t testing.TB, store *sqlstore.Store, c *clock) *ratelimit.Shared 
 func take(t testing.TB, m ratelimit.Counters, key ratelimit.Key, units, limit int64) ratelimit.Decision {
 	t.Helper()
 	d, err := m.Take(t.Context(), key, units, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return d
 }
 
+// Rule 10.
 func TestTake_SixtyFirstRequestOfAMinute_Rejected(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		c.set(noon.Add(20 * time.Second))
@@ -156,31 +153,26 @@ func TestTake_SeveralUnits_AllOrNone(t *testing.T) {
 func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		d := take(t, m, acme, 1, 1)
-		if err := m.Give(t.Context(), acme, 1, d); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, m.Give(t.Context(), acme, 1, d))
 		d = take(t, m, acme, 1, 1)
 		if !d.Allowed {
 			t.Fatal("the returned unit is missing")
 		}
 		c.add(time.Minute)
 		take(t, m, acme, 1, 1)
-		if err := m.Give(t.Context(), acme, 1, d); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, m.Give(t.Context(), acme, 1, d))
 		if again := take(t, m, acme, 1, 1); again.Allowed {
 			t.Fatal("a unit of the previous window was returned to this one")
 		}
 		rejected := take(t, m, acme, 1, 1)
-		if err := m.Give(t.Context(), acme, 1, rejected); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, m.Give(t.Context(), acme, 1, rejected))
 		if again := take(t, m, acme, 1, 1); again.Allowed {
 			t.Fatal("Give returned units of a rejected Take")
 		}
 	})
 }
 
+// Rule 10.
 func TestTake_ClockStepsBack_OpensNoSecondWindow(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		take(t, m, acme, 1, 1)
@@ -227,6 +219,7 @@ func TestTake_InvalidCall_TakesNothing(t *testing.T) {
 	})
 }
 
+// Rule 10.
 func TestTake_ConcurrentCallers_GetExactlyTheLimit(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		const callers, each, limit = 16, 500, 777
@@ -250,6 +243,7 @@ func TestTake_ConcurrentCallers_GetExactlyTheLimit(t *testing.T) {
 
 // TestTake_AnySequence_AgreesWithTheModel runs random sequences of takes, returns and clock changes against
 // a model that keeps every window separately.
+// Rule 10.
 func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		round := 0
@@ -273,9 +267,7 @@ func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 					k, units, limit := key.Draw(t, "key"), rapid.Int64Range(1, 4).Draw(t, "units"), rapid.Int64Range(0, 6).Draw(t, "limit")
 					at := cell{k, c.now().Unix() / 60}
 					d, err := m.Take(context.Background(), k, units, limit)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, err)
 					want := used[at]+units <= limit
 					if want {
 						used[at] += units
@@ -292,9 +284,7 @@ func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 					if len(given[at]) == 0 {
 						return
 					}
-					if err := m.Give(context.Background(), at.key, 1, given[at][0]); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, m.Give(context.Background(), at.key, 1, given[at][0]))
 					given[at] = given[at][1:]
 					used[at]--
 				},

@@ -2,8 +2,7 @@ package ratelimit
 
 import "context"
 
-// GiveBlocks returns the units that this process has taken in advance. Without requests this happens
-// automatically.
+// GiveBlocks returns the units that this process has taken in advance. Without requests this happens automatically.
 func (s *Shared) GiveBlocks(ctx context.Context) { s.giveBlocks(ctx) }
 
 // Blocks returns the number of counters with a block in this process.

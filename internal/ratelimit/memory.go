@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -15,8 +14,6 @@ const (
 	shards = 64
 	// defaultMaxKeys limits the counters of a scope to about 30 MB within a minute in the worst case.
 	defaultMaxKeys = 1 << 18
-	// minKeys is one key per shard.
-	minKeys = shards
 	// maxStepBack is the largest backward step of a clock that counts as an adjustment: the newer window
 	// stays in force, and no unit is allowed twice. After a larger step the earlier time is assumed to have
 	// been wrong, and its window is dropped because it could otherwise last for years.
@@ -30,25 +27,9 @@ type Config struct {
 	Now func() time.Time // nil = time.Now
 	// MaxKeys limits the keys of one scope that are counted within one minute; further keys of that scope
 	// are rejected. Each scope has a separate limit, because anyone can use many IP addresses, and this must
-	// not affect the counting of accounts. There are few scopes, all named in code. 0 = 262,144.
+	// not affect the counting of accounts. There are few scopes, all named in code. A multiple of
+	// the shards; 0 = 262,144.
 	MaxKeys int
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.MaxKeys < 0 || (c.MaxKeys > 0 && c.MaxKeys < minKeys) {
-		errs = append(errs, fmt.Errorf("rate-limit counters: MaxKeys is %d, want 0 or at least %d", c.MaxKeys, minKeys))
-	}
-	return errors.Join(errs...)
-}
-
-func (c Config) withDefaults() Config {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	c.MaxKeys = cmp.Or(c.MaxKeys, defaultMaxKeys)
-	return c
 }
 
 // Memory implements Counters within one process. A restart begins new windows.
@@ -69,17 +50,16 @@ type shard struct {
 	_      [64]byte       // one cache line each: other cores lock the neighbors
 }
 
-// NewMemory returns empty counters, or the errors of the Config.
-func NewMemory(cfg Config) (*Memory, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// NewMemory returns empty counters.
+func NewMemory(cfg Config) *Memory {
+	m := &Memory{now: cfg.Now, keysPerShard: cmp.Or(cfg.MaxKeys, defaultMaxKeys) / shards, seed: maphash.MakeSeed()}
+	if m.now == nil {
+		m.now = time.Now
 	}
-	cfg = cfg.withDefaults()
-	m := &Memory{now: cfg.Now, keysPerShard: cfg.MaxKeys / shards, seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].used, m.shards[i].keys = map[Key]int64{}, map[string]int{}
 	}
-	return m, nil
+	return m
 }
 
 // Take implements Counters. It returns ErrUnavailable for a new key if MaxKeys different keys of the scope

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// DefaultTakeTimeout bounds one query, for callers without a deadline.
-	DefaultTakeTimeout = 5 * time.Second
+	// takeTimeout bounds one query of a group of callers.
+	takeTimeout = 5 * time.Second
 	// maxWaiting bounds the waiting callers of one counter in this process.
 	maxWaiting = 10_000
 	// giveTimeout bounds the return of units whose callers have left.
@@ -28,9 +29,8 @@ const (
 	sweepRows  = 1000
 	// maxSweeps bounds the statements of one sweep: a million counters.
 	maxSweeps = 1000
-	// unrecorded is the number of units of a counter that are allowed in a minute before the first ceiling
-	// is recorded, so that counters with little demand cause no disk writes. After a crash each counter
-	// starts with as many units used.
+	// unrecorded is the number of units of a counter that are allowed in a minute before the first ceiling is recorded, so
+	// that counters with little demand cause no disk writes. After a crash each counter starts with as many units used.
 	unrecorded = 4
 	// ceilingPart is the divisor for raising a ceiling: it grows by one eighth of the remaining units. If
 	// fewer than eight remain, each unit is recorded singly.
@@ -45,49 +45,35 @@ const (
 
 // SharedConfig configures a Shared. The zero SharedConfig is usable.
 type SharedConfig struct {
-	// TakeTimeout bounds one query, in addition to the caller's context. 0 = DefaultTakeTimeout.
-	TakeTimeout time.Duration
 	// Now is the clock for the duration of blocks; nil = time.Now. Windows follow the database's clock.
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all errors of the configuration.
-func (c SharedConfig) Validate() error {
-	if c.TakeTimeout < 0 {
-		return fmt.Errorf("rate-limit counters: TakeTimeout is %s; it cannot be negative", c.TakeTimeout)
-	}
-	return nil
-}
-
 // Shared implements Counters for all processes that share a PostgreSQL database. Its windows follow the
 // database's clock.
 //
-// Callers in one process with the same key, units and limit share statements: while a statement is running,
-// further callers wait, and the next statement serves all of them. A busy counter thus needs one statement
-// for many requests. Callers of the same key with different units or limits, and calls of Give, use separate
-// statements.
+// Callers in one process with the same key, units and limit share statements: while a statement is running, further
+// callers wait, and the next statement serves all of them. A busy counter thus needs one statement for many requests.
+// Callers of the same key with different units or limits, and calls of Give, use separate statements.
 //
-// Far from the limit, and with many recent callers, a statement takes more units than its callers need, so
-// that the next callers need no statement; see blockPart. Such a block never outlives the database's window:
-// it ends after the time that was left of the window when the statement was answered, counted from when the
-// statement was sent.
+// Far from the limit, and with many recent callers, a statement takes more units than its callers need, so that the
+// next callers need no statement; see blockPart. Such a block never outlives the database's window: it ends after the
+// time that was left of the window when the statement was answered, counted from when the statement was sent.
 //
 // Units of a caller that left during its statement, and of an unused block, are returned. Until they are
 // returned, or until the window ends if that fails, they count, and other requests may be rejected because of
 // them. Without such units exactly the limit is allowed if there are enough callers.
 //
-// Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a
-// ceiling for each counter: no unit above it is allowed before a higher ceiling is durable. The statement that
-// needs a higher ceiling raises it by one eighth of the remaining units, so a counter causes a few disk writes
-// a minute. A counter with at most four units a minute causes none, and near its limit each unit is recorded
-// singly.
+// Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a ceiling for
+// each counter: no unit above it is allowed before a higher ceiling is durable. The statement that needs a higher
+// ceiling raises it by one eighth of the remaining units, so a counter causes a few disk writes a minute. A counter
+// with at most four units a minute causes none, and near its limit each unit is recorded singly.
 //
-// After a crash a counter continues at its ceiling, or at four if none was recorded. Requests are answered
-// immediately, no unit is allowed twice, and a counter loses at most one eighth of the remaining units, or
-// four. A limit of four units or fewer allows nothing until the minute after the next begins. A clean restart
-// keeps the counts.
+// After a crash a counter continues at its ceiling, or at four if none was recorded. Requests are answered immediately,
+// no unit is allowed twice, and a counter loses at most one eighth of the remaining units, or four. A limit of four
+// units or fewer allows nothing until the minute after the next begins. A clean restart keeps the counts.
 //
 // Ceilings are as durable as the server's synchronous_commit makes them: a failover to an asynchronous standby
 // loses the most recent ones.
@@ -95,12 +81,11 @@ func (c SharedConfig) Validate() error {
 // If the outcome of a Take is unknown (because the connection was lost), its units may count until the window
 // ends; more than the limit is never allowed.
 type Shared struct {
-	store   *sqlstore.Store
-	timeout time.Duration
-	logger  *slog.Logger
-	now     func() time.Time
-	asked   prometheus.Counter
-	taken   prometheus.Counter
+	store  *sqlstore.Store
+	logger *slog.Logger
+	now    func() time.Time
+	asked  prometheus.Counter
+	taken  prometheus.Counter
 
 	mu     sync.Mutex
 	queues map[question]*queue
@@ -225,8 +210,7 @@ SELECT minute, used, granted, (((minute + 1) * 60 - extract(epoch FROM clock_tim
 }
 
 var (
-	// takeCounted returns no row in a minute whose counts were lost, takeRecorded none before an epoch has
-	// begun.
+	// takeCounted returns no row in a minute whose counts were lost, takeRecorded none before an epoch has begun.
 	takeCounted = takeUnits(`
 	SELECT minute, 0 AS used FROM now WHERE incomplete + {after} < minute`)
 	takeRecorded = takeUnits(`
@@ -260,28 +244,19 @@ SELECT count(*) FROM gone`
 
 var sweepCounters, sweepCeilings = sweepOf("ratelimit_counters"), sweepOf("ratelimit_ceilings")
 
-// NewShared creates missing tables. Errors: ErrUnavailable, ctx.Err(), or those of the configuration; the
-// store must be Shared.
+// NewShared creates missing tables. The store must be Shared. Errors: ErrUnavailable, ctx.Err().
 func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*Shared, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if !store.Shared() {
 		return nil, errors.New("rate-limit counters: the database is not shared between processes; use Memory")
 	}
 	s := &Shared{
-		store: store, timeout: cfg.TakeTimeout, now: cfg.Now, logger: cfg.Logger,
+		store: store, now: cfg.Now, logger: cfg.Logger,
 		queues: make(map[question]*queue), blocks: make(map[question]*block),
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.timeout == 0 {
-		s.timeout = DefaultTakeTimeout
-	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
-	}
+	s.logger = cmp.Or(s.logger, slog.New(slog.DiscardHandler))
 	s.asked = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "letterhead_ratelimit_statements_total",
 		Help: "Statements that queried the shared rate-limit counters.",
@@ -413,7 +388,7 @@ func (s *Shared) serve(q question, at *queue) {
 // ask takes units for a group and hands them out in order of arrival.
 func (s *Shared) ask(q question, group []*caller) {
 	// The group outlives each of its callers, so it has its own timeout.
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), takeTimeout)
 	defer cancel()
 	asked := s.now() // before the statement, so that a block ends no later than its window
 	t, err := s.take(ctx, q, int64(len(group)), s.ahead(q, asked))
@@ -553,7 +528,7 @@ func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// Close returns the units of blocks, within a time limit, and waits for running statements, at most TakeTimeout
+// Close returns the units of blocks, within a time limit, and waits for running statements, at most takeTimeout
 // each. No other call may be running.
 func (s *Shared) Close() {
 	s.mu.Lock()

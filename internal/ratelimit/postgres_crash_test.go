@@ -10,6 +10,7 @@ import (
 
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 // crash has the effect of a crash of the database server or a failover to its standby: UNLOGGED tables become empty.
@@ -102,6 +103,7 @@ func TestDatabaseCrash_StandbyClockBehind_CountsMinuteOnce(t *testing.T) {
 
 // Nodes take and return units, the clock moves forward and back, and the database server crashes at any time. No minute
 // allows more than the limit of the call, and a unit is rejected only if the crashes of that minute explain it.
+// Rule 10.
 func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	shared := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
@@ -145,9 +147,7 @@ func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 						node = rapid.IntRange(0, len(shared)-1).Draw(t, "node")
 					}
 					d, err := shared[node].Take(context.Background(), k, units, limit)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, err)
 					at := cell{k, d.Reset.Unix()/60 - 1}
 					if at.window < c.now().Unix()/60 || at.window > window {
 						t.Fatalf("Take in minute %d took a unit of minute %d", c.now().Unix()/60, at.window)
@@ -188,9 +188,7 @@ func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 				if len(given[at]) == 0 {
 					return
 				}
-				if err := shared[0].Give(context.Background(), at.key, 1, given[at][0]); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, shared[0].Give(context.Background(), at.key, 1, given[at][0]))
 				given[at] = given[at][1:]
 				used[at]--
 			},

@@ -94,14 +94,14 @@ func (t *Table) Begin(ctx context.Context, r Request) (Answer, error) {
 	return before, nil
 }
 
-// Finish records the answer to a request that was begun, unless its key is that of another request by now. Errors: as
+// Finish records the answer to a request that was begun, unless its key belongs to another request by now. Errors: as
 // Begin, without ErrMismatch.
 func (t *Table) Finish(ctx context.Context, r Request, a Answer) error {
 	return t.change(ctx, finish, r.Caller, r.Key, r.Hash, a.Status, a.Body)
 }
 
-// Release forgets a request that was rejected, so that its key may be used again. If the same request was running already
-// when this one began, that one keeps the key. Errors: as Finish.
+// Release forgets a request that was rejected, so that its key may be used again. If the same request was running
+// already when this one began, that one keeps the key. Errors: as Finish.
 func (t *Table) Release(ctx context.Context, r Request) error {
 	return t.change(ctx, release, r.Caller, r.Key, r.Hash, r.At.UnixMicro())
 }

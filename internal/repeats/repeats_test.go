@@ -8,14 +8,13 @@ import (
 	"letterhead/internal/repeats"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		table, err := repeats.New(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		r := repeats.Request{Caller: "a", Key: "k", Hash: "1", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 		begin := func(r repeats.Request, want repeats.Answer) {
 			t.Helper()
@@ -26,9 +25,7 @@ func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 		begin(r, repeats.Answer{})
 		begin(r, repeats.Answer{}) // it is running
 		answer := repeats.Answer{Status: 201, Body: `{"balance":1}`}
-		if err := table.Finish(t.Context(), r, answer); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, table.Finish(t.Context(), r, answer))
 		begin(r, answer)
 		other := r
 		other.Hash = "2"
@@ -37,9 +34,7 @@ func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 		}
 		other.Caller = "b"
 		begin(other, repeats.Answer{})
-		if err := table.Release(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, table.Release(t.Context(), other))
 		other.Hash = "3" // the rejected request is forgotten
 		begin(other, repeats.Answer{})
 		later := r
@@ -51,9 +46,7 @@ func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		table, err := repeats.New(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		begin := func(r repeats.Request) (repeats.Answer, error) { return table.Begin(t.Context(), r) }
 		running := repeats.Request{Caller: "a", Key: "k", Hash: "1", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 		repeat := running
@@ -63,9 +56,7 @@ func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := table.Release(t.Context(), repeat); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, table.Release(t.Context(), repeat))
 		other := repeats.Request{Caller: "a", Key: "k", Hash: "2", At: repeat.At}
 		if _, err := begin(other); !errors.Is(err, repeats.ErrMismatch) {
 			t.Errorf("after the release of a repeat, the key of the running request is free: %v", err)
@@ -75,21 +66,15 @@ func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 		if _, err := begin(other); err != nil {
 			t.Fatal(err)
 		}
-		if err := table.Finish(t.Context(), running, repeats.Answer{Status: 200, Body: "late"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := table.Release(t.Context(), running); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, table.Finish(t.Context(), running, repeats.Answer{Status: 200, Body: "late"}))
+		testmust.Succeed(t, table.Release(t.Context(), running))
 		if got, err := begin(other); err != nil || got != (repeats.Answer{}) {
 			t.Errorf("the other request: %+v, %v, want no answer yet", got, err)
 		}
 		if _, err := begin(running); !errors.Is(err, repeats.ErrMismatch) {
 			t.Errorf("the key of the other request is free: %v", err)
 		}
-		if err := table.Release(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, table.Release(t.Context(), other))
 		if _, err := begin(running); err != nil {
 			t.Errorf("the released key is not free: %v", err)
 		}

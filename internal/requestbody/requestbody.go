@@ -35,7 +35,7 @@ func refused(format string, args ...any) error {
 
 // Read returns the body of a request in UTF-8 without a byte order mark. It decodes gzip and zstd, and UTF-16 that a
 // byte order mark or the charset of the content type declares. Other text is returned unchanged. max limits the bytes
-// that are sent and those that are returned. Errors: ErrTooLarge, *RefusedError, and those of reading.
+// that are sent and those that are returned. Errors: ErrTooLarge, *RefusedError, and the errors of reading.
 func Read(w http.ResponseWriter, r *http.Request, max int) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(max)))
 	if errors.As(err, new(*http.MaxBytesError)) {

@@ -2,12 +2,13 @@ package resvg
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"letterhead/internal/disk"
 )
 
 // wazero verifies a checksum of the code in its cache but trusts the lengths that precede it. A wrong
@@ -30,8 +31,7 @@ func intact(dir string) bool {
 	return err == nil && got == string(want)
 }
 
-// seal stores a cache's checksum. It ignores failures, because without a checksum the next start
-// compiles again.
+// seal stores a cache's checksum. It ignores failures, because without a checksum the next start compiles again.
 func seal(dir string) {
 	sum, err := checksum(dir)
 	if err != nil {
@@ -40,18 +40,7 @@ func seal(dir string) {
 	if have, err := os.ReadFile(sealOf(dir)); err == nil && string(have) == sum {
 		return
 	}
-	// Write a temporary file first: another process may be reading this one.
-	f, err := os.CreateTemp(filepath.Dir(dir), filepath.Base(dir)+"-*")
-	if err != nil {
-		return
-	}
-	_, err = f.WriteString(sum)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), sealOf(dir))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
+	_ = disk.WriteText(sealOf(dir), sum)
 }
 
 // checksum returns the hex checksum of the names and contents of all files in a folder. It fails if

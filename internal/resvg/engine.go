@@ -67,7 +67,7 @@ func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine
 			e = nil
 		}
 	}()
-	// wazero's page limit stays that of the address space. memory enforces a lower limit; see memory.go.
+	// wazero's page limit stays as large as the address space. memory enforces a lower limit; see memory.go.
 	cfg := wazero.NewRuntimeConfig()
 	if cacheDir != "" {
 		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
@@ -145,11 +145,10 @@ func recovered(p any) error {
 	return fmt.Errorf("panic: %v", p)
 }
 
-// load parses the SVG for an image whose longer side is side. It returns the module's handle, and
-// whether it assumed that the width is the longer side. The module must be given a width or a height,
-// but which side is longer is known only after parsing. So load asks wider, and parses a second time if
-// its guess was wrong. The module returns rounded sides: if both are equal the guess may still be
-// wrong, and then errLonger is returned later.
+// load parses the SVG for an image whose longer side is side. It returns the module's handle, and whether it assumed
+// that the width is the longer side. The module must be given a width or a height, but which side is longer is known
+// only after parsing. So load asks wider, and parses a second time if its guess was wrong. The module returns rounded
+// sides: if both are equal the guess may still be wrong, and then errLonger is returned later.
 func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error) {
 	wide = wider(svg)
 	for range 2 {
@@ -283,8 +282,7 @@ var (
 	rootView = regexp.MustCompile(`\sviewBox="\s*[-+0-9.eE]+[\s,]+[-+0-9.eE]+[\s,]+([0-9.]+)[\s,]+([0-9.]+)\s*"`)
 )
 
-// wider guesses from the first tag whether a drawing is at least as wide as it is high. A wrong guess
-// only costs time.
+// wider guesses from the first tag whether a drawing is at least as wide as it is high. A wrong guess only costs time.
 func wider(svg []byte) bool {
 	const window = 4 << 10
 	tag := rootTag.Find(svg[:min(len(svg), window)])

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/metering/meteringtest"
+	"letterhead/internal/testmust"
 )
 
 func TestNew_OtherModule_Fails(t *testing.T) {
@@ -19,13 +21,6 @@ func TestNew_OtherModule_Fails(t *testing.T) {
 	changed[len(changed)/2] ^= 1
 	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
 		t.Errorf("error = %v, want ErrModule", err)
-	}
-}
-
-func TestConfig_ReportsAllErrors(t *testing.T) {
-	_, err := New(t.Context(), Config{Steps: -1, Timeout: -1, Wait: -1, Memory: 1, Concurrent: -1})
-	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 5 {
-		t.Error(err)
 	}
 }
 
@@ -43,14 +38,10 @@ func cached(t *testing.T, dir string) string {
 func works(t *testing.T, dir string) {
 	t.Helper()
 	e, err := compile(t.Context(), meteringtest.Spinning, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer e.close(context.Background())
 	m, err := e.runtime.InstantiateModule(t.Context(), e.compiled, wazero.NewModuleConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{quanta: 1}))
 	cancel()
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
@@ -63,9 +54,7 @@ func TestCache(t *testing.T) {
 	works(t, dir)
 	file := cached(t, dir)
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	works(t, dir)
 	if again, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(again, whole) {
 		t.Errorf("a second start changed the cache: %v", err)
@@ -103,9 +92,7 @@ func TestCache_WithoutChecksum(t *testing.T) {
 // repairs starts with a damaged cache and checks that it is intact afterwards.
 func repairs(t *testing.T, dir string, damaged, whole []byte) {
 	t.Helper()
-	if err := os.WriteFile(cached(t, dir), damaged, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(cached(t, dir), damaged, 0o600))
 	works(t, dir)
 	if repaired, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(repaired, whole) {
 		t.Errorf("the cache was not repaired: %d bytes of %d, %v", len(repaired), len(whole), err)
@@ -114,16 +101,14 @@ func repairs(t *testing.T, dir string, damaged, whole []byte) {
 
 func TestCache_UnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, nil, 0o600))
 	works(t, filepath.Join(file, "below"))
 }
 
 // TestRender_WaitEndsWithContext takes all turns, so that the image must wait.
 func TestRender_WaitEndsWithContext(t *testing.T) {
-	r := &Renderer{cfg: Config{Concurrent: 1}, turns: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}
-	r.turns <- struct{}{}
+	r := &Renderer{turns: semaphore.NewWeighted(1)}
+	r.turns.TryAcquire(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {

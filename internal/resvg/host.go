@@ -9,10 +9,9 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The module was built for JavaScript. Its strings, byte arrays and errors are objects of the host: the
-// module refers to them by number and calls the host to create, read and drop them. This file
-// implements that host. The functions and their behavior follow from the module's imports and the names
-// that wasm-bindgen gave them.
+// The module was built for JavaScript. Its strings, byte arrays and errors are objects of the host: the module refers
+// to them by number and calls the host to create, read and drop them. This file implements that host. The functions and
+// their behavior follow from the module's imports and the names that wasm-bindgen gave them.
 //
 // The host reads no files, clocks or sockets, so the module cannot access any.
 
@@ -149,8 +148,7 @@ func (c call) returns(n uint32)    { c.stack[0] = uint64(n) }
 func (c call) returnsNew(o any)    { c.returns(c.host.add(o)) }
 func (c call) returnsBool(is bool) { c.returns(map[bool]uint32{true: 1}[is]) }
 
-// function is an import of the module: the number of its arguments, whether it has a result, and its
-// implementation.
+// function is an import of the module: the number of its arguments, whether it has a result, and its implementation.
 type function struct {
 	name    string
 	takes   int
@@ -203,10 +201,9 @@ var functions = []function{
 	}},
 }
 
-// checkpoint returns the whole memory as an object. Metered code also calls it after each quantum of
-// steps, so it always returns the same number, which is never dropped. It aborts the call when the
-// steps are used up or the context has ended. The few calls by the module itself count as a quantum
-// each; their number depends only on the file.
+// checkpoint returns the whole memory as an object. Metered code also calls it after each quantum of steps, so it
+// always returns the same number, which is never dropped. It aborts the call when the steps are used up or the context
+// has ended. The few calls by the module itself count as a quantum each; their number depends only on the file.
 func checkpoint(ctx context.Context, c call) {
 	if c.host.quanta--; c.host.quanta < 0 {
 		fault(fmt.Errorf("%w: steps", errFuel))
@@ -217,9 +214,8 @@ func checkpoint(ctx context.Context, c call) {
 	c.returns(theMemory)
 }
 
-// stringGet copies a string to memory from the module's allocator, and writes the address and length of
-// the copy to the address in the first argument. If the object is not a string, it writes the address
-// 0.
+// stringGet copies a string to memory from the module's allocator, and writes the address and length of the copy to the
+// address in the first argument. If the object is not a string, it writes the address 0.
 func stringGet(ctx context.Context, c call) {
 	to := c.arg(0)
 	var at, length uint32
@@ -252,8 +248,7 @@ func newView(_ context.Context, c call) {
 	c.returnsNew(view{c.arg(1), c.arg(2)})
 }
 
-// newBytes creates a byte array as JavaScript does: a view if the argument is memory, a copy if it is
-// an array.
+// newBytes creates a byte array as JavaScript does: a view if the argument is memory, a copy if it is an array.
 func newBytes(_ context.Context, c call) {
 	switch o := c.object(0).(type) {
 	case wholeMemory:

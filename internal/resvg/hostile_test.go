@@ -13,20 +13,20 @@ import (
 	"time"
 
 	"letterhead/internal/imaging"
-	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
 	"letterhead/internal/svg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 )
 
 // TestHostileSVG passes every hostile file through the sanitizer and the renderer. The sanitizer must remove
 // everything that could run or load, and the harmless rectangle must be drawn.
+// Rule 12.
 func TestHostileSVG(t *testing.T) {
 	r, err := renderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, h := range svgtest.Hostile() {
 		t.Run(h.Name, func(t *testing.T) {
 			clean, _, err := svg.Sanitize([]byte(h.SVG))
@@ -36,9 +36,7 @@ func TestHostileSVG(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if found := svgtest.Residue(clean); len(found) > 0 {
 				t.Errorf("the sanitized file contains %v", found)
 			}
@@ -63,6 +61,7 @@ const (
 // TestHostileSVG_Unsanitized passes the same files to the renderer unchanged, one after the other. Each
 // must result in an image or in an error that identifies the cause. A separate process draws them, so
 // that its peak memory shows the use of the code, the compiled module, the instance and the images.
+// Rule 12.
 func TestHostileSVG_Unsanitized(t *testing.T) {
 	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // passes the cache's path to the process that draws
 	if dir := os.Getenv(inside); dir != "" {
@@ -73,9 +72,7 @@ func TestHostileSVG_Unsanitized(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSVG_Unsanitized$", "-test.v")
 	child.Env = append(os.Environ(), inside+"="+cacheDir)
 	out, err := child.CombinedOutput()
@@ -88,9 +85,7 @@ func TestHostileSVG_Unsanitized(t *testing.T) {
 // drawHostile runs in the separate process.
 func drawHostile(t *testing.T, dir string) {
 	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: noTimeout, Concurrent: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer r.Close(context.Background())
 	tooLarge := 0
 	for _, h := range svgtest.Hostile() {
@@ -112,7 +107,7 @@ func drawHostile(t *testing.T, dir string) {
 	// This is three times the memory limit of one instance and the process itself. A memory is copied
 	// to a new one when it grows, and memory of previous images may not have been collected yet.
 	const most = 300 << 20
-	peak, err := process.ID(os.Getpid()).Peak()
+	peak, err := testprocess.ID(os.Getpid()).Peak()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.Log("this system does not report the peak memory of a process")
@@ -127,6 +122,7 @@ func drawHostile(t *testing.T, dir string) {
 	}
 }
 
+// Rule 12.
 func TestLimits(t *testing.T) {
 	const (
 		plain = open + `<rect width="100" height="50"/></svg>`
@@ -163,9 +159,7 @@ func TestLimits(t *testing.T) {
 					defer r.Close(context.Background())
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for range 2 { // the memory of a failed image is reused
 				img, err := r.Render(t.Context(), []byte(c.svg), c.side)
 				if !errors.Is(err, c.want) || (img == nil) != (err != nil) {
@@ -190,9 +184,7 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 	const quantum = 1 << 18
 	drawn := func(steps int64) bool {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: steps, Timeout: noTimeout, Concurrent: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer r.Close(context.Background())
 		var other sync.WaitGroup
 		defer other.Wait()
@@ -222,9 +214,7 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 
 func TestRender_CanceledContext_Ends(t *testing.T) {
 	r, err := renderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.Render(ctx, []byte(open+`</svg>`), 64); !errors.Is(err, context.Canceled) || errors.Is(err, imaging.ErrTooLarge) {
@@ -240,9 +230,7 @@ func TestRender_CanceledContext_Ends(t *testing.T) {
 
 func TestRender_Closed_Fails(t *testing.T) {
 	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for range 2 {
 		if err := r.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -253,14 +241,11 @@ func TestRender_Closed_Fails(t *testing.T) {
 	}
 }
 
-// TestClose_SecondCallContinuesWaiting calls Close twice while an image is being drawn, first with a
-// short timeout.
+// TestClose_SecondCallContinuesWaiting calls Close twice while an image is being drawn, first with a short timeout.
 func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: noTimeout, Concurrent: concurrent})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		drawn := make(chan error, 1)
 		wanted, leave := context.WithCancel(context.Background())
 		defer leave()
@@ -301,8 +286,7 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	}
 }
 
-// begun is a context that reports when another context is derived from it. This happens when Render
-// gets its turn.
+// begun is a context that reports when another context is derived from it. This happens when Render gets its turn.
 type begun struct {
 	context.Context
 	report func()
@@ -332,9 +316,7 @@ func FuzzRender(f *testing.F) {
 		}
 	}
 	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Steps: fewSteps, Timeout: noTimeout})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const side = 48
 		check := func(img *image.NRGBA, err error) {

@@ -1,8 +1,7 @@
-// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero. Each image has
-// its own instance with limits on memory and steps, so that even a hostile file cannot use more or
-// access anything outside its instance. Whether an image exceeds these limits depends only on the file
-// and the size, so every machine draws or rejects the same files. In addition a timeout protects busy
-// machines; its error does not concern the file.
+// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero. Each image has its own instance
+// with limits on memory and steps, so that even a hostile file cannot use more or access anything outside its instance.
+// Whether an image exceeds these limits depends only on the file and the size, so every machine draws or rejects the
+// same files. In addition a timeout protects busy machines; its error does not concern the file.
 //
 // README.md describes the module, its source and its license.
 package resvg
@@ -19,7 +18,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/metering"
@@ -36,21 +38,15 @@ const (
 	// DefaultSteps limits the loops and calls of one image to one or two seconds. Of 1,089
 	// real logos at 1024 pixels two exceeded it, and half of them needed less than a tenth.
 	DefaultSteps = 160 * metering.Quantum
-	// DefaultTimeout limits the time for one image. Unless the machine is busy, the step limit is
-	// reached earlier.
+	// DefaultTimeout limits the time for one image. Unless the machine is busy, the step limit is reached earlier.
 	DefaultTimeout = 4 * time.Second
-	// DefaultWait is how long an image that needs much memory waits while another image uses it. A
-	// waiting image counts towards Config.Concurrent, so a longer wait would prevent small images from
-	// being drawn.
+	// DefaultWait is how long an image that needs much memory waits while another image uses it. A waiting image counts
+	// towards Config.Concurrent, so a longer wait would prevent small images from being drawn.
 	DefaultWait = time.Second
 	// DefaultMemory limits the memory of one image's instance, in bytes. Of 2,302 real logos at 1024
 	// pixels the largest took 42 MiB and the median 8 MiB, mostly for layers of masks and filters.
 	DefaultMemory = 64 << 20
-	// maxMemory is the address space of 32-bit WebAssembly, in bytes.
-	maxMemory = 4 << 30
-	// minMemory is the initial memory of an instance, in bytes, rounded up.
-	minMemory = 2 << 20
-	// maxConcurrent limits DefaultConcurrent, whatever the number of processors.
+	// maxConcurrent limits Config.Concurrent by default, whatever the number of processors.
 	maxConcurrent = 4
 	// MaxSide is the longest side that Render draws, in pixels. A layer of it is 16 MiB.
 	MaxSide = 2048
@@ -76,69 +72,38 @@ type Config struct {
 	Timeout    time.Duration // for drawing one image, excluding waits (DefaultTimeout)
 	Wait       time.Duration // for the large memory (DefaultWait)
 	Memory     int64         // bytes of one image (DefaultMemory)
-	Concurrent int           // images drawn concurrently; others wait (DefaultConcurrent)
+	Concurrent int           // images drawn concurrently; others wait (one per processor, up to maxConcurrent)
 }
 
-// DefaultConcurrent returns one image per processor, up to a limit, because drawing only uses the processor.
-func DefaultConcurrent() int { return min(runtime.GOMAXPROCS(0), maxConcurrent) }
-
-func (c *Config) withDefaults() {
+func (c Config) withDefaults() Config {
 	c.Steps = cmp.Or(c.Steps, DefaultSteps)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Wait = cmp.Or(c.Wait, DefaultWait)
 	c.Memory = cmp.Or(c.Memory, DefaultMemory)
-	c.Concurrent = cmp.Or(c.Concurrent, DefaultConcurrent())
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	c.withDefaults()
-	var errs []error
-	if c.Steps < 0 {
-		errs = append(errs, fmt.Errorf("resvg: %d steps", c.Steps))
-	}
-	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("resvg: timeout %v is negative", c.Timeout))
-	}
-	if c.Wait < 0 {
-		errs = append(errs, fmt.Errorf("resvg: wait %v is negative", c.Wait))
-	}
-	if c.Memory < minMemory || c.Memory > maxMemory {
-		errs = append(errs, fmt.Errorf("resvg: memory of %d bytes is not from %d to %d", c.Memory, minMemory, int64(maxMemory)))
-	}
-	if c.Concurrent < 0 {
-		errs = append(errs, fmt.Errorf("resvg: Concurrent is %d", c.Concurrent))
-	}
-	return errors.Join(errs...)
+	c.Concurrent = cmp.Or(c.Concurrent, min(runtime.GOMAXPROCS(0), maxConcurrent))
+	return c
 }
 
 // Renderer draws SVG files. It is safe for concurrent use.
 type Renderer struct {
 	cfg    Config
 	engine *engine
-	turns  chan struct{} // one entry for each image being drawn
-	large  chan struct{} // one entry while an image uses more than keptMemory
+	turns  *semaphore.Weighted // one for each image being drawn, all for Close
+	large  chan struct{}       // one entry while an image uses more than keptMemory
 
-	stop    sync.Once     // closes closed
-	closed  chan struct{} // no new images
-	closing chan struct{} // one entry while Close runs, which guards the following fields
-	taken   int           // turns taken by Close, and kept
-	freed   bool
+	closed  atomic.Bool // no new images
+	free    sync.Once   // releases the engine, with this error:
 	freeErr error
 
 	mu     sync.Mutex
 	spares []*memory // at most one per turn
 }
 
-// New compiles the module, or loads it from the cache. Errors: those of Config.Validate, ErrModule,
-// ctx.Err().
+// New compiles the module, or loads it from the cache. Errors: ErrModule, ctx.Err().
 func New(ctx context.Context, cfg Config) (*Renderer, error) { return newRenderer(ctx, cfg, module) }
 
 func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cfg.withDefaults()
+	cfg = cfg.withDefaults()
 	if sum := sha256.Sum256(module); hex.EncodeToString(sum[:]) != moduleSum {
 		return nil, fmt.Errorf("%w: %x", ErrModule, sum)
 	}
@@ -146,43 +111,30 @@ func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, err
 	if err != nil {
 		return nil, err
 	}
-	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), large: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
+	turns := semaphore.NewWeighted(int64(cfg.Concurrent))
+	return &Renderer{cfg: cfg, engine: e, turns: turns, large: make(chan struct{}, 1)}, nil
 }
 
-// Close waits for the images being drawn, at most Config.Timeout and Config.Wait together, and releases
-// the module. From the first call on, Render returns ErrClosed. If ctx ends first, Close returns
-// ctx.Err() and releases nothing; another call continues to wait. After the release each call returns
-// the same result.
+// Close waits for the images being drawn, at most Config.Timeout and Config.Wait together, and releases the module.
+// From the first call on, Render returns ErrClosed. If ctx ends first, Close returns ctx.Err() and releases nothing;
+// another call continues to wait. After the release each call returns the same result.
 func (r *Renderer) Close(ctx context.Context) error {
-	r.stop.Do(func() { close(r.closed) })
-	select {
-	case r.closing <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	r.closed.Store(true)
+	all := int64(r.cfg.Concurrent)
+	if err := r.turns.Acquire(ctx, all); err != nil {
+		return err
 	}
-	defer func() { <-r.closing }()
-	for r.taken < r.cfg.Concurrent {
-		select {
-		case r.turns <- struct{}{}:
-			r.taken++
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if !r.freed {
-		r.freed, r.freeErr = true, r.engine.close(context.WithoutCancel(ctx))
-	}
+	defer r.turns.Release(all)
+	r.free.Do(func() { r.freeErr = r.engine.close(context.WithoutCancel(ctx)) })
 	return r.freeErr
 }
 
-// Render draws an SVG on a transparent background. Its longer side will have side pixels. Text is not
-// drawn, because the module has no fonts. Render waits while Config.Concurrent other images are being
-// drawn.
+// Render draws an SVG on a transparent background. Its longer side will have side pixels. Text is not drawn, because
+// the module has no fonts. Render waits while Config.Concurrent other images are being drawn.
 //
-// Errors: imaging.ErrMalformed if resvg cannot parse the file or it has no size, imaging.ErrTooLarge
-// if it needs more steps or memory than the limits or if side is not between 1 and MaxSide,
-// context.DeadlineExceeded if it takes longer than Config.Timeout, which does not concern the file,
-// ErrBusy, ErrClosed, ctx.Err().
+// Errors: imaging.ErrMalformed if resvg cannot parse the file or it has no size, imaging.ErrTooLarge if it needs more
+// steps or memory than the limits or if side is not between 1 and MaxSide, context.DeadlineExceeded if it takes longer
+// than Config.Timeout, which does not concern the file, ErrBusy, ErrClosed, ctx.Err().
 func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NRGBA, error) {
 	switch {
 	case side < 1 || side > MaxSide:
@@ -190,21 +142,15 @@ func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NR
 	case len(data) > svg.MaxBytes:
 		return nil, fmt.Errorf("draw svg of %d bytes: %w", len(data), imaging.ErrTooLarge)
 	}
-	if err := ctx.Err(); err != nil {
+	if r.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := r.turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	select {
-	case r.turns <- struct{}{}:
-	case <-r.closed:
+	defer r.turns.Release(1)
+	if r.closed.Load() { // while this image waited
 		return nil, ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-r.turns }()
-	select {
-	case <-r.closed: // the select above chooses any ready case
-		return nil, ErrClosed
-	default:
 	}
 
 	t := newTurn(ctx, r.cfg)

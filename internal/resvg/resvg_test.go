@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"letterhead/internal/resvg"
+	"letterhead/internal/testmust"
 )
 
 // cacheDir is shared by the tests because compiling takes a second.
@@ -35,9 +36,7 @@ var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
 func draw(t testing.TB, svg string, side int) *image.NRGBA {
 	t.Helper()
 	r, err := renderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	img, err := r.Render(t.Context(), []byte(svg), side)
 	if err != nil {
 		t.Fatalf("%v\n%.300s", err, svg)
@@ -150,9 +149,7 @@ func TestRender_LongerSide(t *testing.T) {
 // TestRender_Concurrent_SameImages draws more images concurrently than there are turns.
 func TestRender_Concurrent_SameImages(t *testing.T) {
 	r, err := renderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var wg sync.WaitGroup
 	for i := range 24 {
 		wg.Go(func() {

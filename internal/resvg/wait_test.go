@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 )
 
@@ -21,14 +22,8 @@ func waiting(t *testing.T, cfg resvg.Config) (r *resvg.Renderer, release func())
 	t.Helper()
 	cfg.CacheDir = cacheDir
 	r, err := resvg.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, r.Close(context.Background())) })
 	return r, r.TakeLarge()
 }
 

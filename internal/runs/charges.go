@@ -13,7 +13,7 @@ import (
 // which is then lower.
 const maxOpen = 512
 
-// Answered says which charges of a run were answered: all up to a position, except those of some requests.
+// Answered says which charges of a run were answered: all up to a position, except charges of some requests.
 type Answered struct {
 	UpTo eventlog.Position
 	// Except are the ids of requests that had charged, or might have, and were not answered yet.

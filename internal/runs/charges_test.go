@@ -13,6 +13,7 @@ import (
 
 // Whatever the order of charges, answers, reversals and failures, no charge without an answer counts as answered, and
 // once everything has ended, every charge does.
+// Rule 2.
 func TestCharges_AnyOrder_NoOpenChargeIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		charges := runs.NewCharges(time.Now)

@@ -16,8 +16,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// keptFor is how long a run is remembered after it was last alive, far longer than a charge can be
-// reversed.
+// keptFor is how long a run is remembered after it was last alive, far longer than a charge can be reversed.
 const keptFor = 30 * 24 * time.Hour
 
 const (
@@ -162,8 +161,7 @@ func (r *Runs) all(ctx context.Context) (found []Run, err error) {
 // prefixLength is how many characters of a run's id, a UUID, are the prefix of its request ids.
 const prefixLength = 8
 
-// RequestID returns a new UUID with the prefix of a run's id, so that a charge shows which process
-// made it.
+// RequestID returns a new UUID with the prefix of a run's id, so that a charge shows which process made it.
 func RequestID(runID string) string { return runID[:prefixLength] + uuid.NewString()[prefixLength:] }
 
 // ByRequest returns a function that returns the id of the run that created a request's id. It returns ""
@@ -179,8 +177,7 @@ func ByRequest(all []Run) func(requestID string) string {
 // UncertainPeriod is a period in which a run may have charged without delivering the answers.
 type UncertainPeriod struct {
 	Run Run
-	// From is AnswerWithin before the run was last alive, Until the latest time at which it can have
-	// charged.
+	// From is AnswerWithin before the run was last alive, Until the latest time at which it can have charged.
 	From, Until time.Time
 }
 

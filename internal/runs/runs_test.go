@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -21,9 +22,7 @@ func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * tim
 func TestRuns_RecordStartAndEnd(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		r, err := runs.New(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		forgotten := runs.Run{ID: "0", Node: "n", Started: noon.AddDate(0, 0, -31), AnswerWithin: time.Minute}
 		clean := runs.Run{ID: "1", Node: "n", Started: noon, AnswerWithin: time.Minute}
 		killed := runs.Run{ID: "2", Node: "n", Started: after(20), AnswerWithin: time.Second}
@@ -34,17 +33,13 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 			r.Begin(t.Context(), killed),
 			r.Beat(t.Context(), "2", after(25), runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 		}
 		clean.Alive, clean.Ended, killed.Alive = after(7), after(7), after(25)
 		clean.Answered = &runs.Answered{UpTo: 7, Except: []string{}}
 		killed.Answered = &runs.Answered{UpTo: 40, Except: []string{"r1", "r2"}}
 		again, err := runs.New(t.Context(), store) // another node
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		got, err := again.All(t.Context())
 		if want := []runs.Run{clean, killed}; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v\nwant %+v", got, err, want)
@@ -55,9 +50,7 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 		}
 		// When the events get other positions, the run counts as one of an earlier release.
 		err = store.Setup(t.Context(), func(tx *sqlstore.Tx) error { return runs.Forget(t.Context(), tx) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if got, err = r.All(t.Context()); err != nil || len(got) != 2 || got[0].Answered != nil ||
 			got[1].Answered != nil {
 			t.Errorf("after Forget: %+v, %v", got, err)
@@ -74,9 +67,7 @@ func TestRuns_TableOfEarlierRelease_GetsColumns(t *testing.T) {
 				_, err := tx.ExecContext(t.Context(), query, args...)
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 		}
 		exec(`CREATE TABLE runs (id TEXT NOT NULL PRIMARY KEY, node TEXT NOT NULL, started BIGINT NOT NULL,
 			alive BIGINT NOT NULL, ended BIGINT NOT NULL, answer_within BIGINT NOT NULL)`)
@@ -84,16 +75,12 @@ func TestRuns_TableOfEarlierRelease_GetsColumns(t *testing.T) {
 		if err == nil {
 			_, err = runs.New(t.Context(), store) // again
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		exec(`INSERT INTO runs (id, node, started, alive, ended, answer_within)
 			VALUES ('old', 'n', $1, $1, 0, 1000000)`, noon.UnixMicro())
 		exec(`UPDATE runs SET alive = $2 WHERE id = $1`, "old", after(5).UnixMicro())
 		current := runs.Run{ID: "new", Node: "m", Started: after(1), AnswerWithin: time.Second}
-		if err := r.Begin(t.Context(), current); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Begin(t.Context(), current))
 		all, err := r.All(t.Context())
 		if err != nil || len(all) != 2 || all[0].Answered != nil || all[1].Answered == nil {
 			t.Fatalf("All = %+v, %v", all, err)

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// maxLayers limits how often a body is decompressed. Some servers compress files that are already
-	// compressed.
+	// maxLayers limits how often a body is decompressed. Some servers compress files that are already compressed.
 	maxLayers = 2
 	// wireSlack is how much longer than the limit a compressed body may be. Without this limit empty gzip
 	// members and blocks could go on forever, because they decompress to nothing.
@@ -21,9 +20,8 @@ const (
 	chunkSize = 32 << 10
 )
 
-// readBody reads at most limits.Body bytes after decompression. If truncated is true, body is only the
-// beginning of the response: either err is ErrTooLarge or ErrBudget, or the server stopped early and
-// err is nil.
+// readBody reads at most limits.Body bytes after decompression. If truncated is true, body is only the beginning of the
+// response: either err is ErrTooLarge or ErrBudget, or the server stopped early and err is nil.
 func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, truncated bool, err error) {
 	limit := limits.Body
 	wire := &cappedReader{r: answer.Body, left: limit + wireSlack}
@@ -50,8 +48,7 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 		case err == io.EOF:
 			return body, false, nil
 		case len(body) > 0 && isCutOff(err):
-			// The Content-Length was wrong or the gzip trailer is missing. Like browsers, use the
-			// received part.
+			// The Content-Length was wrong or the gzip trailer is missing. Like browsers, use the received part.
 			return body, true, nil
 		default:
 			return body, false, bodyError(err)

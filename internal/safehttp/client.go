@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -42,21 +41,18 @@ const (
 	maxBodyBytes = MaxImageBytes // no kind may use more
 )
 
-// Defaults of a session's budget.
+// Budget of a session: calls of Get, and bytes of decompressed bodies.
 const (
-	DefaultSessionFetches = 80
-	DefaultSessionBytes   = 20 << 20
+	sessionFetches = 80
+	sessionBytes   = 20 << 20
 )
+
+const defaultUserAgent = "Mozilla/5.0 (compatible; LetterheadBot/1.0)"
 
 // Config configures a Client. The zero Config is valid.
 type Config struct {
-	// UserAgent is sent with every request; the function UserAgent returns the default, with "" as
-	// base URL.
+	// UserAgent is sent with every request. Default: one without a URL that describes the crawler.
 	UserAgent string
-	// SessionFetches and SessionBytes limit one session: calls of Get, and bytes of decompressed
-	// bodies.
-	SessionFetches int
-	SessionBytes   int64
 	// Denied lists networks that are blocked in addition to all non-public ones, such as the operator's own
 	// public addresses behind a gateway, or a NAT64 prefix of the local network.
 	Denied []netip.Prefix
@@ -77,26 +73,11 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// UserAgent returns the user agent of this crawler, with the URL of a page that describes it. baseURL
-// is the service's.
-func UserAgent(baseURL string) string {
-	if baseURL == "" {
-		return "Mozilla/5.0 (compatible; LetterheadBot/1.0)"
-	}
-	return "Mozilla/5.0 (compatible; LetterheadBot/1.0; +" + strings.TrimSuffix(baseURL, "/") + "/bot)"
-}
-
 // Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 		errs = append(errs, errors.New("safehttp: UserAgent must be printable ASCII"))
-	}
-	if c.SessionFetches < 0 {
-		errs = append(errs, fmt.Errorf("safehttp: SessionFetches is %d", c.SessionFetches))
-	}
-	if c.SessionBytes < 0 {
-		errs = append(errs, fmt.Errorf("safehttp: SessionBytes is %d", c.SessionBytes))
 	}
 	for _, p := range c.Denied {
 		if !p.IsValid() {
@@ -107,9 +88,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	c.UserAgent = cmp.Or(c.UserAgent, UserAgent(""))
-	c.SessionFetches = cmp.Or(c.SessionFetches, DefaultSessionFetches)
-	c.SessionBytes = cmp.Or(c.SessionBytes, DefaultSessionBytes)
+	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
 	if c.Resolver == nil {
 		// PreferGo: use only the DNS and the hosts file.
 		c.Resolver = rootedResolver{&net.Resolver{PreferGo: true}}
@@ -168,8 +147,3 @@ func New(cfg Config) (*Client, error) {
 
 // Close closes idle connections. Running fetches are not affected.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
-
-// Get fetches one URL in a new session.
-func (c *Client) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
-	return c.NewSession().Get(ctx, rawURL, limits, headers...)
-}

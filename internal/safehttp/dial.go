@@ -176,8 +176,7 @@ func (c *Client) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn,
 	}
 }
 
-// closeRest closes connections that were made too late. It ends soon because the context of the
-// attempts is canceled.
+// closeRest closes connections that were made too late. It ends soon because the context of the attempts is canceled.
 func closeRest(results <-chan attempt, pending int) {
 	for range pending {
 		if r := <-results; r.err == nil {

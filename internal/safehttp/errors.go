@@ -36,8 +36,7 @@ var (
 	ErrTooLarge = errors.New("response is too large")
 	// ErrTooManyRedirects means more than MaxRedirects redirects.
 	ErrTooManyRedirects = errors.New("too many redirects")
-	// ErrBadRedirect means that a redirect led to a URL that is not allowed. It also wraps
-	// ErrForbiddenURL.
+	// ErrBadRedirect means that a redirect led to a URL that is not allowed. It also wraps ErrForbiddenURL.
 	ErrBadRedirect = errors.New("redirect is not allowed")
 	// ErrMalformed means that the response is not HTTP, or that its encoding is broken or unknown.
 	ErrMalformed = errors.New("response is malformed")

@@ -18,10 +18,9 @@ const ownAddrsFor = 30 * time.Second
 // follow the IANA registries.
 var azureWireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// guard decides to which addresses the client may connect. It allows only public unicast addresses,
-// over TCP on ports 80 and 443. It blocks all IPv6 addresses that embed an IPv4 address (mapped,
-// compatible, translated, NAT64, 6to4, Teredo, ISATAP), because a gateway could forward them to that
-// address.
+// guard decides to which addresses the client may connect. It allows only public unicast addresses, over TCP on ports
+// 80 and 443. It blocks all IPv6 addresses that embed an IPv4 address (mapped, compatible, translated, NAT64, 6to4,
+// Teredo, ISATAP), because a gateway could forward them to that address.
 type guard struct {
 	guardian *ssrf.Guardian
 	ownAddrs func() ([]netip.Addr, error)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testmust"
 )
 
 // refusedAddrs are addresses to which the client must never connect.
@@ -30,6 +31,7 @@ var refusedAddrs = []string{
 
 var allowedAddrs = []string{"93.184.216.34", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "198.20.0.1", "2606:4700:4700::1111", "2a0e:8f02::1"}
 
+// Rule 11.
 func TestFetch_PrivateResolvedAddress_Blocked(t *testing.T) {
 	for _, addr := range refusedAddrs {
 		t.Run(addr, func(t *testing.T) {
@@ -62,11 +64,10 @@ func TestFetch_PrivateResolvedAddress_Blocked(t *testing.T) {
 
 // TestSocketGuard uses the guard as in production, on the address of the socket. The guard alone must
 // prevent that a listener at the loopback address is reached.
+// Rule 11.
 func TestSocketGuard(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	reached := make(chan struct{}, 1)
 	go func() {
@@ -102,6 +103,7 @@ func TestResolve_MixedAddresses_UsesPublicOnly(t *testing.T) {
 	}
 }
 
+// Rule 11.
 func TestFetch_DNSRebinding_Blocked(t *testing.T) {
 	n := newInternet(t)
 	n.names["rebind.example"] = func(asked int) ([]netip.Addr, error) {
@@ -143,12 +145,12 @@ func TestFetch_BadTarget_Blocked(t *testing.T) {
 	n := newInternet(t)
 	c := n.client(nil)
 	for _, u := range badTargets {
-		if res, err := c.Get(t.Context(), u, safehttp.Limits{}); !errors.Is(err, safehttp.ErrForbiddenURL) || res != nil {
+		if res, err := c.NewSession().Get(t.Context(), u, safehttp.Limits{}); !errors.Is(err, safehttp.ErrForbiddenURL) || res != nil {
 			t.Errorf("%.100q: %v", u, err)
 		}
 	}
 	for _, u := range []string{"", "/path", "//example.com/", "example.com", "?q"} { // not absolute
-		if _, err := c.Get(t.Context(), u, safehttp.Limits{}); !errors.Is(err, safehttp.ErrForbiddenURL) {
+		if _, err := c.NewSession().Get(t.Context(), u, safehttp.Limits{}); !errors.Is(err, safehttp.ErrForbiddenURL) {
 			t.Errorf("%q: %v, want ErrForbiddenURL", u, err)
 		}
 	}
@@ -157,6 +159,7 @@ func TestFetch_BadTarget_Blocked(t *testing.T) {
 	}
 }
 
+// Rule 11.
 func TestRedirect_BadTarget_Blocked(t *testing.T) {
 	for _, target := range badTargets {
 		if strings.ContainsAny(target, "\r\n\x00\x01\x7f") || len(target) > 8500 {
@@ -164,7 +167,7 @@ func TestRedirect_BadTarget_Blocked(t *testing.T) {
 		}
 		n := newInternet(t)
 		n.site("start.example", redirectTo(target))
-		res, err := n.client(nil).Get(t.Context(), "http://start.example/?secret", safehttp.Limits{})
+		res, err := n.client(nil).NewSession().Get(t.Context(), "http://start.example/?secret", safehttp.Limits{})
 		if !errors.Is(err, safehttp.ErrBadRedirect) || !errors.Is(err, safehttp.ErrForbiddenURL) || res != nil {
 			t.Errorf("to %.100q: %v", target, err)
 		}
@@ -202,7 +205,7 @@ func TestRedirect_Malformed_Fails(t *testing.T) {
 				fmt.Fprintf(conn, "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", location)
 			}
 		})
-		if _, err := n.client(nil).Get(t.Context(), "http://start.example/", safehttp.Limits{}); !errors.Is(err, want) {
+		if _, err := n.client(nil).NewSession().Get(t.Context(), "http://start.example/", safehttp.Limits{}); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", location, err, want)
 		}
 		if d := n.dials(); len(d) != 1 {
@@ -258,9 +261,7 @@ func TestCheckURL_Normalizes(t *testing.T) {
 		}
 	}
 	base, err := safehttp.CheckURL("https://example.com/a/b?c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for in, want := range map[string]string{
 		"": "https://example.com/a/b?c", "x": "https://example.com/a/x", "/x": "https://example.com/x", "?x": "https://example.com/a/b?x", "#x": "https://example.com/a/b?c",
 		"../../../x": "https://example.com/x", "//other.example/y": "https://other.example/y", "http://other.example": "http://other.example/",
@@ -324,10 +325,8 @@ func FuzzCheckURL(f *testing.F) {
 		}
 		resolver := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){host: func(int) ([]netip.Addr, error) { return addrs("127.0.0.1", public), nil }}, asked: map[string]int{}}
 		c, err := safehttp.New(safehttp.Config{Resolver: resolver, Dial: forbiddenDial{t}.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Get(t.Context(), u.String(), safehttp.Limits{}); err == nil {
+		testmust.Succeed(t, err)
+		if _, err := c.NewSession().Get(t.Context(), u.String(), safehttp.Limits{}); err == nil {
 			t.Error("Get succeeded without a network")
 		}
 	})

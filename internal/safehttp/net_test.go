@@ -18,6 +18,7 @@ import (
 
 	"letterhead/internal/safehttp"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 )
 
 // internet simulates the network of a client: names, and servers at addresses that look public. It is
@@ -151,9 +152,7 @@ func (n *internet) client(change func(*safehttp.Config)) *safehttp.Client {
 		change(&cfg)
 	}
 	c, err := safehttp.New(cfg)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testmust.Succeed(n.t, err)
 	n.t.Cleanup(c.Close)
 	return c
 }
@@ -213,9 +212,7 @@ var authority = func() *testcert.Authority {
 func certificate(t *testing.T, change func(*x509.Certificate), hosts ...string) *tls.Config {
 	t.Helper()
 	issued, err := authority.Issue(change, hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return &tls.Config{Certificates: []tls.Certificate{issued}}
 }
 
@@ -236,7 +233,7 @@ func redirectTo(target string) http.Handler {
 // get fetches a URL and expects an error of the given kind, or a response if want is nil.
 func get(t *testing.T, c *safehttp.Client, url string, want error) *safehttp.Response {
 	t.Helper()
-	res, err := c.Get(t.Context(), url, safehttp.Limits{})
+	res, err := c.NewSession().Get(t.Context(), url, safehttp.Limits{})
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
 		t.Fatalf("get %s: %v (%s), want %v", url, err, safehttp.Reason(err), want)
 	}

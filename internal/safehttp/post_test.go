@@ -59,6 +59,7 @@ func TestPost_UnreadableAnswer_HasItsStatus(t *testing.T) {
 	}
 }
 
+// Rule 11.
 func TestPost_NotPublicHTTPS_SendsNothing(t *testing.T) {
 	n := newInternet(t)
 	n.name("private.example.com", "10.0.0.1")

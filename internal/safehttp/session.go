@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// maxCookies and maxCookieBytes limit the cookies that are kept from one response and sent with
-	// one request.
+	// maxCookies and maxCookieBytes limit the cookies that are kept from one response and sent with one request.
 	maxCookies     = 50
 	maxCookieBytes = 8 << 10
 )
@@ -65,10 +64,8 @@ type Session struct {
 	bytes      atomic.Int64
 }
 
-// NewSession returns a session without cookies, with the configured budget.
-func (c *Client) NewSession() *Session {
-	return c.NewSessionWithin(c.cfg.SessionFetches, c.cfg.SessionBytes)
-}
+// NewSession returns a session without cookies, with the budget of a crawl.
+func (c *Client) NewSession() *Session { return c.NewSessionWithin(sessionFetches, sessionBytes) }
 
 // NewSessionWithin is NewSession with a different budget: the number of calls of Get, and of bytes of
 // decompressed bodies.

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testmust"
 )
 
 func TestGet_PlainAnswer(t *testing.T) {
@@ -35,13 +36,13 @@ func TestGet_PlainAnswer(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		io.WriteString(w, "hello")
 	}))
-	c := n.client(func(cfg *safehttp.Config) { cfg.UserAgent = safehttp.UserAgent("https://letterhead.example/") })
-	res, err := c.Get(t.Context(), "http://GOOD.example?q=1#f", safehttp.Limits{}, safehttp.Header{Name: "If-None-Match", Value: `"y"`},
+	c := n.client(func(cfg *safehttp.Config) {
+		cfg.UserAgent = "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://letterhead.example/bot)"
+	})
+	res, err := c.NewSession().Get(t.Context(), "http://GOOD.example?q=1#f", safehttp.Limits{}, safehttp.Header{Name: "If-None-Match", Value: `"y"`},
 		safehttp.Header{Name: "User-Agent", Value: "Mozilla"}, safehttp.Header{Name: "Accept", Value: "image/*"}, safehttp.Header{Name: "Cookie", Value: "a=b"},
 		safehttp.Header{Name: "Accept-Encoding", Value: "br"}, safehttp.Header{Name: "Host", Value: "other.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if res.StatusCode != http.StatusTeapot || string(res.Body) != "hello" || res.Truncated || res.FinalURL.String() != "http://good.example/?q=1" || len(res.Redirects) != 0 || res.Header.Get("ETag") != `"x"` {
 		t.Errorf("got %+v", res)
 	}
@@ -109,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 	var fetches sync.WaitGroup
 	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
-			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
+			if res, err := c.NewSession().Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
 				t.Errorf("Get failed or returned another length than 100,000 bytes: %v", err)
 			}
 		})
@@ -342,7 +343,7 @@ func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			const limit = 1 << 20
-			res, err := n.client(nil).Get(t.Context(), "http://bomb.example/", safehttp.Limits{Body: limit, Time: time.Hour})
+			res, err := n.client(nil).NewSession().Get(t.Context(), "http://bomb.example/", safehttp.Limits{Body: limit, Time: time.Hour})
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, safehttp.ErrTooLarge) {
 				t.Fatalf("error = %v, want ErrTooLarge", err)
@@ -370,14 +371,14 @@ func TestBody_AtItsLimit_IsComplete(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", text(strings.Repeat("x", 1000)))
 	c := n.client(nil)
-	if res, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1000}); err != nil || res.Truncated || len(res.Body) != 1000 {
+	if res, err := c.NewSession().Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1000}); err != nil || res.Truncated || len(res.Body) != 1000 {
 		t.Errorf("a body of exactly the limit: %v", err)
 	}
-	res, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 999})
+	res, err := c.NewSession().Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 999})
 	if !errors.Is(err, safehttp.ErrTooLarge) || res == nil || len(res.Body) != 999 || !res.Truncated || res.StatusCode != 200 {
 		t.Errorf("a body one byte over the limit: %+v, %v", res, err)
 	}
-	if _, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1 << 40}); err != nil { // reduced to the package's own limit
+	if _, err := c.NewSession().Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1 << 40}); err != nil { // reduced to the package's own limit
 		t.Error(err)
 	}
 }
@@ -401,20 +402,21 @@ func TestHeader_Huge_Fails(t *testing.T) {
 func TestSessionBudget(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", text(strings.Repeat("x", 1000)))
-	c := n.client(func(cfg *safehttp.Config) { cfg.SessionFetches, cfg.SessionBytes = 4, 2500 })
-	s := c.NewSession()
+	c := n.client(nil)
+	s := c.NewSessionWithin(4, 2500)
 	for i := range 2 {
 		if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); err != nil {
 			t.Fatalf("fetch %d: %v", i, err)
 		}
 	}
-	if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) {
-		t.Errorf("get beyond the byte budget: %v, want ErrBudget", err)
+	res, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{})
+	if !errors.Is(err, safehttp.ErrBudget) || res == nil || len(res.Body) > 500 {
+		t.Errorf("get beyond the byte budget: %v, %+v; want ErrBudget and at most 500 bytes", err, res)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
 		t.Errorf("fetched %d, %d bytes; want 3 and 3000", fetches, size)
 	}
-	s = c.NewSession()
+	s = c.NewSessionWithin(4, 2500)
 	for i := range 5 {
 		_, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 10})
 		if want := map[bool]error{true: safehttp.ErrBudget, false: safehttp.ErrTooLarge}[i == 4]; !errors.Is(err, want) {
@@ -467,7 +469,7 @@ func TestConnectionErrors(t *testing.T) {
 				cfg.Dial = c.dial
 			}
 		})
-		if _, err := client.Get(t.Context(), c.url, safehttp.Limits{}); !errors.Is(err, c.want) {
+		if _, err := client.NewSession().Get(t.Context(), c.url, safehttp.Limits{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v (%s), want %v", c.name, err, safehttp.Reason(err), c.want)
 		}
 	}
@@ -489,7 +491,7 @@ func TestDNSErrors(t *testing.T) {
 	for host, want := range map[string]safehttp.DNSError{
 		"nxdomain.example": {NotFound: true}, "empty.example": {NotFound: true}, "servfail.example": {}, "slow.example": {Timeout: true},
 	} {
-		_, err := c.Get(t.Context(), "https://"+host+"/", safehttp.Limits{})
+		_, err := c.NewSession().Get(t.Context(), "https://"+host+"/", safehttp.Limits{})
 		var dns *safehttp.DNSError
 		if !errors.Is(err, safehttp.ErrDNS) || !errors.As(err, &dns) || dns.NotFound != want.NotFound || dns.Timeout != want.Timeout || dns.Host != host {
 			t.Errorf("%s: %v, %+v", host, err, dns)
@@ -528,12 +530,9 @@ func TestManyAddresses_AreLimited(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	_, err := safehttp.New(safehttp.Config{UserAgent: "a\r\nX: y", SessionFetches: -1, SessionBytes: -1, Denied: []netip.Prefix{{}}})
-	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
-		t.Errorf("New() = %v, want four errors", err)
-	}
-	if got := safehttp.UserAgent(""); got != "Mozilla/5.0 (compatible; LetterheadBot/1.0)" {
-		t.Errorf("UserAgent of an empty setting = %q, want %q", got, "Mozilla/5.0 (compatible; LetterheadBot/1.0)")
+	_, err := safehttp.New(safehttp.Config{UserAgent: "a\r\nX: y", Denied: []netip.Prefix{{}}})
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 2 {
+		t.Errorf("New() = %v, want two errors", err)
 	}
 }
 
@@ -545,9 +544,7 @@ func TestMetrics(t *testing.T) {
 	get(t, c, "http://good.example/", nil)
 	get(t, c, "http://nxdomain.example/", safehttp.ErrDNS)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -574,12 +571,10 @@ func BenchmarkGet(b *testing.B) {
 	n := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){}, asked: map[string]int{}, hosts: map[string]func(net.Conn){}}
 	n.site("good.example", text(strings.Repeat("<p>hello</p>", 1000)))
 	c, err := safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer c.Close()
 	for b.Loop() {
-		if _, err := c.Get(b.Context(), "http://good.example/", safehttp.Limits{}); err != nil {
+		if _, err := c.NewSession().Get(b.Context(), "http://good.example/", safehttp.Limits{}); err != nil {
 			b.Fatal(err)
 		}
 	}

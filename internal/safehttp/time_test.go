@@ -82,7 +82,7 @@ func TestTimeouts_EndEveryPhase(t *testing.T) {
 					}
 				})
 				began := time.Now()
-				_, err := client.Get(t.Context(), c.url, c.limits)
+				_, err := client.NewSession().Get(t.Context(), c.url, c.limits)
 				if took := time.Since(began); !errors.Is(err, c.want) || took != c.after {
 					t.Errorf("%v after %v; want %v after %v", err, took, c.want, c.after)
 				}
@@ -104,12 +104,12 @@ func TestDeadline_OfTheCaller_EndsTheRequest(t *testing.T) {
 		c := n.client(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrTimeout) {
+		if _, err := c.NewSession().Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrTimeout) {
 			t.Errorf("deadline: %v, want ErrTimeout", err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := c.Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrCanceled) || !errors.Is(err, context.Canceled) {
+		if _, err := c.NewSession().Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrCanceled) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancel: %v, want ErrCanceled and Canceled", err)
 		}
 	})
@@ -126,7 +126,7 @@ func TestRedirects_Slow_ShareOneDeadline(t *testing.T) {
 			io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		}))
 		began := time.Now()
-		_, err := n.client(nil).Get(t.Context(), "http://slow.example/", safehttp.Limits{})
+		_, err := n.client(nil).NewSession().Get(t.Context(), "http://slow.example/", safehttp.Limits{})
 		if took := time.Since(began); !errors.Is(err, safehttp.ErrTimeout) || took != 8*time.Second {
 			t.Errorf("error = %v after %v; want ErrTimeout and %v", err, took, 8*time.Second)
 		}
@@ -180,7 +180,7 @@ func TestConnections_PerHost_AreBounded(t *testing.T) {
 		results := make(chan error)
 		for range 12 {
 			go func() {
-				_, err := c.Get(t.Context(), "https://slow.example/", safehttp.Limits{})
+				_, err := c.NewSession().Get(t.Context(), "https://slow.example/", safehttp.Limits{})
 				results <- err
 			}()
 		}

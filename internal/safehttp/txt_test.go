@@ -3,14 +3,13 @@ package safehttp_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testmust"
 )
 
 // texts is a resolver with TXT records.
@@ -34,9 +33,7 @@ func (r texts) LookupTXT(_ context.Context, name string) ([]string, error) {
 func client(t *testing.T, r safehttp.Resolver) *safehttp.Client {
 	t.Helper()
 	c, err := safehttp.New(safehttp.Config{Resolver: r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -70,23 +67,4 @@ func TestTXTRecords(t *testing.T) {
 	if got, err := without.LookupTXT(t.Context(), "acme.com"); err != nil || got != nil {
 		t.Errorf("a resolver without TXT records: %q, %v", got, err)
 	}
-}
-
-func TestNewSessionWithin_UsesItsBudget(t *testing.T) {
-	n := newInternet(t)
-	n.site("good.example", answers("hello"))
-	s := n.client(nil).NewSessionWithin(2, 1<<20)
-	for i, want := range []error{nil, nil, safehttp.ErrBudget} {
-		if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, want) {
-			t.Errorf("fetch %d: %v, want %v", i+1, err, want)
-		}
-	}
-	s = n.client(nil).NewSessionWithin(10, 3)
-	if res, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) || res == nil || len(res.Body) > 3 {
-		t.Errorf("a body of five bytes with a budget of three: %v, %+v", err, res)
-	}
-}
-
-func answers(body string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
 }

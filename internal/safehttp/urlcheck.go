@@ -1,6 +1,7 @@
 package safehttp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -26,9 +27,8 @@ var localSuffixes = []string{
 // anywhere, because real host names have them. The characters of labels are checked later.
 var hostProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// CheckURL parses an absolute URL and returns it in the form in which it is fetched: with the host in
-// ASCII and lower case, and without default port and fragment. The error is ErrForbiddenURL with the
-// reason.
+// CheckURL parses an absolute URL and returns it in the form in which it is fetched: with the host in ASCII and lower
+// case, and without default port and fragment. The error is ErrForbiddenURL with the reason.
 //
 // The returned URL has a host name, never an IP address. The guard checks the addresses of the name.
 func CheckURL(raw string) (*url.URL, error) {
@@ -116,9 +116,7 @@ func check(u *url.URL) (*url.URL, error) {
 		return nil, err
 	}
 	checked := &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
-	if checked.Path == "" {
-		checked.Path = "/"
-	}
+	checked.Path = cmp.Or(checked.Path, "/")
 	if n := len(checked.String()); n > maxURLBytes { // escaping may have made it longer
 		return nil, forbidden("%d bytes long", n)
 	}

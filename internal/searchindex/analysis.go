@@ -118,7 +118,7 @@ func scriptOf(r rune) int {
 	return noScript
 }
 
-// Keys are the search keys of a document or a query. The keys of a query are those of a document with
+// Keys are the search keys of a document or a query. The keys of a query are the keys of a document with
 // that name; Domain and Label are set only if the text parses as a domain.
 type Keys struct {
 	Domain string   // registrable, lower case, in ASCII
@@ -175,8 +175,7 @@ func ReadQuery(text string) Keys {
 	return k
 }
 
-// namedDomain parses the domain in "Amazon.com, Inc.", where it is the whole name except for the legal
-// form.
+// namedDomain parses the domain in "Amazon.com, Inc.", where it is the whole name except for the legal form.
 func namedDomain(text string, k Keys) (string, bool) {
 	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	first = strings.TrimRight(first, ",")
@@ -238,8 +237,7 @@ func addressOf(text string) (a address) {
 	return a
 }
 
-// domainOf returns the registrable domain of a host. Its suffix must exist: "next.js" is a name, not a
-// domain.
+// domainOf returns the registrable domain of a host. Its suffix must exist: "next.js" is a name, not a domain.
 func domainOf(host string) (string, bool) {
 	if host == "" || strings.ContainsFunc(host, unicode.IsSpace) {
 		return "", false

@@ -16,8 +16,7 @@ const (
 	// Candidates is how many documents are ranked per question: enough that the order by quality, in
 	// which an index returns them, does not omit the best-ranked ones.
 	Candidates = 64
-	// maxTypoText is the longest text, in runes, that is compared with typing errors; automata grow
-	// with the text.
+	// maxTypoText is the longest text, in runes, that is compared with typing errors; automata grow with the text.
 	maxTypoText = 40
 )
 
@@ -36,7 +35,7 @@ type Analyzer struct {
 	Find   func(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error)
 }
 
-// Analyzers returns the analyzers of this release: the current one first, then that of the previous
+// Analyzers returns the analyzers of this release: the current one first, then the analyzer of the previous
 // release if it differs.
 func Analyzers() []Analyzer {
 	return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}
@@ -57,8 +56,7 @@ const (
 // Words up to MaxBeginning runes.
 type Terms struct {
 	Exact, Begins, Words, Typos []string
-	// Order sorts candidates, ascending, like Rank: popular brands first, then the better record, then
-	// the shorter name.
+	// Order sorts candidates, ascending, like Rank: popular brands first, then the better record, then the shorter name.
 	Order int64
 }
 
@@ -93,7 +91,7 @@ type Term struct {
 
 // Find answers a search from the candidates that an adapter returns. It asks for exact matches and
 // prefixes, and for typing errors only if those gave no exact match and too few hits. Errors:
-// ErrInvalid for the limit, and those of the adapter.
+// ErrInvalid for the limit, and the errors of the adapter.
 func Find(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error) {
 	if limit < 1 || limit > MaxLimit {
 		return nil, fmt.Errorf("search for at most %d: %w", limit, ErrInvalid)
@@ -122,8 +120,7 @@ func Find(ctx context.Context, text string, limit int, ask func(context.Context,
 }
 
 func (k Keys) plainAsks() []Ask {
-	// The domain is a separate question: many brands with that name must not crowd out the brand at
-	// the domain.
+	// The domain is a separate question: many brands with that name must not crowd out the brand at the domain.
 	domain := terms(ExactField, mark('d', k.Domain))
 	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
 	begins := terms(BeginsField, beginning(k.Full), beginning(k.Typed))

@@ -25,8 +25,7 @@ const (
 	noMatch
 )
 
-// MaxTypos returns the number of typing errors that a text of n runes may have: the same as
-// Elasticsearch's AUTO.
+// MaxTypos returns the number of typing errors that a text of n runes may have: the same as Elasticsearch's AUTO.
 func MaxTypos(n int) int {
 	switch {
 	case n < 3:

@@ -1,17 +1,14 @@
-// Package searchindex finds brands by name or domain: the port, and the parsing of queries and the
-// ranking of hits that all adapters share, so that the embedded index and a cluster give the same
-// answers.
+// Package searchindex finds brands by name or domain: the port, and the parsing of queries and the ranking of hits that
+// all adapters share, so that the embedded index and a cluster give the same answers.
 //
-// An index holds one document per brand, under its domain. Documents carry their log position as an
-// external version: an older one never replaces a newer one, so that batches may be applied again, and
-// in any order. A withdrawn brand leaves a tombstone for the same reason. The checkpoint is the log
-// position up to which everything is in the index; it is stored in the index with the documents, and
-// so never gets ahead of them.
+// An index holds one document per brand, under its domain. Documents carry their log position as an external version:
+// an older one never replaces a newer one, so that batches may be applied again, and in any order. A withdrawn brand
+// leaves a tombstone for the same reason. The checkpoint is the log position up to which everything is in the index; it
+// is stored in the index with the documents, and so never gets ahead of them.
 //
-// Several processes may share one index if its adapter allows it. Then any of them may feed it at any
-// time: versions and the checkpoint only grow, and a writer is bound to the generation with which it
-// began. If another process has replaced that generation, the next Apply returns ErrReplaced, and the
-// writer continues from Checkpoint.
+// Several processes may share one index if its adapter allows it. Then any of them may feed it at any time: versions
+// and the checkpoint only grow, and a writer is bound to the generation with which it began. If another process has
+// replaced that generation, the next Apply returns ErrReplaced, and the writer continues from Checkpoint.
 //
 // Adapters: bleveindex (embedded, the default) and elastic (shared by all nodes). searchindextest
 // holds the contract suite for both.
@@ -42,8 +39,7 @@ var (
 	// ErrReplaced means that another process has replaced this generation, or has begun another
 	// rebuild. A writer reads Checkpoint and continues from there; a rebuild is void.
 	ErrReplaced = errors.New("search index was replaced by another process")
-	// ErrInvalid means that a document has no domain or version, or that a batch or limit is out of
-	// range.
+	// ErrInvalid means that a document has no domain or version, or that a batch or limit is out of range.
 	ErrInvalid = errors.New("invalid request to the search index")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("search index is closed")
@@ -87,22 +83,19 @@ type Index interface {
 	// ErrUnavailable, ErrReplaced, ErrClosed, ctx.Err().
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
 
-	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new
-	// index. Later searches find everything applied before it. Errors: ErrUnavailable, ErrClosed,
-	// ctx.Err().
+	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new index. Later searches
+	// find everything applied before it. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 	Checkpoint(ctx context.Context) (uint64, error)
 
 	// Search returns at most limit hits, the best first. Any text is valid; a text without letters or
 	// digits finds nothing. Errors: ErrInvalid for the limit, ErrUnavailable, ErrClosed, ctx.Err().
 	Search(ctx context.Context, text string, limit int) ([]Hit, error)
 
-	// Scan returns documents after a domain in the order of domains, including tombstones. Errors: as
-	// Search.
+	// Scan returns documents after a domain in the order of domains, including tombstones. Errors: as Search.
 	Scan(ctx context.Context, after string, limit int) ([]Document, error)
 
-	// Rebuild starts an empty generation. Only one rebuild may be running: a second one of this Index
-	// is rejected, and one of another process becomes void. Errors: ErrInvalid if one is running,
-	// ErrUnavailable, ErrClosed, ctx.Err().
+	// Rebuild starts an empty generation. Only one rebuild may be running: a second one of this Index is rejected, and one
+	// of another process becomes void. Errors: ErrInvalid if one is running, ErrUnavailable, ErrClosed, ctx.Err().
 	Rebuild(ctx context.Context) (Generation, error)
 
 	// Close releases the index.
@@ -111,18 +104,16 @@ type Index interface {
 
 // Generation is an index that is being built while another is live.
 type Generation interface {
-	// Apply is like that of an Index, but searches find nothing before Publish. ErrReplaced means that
-	// the rebuild is void.
+	// Apply works as in an Index, but searches find nothing before Publish. ErrReplaced means that the rebuild is void.
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
-	// Freeze stops all writes to the live generation, including those of other processes, until
+	// Freeze stops all writes to the live generation, also by other processes, until
 	// Publish or Discard, and returns its last checkpoint: a generation that was fed up to there loses
 	// nothing when it becomes live. Writers wait a little in the meantime, then get ErrUnavailable.
 	// The next writer eventually thaws a frozen generation whose rebuild has died. Errors: as Publish.
 	Freeze(ctx context.Context) (checkpoint uint64, err error)
-	// Publish atomically makes the generation live and drops the previous one. It may be called
-	// without Freeze if later writes to the previous one no longer matter. Errors: ErrReplaced for a
-	// void rebuild and if the frozen generation was thawed, ErrUnavailable, ErrClosed, ctx.Err(); then
-	// the previous one stays live.
+	// Publish atomically makes the generation live and drops the previous one. It may be called without Freeze if later
+	// writes to the previous one no longer matter. Errors: ErrReplaced for a void rebuild and if the frozen generation was
+	// thawed, ErrUnavailable, ErrClosed, ctx.Err(); then the previous one stays live.
 	Publish(ctx context.Context) error
 	// Discard drops the generation. After Publish it does nothing.
 	Discard() error

@@ -7,6 +7,7 @@ import (
 
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // benchColumns are the columns of a ledger entry.
@@ -45,9 +46,7 @@ func BenchmarkInsertPostgres(b *testing.B) {
 			b.Run(fmt.Sprintf("rows=%d/%s", rows, w.name), func(b *testing.B) {
 				s := sqlstoretest.Open(b, sqlstoretest.Postgres(b))
 				err := s.Setup(b.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(s.DDL(benchCreate)); return err })
-				if err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, err)
 				at := 0
 				for b.Loop() {
 					b.StopTimer()
@@ -57,9 +56,7 @@ func BenchmarkInsertPostgres(b *testing.B) {
 					err := s.Write(b.Context(), func(tx *sqlstore.Tx) error {
 						return w.insert(b.Context(), tx, benchInto, benchColumns, w.conflict, values)
 					})
-					if err != nil {
-						b.Fatal(err)
-					}
+					testmust.Succeed(b, err)
 				}
 				b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 			})

@@ -5,15 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // After a round the next writer starts the write-ahead log from its beginning, so that it does not grow.
 func TestCheckpoint_KeepsLogShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s, err := Open(t.Context(), Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer s.Close()
 	write := func(statement string) {
 		t.Helper()
@@ -21,9 +21,7 @@ func TestCheckpoint_KeepsLogShort(t *testing.T) {
 			_, err := tx.Exec(statement)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 	write(`CREATE TABLE x (n BYTEA)`)
 	const perRound = 10 * 30_000 // bytes
@@ -31,14 +29,10 @@ func TestCheckpoint_KeepsLogShort(t *testing.T) {
 		for range 10 {
 			write(`INSERT INTO x VALUES (randomblob(30000))`)
 		}
-		if err := s.engine.(*sqliteFile).check.round(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, s.engine.(*sqliteFile).check.round(context.Background()))
 	}
 	info, err := os.Stat(path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if info.Size() > 3*perRound {
 		t.Errorf("the write-ahead log has %d bytes after 15 rounds of %d", info.Size(), perRound)
 	}
@@ -47,9 +41,7 @@ func TestCheckpoint_KeepsLogShort(t *testing.T) {
 func TestTruncate_EmptiesLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s, err := Open(t.Context(), Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer s.Close()
 	if err := s.WriteDurable(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(`CREATE TABLE x (n BYTEA)`)
@@ -57,9 +49,7 @@ func TestTruncate_EmptiesLog(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Truncate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.Truncate(t.Context()))
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the write-ahead log: %v, %v", info, err)
 	}

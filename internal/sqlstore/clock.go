@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,6 @@ const (
 	// DefaultClockInterval is the interval between measurements. Quartz drifts by less than 100 µs a second, so in
 	// between the clock deviates by about a millisecond.
 	DefaultClockInterval = 10 * time.Second
-	// minClockInterval rejects intervals that are probably typing errors.
-	minClockInterval = 100 * time.Millisecond
 	// measureTimeout limits one measurement.
 	measureTimeout = 5 * time.Second
 	// catchUp slows the clock down while it is ahead of the measured time: it runs at 1/catchUp of its rate.
@@ -30,14 +29,6 @@ type ClockConfig struct {
 	// Interval is the interval between measurements. Default: DefaultClockInterval.
 	Interval time.Duration
 	Logger   *slog.Logger
-}
-
-// Validate reports errors in the configuration.
-func (c ClockConfig) Validate() error {
-	if c.Interval != 0 && c.Interval < minClockInterval {
-		return fmt.Errorf("interval of the clock is %s; it must be 0 (default) or at least %s", c.Interval, minClockInterval)
-	}
-	return nil
 }
 
 // Clock returns the time of the database, which all nodes share: the local clock plus a measured offset. With SQLite it
@@ -60,21 +51,14 @@ type Clock struct {
 	lastLocal time.Time     // local time of that
 }
 
-// NewClock measures the offset once. Errors: ErrUnavailable, ErrClosed, ctx.Err(), or those of ClockConfig.Validate.
+// NewClock measures the offset once. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 func NewClock(ctx context.Context, store *Store, cfg ClockConfig) (*Clock, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	c := &Clock{store: store, local: cfg.Local, interval: cfg.Interval, logger: cfg.Logger}
 	if c.local == nil {
 		c.local = time.Now
 	}
-	if c.interval == 0 {
-		c.interval = DefaultClockInterval
-	}
-	if c.logger == nil {
-		c.logger = slog.New(slog.DiscardHandler)
-	}
+	c.interval = cmp.Or(c.interval, DefaultClockInterval)
+	c.logger = cmp.Or(c.logger, slog.New(slog.DiscardHandler))
 	if err := c.Measure(ctx); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 )
 
 // lostCommitTimeout is the deadline of calls that must not wait for other writers' lost commits.
@@ -228,9 +229,7 @@ func TestSetup_WaitsLongerThanBusyTimeout(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

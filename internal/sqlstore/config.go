@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"time"
@@ -15,8 +14,8 @@ import (
 const (
 	// DefaultBusyTimeout is how long a statement waits for another process's lock before ErrUnavailable.
 	DefaultBusyTimeout = 5 * time.Second
-	// DefaultCacheBytes is the writer's page cache (SQLite). It holds the upper pages of the trees in a bulk load.
-	DefaultCacheBytes = 32 << 20
+	// writerCacheBytes is the writer's page cache (SQLite). It holds the upper pages of the trees in a bulk load.
+	writerCacheBytes = 32 << 20
 	// DefaultReadTimeout limits one statement on Read (PostgreSQL). Queries of requests take milliseconds.
 	DefaultReadTimeout = 30 * time.Second
 	// DefaultWriteTimeout limits one Write with its retries, and each statement in it (PostgreSQL). The slowest is the
@@ -24,15 +23,11 @@ const (
 	DefaultWriteTimeout = 15 * time.Minute
 	// DefaultWriters is the number of writing connections (PostgreSQL) of one process.
 	DefaultWriters = 8
-	// minReaders and maxConnections limit the pools. In SQLite each reader has its own page cache; in PostgreSQL each
-	// connection is a process of the server, which allows 100 by default.
-	minReaders, maxConnections = 4, 32
+	// minReaders and maxReaders limit the connections that read. In SQLite each reader has its own page cache; in
+	// PostgreSQL each connection is a process of the server, which allows 100 by default.
+	minReaders, maxReaders = 4, 32
 	// readerCacheBytes is the page cache of one reading connection.
 	readerCacheBytes = 4 << 20
-	// maxCacheBytes rejects sizes that are probably typing errors.
-	maxCacheBytes = 4 << 30
-	// minTimeout is more than one round trip to a distant server.
-	minTimeout = 100 * time.Millisecond
 )
 
 // Config of a Store. Exactly one of Path and URL is required.
@@ -46,8 +41,6 @@ type Config struct {
 	// Format and Node are the data format and the name of this process, which Sessions returns in other processes.
 	Format int
 	Node   string
-	// Readers is the number of reading connections. Default: twice the processors, 4 to 32.
-	Readers int
 	// Writers is the number of writing connections (PostgreSQL; SQLite has one). Default: DefaultWriters.
 	Writers int
 	// BusyTimeout is how long a statement waits for a lock. Default: DefaultBusyTimeout.
@@ -56,8 +49,6 @@ type Config struct {
 	ReadTimeout time.Duration
 	// WriteTimeout limits one Write (PostgreSQL), in addition to its context. Default: DefaultWriteTimeout.
 	WriteTimeout time.Duration
-	// CacheBytes is the writer's page cache (SQLite). Default: DefaultCacheBytes.
-	CacheBytes int64
 	// ReadOnly opens the SQLite file without writing to its folder: for a folder that cannot be written, and for a
 	// second process alongside the one that writes. Write and WriteDurable return ErrReadOnly. Setup does nothing: its
 	// tables exist, or the statements that need them fail.
@@ -70,13 +61,14 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
+// readers returns the number of connections that read.
+func readers() int { return min(max(2*runtime.GOMAXPROCS(0), minReaders), maxReaders) }
+
 func (c Config) withDefaults() Config {
-	c.Readers = cmp.Or(c.Readers, min(max(2*runtime.GOMAXPROCS(0), minReaders), maxConnections))
 	c.Writers = cmp.Or(c.Writers, DefaultWriters)
 	c.BusyTimeout = cmp.Or(c.BusyTimeout, DefaultBusyTimeout)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, DefaultReadTimeout)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
-	c.CacheBytes = cmp.Or(c.CacheBytes, DefaultCacheBytes)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
@@ -97,26 +89,6 @@ func (c Config) Validate() error {
 		if _, err := parseURL(c.URL); err != nil {
 			errs = append(errs, err)
 		}
-	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"readers", c.Readers}, {"writers", c.Writers}} {
-		if n.value < 0 || n.value > maxConnections {
-			errs = append(errs, fmt.Errorf("%s is %d; it must be 0 (default) to %d", n.name, n.value, maxConnections))
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{{"busy timeout", c.BusyTimeout, 0}, {"read timeout", c.ReadTimeout, minTimeout}, {"write timeout", c.WriteTimeout, minTimeout}} {
-		if d.value < 0 || (d.value > 0 && d.value < d.least) {
-			errs = append(errs, fmt.Errorf("%s is %s; it must be 0 (default) or at least %s", d.name, d.value, d.least))
-		}
-	}
-	if c.CacheBytes < 0 || c.CacheBytes > maxCacheBytes {
-		errs = append(errs, fmt.Errorf("cache is %d bytes; it must be 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes)))
 	}
 	return errors.Join(errs...)
 }

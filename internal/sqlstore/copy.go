@@ -12,11 +12,10 @@ import (
 
 const (
 	// copyRows is the number of rows above which COPY into the table is faster, and mergeRows the one above which COPY
-	// into a temporary table and an INSERT from there is. Measured by BenchmarkInsertPostgres with twelve columns: 16
-	// rows take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT 7.2), 3.9 and
-	// 5.9. Under load the server's processor time matters: 233 rows with ON CONFLICT take 1.5 ms of it by INSERT and 3.2
-	// by a temporary table, about 450 rows 2.5 and 4.7, about 650 rows 4.3 and 5.3. Arrays for unnest take as much as
-	// INSERT.
+	// into a temporary table and an INSERT from there is. Measured by BenchmarkInsertPostgres with twelve columns: 16 rows
+	// take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT 7.2), 3.9 and 5.9.
+	// Under load the server's processor time matters: 233 rows with ON CONFLICT take 1.5 ms of it by INSERT and 3.2 by a
+	// temporary table, about 450 rows 2.5 and 4.7, about 650 rows 4.3 and 5.3. Arrays for unnest take as much as INSERT.
 	copyRows, mergeRows = 16, 600
 	// maxPostgresParameters is the protocol's limit of parameters in one statement.
 	maxPostgresParameters = 65535
@@ -35,7 +34,8 @@ func (p *postgres) insert(ctx context.Context, tx *Tx, rows insertion) error {
 }
 
 func (tx *Tx) insertValues(ctx context.Context, rows insertion) error {
-	text := numberedInsert(rows.into, rows.columns, len(rows.values)/rows.columns, rows.conflict)
+	parameters := func(row int) string { return In(1+row*rows.columns, rows.columns) }
+	text := insertText(rows, len(rows.values)/rows.columns, parameters)
 	if _, err := tx.ExecContext(ctx, text, rows.values...); err != nil {
 		return fmt.Errorf("insert into %s: %w", rows.into, err)
 	}
@@ -164,20 +164,4 @@ func name(written string) string {
 		return strings.ReplaceAll(strings.TrimSuffix(quoted, `"`), `""`, `"`)
 	}
 	return strings.ToLower(written)
-}
-
-func numberedInsert(into string, columns, rows int, conflict string) string {
-	var b strings.Builder
-	b.WriteString("INSERT INTO ")
-	b.WriteString(into)
-	b.WriteString(" VALUES ")
-	for i := range rows {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(In(1+i*columns, columns))
-	}
-	b.WriteByte(' ')
-	b.WriteString(conflict)
-	return b.String()
 }

@@ -13,7 +13,7 @@
 //
 // Two pools of connections (pgx): a read-only one and one that writes. The server limits the time of every statement,
 // every call ends with its context, and a server that hangs, restarts or is unreachable makes calls fail with
-// ErrUnavailable; the pools recover by themselves. Writes are REPEATABLE READ and are retried a limited number of times
+// ErrUnavailable; the pools recover. Writes are REPEATABLE READ and are retried a limited number of times
 // after a conflict, a deadlock or a lost connection. If the response to COMMIT is lost, the outcome of the transaction is
 // queried by its number; if that fails in time, or another server has taken over (on a new timeline), the error is
 // ErrAmbiguous. (A fail-over to a standby that had not received a transaction loses it. Use a synchronous standby.) Many

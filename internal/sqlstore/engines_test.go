@@ -12,6 +12,7 @@ import (
 
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // Guarantees of both engines.
@@ -89,9 +90,7 @@ func TestSnapshot_SeesOneState(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`)
 		tx, err := s.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		before := count(t, tx, "x")
 		exec(t, s, `INSERT INTO x VALUES (1)`)
 		if n := count(t, tx, "x"); n != before {
@@ -137,16 +136,12 @@ func TestInsert_EveryRowOnce(t *testing.T) {
 			}
 		}
 		rows, err := s.Read().Query(`SELECT k, v, f, b, n, p FROM x ORDER BY k`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer rows.Close()
 		var at int64
 		for ; rows.Next(); at++ {
 			got := make([]any, columns)
-			if err := rows.Scan(&got[0], &got[1], &got[2], &got[3], &got[4], &got[5]); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, rows.Scan(&got[0], &got[1], &got[2], &got[3], &got[4], &got[5]))
 			want := []any{at, fmt.Sprint("v", at), float64(at) / 4, []byte{0, byte(at), 0xff}, at, at}
 			if at%3 == 0 {
 				want[2], want[4] = nil, nil
@@ -178,9 +173,7 @@ func TestInsert_Conflict_Updates(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			var n, sum int64
 			if err := s.Read().QueryRow(`SELECT count(*), sum(v) FROM x`).Scan(&n, &sum); err != nil || n != 621 || sum != 621*round {
 				t.Errorf("round %d: %d rows, sum %d, %v", round, n, sum, err)
@@ -218,9 +211,7 @@ func TestText_ComparesBytes(t *testing.T) {
 		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 			return sqlstore.Insert(t.Context(), tx, "x (a, b)", 2, "", values)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		slices.SortFunc(texts, strings.Compare)
 		got := texts2(t, s, `SELECT a FROM x ORDER BY a, b`)
 		if !slices.Equal(got, texts) {
@@ -235,20 +226,14 @@ func TestText_ComparesBytes(t *testing.T) {
 func texts2(t *testing.T, s *sqlstore.Store, query string, args ...any) (all []string) {
 	t.Helper()
 	rows, err := s.Read().Query(query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, rows.Scan(&text))
 		all = append(all, text)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, rows.Err())
 	return all
 }
 
@@ -270,9 +255,7 @@ func TestText_InvalidForPostgres_IsReplaced(t *testing.T) {
 			_, err := tx.Exec(`INSERT INTO x (k, v) VALUES ($1, $2)`, 101, bad)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if values[1] != bad {
 			t.Error("Insert changed its argument")
 		}

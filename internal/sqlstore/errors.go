@@ -63,9 +63,9 @@ var unavailableCodes = map[string]bool{
 	"3D000": true, // the database does not exist
 }
 
-// Classify wraps a driver's error with ErrUnavailable, ErrCorrupt or ErrClosed if it means that. It returns other errors
-// unchanged, and those that are already classified. A deadline that expired while the database was busy is
-// ErrUnavailable; a cancelled context is not. Errors of Write are classified, those of statements on Read are not.
+// Classify wraps a driver's error with ErrUnavailable, ErrCorrupt or ErrClosed if it means that. It returns other
+// errors unchanged, and those that are already classified. A deadline that expired while the database was busy is
+// ErrUnavailable; a cancelled context is not. Errors of Write are classified, but not errors of statements on Read.
 func Classify(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrClosed) {
 		return err

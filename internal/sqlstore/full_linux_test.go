@@ -9,6 +9,7 @@ import (
 	"letterhead/internal/disk/disktest"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // A crash may leave a full disk with a write-ahead log and without room for its index, which SQLite keeps in a file.
@@ -16,9 +17,7 @@ func TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom(t *testing.T) {
 	disktest.Run(t, "8m", func(at string) {
 		cfg := sqlstoretest.SQLite(t)
 		store, err := sqlstore.Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		write := func(store *sqlstore.Store, rows int) error {
 			return store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
 				if _, err := tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS t (x BLOB)"); err != nil {
@@ -32,22 +31,16 @@ func TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom(t *testing.T) {
 				return nil
 			})
 		}
-		if err := write(store, 100); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, write(store, 100))
 		full := sqlstore.Config{Path: filepath.Join(at, "letterhead.db")}
 		for _, suffix := range []string{"", "-wal"} { // as a crash leaves them, without the index
 			data, err := os.ReadFile(cfg.Path + suffix)
 			if err == nil {
 				err = os.WriteFile(full.Path+suffix, data, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 		}
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, store.Close())
 		ballast := filepath.Join(at, "ballast")
 		disktest.Fill(t, ballast)
 		count := func(store *sqlstore.Store) (n int) {
@@ -58,9 +51,7 @@ func TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom(t *testing.T) {
 			return n
 		}
 		store, err = sqlstore.Open(t.Context(), full)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if n := count(store); n != 100 {
 			t.Errorf("on a full disk the table has %d rows, want 100", n)
 		}
@@ -68,9 +59,7 @@ func TestOpen_FullDisk_ReadsAndWritesWhenThereIsRoom(t *testing.T) {
 		if err := write(store, 1000); !errors.Is(err, sqlstore.ErrFull) {
 			t.Errorf("writing on a full disk: %v, want ErrFull", err)
 		}
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.Remove(ballast))
 		if err := write(store, 10); err != nil {
 			t.Errorf("writing when there is room: %v", err)
 		}

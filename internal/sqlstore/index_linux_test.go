@@ -5,16 +5,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"letterhead/internal/process"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 )
 
 // An index is created when a table has all of its rows, which may be many millions.
 func TestSetup_CreateIndex_TakesMemoryOfTheCacheOnly(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "o'hara")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Mkdir(folder, 0o700))
 	s := openFile(t, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
 	write := func(statement string) {
 		t.Helper()
@@ -24,26 +23,20 @@ func TestSetup_CreateIndex_TakesMemoryOfTheCacheOnly(t *testing.T) {
 	}
 	write("CREATE TABLE many (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
 	write("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) INSERT INTO many SELECT i, hex(randomblob(50)) FROM n")
-	self := process.ID(os.Getpid())
+	self := testprocess.ID(os.Getpid())
 	if err := self.ForgetPeak(); err != nil {
 		t.Skipf("the peak of this process's memory cannot be measured: %v", err)
 	}
 	before, err := self.Resident()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	write("CREATE INDEX many_by_body ON many (body)")
 	after, err := self.Peak()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if grown := after - before; grown > 14<<20 { // the index has more than 10 MB, and the cache 4
 		t.Errorf("creating the index took %d MiB", grown>>20)
 	}
 	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range files {
 		switch f.Name() {
 		case "letterhead.db", "letterhead.db-wal", "letterhead.db-shm":

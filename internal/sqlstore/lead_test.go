@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -96,9 +97,7 @@ func TestLead_EndsWithContextOrWork(t *testing.T) {
 func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, family := range families {
 		if family.GetName() == name && len(family.GetMetric()) == 1 {
 			m := family.GetMetric()[0]

@@ -1,12 +1,6 @@
 package sqlstore
 
-import (
-	"fmt"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"letterhead/internal/telemetry"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	normal, durable prometheus.Observer
@@ -50,12 +44,4 @@ func newMetrics() *metrics {
 	return &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
 		repeats: repeats, leading: leading, clockOffset: offset,
 		clockFailures: clockFailures, all: []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures}}
-}
-
-// register registers all metrics or, with an error, none.
-func (m *metrics) register(reg prometheus.Registerer) error {
-	if err := telemetry.Register(reg, m.all...); err != nil {
-		return fmt.Errorf("register metrics of the database: %w", err)
-	}
-	return nil
 }

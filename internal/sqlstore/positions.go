@@ -24,7 +24,7 @@ const resetPosition = `
 INSERT INTO positions (name, position) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position`
 
-// Positions stores the positions of readers of the log that have no tables of their own: relays and workers. They are
+// Positions stores the positions of readers of the log that have no tables: relays and workers. They are
 // disposable: a reader without a position chooses where to begin, and repeats are harmless.
 type Positions struct{ store *Store }
 
@@ -60,7 +60,7 @@ func (p *Positions) Save(ctx context.Context, name string, position eventlog.Pos
 }
 
 // Reset stores a position even if a later one is stored: after another log was put in place, stored positions do not
-// belong to it, and Save would store nothing until the log is as long. Errors: those of Save.
+// belong to it, and Save would store nothing until the log is as long. Errors: as Save.
 func (p *Positions) Reset(ctx context.Context, name string, position eventlog.Position) error {
 	return p.write(ctx, resetPosition, name, position)
 }

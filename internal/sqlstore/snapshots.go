@@ -32,8 +32,6 @@ var (
 	ErrSnapshotDamaged = errors.New("snapshot is damaged")
 )
 
-// Earlier releases use the table snapshots, without a checksum and with one row per stream. It is not changed: after a
-// rollback, the old release continues from it. It is not read, because nothing proves that its content is unchanged.
 const createSnapshots = `
 CREATE TABLE IF NOT EXISTS stream_snapshots (
 	stream       TEXT   NOT NULL,
@@ -99,7 +97,7 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 		return nil, fmt.Errorf("create table of snapshots: %w", err)
 	}
 	s := &Snapshots{store: store, release: store.cfg.Release}
-	// The checksum of the snapshot makes those of zstd superfluous.
+	// The checksum of the snapshot makes zstd's checksums superfluous.
 	s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -112,7 +110,8 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	return s, nil
 }
 
-// Load returns the state of a stream after the event with the returned revision, if this fold version saved one. Errors:
+// Load returns the state of a stream after the event with the returned revision, if this fold version saved one.
+// Errors:
 // ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
 func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error) {
 	stored, err := s.read(ctx, stream, foldVersion)
@@ -188,8 +187,8 @@ func snapshotChecksum(stream string, foldVersion int, revision int64, writtenBy 
 	return h.Sum(nil)
 }
 
-// Save stores the state of a stream after the event with that revision, unless a newer state of the same fold version is
-// stored. Errors: ErrSnapshotTooLarge, ErrUnavailable, ErrClosed, ctx.Err().
+// Save stores the state of a stream after the event with that revision, unless a newer state of the same fold version
+// is stored. Errors: ErrSnapshotTooLarge, ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error {
 	if len(state) > MaxSnapshotBytes {
 		return fmt.Errorf("save snapshot of %s with %d bytes: %w", stream, len(state), ErrSnapshotTooLarge)
@@ -236,7 +235,7 @@ func (s *Snapshots) Discard(ctx context.Context, stream string, foldVersion int)
 }
 
 // Each calls f for every snapshot, by stream and fold version, with the revision in its row; only Load checks whether
-// the snapshot is intact. Errors: ErrUnavailable, ErrCorrupt, ctx.Err(), and those of f.
+// the snapshot is intact. Errors: ErrUnavailable, ErrCorrupt, ctx.Err(), and the errors of f.
 func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion int, revision uint64) error) error {
 	type entry struct {
 		stream                string
@@ -271,8 +270,8 @@ func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion 
 	}
 }
 
-// Prune deletes snapshots of streams with a prefix whose fold version is below oldest, because no release that may still
-// run reads them. It returns their number. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+// Prune deletes snapshots of streams with a prefix whose fold version is below oldest, because no release that may
+// still run reads them. It returns their number. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error) {
 	for {
 		keys, err := s.outdated(ctx, streamPrefix, oldest)

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // snapshotsOn has the snapshots of a store and helpers.
@@ -22,9 +23,7 @@ type snapshotsOn struct {
 func openSnapshots(t *testing.T, s *sqlstore.Store) snapshotsOn {
 	t.Helper()
 	snapshots, err := sqlstore.NewSnapshots(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return snapshotsOn{T: t, store: s, Snapshots: snapshots}
 }
 
@@ -49,9 +48,7 @@ func (s snapshotsOn) exec(query string, args ...any) {
 		_, err := tx.ExecContext(s.Context(), query, args...)
 		return err
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 }
 
 func TestSnapshots_SaveLoadDiscard(t *testing.T) {
@@ -132,9 +129,7 @@ func TestSnapshots_ChangedInTheDatabase_AreDamaged(t *testing.T) {
 				if _, _, found, err := s.Load(t.Context(), stream, 1); !errors.Is(err, sqlstore.ErrSnapshotDamaged) || found {
 					t.Fatalf("found %v, %v", found, err)
 				}
-				if err := s.Discard(t.Context(), stream, 1); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, s.Discard(t.Context(), stream, 1))
 				s.save(stream, 1, 0, "folded again")
 				s.want(stream, 1, 0, "folded again", true)
 			})
@@ -164,9 +159,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		s.save("accounting", 1, 9, "another kind of stream")
 		all = append(all, "accounting/1/9")
 		list := func() (listed []string) {
@@ -174,9 +167,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 				listed = append(listed, fmt.Sprintf("%s/%d/%d", stream, foldVersion, revision))
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			return listed
 		}
 		if got := list(); !slices.Equal(got, all) {
@@ -191,37 +182,6 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 		stop := errors.New("enough")
 		if err := s.Each(t.Context(), func(string, int, uint64) error { return stop }); !errors.Is(err, stop) {
 			t.Errorf("Each returned %v", err)
-		}
-	})
-}
-
-// The table of the previous release stays unchanged, so that a rollback can use it.
-func TestSnapshots_TableOfPreviousRelease_IsIgnored(t *testing.T) {
-	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
-		err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
-			_, err := tx.ExecContext(t.Context(), store.DDL(`
-CREATE TABLE IF NOT EXISTS snapshots (
-	stream       TEXT   NOT NULL PRIMARY KEY,
-	fold_version BIGINT NOT NULL,
-	revision     BIGINT NOT NULL,
-	state        BYTEA  NOT NULL
-)`))
-			if err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(t.Context(), "INSERT INTO snapshots VALUES ('account-1', 2, 7, $1)", []byte(`{"balance":5000}`))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := openSnapshots(t, store)
-		s.want("account-1", 2, 0, "", false) // nothing proves that the state is unchanged
-		s.save("account-1", 2, 9, "of this release")
-		var revision int64
-		var state []byte
-		if err := store.Read().QueryRowContext(t.Context(), "SELECT revision, state FROM snapshots").Scan(&revision, &state); err != nil || revision != 7 || string(state) != `{"balance":5000}` {
-			t.Errorf("revision %d, %s, %v", revision, state, err)
 		}
 	})
 }

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 func openFile(t *testing.T, cfg sqlstore.Config) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -36,17 +35,13 @@ func load(t *testing.T, s *sqlstore.Store, table string, bytes int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 func fileSize(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return info.Size()
 }
 
@@ -55,9 +50,7 @@ func TestReclaim_TableDropped_FileShrinks(t *testing.T) {
 	s := openFile(t, sqlstore.Config{Path: path})
 	load(t, s, "gone", 8<<20)
 	load(t, s, "kept", 1<<20) // its pages are after those of the dropped table and must move
-	if err := s.Truncate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.Truncate(t.Context()))
 	before := fileSize(t, path)
 	if err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.Exec("DROP TABLE gone")
@@ -66,19 +59,13 @@ func TestReclaim_TableDropped_FileShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	size, err := s.Size(t.Context(), []string{"kept"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if size.Unused < 8<<20 || size.Tables < 1<<20 || size.Tables > 2<<20 || size.Folder != filepath.Dir(path) {
 		t.Errorf("the size is %+v", size)
 	}
 	freed, err := s.Reclaim(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Truncate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, s.Truncate(t.Context()))
 	if after := fileSize(t, path); freed < 8<<20 || after > before-8<<20 {
 		t.Errorf("%d bytes were freed, the file had %d and has %d", freed, before, after)
 	}
@@ -94,14 +81,10 @@ func TestOpen_ReadOnly_ReadsAndRefusesToWrite(t *testing.T) {
 		s := openFile(t, sqlstore.Config{Path: path})
 		load(t, s, "rows", 10_000)
 		if !served {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, s.Close())
 		}
 		before, err := filepath.Glob(path + "*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
 		var rows int
 		if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil || rows != 10 {
@@ -134,9 +117,7 @@ func TestOpen_ReadOnlyWithEmptyWriteAheadLog_SeesWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letterhead.db")
 	s := openFile(t, sqlstore.Config{Path: path})
 	load(t, s, "rows", 10_000)
-	if err := s.Truncate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.Truncate(t.Context()))
 	r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
 	load(t, s, "later", 10_000)
 	var rows int
@@ -153,18 +134,12 @@ func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
 	load(t, s, "rows", 10_000)
 	r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
 	tx, err := r.Read().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer tx.Rollback()
 	var rows int
-	if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows))
 	load(t, s, "later", 1_000_000)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.Close())
 	s = openFile(t, sqlstore.Config{Path: path})
 	if err := s.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM later").Scan(&rows); err != nil || rows != 1000 {
 		t.Errorf("%d rows, %v, want 1000", rows, err)

@@ -28,8 +28,7 @@ type sqliteFile struct {
 	write   *sql.DB // synchronous=NORMAL, one connection
 	durable *sql.DB // synchronous=FULL, one connection
 	copier  *sql.DB // for the checkpointer, so that no writer waits for a connection
-	// slot is held by the writer. It serves the writers of this process in order; SQLite's own lock would make them
-	// poll.
+	// slot is held by the writer. It serves the writers of this process in order; SQLite's own lock would make them poll.
 	slot    chan struct{}
 	check   *checkpointer
 	closing <-chan struct{}
@@ -72,7 +71,7 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	// The writer comes first: it creates the file and enables WAL, which readers cannot do.
-	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)", "temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
+	if s.write, err = s.pool(ctx, 1, writerCacheBytes, "synchronous(NORMAL)", "temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
 		return err
 	}
 	if err := s.checkLength(ctx); err != nil {
@@ -85,7 +84,7 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	if s.copier, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(NORMAL)"); err != nil {
 		return err
 	}
-	s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
+	s.read, err = s.pool(ctx, readers(), readerCacheBytes, "query_only(ON)")
 	return err
 }
 
@@ -108,7 +107,7 @@ func (s *sqliteFile) connectReaders(ctx context.Context) error {
 		index = errors.New("its write-ahead log needs recovery: copy the data folder to a writable place")
 	}
 	if err = errors.Join(err, index); err == nil {
-		s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
+		s.read, err = s.pool(ctx, readers(), readerCacheBytes, "query_only(ON)")
 	}
 	if err != nil && Classify(err) == err {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)

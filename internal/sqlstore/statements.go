@@ -32,8 +32,8 @@ type insertion struct {
 }
 
 // Insert writes rows in few statements. into is `table (column, …)`; values are the rows one after the other, with
-// columns values each; conflict is empty or an ON CONFLICT clause. Rows of one call must not conflict with each other. A
-// NUL in a text, and bytes that are not UTF-8, are stored as U+FFFD.
+// columns values each; conflict is empty or an ON CONFLICT clause. Rows of one call must not conflict with each other.
+// A NUL in a text, and bytes that are not UTF-8, are stored as U+FFFD.
 func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict string, values []any) error {
 	if columns <= 0 || columns > maxParameters || len(values)%columns != 0 {
 		return fmt.Errorf("insert into %s: %d values are not whole rows of %d columns", into, len(values), columns)
@@ -44,53 +44,50 @@ func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict stri
 	return tx.store.engine.insert(ctx, tx, insertion{into: into, columns: columns, conflict: conflict, values: storableAll(values)})
 }
 
+// insert uses ? because SQLite looks up the name of a $1 for every row that is bound.
 func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
-	into, columns, conflict, values := rows.into, rows.columns, rows.conflict, rows.values
-	chunk := min(insertRows, maxParameters/columns) * columns
+	row := "(" + strings.TrimSuffix(strings.Repeat("?,", rows.columns), ",") + ")"
+	text := func(n int) string { return insertText(rows, n, func(int) string { return row }) }
+	chunk := min(insertRows, maxParameters/rows.columns) * rows.columns
+	values := rows.values
 	if len(values) >= 2*chunk {
-		stmt, err := tx.Tx.PrepareContext(ctx, insertText(into, columns, chunk/columns, conflict))
+		stmt, err := tx.Tx.PrepareContext(ctx, text(chunk/rows.columns))
 		if err != nil {
-			return fmt.Errorf("prepare insert into %s: %w", into, err)
+			return fmt.Errorf("prepare insert into %s: %w", rows.into, err)
 		}
 		for len(values) >= chunk {
 			if _, err := stmt.ExecContext(ctx, values[:chunk]...); err != nil {
 				_ = stmt.Close()
-				return fmt.Errorf("insert into %s: %w", into, err)
+				return fmt.Errorf("insert into %s: %w", rows.into, err)
 			}
 			values = values[chunk:]
 		}
 		if err := stmt.Close(); err != nil {
-			return fmt.Errorf("close insert into %s: %w", into, err)
+			return fmt.Errorf("close insert into %s: %w", rows.into, err)
 		}
 	}
 	for len(values) > 0 {
 		part := values[:min(chunk, len(values))]
-		if _, err := tx.Tx.ExecContext(ctx, insertText(into, columns, len(part)/columns, conflict), part...); err != nil {
-			return fmt.Errorf("insert into %s: %w", into, err)
+		if _, err := tx.Tx.ExecContext(ctx, text(len(part)/rows.columns), part...); err != nil {
+			return fmt.Errorf("insert into %s: %w", rows.into, err)
 		}
 		values = values[len(part):]
 	}
 	return nil
 }
 
-// insertText uses ? because SQLite looks up the name of a $1 for every row that is bound.
-func insertText(into string, columns, rows int, conflict string) string {
-	row := "(" + strings.TrimSuffix(strings.Repeat("?,", columns), ",") + ")"
+// insertText returns an INSERT of n rows, of which row returns the parameters.
+func insertText(into insertion, n int, row func(i int) string) string {
 	var b strings.Builder
-	b.Grow(len(into) + rows*(len(row)+1) + len(conflict) + len("INSERT INTO  VALUES  "))
-	b.WriteString("INSERT INTO ")
-	b.WriteString(into)
-	b.WriteString(" VALUES ")
-	for i := range rows {
+	b.Grow(len(into.into) + 4*n*into.columns + len(into.conflict) + 32)
+	b.WriteString("INSERT INTO " + into.into + " VALUES ")
+	for i := range n {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(row)
+		b.WriteString(row(i))
 	}
-	if conflict != "" {
-		b.WriteByte(' ')
-		b.WriteString(conflict)
-	}
+	b.WriteString(" " + into.conflict)
 	return b.String()
 }
 
@@ -145,7 +142,7 @@ func columnType(value any) string {
 	return "BIGINT"
 }
 
-// TablesWithPrefix returns the names of the tables with a prefix, sorted by bytes, on PostgreSQL those of the schema in
+// TablesWithPrefix returns the names of the tables with a prefix, sorted by bytes, on PostgreSQL only of the schema in
 // which new tables are created.
 func TablesWithPrefix(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
 	names, err := tx.store.engine.tables(ctx, tx, prefix)

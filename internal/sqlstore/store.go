@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"letterhead/internal/telemetry"
 )
 
 // Store is an open database. It is safe for concurrent use.
@@ -55,8 +57,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.metrics.register(cfg.Registerer); err != nil { // last, so that a failed Open registers none
-		return nil, errors.Join(err, s.Close())
+	// Last, so that a failed Open registers none.
+	if err := telemetry.Register(cfg.Registerer, s.metrics.all...); err != nil {
+		return nil, errors.Join(fmt.Errorf("register metrics of the database: %w", err), s.Close())
 	}
 	return s, nil
 }
@@ -71,13 +74,13 @@ func (s *Store) Alone() bool {
 	return ok && file.alone
 }
 
-// Read returns the pool of read-only connections. Each statement sees the latest state that was committed when it began;
-// use Snapshot for several statements on one state. Errors of its statements are not classified: see Classify.
+// Read returns the pool of read-only connections. Each statement sees the latest state that was committed when it
+// began; use Snapshot for several statements on one state. Errors of its statements are not classified: see Classify.
 func (s *Store) Read() *sql.DB { return s.engine.reader() }
 
-// Snapshot begins a transaction that reads one state of the database: that of its first statement. End it with Rollback,
-// and soon: until then SQLite's write-ahead log cannot be emptied nor PostgreSQL's dead rows removed, and the server ends
-// one that is idle for a minute. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+// Snapshot begins a transaction that reads one state of the database, which its first statement sees. End it with
+// Rollback, and soon: until then SQLite's write-ahead log cannot be emptied nor PostgreSQL's dead rows removed, and the
+// server ends one that is idle for a minute. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) Snapshot(ctx context.Context) (*sql.Tx, error) {
 	tx, err := s.engine.snapshot(ctx)
 	if err != nil {
@@ -86,39 +89,39 @@ func (s *Store) Snapshot(ctx context.Context) (*sql.Tx, error) {
 	return tx, nil
 }
 
-// Write runs fn in a transaction and commits if fn returns nil. fn may run statements on tx only; it must not call Write
-// or WriteDurable.
+// Write runs fn in a transaction and commits if fn returns nil. fn may run statements on tx only; it must not call
+// Write or WriteDurable.
 //
 // On SQLite no other writer runs at the same time. ctx limits the wait for the writer slot; it does not interrupt the
 // transaction, and fn runs once.
 //
-// On PostgreSQL several write at the same time (REPEATABLE READ): fn sees the state of its beginning. If another changed
-// a row that fn changes, if two wait for each other, or if the connection is lost before COMMIT was sent, everything is
-// rolled back and fn runs again, a limited number of times. So fn must rebuild its results in each run, and must not
-// assume that rows stay as it read them: it must change the row that it decided on. ctx limits everything, including
-// statements of fn with another context.
+// On PostgreSQL several write at the same time (REPEATABLE READ): fn sees the state of its beginning. If another
+// changed a row that fn changes, if two wait for each other, or if the connection is lost before COMMIT was sent,
+// everything is rolled back and fn runs again, a limited number of times. So fn must rebuild its results in each run,
+// and must not assume that rows stay as it read them: it must change the row that it decided on. ctx limits everything,
+// including statements of fn with another context.
 //
 // Errors: ErrClosed, ErrUnavailable, ErrAmbiguous, ErrCorrupt, ctx.Err(), or what fn returned.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
 	return s.engine.normal(ctx, fn)
 }
 
-// WriteDurable is Write with the change on the disk when it returns. On PostgreSQL it is the same as Write: the server's
-// synchronous_commit determines the durability of both.
+// WriteDurable is Write with the change on the disk when it returns. On PostgreSQL it is the same as Write: the
+// server's synchronous_commit determines the durability of both.
 func (s *Store) WriteDurable(ctx context.Context, fn func(*Tx) error) error {
 	return s.engine.full(ctx, fn)
 }
 
 // Setup is WriteDurable for changes of the schema. On PostgreSQL nodes take turns, and each statement sees what was
-// committed before it: otherwise two nodes that start at the same time and both run CREATE TABLE IF NOT EXISTS would collide. ctx
-// and WriteTimeout limit the wait for the turn, BusyTimeout does not.
+// committed before it: otherwise two nodes that start at the same time and both run CREATE TABLE IF NOT EXISTS would
+// collide. ctx and WriteTimeout limit the wait for the turn, BusyTimeout does not.
 func (s *Store) Setup(ctx context.Context, fn func(*Tx) error) error {
 	return s.engine.setup(ctx, fn)
 }
 
 // One runs one statement that writes, as its own transaction in one round trip, and scans the row that it returns into
-// dest. It is not retried. Errors: sql.ErrNoRows, those of Write; after ErrUnavailable it may have been executed on
-// PostgreSQL.
+// dest. It is not retried. Errors: sql.ErrNoRows, the errors of Write; after ErrUnavailable it may have been executed
+// on PostgreSQL.
 func (s *Store) One(ctx context.Context, query string, args []any, dest ...any) error {
 	return s.classify(s.engine.one(ctx, query, args, dest))
 }
@@ -145,8 +148,8 @@ func (s *Store) classify(err error) error {
 	}
 }
 
-// Close waits for pending writes and closes the database. On PostgreSQL it waits a limited time. Further calls return the
-// first result.
+// Close waits for pending writes and closes the database. On PostgreSQL it waits a limited time. Further calls return
+// the first result.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)

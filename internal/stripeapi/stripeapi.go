@@ -1,10 +1,11 @@
-// Package stripeapi verifies webhooks of Stripe and creates sessions of its payment page and customer portal, with Stripe's
-// own library.
+// Package stripeapi verifies webhooks of Stripe and creates sessions of its payment page and customer portal, with
+// Stripe's own library.
 //
 // It connects only to the address that the operator set, which may be private.
 package stripeapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func New(cfg Config) *Client {
 	if cfg.Key == "" {
 		return c
 	}
-	if cfg.URL == "" {
-		cfg.URL = DefaultURL
-	}
+	cfg.URL = cmp.Or(cfg.URL, DefaultURL)
 	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
 		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime}, MaxNetworkRetries: stripe.Int64(callRepeats),
 		EnableTelemetry: stripe.Bool(false), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
@@ -84,14 +83,14 @@ type Event struct {
 	Object     []byte // JSON
 }
 
-// CheckHeader returns an error if no body can have this header Stripe-Signature. It needs no body, so that one need not be
-// read. Errors: ErrNoSecret, ErrHeader, ErrTooOld, ErrTooNew.
+// CheckHeader returns an error if no body can have this header Stripe-Signature. It needs no body, so that one need not
+// be read. Errors: ErrNoSecret, ErrHeader, ErrTooOld, ErrTooNew.
 func (c *Client) CheckHeader(signature string) error {
 	if len(c.cfg.Secrets) == 0 {
 		return ErrNoSecret
 	}
-	// The library checks the age after it has read the header, and before the signature: any header is too old for the first
-	// tolerance.
+	// The library checks the age after it has read the header, and before the signature: any header is too old for the
+	// first tolerance.
 	if !errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", math.MinInt64), webhook.ErrTooOld) {
 		return ErrHeader
 	}
@@ -110,8 +109,8 @@ func tooNew(signature string) bool {
 	return !errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", -Tolerance), webhook.ErrTooOld)
 }
 
-// Verify returns the event of a webhook, of any API version. signature is the header Stripe-Signature. Errors: ErrNoSecret,
-// ErrSignature, ErrTooOld, ErrTooNew, ErrNotEvent.
+// Verify returns the event of a webhook, of any API version. signature is the header Stripe-Signature. Errors:
+// ErrNoSecret, ErrSignature, ErrTooOld, ErrTooNew, ErrNotEvent.
 func (c *Client) Verify(body []byte, signature string) (Event, error) {
 	failed := ErrNoSecret
 	for _, secret := range c.cfg.Secrets {
@@ -151,7 +150,7 @@ type Session struct {
 	URL string // where the customer pays
 }
 
-// Checkout creates a checkout session. Errors: ErrNoKey, and those of Stripe's library.
+// Checkout creates a checkout session. Errors: ErrNoKey, and the errors of Stripe's library.
 func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 	if c.api == nil {
 		return Session{}, ErrNoKey
@@ -180,8 +179,8 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 	return Session{ID: s.ID, URL: s.URL}, nil
 }
 
-// Portal creates a session of the customer portal, in which a customer changes or ends subscriptions, and returns the URL of
-// its page. The page has a link to returnURL. Errors: ErrNoKey, and those of Stripe's library.
+// Portal creates a session of the customer portal, in which a customer changes or ends subscriptions, and returns the
+// URL of its page. The page has a link to returnURL. Errors: ErrNoKey, and the errors of Stripe's library.
 func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string, error) {
 	if c.api == nil {
 		return "", ErrNoKey

@@ -12,10 +12,9 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// elements is the allow-list. It excludes scripts (script, handlers),
-// animations (animate, set), links (a), other documents (foreignObject,
-// feImage), elements that are slow to draw (feTurbulence, lighting,
-// convolution), and invisible ones (metadata, title, desc).
+// elements is the allow-list. It excludes scripts (script, handlers), animations (animate, set), links (a), other
+// documents (foreignObject, feImage), elements that are slow to draw (feTurbulence, lighting, convolution), and
+// invisible ones (metadata, title, desc).
 var elements = setOf(
 	"svg", "g", "defs", "symbol", "switch", "use", "image", "style",
 	"path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
@@ -41,9 +40,8 @@ const (
 	kindPath                               // path data
 )
 
-// attributes is the allow-list of attributes that are not properties.
-// Properties are also allowed as attributes; id, class, style, href and
-// xml:space are handled by name.
+// attributes is the allow-list of attributes that are not properties. Properties are also allowed as attributes; id,
+// class, style, href and xml:space are handled by name.
 var attributes = map[string]attributeKind{
 	"x": kindLengths, "y": kindLengths, "width": kindLengths, "height": kindLengths, "x1": kindLengths,
 	"y1": kindLengths, "x2": kindLengths, "y2": kindLengths, "cx": kindLengths, "cy": kindLengths,
@@ -144,8 +142,7 @@ func (d *document) readAttribute(n *node, name, value string) {
 	}
 }
 
-// words matches keyword attributes, such as "xMidYMid meet" or
-// "effect1_dropShadow".
+// words matches keyword attributes, such as "xMidYMid meet" or "effect1_dropShadow".
 var words = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_.-]*(?: [A-Za-z][A-Za-z0-9_.-]*){0,3}$`)
 
 const (
@@ -183,8 +180,7 @@ func cleanAttribute(element, name, value string) (string, bool) {
 	return "", false
 }
 
-// isFilterExtent keeps the canvas of a filter near the image: ten times its
-// size is already large.
+// isFilterExtent keeps the canvas of a filter near the image: ten times its size is already large.
 func isFilterExtent(value string) bool {
 	const maxPercent, maxUnits = 1000, 20_000
 	list, ok := parseLengths(value)
@@ -197,9 +193,8 @@ func isFilterExtent(value string) bool {
 	return math.Abs(list[0].value) <= maxUnits
 }
 
-// isID allows the characters of ids by drawing programs that need no escape
-// anywhere. It rejects ids that begin like an executable URL, although they
-// would be harmless: other scanners may be less careful.
+// isID allows the characters of ids by drawing programs that need no escape anywhere. It rejects ids that begin like an
+// executable URL, although they would be harmless: other scanners may be less careful.
 func isID(s string) bool {
 	if s == "" || len(s) > maxWord || !utf8.ValidString(s) || urlScheme.MatchString(s) {
 		return false
@@ -222,8 +217,7 @@ var ident = lazyregexp.New(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
 // isIdent reports whether s is a name in CSS that needs no escape.
 func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
 
-// reference returns the id of a link inside the document, or an image's data;
-// else "".
+// reference returns the id of a link inside the document, or an image's data; else "".
 func (d *document) reference(n *node, href string) string {
 	href = strings.TrimSpace(href)
 	if n.name == "image" {

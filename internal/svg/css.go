@@ -23,9 +23,8 @@ const (
 	maxSelectorPart = 4 // compounds of one selector
 )
 
-// properties is the allow-list of CSS properties, also as attributes. None of
-// them can load anything: a url() is only accepted as url(#id), and only where
-// it is meaningful.
+// properties is the allow-list of CSS properties, also as attributes. None of them can load anything: a url() is only
+// accepted as url(#id), and only where it is meaningful.
 var properties = setOf(
 	"fill", "fill-opacity", "fill-rule", "stroke", "stroke-opacity", "stroke-width", "stroke-linecap",
 	"stroke-linejoin", "stroke-miterlimit", "stroke-dasharray", "stroke-dashoffset", "paint-order",
@@ -92,8 +91,7 @@ func (d *document) readStyle(n *node) {
 	}
 }
 
-// parseSheet parses rules. At-rules are omitted, with their content, except for
-// media that always apply.
+// parseSheet parses rules. At-rules are omitted, with their content, except for media that always apply.
 func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 	var rules []rule
 	for len(tokens) > 0 && len(rules) < maxRules && depth < maxBlockDepth {
@@ -137,8 +135,7 @@ func applies(query string) bool {
 	return false
 }
 
-// findDelimiter returns the index of the "{" that ends a prelude, or of the ";"
-// that ends an at-rule.
+// findDelimiter returns the index of the "{" that ends a prelude, or of the ";" that ends an at-rule.
 func findDelimiter(tokens []css.Token, isAtRule bool) int {
 	for i, t := range tokens {
 		if t.TokenType == css.LeftBraceToken || isAtRule && t.TokenType == css.SemicolonToken {
@@ -148,8 +145,7 @@ func findDelimiter(tokens []css.Token, isAtRule bool) int {
 	return len(tokens)
 }
 
-// blockEnd returns the index of the "}" that closes the "{" at open, or the
-// end.
+// blockEnd returns the index of the "}" that closes the "{" at open, or the end.
 func blockEnd(tokens []css.Token, open int) int {
 	depth := 0
 	for i := open; i < len(tokens); i++ {
@@ -173,8 +169,7 @@ func joinTokens(tokens []css.Token) string {
 	return b.String()
 }
 
-// parseDeclarations parses a block and keeps the declarations in the
-// allow-list. Nested blocks are omitted.
+// parseDeclarations parses a block and keeps the declarations in the allow-list. Nested blocks are omitted.
 func parseDeclarations(tokens []css.Token) []declaration {
 	var out []declaration
 	for len(tokens) > 0 && len(out) < maxDeclarations {
@@ -221,13 +216,11 @@ func parseDeclaration(tokens []css.Token) (declaration, bool) {
 	}
 	var ok bool
 	d.value, ok = cleanValue(name, value)
-	// Like a browser, which keeps an earlier declaration if it does not know the
-	// function of a later one.
+	// Like a browser, which keeps an earlier declaration if it does not know the function of a later one.
 	return d, ok && !(colorProperties[name] && isUnknownColor(d.value))
 }
 
-// isUnknownColor reports whether a value is a color function that cannot be
-// drawn.
+// isUnknownColor reports whether a value is a color function that cannot be drawn.
 func isUnknownColor(value string) bool {
 	name, _, isFunction := strings.Cut(strings.ToLower(value), "(")
 	if !isFunction || name == "url" || name == "var" || strings.Contains(value, "var(") {
@@ -265,8 +258,7 @@ var (
 	cssString = lazyregexp.New(`^["']([\p{L}\p{N} _.,-]{0,128})["']$`)
 )
 
-// cleanValue rebuilds a property's value from its tokens, or returns false if
-// one of them is not allowed there.
+// cleanValue rebuilds a property's value from its tokens, or returns false if one of them is not allowed there.
 func cleanValue(name string, tokens []css.Token) (string, bool) {
 	tokens = trimSpace(withoutOutsidePaint(name, trimSpace(tokens)))
 	if len(tokens) == 0 || len(tokens) > maxValueTokens {
@@ -305,10 +297,9 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 	return value, depth == 0
 }
 
-// withoutOutsidePaint removes a reference to another file from a paint, whose
-// fallback applies instead. A paint without a fallback is invalid then, so that
-// a weaker declaration or the inherited value shows the shape. SVG 2 (section
-// 13.2) would leave it unpainted, which was not intended.
+// withoutOutsidePaint removes a reference to another file from a paint, whose fallback applies instead. A paint without
+// a fallback is invalid then, so that a weaker declaration or the inherited value shows the shape. SVG 2 (section 13.2)
+// would leave it unpainted, which was not intended.
 func withoutOutsidePaint(name string, tokens []css.Token) []css.Token {
 	if name != "fill" && name != "stroke" || len(tokens) == 0 || tokens[0].TokenType != css.URLToken {
 		return tokens

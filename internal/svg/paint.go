@@ -2,7 +2,6 @@ package svg
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -13,11 +12,9 @@ import (
 )
 
 const (
-	// opaqueShare is the share of the image that a background shape must fill:
-	// rounded corners are less.
+	// opaqueShare is the share of the image that a background shape must fill: rounded corners are less.
 	opaqueShare = 0.98
-	// letterArea is the approximate ink of a letter as a share of the font size
-	// squared.
+	// letterArea is the approximate ink of a letter as a share of the font size squared.
 	letterArea      = 0.3
 	defaultFontSize = 16
 )
@@ -34,46 +31,37 @@ type pen struct {
 }
 
 // painter walks the visible elements and compares the area of the text with
-// that of the rest. Areas are estimates: the painter ignores overlaps.
+// the ink of the rest. Areas are estimates: the painter ignores overlaps.
 type painter struct {
 	doc      *document
-	visits   int
 	hasText  bool
 	draws    bool    // anything
 	textSum  float64 // area of letters
 	shapeSum float64 // area of the rest, without shapes that fill the whole image
 }
 
-// paint reports whether the document draws anything, and whether it is mostly text.
-func (d *document) paint() (draws, isText bool, err error) {
+// paint reports whether the document draws anything, and whether it is mostly text. It needs no limit of its own:
+// checkCost has counted every element that it visits, and rejected cycles.
+func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d}
 	start := pen{
 		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
 		fontSize: defaultFontSize, color: "black", m: identity,
 	}
-	if err := p.draw(d.root, start); err != nil {
-		return false, false, err
-	}
-	return p.draws, p.hasText && p.textSum >= p.shapeSum, nil
+	p.draw(d.root, start)
+	return p.draws, p.hasText && p.textSum >= p.shapeSum
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
 func (k pen) inherit(style map[string]string) (pen, bool) {
 	get := func(name string) (string, bool) {
-		v, set := style[name]
-		if !set {
-			return "", false
-		}
+		v := style[name]
 		return v, v != "inherit" && v != ""
 	}
-	if v, set := get("color"); set {
-		k.color = v
-	}
-	if v, set := get("fill"); set {
-		k.fill = v
-	}
-	if v, set := get("stroke"); set {
-		k.stroke = v
+	for name, to := range map[string]*string{"color": &k.color, "fill": &k.fill, "stroke": &k.stroke} {
+		if v, set := get(name); set {
+			*to = v
+		}
 	}
 	for name, to := range map[string]*float64{"fill-opacity": &k.fillOpacity, "stroke-opacity": &k.strokeOpacity} {
 		if v, set := get(name); set {
@@ -123,15 +111,11 @@ func proportion(s string) (float64, bool) {
 	return v, true
 }
 
-// draw measures an element and its children. Its recursion is no deeper than
-// that of checkCost.
-func (p *painter) draw(n *node, k pen) error {
-	if p.visits++; p.visits > maxCost {
-		return fmt.Errorf("%w: drawing it takes too long", imaging.ErrTooLarge)
-	}
+// draw measures an element and its children. Its recursion is no deeper than that of checkCost.
+func (p *painter) draw(n *node, k pen) {
 	k, drawn := k.inherit(n.style)
 	if !drawn {
-		return nil
+		return
 	}
 	switch n.name {
 	case "svg", "g", "symbol":
@@ -139,51 +123,47 @@ func (p *painter) draw(n *node, k pen) error {
 	case "switch": // shows only its first child
 		for _, c := range n.children {
 			if !unpainted[c.name] {
-				return p.draw(c, k)
+				p.draw(c, k)
+				return
 			}
 		}
-		return nil
+		return
 	case "use":
-		return p.drawUse(n, k)
+		p.drawUse(n, k)
+		return
 	case "text", "tspan", "textPath":
 		p.text(n, k)
 	case "image":
 		p.draws = p.draws || !k.hidden && k.opacity > 0
-		return nil
+		return
 	default:
 		if o, ok := outlineOf(n); ok && !k.hidden {
 			p.shape(o, k)
 		}
-		return nil
+		return
 	}
 	for _, c := range n.children {
 		if c.name != "" && !unpainted[c.name] {
-			if err := p.draw(c, k); err != nil {
-				return err
-			}
+			p.draw(c, k)
 		}
 	}
-	return nil
 }
 
-func (p *painter) drawUse(n *node, k pen) error {
+func (p *painter) drawUse(n *node, k pen) {
 	target := p.doc.byID[n.href]
 	if target == nil {
-		return nil
+		return
 	}
 	switch target.name {
 	case "symbol", "svg", "g", "switch", "use", "text", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon":
-	default:
-		return nil
+		x, _ := pixels(n.attr("x"))
+		y, _ := pixels(n.attr("y"))
+		k.m = k.m.times(matrix{1, 0, 0, 1, x, y})
+		p.draw(target, k)
 	}
-	x, _ := pixels(n.attr("x"))
-	y, _ := pixels(n.attr("y"))
-	k.m = k.m.times(matrix{1, 0, 0, 1, x, y})
-	return p.draw(target, k)
 }
 
-// viewport returns the transform of a nested svg or symbol: its position, and
-// its viewBox fitted into its size.
+// viewport returns the transform of a nested svg or symbol: its position, and its viewBox fitted into its size.
 func (p *painter) viewport(n *node) matrix {
 	if n == p.doc.root || n.name == "g" {
 		return identity
@@ -228,15 +208,7 @@ func measure(n *node) outline {
 	case "path":
 		o, _ = measurePath(n.attr("d"))
 	case "polygon", "polyline":
-		points := parsePoints(n.attr("points"))
-		for i := 0; i+1 < len(points); i += 2 {
-			if i == 0 {
-				o.move(points[0], points[1])
-			} else {
-				o.line(points[i], points[i+1])
-			}
-		}
-		o.close()
+		o, _ = measurePath("M" + n.attr("points"))
 	case "line":
 		o.move(at("x1"), at("y1"))
 		o.line(at("x2"), at("y2"))
@@ -334,8 +306,7 @@ func (p *painter) text(n *node, k pen) {
 	p.textSum += float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
 }
 
-// paints reports whether a paint leaves any ink: a color, a gradient with a
-// stop, or a pattern with a filled element.
+// paints reports whether a paint leaves any ink: a color, a gradient with a stop, or a pattern with a filled element.
 func (p *painter) paints(paint string, k pen) bool {
 	paint = strings.TrimSpace(paint)
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
@@ -343,7 +314,7 @@ func (p *painter) paints(paint string, k pen) bool {
 		if target != nil && target.name == "pattern" {
 			return p.fillsPattern(target, k)
 		}
-		if target != nil && p.hasStops(target, 0) {
+		if target != nil && p.hasStops(target) {
 			return true
 		}
 		paint = strings.TrimSpace(urlReference.ReplaceAllString(paint, ""))
@@ -364,7 +335,7 @@ func (p *painter) fillsPattern(pattern *node, k pen) bool {
 }
 
 // hasStops reports whether a gradient, or the one it refers to, has a stop with a color.
-func (p *painter) hasStops(gradient *node, depth int) bool {
+func (p *painter) hasStops(gradient *node) bool {
 	for _, c := range gradient.children {
 		value := cmp.Or(c.style["stop-color"], "black")
 		if strings.EqualFold(value, "currentcolor") && c.style["color"] != "" {
@@ -375,7 +346,7 @@ func (p *painter) hasStops(gradient *node, depth int) bool {
 		}
 	}
 	target := p.doc.byID[gradient.href]
-	return target != nil && depth < maxReferenceDepth && p.hasStops(target, depth+1)
+	return target != nil && p.hasStops(target)
 }
 
 // covers reports whether a shape fills the whole image.

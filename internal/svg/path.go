@@ -11,12 +11,10 @@ import (
 // an inch stay below it; larger ones could keep a renderer busy endlessly.
 const maxCoordinate = 1e6
 
-// maxFactor limits the numbers of transforms, where drawing programs compensate
-// one large number by another.
+// maxFactor limits the numbers of transforms, where drawing programs compensate one large number by another.
 const maxFactor = 1e12
 
-// scanner parses the numbers of SVG attributes, in which separators are
-// optional if unambiguous: "1-2.5.5".
+// scanner parses the numbers of SVG attributes, in which separators are optional if unambiguous: "1-2.5.5".
 type scanner struct {
 	s    string
 	at   int
@@ -137,11 +135,6 @@ func cleanNumbers(text string, most float64) (string, bool) {
 
 // cleanPoints keeps complete pairs up to the first mistake, as renderers do.
 func cleanPoints(text string) (string, bool) {
-	n := parsePoints(text)
-	return joinNumbers(n), len(n) > 0
-}
-
-func parsePoints(text string) []float64 {
 	s := &scanner{s: text}
 	s.skipSpace()
 	var n []float64
@@ -153,11 +146,11 @@ func parsePoints(text string) []float64 {
 		n = append(n, v)
 		s.skipSeparator()
 	}
-	return n[:len(n)/2*2]
+	n = n[:len(n)/2*2]
+	return joinNumbers(n), len(n) > 0
 }
 
-// units is the size of units of length in pixels (CSS Values 4, absolute
-// lengths).
+// units is the size of units of length in pixels (CSS Values 4, absolute lengths).
 var units = map[string]float64{
 	"": 1, "px": 1, "pt": 4.0 / 3, "pc": 16, "in": 96, "cm": 96 / 2.54, "mm": 96 / 25.4, "Q": 96 / 101.6,
 }
@@ -204,8 +197,7 @@ func cleanLengths(text string) (string, bool) {
 	return strings.Join(parts, " "), true
 }
 
-// pixels returns a single length in pixels; it returns false for other values
-// and for relative ones.
+// pixels returns a single length in pixels; it returns false for other values and for relative ones.
 func pixels(text string) (float64, bool) {
 	list, ok := parseLengths(text)
 	if !ok || len(list) != 1 {
@@ -228,6 +220,8 @@ type outline struct {
 	minX, minY, maxX, maxY float64
 	points                 int
 	startX, startY, x, y   float64
+	controlX, controlY     float64 // of the last curve, for smooth ones
+	last                   byte    // command, in lower case
 }
 
 func (o *outline) width() float64  { return o.maxX - o.minX }
@@ -276,6 +270,12 @@ func (o *outline) cubic(x1, y1, x2, y2, x, y float64) {
 		a, b, c, d := (1-t)*(1-t)*(1-t), 3*t*(1-t)*(1-t), 3*t*t*(1-t), t*t*t
 		o.line(a*x0+b*x1+c*x2+d*x, a*y0+b*y1+c*y2+d*y)
 	}
+	o.controlX, o.controlY = x2, y2
+}
+
+func (o *outline) quadratic(x1, y1, x, y float64) {
+	o.cubic(o.x+(x1-o.x)*2/3, o.y+(y1-o.y)*2/3, x+(x1-x)*2/3, y+(y1-y)*2/3, x, y)
+	o.controlX, o.controlY = x1, y1
 }
 
 // arc follows the conversion to a center in SVG 1.1, appendix F.6.
@@ -314,21 +314,13 @@ func (o *outline) arc(rx, ry, degrees float64, large, sweep bool, x, y float64) 
 	o.line(x, y)
 }
 
-// pathState is the state to which commands refer.
-type pathState struct {
-	outline
-	controlX, controlY float64 // of the last curve, for smooth ones
-	last               byte
-}
-
 // argumentCount of each command, in lower case.
 var argumentCount = map[byte]int{'m': 2, 'l': 2, 'h': 1, 'v': 1, 'c': 6, 's': 4, 'q': 4, 't': 2, 'a': 7, 'z': 0}
 
-// measurePath parses path data and returns the shape, and the end of the valid
-// data.
+// measurePath parses path data and returns the shape, and the end of the valid data.
 func measurePath(text string) (outline, int) {
 	s := &scanner{s: text}
-	p := &pathState{}
+	var o outline
 	end := 0
 	command := byte(0)
 	s.skipSpace()
@@ -348,7 +340,7 @@ func measurePath(text string) (outline, int) {
 		if !ok {
 			break
 		}
-		p.do(command, args)
+		o.do(command, args)
 		switch command { // further pairs after a move are lines
 		case 'm':
 			command = 'l'
@@ -358,8 +350,8 @@ func measurePath(text string) (outline, int) {
 		end = s.at
 		s.skipSeparator()
 	}
-	p.close()
-	return p.outline, end
+	o.close()
+	return o, end
 }
 
 func readArguments(s *scanner, command byte) (args [7]float64, ok bool) {
@@ -385,55 +377,39 @@ func readArguments(s *scanner, command byte) (args [7]float64, ok bool) {
 	return args, true
 }
 
-func (p *pathState) do(command byte, a [7]float64) {
+func (o *outline) do(command byte, a [7]float64) {
 	x, y := 0.0, 0.0 // origin of relative coordinates
 	if command >= 'a' {
-		x, y = p.x, p.y
+		x, y = o.x, o.y
 	}
 	lower := command | 0x20
-	controlX, controlY := p.x, p.y
-	if p.last == lower || p.last == 'c' && lower == 's' || p.last == 'q' && lower == 't' {
-		controlX, controlY = 2*p.x-p.controlX, 2*p.y-p.controlY
+	controlX, controlY := o.x, o.y
+	if lower == o.last || lower == 's' && o.last == 'c' || lower == 't' && o.last == 'q' {
+		controlX, controlY = 2*o.x-o.controlX, 2*o.y-o.controlY
 	}
+	o.last = lower
 	switch lower {
 	case 'm':
-		p.move(x+a[0], y+a[1])
+		o.move(x+a[0], y+a[1])
 	case 'z':
-		p.close()
+		o.close()
 	case 'l':
-		p.line(x+a[0], y+a[1])
+		o.line(x+a[0], y+a[1])
 	case 'h':
-		p.line(x+a[0], p.y)
+		o.line(x+a[0], o.y)
 	case 'v':
-		p.line(p.x, y+a[0])
+		o.line(o.x, y+a[0])
 	case 'c':
-		p.cubicTo(x+a[0], y+a[1], x+a[2], y+a[3], x+a[4], y+a[5])
+		o.cubic(x+a[0], y+a[1], x+a[2], y+a[3], x+a[4], y+a[5])
 	case 's':
-		p.cubicTo(controlX, controlY, x+a[0], y+a[1], x+a[2], y+a[3])
+		o.cubic(controlX, controlY, x+a[0], y+a[1], x+a[2], y+a[3])
 	case 'q':
-		p.quadraticTo(x+a[0], y+a[1], x+a[2], y+a[3])
+		o.quadratic(x+a[0], y+a[1], x+a[2], y+a[3])
 	case 't':
-		p.quadraticTo(controlX, controlY, x+a[0], y+a[1])
+		o.quadratic(controlX, controlY, x+a[0], y+a[1])
 	case 'a':
-		p.arc(a[0], a[1], a[2], a[3] == 1, a[4] == 1, x+a[5], y+a[6])
+		o.arc(a[0], a[1], a[2], a[3] == 1, a[4] == 1, x+a[5], y+a[6])
 	}
-	switch lower {
-	case 's':
-		lower = 'c'
-	case 't':
-		lower = 'q'
-	}
-	p.last = lower
-}
-
-func (p *pathState) cubicTo(x1, y1, x2, y2, x, y float64) {
-	p.cubic(x1, y1, x2, y2, x, y)
-	p.controlX, p.controlY = x2, y2
-}
-
-func (p *pathState) quadraticTo(x1, y1, x, y float64) {
-	p.cubic(p.x+(x1-p.x)*2/3, p.y+(y1-p.y)*2/3, x+(x1-x)*2/3, y+(y1-y)*2/3, x, y)
-	p.controlX, p.controlY = x1, y1
 }
 
 // matrix is an affine transform: x' = a x + c y + e, y' = b x + d y + f.
@@ -453,8 +429,7 @@ func (m matrix) times(n matrix) matrix {
 // area returns the factor by which areas grow.
 func (m matrix) area() float64 { return math.Abs(m.a*m.d - m.b*m.c) }
 
-// transformArguments lists the numbers of arguments of a function,
-// zero-terminated.
+// transformArguments lists the numbers of arguments of a function, zero-terminated.
 var transformArguments = map[string][3]int{
 	"matrix": {6}, "translate": {1, 2}, "scale": {1, 2}, "rotate": {1, 3}, "skewX": {1}, "skewY": {1},
 }

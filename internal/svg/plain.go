@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// Renderers, including ours, support less of CSS than browsers. Values that
-// they would read differently are rewritten here in a common form, once the
-// cascade is known. If that is impossible the file is unchanged.
+// Renderers, including ours, support less of CSS than browsers. Values that they would read differently are rewritten
+// here in a common form, once the cascade is known. If that is impossible the file is unchanged.
 
-// plain rewrites the values of each element. It returns true if the cascade
-// must be computed again.
+// plain rewrites the values of each element. It returns true if the cascade must be computed again.
 func (d *document) plain() bool {
 	changed := false
 	for _, n := range d.order {
@@ -42,8 +40,7 @@ func (n *node) bearImportance() bool {
 // transformed are the elements that have the attribute transform.
 var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text")
 
-// moveTransforms converts the property transform, whose numbers have units, to
-// the attribute.
+// moveTransforms converts the property transform, whose numbers have units, to the attribute.
 func (d *document) moveTransforms() bool {
 	isTransform := func(x declaration) bool { return x.name == "transform" }
 	declared := slices.ContainsFunc(d.order, func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) ||

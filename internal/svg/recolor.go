@@ -8,15 +8,12 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// paints are the properties whose colors Recolor replaces. The colors of
-// shadows (flood-color) stay.
+// paints are the properties whose colors Recolor replaces. The colors of shadows (flood-color) stay.
 var paints = setOf("fill", "stroke", "stop-color", "color")
 
-// Recolor rebuilds an SVG as Sanitize does, and replaces the colors of its
-// fills, strokes and gradients, also the black of shapes without a color.
-// Opacities, embedded rasters, filters and the content of masks stay. A style
-// rule that also applies within a mask may change its shape, so the caller must
-// compare the drawings. Errors: those of Sanitize.
+// Recolor rebuilds an SVG as Sanitize does, and replaces the colors of its fills, strokes and gradients, also the black
+// of shapes without a color. Opacities, embedded rasters, filters and the content of masks stay. A style rule that also
+// applies within a mask may change its shape, so the caller must compare the drawings. Errors: as Sanitize.
 func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error) {
 	d, err := reparse(data)
 	if err != nil {
@@ -37,13 +34,13 @@ func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error)
 // initialInk is the initial value of fill.
 const initialInk = "black"
 
-// reparse returns the document of a sanitized SVG. Errors: those of Sanitize.
+// reparse returns the document of a sanitized SVG. Errors: as Sanitize.
 func reparse(data []byte) (d *document, err error) {
 	clean, _, err := Sanitize(data)
 	if err != nil {
 		return nil, err
 	}
-	err = guarded(func() (err error) {
+	err = imaging.Guarded("parser", func() (err error) {
 		d, err = parseDocument(clean)
 		return err
 	})
@@ -55,9 +52,8 @@ type recoloring struct {
 	black   imaging.RGB // the replacement of black
 }
 
-// recolor replaces the colors of an element and its children. fill is the
-// original value that the element inherits. The recursion is at most maxDepth
-// deep.
+// recolor replaces the colors of an element and its children. fill is the original value that the element inherits. The
+// recursion is at most maxDepth deep.
 func (r recoloring) recolor(n *node, fill string) {
 	if own, set := n.own("fill"); set {
 		fill = own
@@ -131,9 +127,8 @@ type Frame struct {
 	Off func() (x, y float64, err error)
 }
 
-// Framed rebuilds an SVG as Sanitize does and puts it on a canvas with its ink
-// in the middle. An SVG without a size is returned without a canvas. Errors:
-// those of Sanitize and of Frame.Off.
+// Framed rebuilds an SVG as Sanitize does and puts it on a canvas with its ink in the middle. An SVG without a size is
+// returned without a canvas. Errors: those of Sanitize and of Frame.Off.
 func Framed(data []byte, f Frame) ([]byte, error) {
 	d, err := reparse(data)
 	if err != nil {
@@ -210,8 +205,7 @@ func unruled(style []declaration) []declaration {
 	return style
 }
 
-// shortNumber formats a number with six digits, a hundredth of a pixel of
-// the largest image.
+// shortNumber formats a number with six digits, a hundredth of a pixel of the largest image.
 func shortNumber(v float64) string {
 	if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64); err == nil {
 		v = short

@@ -12,9 +12,8 @@ import (
 
 var urlReference = lazyregexp.New(`url\(#([^()]+)\)`)
 
-// tidyReferences removes styles without rules, references to missing elements,
-// and unreferenced names. Afterwards every url() has a target, and repeating it
-// changes nothing.
+// tidyReferences removes styles without rules, references to missing elements, and unreferenced names. Afterwards every
+// url() has a target, and repeating it changes nothing.
 func (d *document) tidyReferences() {
 	d.order = slices.DeleteFunc(d.order, func(n *node) bool {
 		if n.name != "style" || len(n.rules) > 0 {
@@ -84,9 +83,8 @@ func (d *document) tidyDeclarations(ds []declaration) []declaration {
 	return kept
 }
 
-// resolved returns a value unchanged if all its references exist. Otherwise a
-// paint is replaced by its fallback, or none, and any other value is removed:
-// some renderers draw nothing for a missing filter or clip.
+// resolved returns a value unchanged if all its references exist. Otherwise a paint is replaced by its fallback, or
+// none, and any other value is removed: some renderers draw nothing for a missing filter or clip.
 func (d *document) resolved(name, value string) (string, bool) {
 	missing := false
 	for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
@@ -142,9 +140,8 @@ func (n *node) references() []string {
 	return ids
 }
 
-// The cost of drawing, in units of about one simple shape. The limit is far
-// above real logos (the most expensive of 1,863 is below 10,000) and below a
-// load of one second for a browser.
+// The cost of drawing, in units of about one simple shape. The limit is far above real logos (the most expensive of
+// 1,863 is below 10,000) and below a load of one second for a browser.
 const (
 	maxCost           = 200_000
 	maxReferenceDepth = 32
@@ -165,8 +162,7 @@ type price struct {
 	height int
 }
 
-// coster adds up the cost of drawing, following every reference. It also
-// detects cycles.
+// coster adds up the cost of drawing, following every reference. It also detects cycles.
 type coster struct {
 	doc   *document
 	known map[*node]price
@@ -197,9 +193,8 @@ func (d *document) checkCost() error {
 	return nil
 }
 
-// price returns the cost of n and its content. depth counts the references on
-// the path to n; elements nest at most maxDepth deep between them, so both
-// limit the recursion.
+// price returns the cost of n and its content. depth counts the references on the path to n; elements nest at most
+// maxDepth deep between them, so both limit the recursion.
 func (c *coster) price(n *node, depth int) (price, error) {
 	if known, ok := c.known[n]; ok {
 		return known, nil
@@ -287,15 +282,14 @@ func (n *node) targets() []string {
 }
 
 const (
-	// maxTiles and maxDashes limit the repetitions of a pattern or a dash over
-	// one shape.
+	// maxTiles and maxDashes limit the repetitions of a pattern or a dash over one shape.
 	maxTiles  = 1_000_000
 	maxDashes = 200_000
 )
 
-// checkRepeats rejects patterns and dashes that would repeat almost endlessly.
-// It combines each of them with the largest shape of the document, because
-// renderers differ in which one applies to which shape.
+// checkRepeats rejects patterns and dashes that would repeat almost endlessly. It combines each of them with the
+// largest shape of the document, because renderers differ in which one applies to which shape. checkCost has rejected
+// cycles.
 func (d *document) checkRepeats() error {
 	length, width, height := 0.0, 0.0, 0.0
 	for _, n := range d.order {
@@ -345,7 +339,7 @@ func (n *node) dashes() []float64 {
 
 // tiles returns how often a pattern repeats over a shape of a size.
 func (d *document) tiles(pattern *node, width, height float64) float64 {
-	attr := func(name string) string { return d.inheritedAttr(pattern, name, 0) }
+	attr := func(name string) string { return d.inheritedAttr(pattern, name) }
 	w, hasWidth := fraction(attr("width"))
 	h, hasHeight := fraction(attr("height"))
 	if !hasWidth || !hasHeight || w <= 0 || h <= 0 {
@@ -365,14 +359,13 @@ func (d *document) tiles(pattern *node, width, height float64) float64 {
 	return count
 }
 
-// inheritedAttr returns an attribute of a pattern, or of the one to which it
-// refers.
-func (d *document) inheritedAttr(n *node, name string, depth int) string {
+// inheritedAttr returns an attribute of a pattern, or of the one to which it refers.
+func (d *document) inheritedAttr(n *node, name string) string {
 	if v := n.attr(name); v != "" {
 		return v
 	}
-	if target := d.byID[n.href]; target != nil && depth < maxReferenceDepth {
-		return d.inheritedAttr(target, name, depth+1)
+	if target := d.byID[n.href]; target != nil {
+		return d.inheritedAttr(target, name)
 	}
 	return ""
 }

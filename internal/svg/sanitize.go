@@ -10,34 +10,29 @@ import (
 // MaxBytes limits an SVG, uncompressed, before and after it is rebuilt.
 const MaxBytes = 512 << 10
 
-// Info describes an SVG by its elements, without drawing it. A renderer and
-// Analyze determine its appearance.
+// Info describes an SVG by its elements, without drawing it. A renderer and Analyze determine its appearance.
 type Info struct {
-	// Width and Height are its size in pixels, from width and height or else
-	// its viewBox; nil if it has none.
+	// Width and Height are its size in pixels, from width and height or else its viewBox; nil if it has none.
 	Width, Height *int
 	// Text is set if it is mostly text. Without its font it looks different
 	// from the original, and a renderer without fonts draws little of it.
 	Text bool
 }
 
-// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, text,
-// gradients, patterns, masks, filters, styles, and re-encoded rasters. CSS
-// variables are replaced by their values. Scripts, external resources and
-// references are not in the list and so not in the result, nor is anything that
-// takes excessive time to draw. The result is plain UTF-8 without a document
-// type, deterministic, and sanitizing it again does not change it.
+// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, text, gradients, patterns, masks, filters, styles,
+// and re-encoded rasters. CSS variables are replaced by their values. Scripts, external resources and references are
+// not in the list and so not in the result, nor is anything that takes excessive time to draw. The result is plain
+// UTF-8 without a document type, deterministic, and sanitizing it again does not change it.
 //
-// Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding),
-// imaging.ErrMalformed (not XML, or without visible content), imaging.ErrTooLarge (a limit of
-// size or complexity is exceeded).
+// Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding), imaging.ErrMalformed (not XML,
+// or without visible content), imaging.ErrTooLarge (a limit of size or complexity is exceeded).
 func Sanitize(data []byte) (clean []byte, info Info, err error) {
 	if f := imaging.Sniff(data); !f.IsVector() {
 		return nil, Info{}, fmt.Errorf("sanitize svg: %w", imaging.ErrUnknown)
 	}
 	text, err := readText(data)
 	if err == nil {
-		err = guarded(func() (err error) {
+		err = imaging.Guarded("parser", func() (err error) {
 			clean, info, err = rebuild(text)
 			return err
 		})
@@ -48,52 +43,17 @@ func Sanitize(data []byte) (clean []byte, info Info, err error) {
 	return clean, info, nil
 }
 
-// guarded turns a panic of a parser into ErrMalformed: a hostile file must not end the process.
-func guarded(work func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: parser failed: %v", imaging.ErrMalformed, p)
-		}
-	}()
-	return work()
-}
-
 func rebuild(text []byte) ([]byte, Info, error) {
 	doc, err := parseDocument(text)
 	if err != nil {
 		return nil, Info{}, err
 	}
-	if err := doc.fixRoot(); err != nil {
-		return nil, Info{}, err
-	}
-	doc.tidyReferences()
-	if err := doc.cascade(); err != nil {
-		return nil, Info{}, err
-	}
-	if doc.hasVariables() {
-		if err := doc.resolveVariables(); err != nil {
-			return nil, Info{}, err
-		}
-		doc.tidyReferences()
-		if err := doc.cascade(); err != nil {
+	for _, step := range []func() error{doc.fixRoot, doc.settle, doc.checkCost, doc.checkRepeats} {
+		if err := step(); err != nil {
 			return nil, Info{}, err
 		}
 	}
-	if doc.plain() {
-		if err := doc.cascade(); err != nil {
-			return nil, Info{}, err
-		}
-	}
-	if err := doc.checkCost(); err != nil {
-		return nil, Info{}, err
-	}
-	if err := doc.checkRepeats(); err != nil {
-		return nil, Info{}, err
-	}
-	draws, isText, err := doc.paint()
-	if err != nil {
-		return nil, Info{}, err
-	}
+	draws, isText := doc.paint()
 	if !draws {
 		return nil, Info{}, fmt.Errorf("%w: it draws nothing", imaging.ErrMalformed)
 	}
@@ -102,6 +62,27 @@ func rebuild(text []byte) ([]byte, Info, error) {
 		return nil, Info{}, fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
 	}
 	return clean, Info{Width: doc.width, Height: doc.height, Text: isText}, nil
+}
+
+// settle computes the final values of each element.
+func (d *document) settle() error {
+	d.tidyReferences()
+	if err := d.cascade(); err != nil {
+		return err
+	}
+	if d.hasVariables() {
+		if err := d.resolveVariables(); err != nil {
+			return err
+		}
+		d.tidyReferences()
+		if err := d.cascade(); err != nil {
+			return err
+		}
+	}
+	if d.plain() {
+		return d.cascade()
+	}
+	return nil
 }
 
 // box is a viewBox.
@@ -113,8 +94,7 @@ const (
 	minExtent = 1e-3
 )
 
-// parseViewBox returns false for values that renderers must ignore, and for
-// implausible ones.
+// parseViewBox returns false for values that renderers must ignore, and for implausible ones.
 func parseViewBox(s string) (box, bool) {
 	n, ok := parseNumbers(s, maxCoordinate)
 	if !ok || len(n) != 4 || n[2] < minExtent || n[3] < minExtent {

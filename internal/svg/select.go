@@ -70,8 +70,7 @@ func (s selector) specificity() int {
 	return ids<<16 | classes<<8 | tags
 }
 
-// parseSelectors parses a list and omits selectors that compound cannot
-// represent.
+// parseSelectors parses a list and omits selectors that compound cannot represent.
 func parseSelectors(tokens []css.Token) []selector {
 	var out []selector
 	for len(tokens) > 0 {
@@ -170,8 +169,7 @@ func (c compound) matches(n *node) bool {
 	return true
 }
 
-// maxMatchSteps limits the comparisons of selectors with elements of one
-// document.
+// maxMatchSteps limits the comparisons of selectors with elements of one document.
 const maxMatchSteps = 1_000_000
 
 // matcher counts its work. found is reused for each element.
@@ -181,17 +179,15 @@ type matcher struct {
 	found []*candidate
 }
 
-// matches reports whether a selector matches an element. It tries every
-// possible ancestor for a step, as browsers do: checkCost would miss a rule
-// that is missed here.
+// matches reports whether a selector matches an element. It tries every possible ancestor for a step, as browsers do:
+// checkCost would miss a rule that is missed here.
 func (m *matcher) matches(s selector, n *node) bool {
 	m.steps++
 	last := len(s.parts) - 1
 	return s.parts[last].matches(n) && m.outwards(s, last, n)
 }
 
-// outwards matches the compounds before part i, which n has matched. Its
-// recursion depth is at most maxSelectorPart.
+// outwards matches the compounds before part i, which n has matched. Its recursion depth is at most maxSelectorPart.
 func (m *matcher) outwards(s selector, i int, n *node) bool {
 	if i == 0 {
 		return true
@@ -261,8 +257,7 @@ func indexKey(c compound) string {
 	return "*"
 }
 
-// matching returns the rules for an element, the strongest last. The list is
-// valid until the next call.
+// matching returns the rules for an element, the strongest last. The list is valid until the next call.
 func (m *matcher) matching(n *node) []*candidate {
 	m.found = m.found[:0]
 	m.collect("*", n)
@@ -305,9 +300,8 @@ func (n *node) declare(ds []declaration, important bool) {
 	}
 }
 
-// noteURLs records the references of all declarations for the element, not only
-// the strongest: a browser ignores values that it considers invalid, and then a
-// weaker one applies.
+// noteURLs records the references of all declarations for the element, not only the strongest: a browser ignores values
+// that it considers invalid, and then a weaker one applies.
 func (n *node) noteURLs(value string) {
 	if strings.Contains(value, "url(") {
 		for _, m := range urlReference.FindAllStringSubmatch(value, -1) {

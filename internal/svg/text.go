@@ -70,9 +70,8 @@ func utf16Order(data []byte) encoding.Encoding {
 
 var declaredEncoding = lazyregexp.New(`^\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// toUTF8 decodes UTF-8, UTF-16, and the two single-byte encodings that drawing
-// programs used. Any other one, especially UTF-7, is rejected by name, not
-// guessed.
+// toUTF8 decodes UTF-8, UTF-16, and the two single-byte encodings that drawing programs used. Any other one, especially
+// UTF-7, is rejected by name, not guessed.
 func toUTF8(data []byte) ([]byte, error) {
 	order := utf16Order(data)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -109,9 +108,8 @@ var (
 	entityDeclaration = lazyregexp.New(`<!ENTITY\s+([A-Za-z_][\w.-]*)\s+(?:"([^"]*)"|'([^']*)'|(?:SYSTEM|PUBLIC)\s)`)
 )
 
-// parseEntities parses the entities of a document type. Their text is inserted
-// literally, once, and never parsed again: an entity that refers to others,
-// contains markup, or is external is empty.
+// parseEntities parses the entities of a document type. Their text is inserted literally, once, and never parsed again:
+// an entity that refers to others, contains markup, or is external is empty.
 func parseEntities(doctype, text []byte) (map[string]string, error) {
 	found := entityDeclaration.FindAllSubmatch(doctype, maxEntities+1)
 	if len(found) > maxEntities {

@@ -11,8 +11,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Limits of a document. Real logos stay far below: the largest of 1,863 has
-// 3,000 elements, with a depth of 30.
+// Limits of a document. Real logos stay far below: the largest of 1,863 has 3,000 elements, with a depth of 30.
 const (
 	maxDepth      = 128
 	maxElements   = 20_000
@@ -85,8 +84,7 @@ type document struct {
 	rules         []rule // of all style elements, in order
 }
 
-// parser builds a document from a token stream. It is not recursive, so depth
-// only takes memory.
+// parser builds a document from a token stream. It is not recursive, so depth only takes memory.
 type parser struct {
 	doc      *document
 	text     []byte
@@ -198,8 +196,7 @@ func (p *parser) end() {
 	p.at = p.at.parent
 }
 
-// charData keeps text that is visible or a style; elsewhere it is white space
-// or meaningless.
+// charData keeps text that is visible or a style; elsewhere it is white space or meaningless.
 func (p *parser) charData(s string) {
 	if p.skipping > 0 || p.at == nil {
 		return
@@ -219,8 +216,7 @@ func (p *parser) charData(s string) {
 	}
 }
 
-// plainText converts line ends and tabs to spaces, as SVG does, and drops
-// characters that XML does not allow.
+// plainText converts line ends and tabs to spaces, as SVG does, and drops characters that XML does not allow.
 func plainText(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -233,9 +229,8 @@ func plainText(s string) string {
 	}, s)
 }
 
-// elementName returns the name of an element in the new document, and whether
-// it is kept. A link becomes a group: its content is drawn, but its target is
-// dropped.
+// elementName returns the name of an element in the new document, and whether it is kept. A link becomes a group: its
+// content is drawn, but its target is dropped.
 func elementName(name xml.Name) (string, bool) {
 	switch name.Space {
 	case svgNamespace, "", "svg": // no namespace: inline SVG cut from a page

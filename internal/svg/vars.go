@@ -2,6 +2,7 @@ package svg
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,16 +10,14 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Browsers support variables and color spaces that other renderers, including
-// ours, do not, and a variable defined by a page is missing if the file is used
-// alone. Therefore the values are computed here, once.
+// Browsers support variables and color spaces that other renderers, including ours, do not, and a variable defined by a
+// page is missing if the file is used alone. Therefore the values are computed here, once.
 
 const (
 	// maxVariables limits the custom properties that apply to one element.
 	maxVariables = 256
-	// maxVarDepth and maxVarSteps limit the depth of references between
-	// variables, and the number of references that are followed for one
-	// document.
+	// maxVarDepth and maxVarSteps limit the depth of references between variables, and the number of references that are
+	// followed for one document.
 	maxVarDepth = 8
 	maxVarSteps = 100_000
 	// maxVarBytes limits a value after substitution.
@@ -40,11 +39,9 @@ func isVariable(name, value string) bool {
 
 func (d declaration) isVariable() bool { return isVariable(d.name, d.value) }
 
-// resolveVariables writes the values of each element's variables to its own
-// style, and removes the variables. It follows the cascade, which must be
-// computed again afterwards. An undefined variable has the value of its
-// fallback. A declaration with an invalid result still wins: the property is
-// unset then (CSS Custom Properties 1, section 3.1).
+// resolveVariables writes the values of each element's variables to its own style, and removes the variables. It
+// follows the cascade, which must be computed again afterwards. An undefined variable has the value of its fallback. A
+// declaration with an invalid result still wins: the property is unset then (CSS Custom Properties 1, section 3.1).
 func (d *document) resolveVariables() error {
 	r := resolver{scopes: map[*node]map[string]string{}}
 	inRules := d.setByRules()
@@ -100,8 +97,7 @@ func (d *document) setByRules() map[string]bool {
 	return set
 }
 
-// setsItself reports whether an element's own attributes or style set a
-// property without a variable.
+// setsItself reports whether an element's own attributes or style set a property without a variable.
 func (n *node) setsItself(name string) bool {
 	return slices.ContainsFunc(n.attrs, func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
 		slices.ContainsFunc(n.inline, func(x declaration) bool { return x.name == name && !x.isVariable() })
@@ -128,8 +124,7 @@ func unset(name string) string {
 // paintWords are the keywords of a paint.
 var paintWords = setOf("none", "inherit", "initial", "currentcolor", "context-fill", "context-stroke")
 
-// fits reports whether a value is valid for a property, checking only colors
-// and paints.
+// fits reports whether a value is valid for a property, checking only colors and paints.
 func fits(name, value string) bool {
 	if !colorProperties[name] || strings.Contains(value, "(") || paintWords[strings.ToLower(value)] {
 		return true
@@ -144,8 +139,7 @@ type resolver struct {
 	steps  int
 }
 
-// enter computes the variables of an element. Its parent must have been entered
-// before.
+// enter computes the variables of an element. Its parent must have been entered before.
 func (r *resolver) enter(n *node) error {
 	scope := r.scopes[n.parent]
 	copied := false
@@ -155,9 +149,7 @@ func (r *resolver) enter(n *node) error {
 		}
 		if !copied {
 			own := make(map[string]string, len(scope)+1)
-			for k, v := range scope {
-				own[k] = v
-			}
+			maps.Copy(own, scope)
 			r.steps += len(scope)
 			scope, copied = own, true
 		}
@@ -170,8 +162,7 @@ func (r *resolver) enter(n *node) error {
 	return nil
 }
 
-// fill replaces each var() by its value, or its fallback. It returns false if
-// one has neither.
+// fill replaces each var() by its value, or its fallback. It returns false if one has neither.
 func (r *resolver) fill(value string, scope map[string]string, depth int) (string, bool) {
 	var b strings.Builder
 	for {
@@ -203,8 +194,7 @@ func (r *resolver) fill(value string, scope map[string]string, depth int) (strin
 	}
 }
 
-// closingParenthesis returns the index of the parenthesis that closes the one
-// before s, or -1.
+// closingParenthesis returns the index of the parenthesis that closes the one before s, or -1.
 func closingParenthesis(s string) int {
 	depth := 0
 	for i := range len(s) {
@@ -223,9 +213,8 @@ func closingParenthesis(s string) int {
 // colorProperties are the properties with a color, or a paint.
 var colorProperties = setOf("fill", "stroke", "color", "stop-color", "flood-color")
 
-// plainColor rewrites a color of a newer form (oklch(), rgb() with spaces, …)
-// in a form that every renderer supports. Other values, and colors of the old
-// form with commas, are unchanged.
+// plainColor rewrites a color of a newer form (oklch(), rgb() with spaces, …) in a form that every renderer supports.
+// Other values, and colors of the old form with commas, are unchanged.
 func plainColor(value string) string {
 	switch strings.ToLower(value) { // names that not every renderer supports, or not in this form
 	case "currentcolor":

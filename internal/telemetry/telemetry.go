@@ -50,8 +50,7 @@ func (m Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
 }
 
-// Register registers all collectors. If it fails it registers none, so the caller may retry. A nil registry
-// is ignored.
+// Register registers all collectors. If it fails it registers none, so the caller may retry. A nil registry is ignored.
 func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	if to == nil {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/testmust"
 )
 
 func TestNewLogger_LevelsAndFormats(t *testing.T) {
 	var out bytes.Buffer
 	l, err := NewLogger(&out, "warn", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	l.Info("quiet")
 	l.Warn("loud", "n", 1)
 	if got := out.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud","n":1`) {
@@ -45,18 +45,14 @@ func TestRegister_AllCollectorsOrNone(t *testing.T) {
 	}
 	r := prometheus.NewRegistry()
 	others := counter("taken")
-	if err := Register(r, others); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, Register(r, others))
 	first, clash := counter("first"), counter("taken")
 	if err := Register(r, first, clash, counter("last")); err == nil {
 		t.Error("a name was registered twice")
 	}
 	held := func() (names []string) {
 		families, err := r.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, f := range families {
 			names = append(names, f.GetName())
 		}

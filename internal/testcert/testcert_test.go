@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 )
 
 func authority(t *testing.T) *testcert.Authority {
 	t.Helper()
 	a, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return a
 }
 
@@ -22,9 +21,7 @@ func authority(t *testing.T) *testcert.Authority {
 func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) error {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(c.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 	return err
 }
@@ -32,9 +29,7 @@ func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) e
 func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 	a, other := authority(t), authority(t)
 	c, err := a.Issue(nil, "acme.example", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	fromPEM := x509.NewCertPool()
 	if !fromPEM.AppendCertsFromPEM(a.PEM()) {
 		t.Fatal("PEM returned no certificate")
@@ -55,9 +50,7 @@ func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 		}
 	}
 	spoilt, err := a.Issue(func(c *x509.Certificate) { c.NotAfter = time.Unix(1000, 0) }, "acme.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := verify(t, spoilt, a.Pool(), "acme.example"); err == nil {
 		t.Error("an expired certificate is valid")
 	}
@@ -67,9 +60,7 @@ func TestCertificate_OnePerName(t *testing.T) {
 	a := authority(t)
 	ask := func(name string) *tls.Certificate {
 		c, err := a.Certificate(&tls.ClientHelloInfo{ServerName: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return c
 	}
 	one := ask("one.example")

@@ -45,8 +45,7 @@ const (
 	closed
 )
 
-// Open listens on a free local port and forwards to the server at host:port, which need not be
-// running. Close ends it.
+// Open listens on a free local port and forwards to the server at host:port, which need not be running. Close ends it.
 func Open(server string) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,8 +93,7 @@ func (l *Link) Hang() { l.set(hung) }
 // Resume ends Hang or Refuse. Data delayed by Hang arrives if its connection is still open.
 func (l *Link) Resume() { l.set(open) }
 
-// Refuse immediately resets all existing and new connections, like a machine on which the server is
-// not running.
+// Refuse immediately resets all existing and new connections, like a machine on which the server is not running.
 func (l *Link) Refuse() { l.set(refusing) }
 
 // Cut closes all existing connections, including hung ones. New connections are not affected.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 )
 
 // These tests are needed because a fault that does not happen lets the tests that use it pass.
@@ -26,9 +27,7 @@ const (
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for {
@@ -58,9 +57,7 @@ type peer struct {
 func dial(t *testing.T, l *testlink.Link) peer {
 	t.Helper()
 	conn, err := net.Dial("tcp", l.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return peer{t, conn}
 }
@@ -187,9 +184,7 @@ func TestLink_ServerDown_EndsConnection(t *testing.T) {
 
 func TestClose_LinkRejectsConnections(t *testing.T) {
 	l, err := testlink.Open(echo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	p := dial(t, l)
 	p.say("a")
 	p.hear("a")

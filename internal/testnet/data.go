@@ -9,17 +9,15 @@ import (
 	"path/filepath"
 )
 
-// DataVariable is the environment variable with the folder of saved pages
-// (pages/*.html.gz) and recorded sessions (recordings/*.vcr.gz). The default is
-// the folder shared/data next to the checkout.
+// DataVariable is the environment variable with the folder of saved pages (pages/*.html.gz) and recorded sessions
+// (recordings/*.vcr.gz). The default is the folder shared/data next to the checkout.
 const DataVariable = "LETTERHEAD_TEST_DATA"
 
 // ErrNoData means that this machine does not have the saved pages and
 // recordings. They are third-party content, so they are not in the repository.
 var ErrNoData = errors.New("no saved pages and recordings here")
 
-// Data returns the folder of saved pages and recordings for a checkout with the
-// given root folder.
+// Data returns the folder of saved pages and recordings for a checkout with the given root folder.
 //
 // Errors: ErrNoData if there is no such folder.
 func Data(root string) (fs.FS, error) {

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestProxy_Request_ReachesTheSite(t *testing.T) {
@@ -15,16 +17,12 @@ func TestProxy_Request_ReachesTheSite(t *testing.T) {
 	proxy := httptest.NewServer(n.Proxy())
 	t.Cleanup(proxy.Close)
 	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}}}
 	t.Cleanup(client.CloseIdleConnections)
 	for _, address := range []string{"http://acme.com/", "https://acme.com/"} {
 		resp, err := client.Get(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(body) != "hello" {

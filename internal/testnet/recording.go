@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// A recording alternates raw requests and responses, with this line between the
-// pairs.
+// A recording alternates raw requests and responses, with this line between the pairs.
 const pairEnd = "*************vcr*************"
 
 // maxExchanges limits the pairs of one recording.
@@ -29,35 +28,20 @@ type exchange struct {
 	body      []byte
 }
 
-// Play serves every host of a recording. It fails if the recording cannot be
-// parsed.
+// Play serves every host of a recording. It fails if the recording cannot be parsed.
 func (n *Internet) Play(recording []byte) error {
-	sites, err := Recorded(recording)
-	if err != nil {
-		return err
-	}
-	for host, s := range sites {
-		n.Serve(host, s)
-	}
-	return nil
-}
-
-// Recorded returns a handler for each host of a recording, which responds as
-// recorded. It fails if the recording cannot be parsed.
-func Recorded(recording []byte) (map[string]http.Handler, error) {
 	exchanges, err := readRecording(recording)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sites := map[string]recordedSite{}
 	for _, x := range exchanges {
 		sites[x.host] = append(sites[x.host], x)
 	}
-	out := make(map[string]http.Handler, len(sites))
 	for host, s := range sites {
-		out[host] = s
+		n.Serve(host, s)
 	}
-	return out, nil
+	return nil
 }
 
 // recordedSite responds like one recorded host.
@@ -134,9 +118,8 @@ func blankLine(data []byte) []byte {
 	return []byte("\n\n")
 }
 
-// readAnswer reads one response and returns the data after it. The body ends
-// after its declared length, if a pair ends there, or otherwise at the next
-// separator or request.
+// readAnswer reads one response and returns the data after it. The body ends after its declared length, if a pair ends
+// there, or otherwise at the next separator or request.
 func (x *exchange) readAnswer(data []byte) (rest []byte, err error) {
 	head, after, _ := bytes.Cut(data, blankLine(data))
 	lines := strings.Split(strings.ReplaceAll(string(head), "\r\n", "\n"), "\n")

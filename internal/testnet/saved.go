@@ -12,14 +12,12 @@ import (
 type Saved struct {
 	URL  *url.URL
 	Body []byte
-	// Marks reports whether a URL is a known logo. The page's other JPEGs are
-	// treated as photographs.
+	// Marks reports whether a URL is a known logo. The page's other JPEGs are treated as photographs.
 	Marks func(address string) bool
 }
 
-// ServeSaved serves the page at its URL, and generated images at the URLs of the
-// images in the page. Each URL has a different image, so that a test can identify
-// the image that a crawl chose. All other URLs, such as those of stylesheets,
+// ServeSaved serves the page at its URL, and generated images at the URLs of the images in the page. Each URL has a
+// different image, so that a test can identify the image that a crawl chose. All other URLs, such as stylesheets,
 // answer 404. Every host exists.
 func (n *Internet) ServeSaved(s Saved) {
 	n.ServeRest(&savedSite{Saved: s, named: unescaped(s.Body), sizes: declaredSizes(s.Body, s.URL)})
@@ -54,13 +52,11 @@ var notPictures = map[string]bool{
 	".php": true, ".mp4": true, ".webm": true, ".mp3": true, ".woff": true, ".woff2": true, ".ttf": true,
 }
 
-// minNamed is the minimum length of a file name that is unlikely to occur in the
-// page by chance.
+// minNamed is the minimum length of a file name that is unlikely to occur in the page by chance.
 const minNamed = 6
 
-// names reports whether the page contains an image's URL. It may be complete,
-// start at the host or, on the page's own host, at the root. Of a relative URL
-// only the file name must occur.
+// names reports whether the page contains an image's URL. It may be complete, start at the host or, on the page's own
+// host, at the root. Of a relative URL only the file name must occur.
 func (s *savedSite) names(u *url.URL) bool {
 	if notPictures[strings.ToLower(path.Ext(u.Path))] || u.Path == "/" || u.Path == "" {
 		return false

@@ -142,8 +142,7 @@ func noise(random *rand.Rand, at size) *image.NRGBA {
 	return img
 }
 
-// declaredSizes returns the sizes that a page declares for its images and
-// icons, by URL.
+// declaredSizes returns the sizes that a page declares for its images and icons, by URL.
 func declaredSizes(body []byte, base *url.URL) map[string]size {
 	out := map[string]size{}
 	root, err := html.Parse(bytes.NewReader(body))
@@ -171,8 +170,7 @@ func declaredSizes(body []byte, base *url.URL) map[string]size {
 	return out
 }
 
-// declaredIcon returns the largest of an icon's sizes, or the usual size of
-// such icons.
+// declaredIcon returns the largest of an icon's sizes, or the usual size of such icons.
 func declaredIcon(n *html.Node) size {
 	best := smallSize
 	if !strings.EqualFold(attribute(n, "rel"), "icon") && !strings.EqualFold(attribute(n, "rel"), "shortcut icon") {

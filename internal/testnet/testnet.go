@@ -1,6 +1,5 @@
-// Package testnet simulates the internet inside one process: names, addresses
-// that look public, and web servers. It replaces the resolver and the dialer of
-// package safehttp, below its guard. It serves saved pages, recordings and
+// Package testnet simulates the internet inside one process: names, addresses that look public, and web servers. It
+// replaces the resolver and the dialer of package safehttp, below its guard. It serves saved pages, recordings and
 // folders of files, so that a whole crawl runs without a network.
 package testnet
 
@@ -24,8 +23,7 @@ import (
 
 // Limits of one internet.
 const (
-	// maxHosts limits the names that can be looked up, because each gets an
-	// address.
+	// maxHosts limits the names that can be looked up, because each gets an address.
 	maxHosts = 4000
 	// headerTime limits how long a server waits for a request.
 	headerTime = time.Minute
@@ -103,11 +101,10 @@ func (n *Internet) Announce(name, text string) {
 	n.txt[name] = append(n.txt[name], text)
 }
 
-// Client returns the production client, with its guard enabled. The caller
-// closes it.
+// Client returns the production client, with its guard enabled. The caller closes it.
 func (n *Internet) Client() (*safehttp.Client, error) {
 	return safehttp.New(safehttp.Config{
-		Resolver: n, Dial: n.dial, RootCAs: n.authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
+		Resolver: n, Dial: n.Dial, RootCAs: n.authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
 	})
 }
 
@@ -158,8 +155,8 @@ func (n *Internet) LookupTXT(_ context.Context, name string) ([]string, error) {
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// dial connects to the listener for an address.
-func (n *Internet) dial(ctx context.Context, _, address string) (net.Conn, error) {
+// Dial connects to the server for an address.
+func (n *Internet) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil, err

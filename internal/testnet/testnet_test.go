@@ -11,6 +11,7 @@ import (
 
 	"letterhead/internal/safehttp"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testnet"
 )
 
@@ -25,13 +26,9 @@ type browser struct {
 func newInternet(t *testing.T) (*testnet.Internet, *testcert.Authority) {
 	t.Helper()
 	authority, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := testnet.New(authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(n.Close)
 	return n, authority
 }
@@ -40,9 +37,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	n, _ := newInternet(t)
 	c, err := n.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(c.Close)
 	return &browser{t, n, c.NewSession()}
 }
@@ -103,9 +98,7 @@ func TestFolder_RoutesFilesRedirects(t *testing.T) {
 		"about/index.html": {Data: []byte("About us")},
 		"logo.svg":         {Data: []byte("<svg/>")},
 	}
-	if err := b.net.ServeFolder(folder); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, b.net.ServeFolder(folder))
 	home := b.get("http://www.acme.com/")
 	if home.FinalURL.String() != "https://acme.com/" || string(home.Body) != "<h1>Acme</h1>" || home.Header.Get("X-Made-By") != "us" {
 		t.Errorf("home is %s, body %q, header %v", home.FinalURL, home.Body, home.Header)
@@ -130,9 +123,7 @@ func TestRecording_Responses(t *testing.T) {
 	b := newBrowser(t)
 	recording := "GET / HTTP/1.1\r\nHost: acme.com\r\n\r\nHTTP/1.1 301 Moved\r\nLocation: https://www.acme.com/\r\nContent-Length: 0\r\n\r\n" +
 		"\n*************vcr*************\nGET / HTTP/1.1\r\nHost: www.acme.com\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n<h1>A\r\n0\r\n\r\n"
-	if err := b.net.Play([]byte(recording)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, b.net.Play([]byte(recording)))
 	home := b.get("https://acme.com/")
 	if home.FinalURL.Host != "www.acme.com" || string(home.Body) != "<h1>A" {
 		t.Errorf("home is %s, body %q", home.FinalURL, home.Body)
@@ -148,13 +139,9 @@ func FuzzRecording(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	authority, err := testcert.NewAuthority()
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	n, err := testnet.New(authority)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Cleanup(n.Close)
 	f.Fuzz(func(_ *testing.T, data []byte) { n.Play(data) })
 }

@@ -24,8 +24,7 @@ func Kafka(t testing.TB) string { return address(t, "kafka") }
 // Elasticsearch returns the URL of a server on which the test may create indices.
 func Elasticsearch(t testing.TB) string { return address(t, "elasticsearch") }
 
-// EventStore returns the connection string of an EventStoreDB server on which the test may create
-// streams.
+// EventStore returns the connection string of an EventStoreDB server on which the test may create streams.
 func EventStore(t testing.TB) string { return address(t, "eventstore") }
 
 // Command returns the path of a program that a test runs.

@@ -9,8 +9,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A wait that never fails its test would hide missing events; a wait that ends too early would make tests
-// flaky.
+// A wait that never fails its test would hide missing events; a wait that ends too early would make tests flaky.
 
 // ending is a test that records its end instead of failing.
 type ending struct {

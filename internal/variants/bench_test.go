@@ -12,18 +12,13 @@ const logo = 3000
 
 func BenchmarkGet(b *testing.B) {
 	answer := func(context.Context) ([]byte, error) { return body(1, logo), nil }
-	run := func(name string, cfg func() variants.Config, images, callers int) {
+	run := func(name string, c variants.Config, images, callers int) {
 		b.Run(name, func(b *testing.B) {
-			c := cfg()
 			s := open(b, c)
 			keys := make([]variants.Key, images)
 			for i := range keys {
 				keys[i] = key(i)
 				s.wants(i, logo)
-			}
-			if c.Folder != "" { // all files are written
-				s.Close()
-				s = open(b, c)
 			}
 			b.ReportAllocs()
 			b.SetParallelism(callers)
@@ -39,9 +34,7 @@ func BenchmarkGet(b *testing.B) {
 			b.ReportMetric(s.number("asked_total", "made")/float64(b.N), "made/op")
 		})
 	}
-	run("memory", func() variants.Config { return variants.Config{} }, 1000, 1)
-	run("disk", func() variants.Config { return onlyDisk(b.TempDir()) }, 1000, 1)
-	// Nothing is kept: a caller that arrives while the image is made joins, otherwise it makes the
-	// image.
-	run("coalesced", func() variants.Config { return variants.Config{MemoryBytes: 1} }, 1, 64)
+	run("memory", variants.Config{}, 1000, 1)
+	// Nothing is kept: a caller that arrives while the image is made joins, otherwise it makes the image.
+	run("coalesced", variants.Config{MemoryBytes: 1}, 1, 64)
 }

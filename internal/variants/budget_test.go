@@ -22,8 +22,7 @@ type holding struct {
 	free   chan struct{}
 }
 
-// hold requests an image that successively needs these numbers of bytes, and returns when all
-// goroutines are blocked.
+// hold requests an image that successively needs these numbers of bytes, and returns when all goroutines are blocked.
 func (s opened) hold(ctx context.Context, i int, needs ...int64) *holding {
 	h := &holding{answer: make(chan error, 1), free: make(chan struct{})}
 	go func() {

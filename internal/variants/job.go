@@ -18,12 +18,11 @@ var (
 	errEnded = errors.New("make image: it did not return")
 )
 
-// job obtains one image: it reads the image from disk, or waits for a turn and makes it.
+// job waits for a turn and makes one image.
 type job struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
-	disk   *disk // nil if it is not written
-	within bool  // runs in the turn of another job
+	within bool // runs in the turn of another job
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -38,7 +37,7 @@ type job struct {
 }
 
 // join adds the caller to the job of a key, and starts the job if there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind job) (*job, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), within bool) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -49,7 +48,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		s.metrics.joined.Inc()
 		return m, nil
 	}
-	m := &job{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
+	m := &job{key: key, make: how, within: within, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// The image may have been made since the caller's check.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -61,8 +60,10 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 	// Other callers may join, so the job must outlive this caller.
 	m.ctx, m.cancel = context.WithTimeout(context.WithoutCancel(ctx), s.cfg.MakeTimeout)
 	s.jobs[key] = m
-	s.running.Add(1)
-	go s.run(m)
+	s.running.Go(func() {
+		defer s.end(m)
+		m.image, m.err = s.obtain(m)
+	})
 	return m, nil
 }
 
@@ -78,12 +79,6 @@ func (s *Store) leave(m *job) (begun bool) {
 	return m.begun
 }
 
-func (s *Store) run(m *job) {
-	defer s.running.Done()
-	defer s.end(m)
-	m.image, m.err = s.obtain(m)
-}
-
 // end wakes the waiting callers. The image is in memory by now, where later callers find it.
 func (s *Store) end(m *job) {
 	s.mu.Lock()
@@ -96,13 +91,6 @@ func (s *Store) end(m *job) {
 }
 
 func (s *Store) obtain(m *job) (Image, error) {
-	if m.disk != nil {
-		if p, ok := m.disk.get(m.key); ok {
-			s.memory.put(m.key, p)
-			s.metrics.disk.Inc()
-			return p, nil
-		}
-	}
 	t := &turn{store: s, job: m}
 	if !m.within {
 		if err := t.take(membudget.Share{}); err != nil {
@@ -118,7 +106,9 @@ func (s *Store) obtain(m *job) (Image, error) {
 		body = bytes.Clone(body) // do not hold uncounted capacity
 	}
 	p := Image{Body: body, Sum: sha256.Sum256(body)}
-	s.keep(m, p)
+	if len(body) <= maxKept {
+		s.memory.put(m.key, p)
+	}
 	return p, nil
 }
 
@@ -169,8 +159,7 @@ func (t *turn) end() {
 	t.has = false
 }
 
-// make makes the image. Whenever it needs more memory than is free, it releases its turn to others and
-// is retried.
+// make makes the image. Whenever it needs more memory than is free, it releases its turn to others and is retried.
 func (t *turn) make() ([]byte, error) {
 	s, m := t.store, t.job
 	asks := t

@@ -32,12 +32,6 @@ func inMemory(p Image) int64 { return int64(cap(p.Body)) + entryOverhead }
 
 func (m *memory) get(key Key) (Image, bool) { return m.entries.GetIfPresent(key) }
 
-// has reports whether a key is present; it does not count as a use.
-func (m *memory) has(key Key) bool {
-	_, ok := m.entries.GetEntryQuietly(key)
-	return ok
-}
-
 func (m *memory) put(key Key, p Image) {
 	if inMemory(p) <= m.limit {
 		m.entries.Set(key, p)

@@ -9,13 +9,9 @@ import (
 )
 
 type metrics struct {
-	memory, disk, made, joined prometheus.Counter // of asked
+	memory, made, joined       prometheus.Counter // of asked
 	asked                      *prometheus.CounterVec
-	failed                     prometheus.Counter
-	refused                    prometheus.Counter
-	abandoned                  prometheus.Counter
-	dropped                    prometheus.Counter
-	diskErrors                 *prometheus.CounterVec
+	failed, refused, abandoned prometheus.Counter
 	seconds                    prometheus.Histogram
 }
 
@@ -26,47 +22,33 @@ func newMetrics() *metrics {
 	m := &metrics{
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_logo_variants_asked_total",
-			Help: "Requests for drawn logos, by source: memory, disk, made, or joined to the making of another request.",
+			Help: "Requests for drawn logos, by source: memory, made, or joined to the making of another request.",
 		}, []string{"from"}),
 		failed:    counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
 		refused:   counter("letterhead_logo_variants_refused_total", "Logos that were not begun because too many were being made."),
 		abandoned: counter("letterhead_logo_variants_abandoned_total", "Logos that were not begun because all who waited had left."),
-		dropped:   counter("letterhead_logo_variants_unwritten_total", "Logos that were not kept on disk because too many waited for that."),
-		diskErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_logo_variants_disk_errors_total",
-			Help: "Failed operations on files of drawn logos: read, check (the file was damaged), touch, write, remove, list.",
-		}, []string{"doing"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "letterhead_logo_variants_make_seconds",
 			Help:    "Duration of making a logo, excluding the wait for its turn.",
 			Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5},
 		}),
 	}
-	m.memory, m.disk = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("disk")
-	m.made, m.joined = m.asked.WithLabelValues("made"), m.asked.WithLabelValues("joined")
+	m.memory, m.made, m.joined = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("made"), m.asked.WithLabelValues("joined")
 	return m
 }
 
-func (m *metrics) register(to prometheus.Registerer, memory *memory, disk *disk) error {
+func (m *metrics) register(to prometheus.Registerer, memory *memory) error {
 	if to == nil {
 		return nil
 	}
-	all := []prometheus.Collector{m.asked, m.failed, m.refused, m.abandoned, m.dropped, m.diskErrors, m.seconds}
-	level := func(name string, entries, bytes func() float64) {
-		labels := prometheus.Labels{"level": name}
-		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "letterhead_logo_variants_entries", Help: "Cached drawn logos, by level: memory, disk.", ConstLabels: labels,
-		}, entries), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "letterhead_logo_variants_bytes", Help: "Bytes of the cached logos, by level: memory, disk.", ConstLabels: labels,
-		}, bytes))
-	}
-	level("memory",
-		func() float64 { return float64(memory.entries.EstimatedSize()) },
-		func() float64 { return float64(memory.entries.WeightedSize()) })
-	if disk != nil {
-		level("disk",
-			func() float64 { files, _ := disk.holds(); return float64(files) },
-			func() float64 { _, bytes := disk.holds(); return float64(bytes) })
+	labels := prometheus.Labels{"level": "memory"}
+	all := []prometheus.Collector{m.asked, m.failed, m.refused, m.abandoned, m.seconds,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_entries", Help: "Cached drawn logos.", ConstLabels: labels,
+		}, func() float64 { return float64(memory.entries.EstimatedSize()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_bytes", Help: "Bytes of the cached logos.", ConstLabels: labels,
+		}, func() float64 { return float64(memory.entries.WeightedSize()) }),
 	}
 	if err := telemetry.Register(to, all...); err != nil {
 		return fmt.Errorf("register metrics of drawn logos: %w", err)

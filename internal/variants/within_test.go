@@ -19,9 +19,8 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d turns", turns), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				folder := t.TempDir()
-				s := open(t, variants.Config{Concurrent: turns, Folder: folder})
-				if _, kept := s.Kept(t.Context(), key(0)); kept {
+				s := open(t, variants.Config{Concurrent: turns})
+				if _, kept := s.Kept(key(0)); kept {
 					t.Error("Kept reports an image that was never made")
 				}
 				var inner atomic.Int64
@@ -48,11 +47,9 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 				if inner.Load() != 1 {
 					t.Errorf("the inner image was made %d times, want 1", inner.Load())
 				}
-				s.Close()
-				again := open(t, variants.Config{Folder: folder})
-				p, kept := again.Kept(t.Context(), key(0))
+				p, kept := s.Kept(key(0))
 				if !kept {
-					t.Fatal("the inner image is not on disk after a restart")
+					t.Fatal("the inner image is not cached")
 				}
 				checkImage(t, p, 0, 500)
 			})
@@ -77,8 +74,7 @@ func TestGetWithin_FailsWithOuterJob(t *testing.T) {
 	})
 }
 
-// A nested job reserves no memory, so that jobs whose nested jobs need more than is free do not block each
-// other.
+// A nested job reserves no memory, so that jobs whose nested jobs need more than is free do not block each other.
 func TestGetWithin_UsesMemoryOfOuterJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib)})
@@ -142,7 +138,7 @@ func TestGetWithin_KeepsTurnUntilNestedJobEnds(t *testing.T) {
 			t.Error("the nested jobs did not release their memory")
 		}
 		third.end(t)
-		if _, kept := s.Kept(t.Context(), key(2)); !kept {
+		if _, kept := s.Kept(key(2)); !kept {
 			t.Error("the late result of the nested job was not cached")
 		}
 	})

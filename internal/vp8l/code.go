@@ -128,8 +128,7 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 	const symbolBits = 16
 	leaves := o.leaves[:0] // by weight, then symbol
 	out := make([]uint8, len(counts))
-	// Increase the minimum weight until the tree is flat enough. This ends at the latest when all weights are
-	// equal.
+	// Increase the minimum weight until the tree is flat enough. This ends at the latest when all weights are equal.
 	for floor := uint32(1); ; floor *= 2 {
 		leaves = leaves[:0]
 		for s, n := range counts {

@@ -1,7 +1,6 @@
 package vp8l
 
-// Predictors that are tried. The first suffice for flat areas and axis-aligned edges; the last is for
-// gradients.
+// Predictors that are tried. The first suffice for flat areas and axis-aligned edges; the last is for gradients.
 const (
 	fromLeft     = 1
 	fromAbove    = 2

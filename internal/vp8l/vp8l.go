@@ -20,8 +20,7 @@ const MaxSide = 1 << 14
 // ErrSide means that the image has no pixels, or a side longer than MaxSide.
 var ErrSide = errors.New("vp8l: the sides must be 1 to 16384 pixels")
 
-// Encode returns an image as a WebP file. Transparent pixels become transparent black. Errors:
-// ErrSide.
+// Encode returns an image as a WebP file. Transparent pixels become transparent black. Errors: ErrSide.
 func Encode(img *image.NRGBA) ([]byte, error) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out, err := begin(w, h)
@@ -40,8 +39,7 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			alpha &= a
 			to[x] = 0
 			if a > 0 {
-				// Subtract green from the other channels. This transform is declared first below, so a
-				// decoder undoes it last.
+				// Subtract green from the other channels. This transform is declared first below, so a decoder undoes it last.
 				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
 			}
 		}

@@ -10,22 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/webhook"
 )
 
 func TestHeaders_VerifyWithPublicKey(t *testing.T) {
 	made, err := webhook.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	key, err := webhook.ParseKey(made.Private() + "\n")
 	if err != nil || key.Public() != made.Public() {
 		t.Fatalf("a key that was printed is read as %v, %v", key, err)
 	}
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	h := key.Headers("msg_1", time.Unix(1_800_000_000, 9), []byte(`{"a":1}`))
 	signature, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h["Webhook-Signature"], "v1a,"))
 	if err != nil || h["Webhook-Id"] != "msg_1" || h["Webhook-Timestamp"] != "1800000000" {
@@ -42,9 +39,7 @@ func TestHeaders_VerifyWithPublicKey(t *testing.T) {
 
 func TestParseKey_Faulty_ErrorOmitsKey(t *testing.T) {
 	key, err := webhook.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	good := key.Private()
 	other := []byte(good)
 	other[60]++ // in the public half

@@ -1,5 +1,6 @@
-// Package admin runs the command line of one process inside the server that holds the data folder: the arguments travel
-// over a unix socket in the folder, and the output travels back. So each command has one implementation.
+// Package admin serves a unix socket in the data folder of a running server. Its permissions admit only the folder's owner.
+// The socket answers the admin API, of which the command line is a client, and runs the command lines of other processes
+// inside the server: the arguments travel over the socket, and the output travels back.
 package admin
 
 import (
@@ -69,8 +70,9 @@ func socketPath(folder string) (path, marker string, err error) {
 	return filepath.Join(dir, "admin.sock"), filepath.Join(folder, "admin.sock.path"), nil
 }
 
-// Serve listens on the folder's socket (mode 0600). This process must hold the folder.
-func Serve(folder string, run Runner, logger *slog.Logger) (*Server, error) {
+// Serve listens on the folder's socket (mode 0600), on which api answers every path but that for command lines. This
+// process must hold the folder.
+func Serve(folder string, run Runner, api http.Handler, logger *slog.Logger) (*Server, error) {
 	path, marker, err := socketPath(folder)
 	if err != nil {
 		return nil, err
@@ -95,9 +97,14 @@ func Serve(folder string, run Runner, logger *slog.Logger) (*Server, error) {
 	}
 	base, cut := context.WithCancel(context.Background()) // of the server; each command also ends with its client
 	a := &Server{path: path, marker: marker, done: make(chan struct{}), cut: cut}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) { runForClient(w, r, run, logger) })
-	a.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return base }}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/run" {
+			runForClient(w, r, run, logger)
+		} else {
+			api.ServeHTTP(w, r)
+		}
+	})
+	a.http = &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return base }}
 	go func() {
 		defer close(a.done)
 		if err := a.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -186,29 +193,47 @@ func Answers(ctx context.Context, folder string) bool {
 	return true
 }
 
-// Run has the server that holds the folder run a command line, and returns the exit code.
-func Run(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) (exit int, err error) {
+// transport sends requests to the socket of a folder.
+type transport struct {
+	folder string
+	base   *http.Transport
+}
+
+// Transport returns what sends requests to the server that holds a folder.
+func Transport(folder string) http.RoundTripper {
 	path := Socket(folder)
-	body, err := json.Marshal(request{Args: args})
-	if err != nil {
-		return 0, err
-	}
-	client := &http.Client{Transport: &http.Transport{
+	return &transport{folder, &http.Transport{
+		DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			dialer := net.Dialer{Timeout: dialTimeout}
 			return dialer.DialContext(ctx, "unix", path)
 		},
 	}}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(r)
+	if err != nil && r.Context().Err() == nil {
+		err = fmt.Errorf("%s: %w, which does not answer on its admin socket (it may be starting or stopping; "+
+			"try again in a moment): %w", t.folder, datafolder.ErrInUse, err)
+	}
+	return resp, err
+}
+
+// Run has the server that holds the folder run a command line, and returns the exit code.
+func Run(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) (exit int, err error) {
+	body, err := json.Marshal(request{Args: args})
+	if err != nil {
+		return 0, err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/run", strings.NewReader(string(body)))
 	if err != nil {
 		return 0, err
 	}
-	resp, err := client.Do(req)
+	resp, err := Transport(folder).RoundTrip(req)
 	if err != nil {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return 0, fmt.Errorf("%s: %w, which does not answer on its admin socket (it may be starting or stopping; try again in a moment): %v", folder, datafolder.ErrInUse, err)
+		return 0, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

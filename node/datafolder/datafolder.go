@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -141,7 +140,7 @@ func (l *Lock) write(format int) error {
 	if err != nil {
 		return err
 	}
-	if err := WriteFile(filepath.Join(l.path, formatName), append(data, '\n')); err != nil {
+	if err := disk.WriteText(filepath.Join(l.path, formatName), string(data)+"\n"); err != nil {
 		return fmt.Errorf("note the format of the data folder: %w", err)
 	}
 	l.format = format
@@ -154,13 +153,4 @@ func (l *Lock) Release() error {
 		return nil
 	}
 	return l.flock.Unlock()
-}
-
-// WriteFile writes a file in one step and durably, with mode 0600: after a crash, even of the machine, the file is
-// complete or missing.
-func WriteFile(name string, data []byte) error {
-	return disk.WriteFile(name, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"letterhead/internal/disk"
 )
 
 // restoring is the file that marks a folder while a restore into it is unfinished.
@@ -14,7 +16,7 @@ const restoring = "restoring"
 // MarkRestoring notes that a restore into the folder has begun.
 func MarkRestoring(folder string) error {
 	text := "A restore into this folder is unfinished. Run \"letterhead restore\" again to finish it.\n"
-	return WriteFile(filepath.Join(folder, restoring), []byte(text))
+	return disk.WriteText(filepath.Join(folder, restoring), text)
 }
 
 // EndRestoring removes the mark of MarkRestoring.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/plan"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -21,8 +23,6 @@ import (
 const (
 	// Name of the read model.
 	Name = "accounts"
-	// version of the table.
-	version = 2
 
 	// MaxPage limits the accounts that Select and List return.
 	MaxPage = 10_000
@@ -33,73 +33,60 @@ const (
 // ErrNotFound: there is no such account.
 var ErrNotFound = errors.New("account not found")
 
-// opened_at and used_at are microseconds since 1970, spent_month is months since the year 0; the last two are 0 for never.
-const (
-	create = `
-CREATE TABLE {accounts} (
-	id          TEXT   NOT NULL PRIMARY KEY,
-	holder      TEXT   NOT NULL,
-	plan        TEXT   NOT NULL,
-	status      TEXT   NOT NULL,
-	balance     BIGINT NOT NULL,
-	opened_at   BIGINT NOT NULL,
-	revision    BIGINT NOT NULL,
-	spent_month BIGINT NOT NULL,
-	spent       BIGINT NOT NULL,
-	used_at     BIGINT NOT NULL
-)`
-	// The indexes let a page of a sorted listing read its own rows only. They have plan and status, because a
-	// filter that few accounts match would otherwise read all rows in the order of an index: a second for 100,000 accounts.
-	indexBalance = `CREATE INDEX IF NOT EXISTS {accounts}_by_balance ON {accounts} (balance, id, plan, status)`
-	indexSpend   = `CREATE INDEX IF NOT EXISTS {accounts}_by_spend ON {accounts} (spent_month, spent, id, plan, status)`
-	indexUse     = `CREATE INDEX IF NOT EXISTS {accounts}_by_use ON {accounts} (used_at, id, plan, status)`
-	// indexCredits is for selectOutstanding, whose order it has. It has a condition so that listings do not use it.
-	indexCredits = `CREATE INDEX IF NOT EXISTS {accounts}_by_credits ON {accounts} (plan, status, balance) WHERE balance > 0`
-
-	selectOutstanding = `SELECT plan, status, count(*), sum(balance) FROM {accounts} WHERE balance > 0 GROUP BY plan, status ORDER BY plan, status`
-)
+const selectOutstanding = `
+SELECT plan, status, count(*), sum(balance) FROM {accounts} WHERE balance > 0 GROUP BY plan, status ORDER BY plan, status`
 
 var table = projections.Keyed[string, Account]{
-	Table: projections.Table{
-		Name: "accounts", Create: create, Key: []string{"id"},
-		Indexes: []string{indexBalance, indexSpend, indexUse, indexCredits},
+	Name: "accounts",
+	Key:  projections.TextKey("id"),
+	Columns: []projections.Column[Account]{
+		projections.Text("holder", func(a *Account) *string { return &a.Holder }),
+		projections.Text("plan", func(a *Account) *plan.ID { return &a.Plan }),
+		projections.Text("status", func(a *Account) *account.Status { return &a.Status }),
+		projections.Number("balance", func(a *Account) *int64 { return &a.Balance }),
+		projections.Time("opened_at", func(a *Account) *time.Time { return &a.OpenedAt }),
+		projections.Number("revision", func(a *Account) *uint64 { return &a.Revision }),
+		{
+			Name: "spent_month", Type: "BIGINT NOT NULL",
+			Value: func(a *Account) any { return monthNumber(a.SpentMonth) },
+			Into:  func(a *Account) any { return (*month)(&a.SpentMonth) },
+		},
+		projections.Number("spent", func(a *Account) *int64 { return &a.Spent }),
+		projections.TimeOrZero("used_at", func(a *Account) *time.Time { return &a.UsedAt }),
 	},
-	Columns: []string{
-		"holder", "plan", "status", "balance", "opened_at", "revision", "spent_month", "spent", "used_at",
+	// The first three let a page of a sorted listing read its own rows only. They have plan and status, because a
+	// filter that few accounts match would otherwise read all rows in the order of an index: a second for 100,000
+	// accounts. The last is for selectOutstanding, whose order it has. It has a condition so that listings do not use it.
+	Indexes: []projections.Index{
+		{Name: "by_balance", On: "(balance, id, plan, status)"},
+		{Name: "by_spend", On: "(spent_month, spent, id, plan, status)"},
+		{Name: "by_use", On: "(used_at, id, plan, status)"},
+		{Name: "by_credits", On: "(plan, status, balance) WHERE balance > 0"},
 	},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, a *Account) []any {
-		return append(values, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(),
-			int64(a.Revision), monthNumber(a.SpentMonth), a.Spent, micros(a.UsedAt))
-	},
-	Scan: func(row projections.Scanner, id *string, a *Account) error {
-		var opened, month, used int64
-		err := row.Scan(id, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision, &month, &a.Spent, &used)
-		a.ID, a.OpenedAt = *id, time.UnixMicro(opened).UTC()
-		if month != 0 {
-			a.SpentMonth = time.Date(int(month/12), time.Month(month%12)+1, 1, 0, 0, 0, 0, time.UTC)
-		}
-		if used != 0 {
-			a.UsedAt = time.UnixMicro(used).UTC()
-		}
-		return err
-	},
+	Compare: strings.Compare,
+	Found:   func(id string, a *Account) { a.ID = id },
 }
 
-// monthNumber returns the months since the year 0, and 0 for the zero time.
-func monthNumber(month time.Time) int64 {
-	if month.IsZero() {
+// month is the first moment of a month. It is stored as the months since the year 0, or 0 if it is zero.
+type month time.Time
+
+func monthNumber(of time.Time) int64 {
+	if of.IsZero() {
 		return 0
 	}
-	return int64(month.Year())*12 + int64(month.Month()) - 1
+	return int64(of.Year())*12 + int64(of.Month()) - 1
 }
 
-func micros(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
+// Scan implements sql.Scanner.
+func (m *month) Scan(stored any) error {
+	n, ok := stored.(int64)
+	if !ok {
+		return fmt.Errorf("month is %T, not a number", stored)
 	}
-	return at.UnixMicro()
+	if *m = (month{}); n != 0 {
+		*m = month(time.Date(int(n/12), time.Month(n%12)+1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	return nil
 }
 
 // Account is one account as of the log position that the read model has reached.
@@ -121,32 +108,21 @@ type Account struct {
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct{ projections.Model }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts | projections.Usage,
-		Tables:     []projections.Table{table.Table},
-		NewFold:    newFold,
-	}}
+	return &Model{projections.NewModel(Name, store, projections.Version{
+		Number:  2,
+		Streams: []string{account.StreamPrefix, usage.StreamPrefix},
+		Tables:  []projections.Table{table.Table()},
+		NewFold: table.Fold(keptRows, subjects, fold),
+	})}
 }
 
 // Get returns an account. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
-	a, found, err := table.Get(ctx, m.handle, id)
+	a, found, err := table.Get(ctx, m.Handle(), id)
 	if err != nil {
 		return nil, fmt.Errorf("get account %s: %w", id, err)
 	}
@@ -176,10 +152,9 @@ type Selection struct {
 	Descending bool
 }
 
-// Select returns at most limit accounts (no more than MaxPage) after the given one, which is nil for the
-// first page. If an account changes its place in the order between two pages, it is returned twice or
-// not at all. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that
-// names an unknown Sort.
+// Select returns at most limit accounts (no more than MaxPage) after the given one, which is nil for the first page. If
+// an account changes its place in the order between two pages, it is returned twice or not at all. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that names an unknown Sort.
 func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit int) ([]Account, error) {
 	by, ok := sorts[s.Sort]
 	if !ok {
@@ -191,7 +166,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 	if after != nil {
 		page.AfterKey = after.ID
 	}
-	all, err := table.Page(ctx, m.handle, page)
+	all, err := table.Page(ctx, m.Handle(), page)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -201,7 +176,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by
 // id. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	all, err := table.List(ctx, m.handle, "WHERE id > $1 ORDER BY id LIMIT $2", after, min(max(limit, 0), MaxPage))
+	all, err := table.List(ctx, m.Handle(), "WHERE id > $1 ORDER BY id LIMIT $2", after, min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -220,21 +195,11 @@ type Outstanding struct {
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 	var all []Outstanding
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		all = nil // drops rows of an earlier attempt
-		rows, err := q.QueryContext(ctx, t.SQL(selectOutstanding))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var o Outstanding
-			if err := rows.Scan(&o.Plan, &o.Status, &o.Accounts, &o.Credits); err != nil {
-				return err
-			}
-			all = append(all, o)
-		}
-		return rows.Err()
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) (err error) {
+		all, err = projections.AllRows(ctx, q, t.SQL(selectOutstanding), func(o *Outstanding, row projections.Scanner) error {
+			return row.Scan(&o.Plan, &o.Status, &o.Accounts, &o.Credits)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sum up the credits outstanding: %w", err)
@@ -242,63 +207,40 @@ func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 	return all, nil
 }
 
-// fold caches the rows it touches.
-type fold struct {
-	tables *projections.Tables
-	rows   *projections.Rows[string, Account]
-}
-
-func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
-}
-
-// Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	if err := f.rows.Want(ctx, q, subjects(events)); err != nil {
-		return projections.Changes{}, err
+// fold applies an event. Ticks of several nodes come in any order.
+func fold(rows *projections.Rows[string, Account], e *projections.Event) error {
+	ticked, ok := e.Body.(eventschemas.UsageTicked)
+	if !ok && e.Prefix == account.StreamPrefix {
+		apply(rows.Change(e.Subject), e)
 	}
-	for _, e := range events {
-		if ticked, ok := e.Body.(eventschemas.UsageTicked); ok {
-			f.tick(ticked)
-		} else if e.Category == projections.Accounts {
-			apply(f.rows.Change(e.Subject), e)
+	for i := range ticked.Entries {
+		u := &ticked.Entries[i]
+		for _, used := range u.KeysUsed {
+			if a := rows.Get(u.AccountID); a != nil && used.At.After(a.UsedAt) {
+				rows.Change(u.AccountID).UsedAt = used.At.UTC().Truncate(time.Microsecond)
+			}
 		}
 	}
-	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+	return nil
 }
 
 // subjects returns the accounts that events are about.
 func subjects(events []*projections.Event) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, e := range events {
-			if e.Category == projections.Accounts && !yield(e.Subject) {
-				return
-			}
-			if ticked, ok := e.Body.(eventschemas.UsageTicked); ok {
-				for i := range ticked.Entries {
-					if len(ticked.Entries[i].KeysUsed) > 0 && !yield(ticked.Entries[i].AccountID) {
-						return
-					}
+	var all []string
+	for _, e := range events {
+		if e.Prefix == account.StreamPrefix {
+			all = append(all, e.Subject)
+		}
+		if ticked, ok := e.Body.(eventschemas.UsageTicked); ok {
+			for i := range ticked.Entries {
+				if len(ticked.Entries[i].KeysUsed) > 0 {
+					all = append(all, ticked.Entries[i].AccountID)
 				}
 			}
 		}
 	}
+	return slices.Values(all)
 }
-
-// tick records uses of keys. Ticks of several nodes come in any order.
-func (f *fold) tick(ticked eventschemas.UsageTicked) {
-	for i := range ticked.Entries {
-		u := &ticked.Entries[i]
-		for _, used := range u.KeysUsed {
-			if a := f.rows.Get(u.AccountID); a != nil && used.At.After(a.UsedAt) {
-				f.rows.Change(u.AccountID).UsedAt = used.At.UTC().Truncate(time.Microsecond)
-			}
-		}
-	}
-}
-
-// Reset implements projections.Fold.
-func (f *fold) Reset() { f.rows.Reset() }
 
 func apply(a *Account, e *projections.Event) {
 	a.Revision = e.Revision

@@ -18,21 +18,13 @@ var ErrRestricted = errors.New("brand is restricted")
 const pastPage = 64
 
 // AsOf returns the brand of a registrable domain after all events that occurred at or before a time. The table has only
-// the present, so it folds the brand's stream, which is short. Errors: ErrNotFound if there was no readable brand, or if
-// it was withdrawn since; ErrRestricted if there was one and the brand is restricted now; those of the log.
+// the present, so it folds the brand's stream, which is short. Errors: ErrNotFound if there was no readable brand, or
+// if it was withdrawn since; ErrRestricted if there was one and the brand is restricted now; the errors of the log.
 func AsOf(ctx context.Context, log eventlog.Log, domain string, at time.Time) (Body, error) {
 	now, then := brand.New(domain), brand.New(domain)
-	err := eventlog.ReadPages(ctx, log, brand.Stream(domain), pastPage, func(page []eventlog.Recorded) error {
-		for i := range page {
-			ev := &page[i]
-			body, err := eventschemas.Decode(ev.Type, ev.SchemaVersion, ev.Data)
-			if err != nil {
-				return fmt.Errorf("event at position %d: %w", ev.Position, err)
-			}
-			now.Apply(body, ev.Revision, ev.OccurredAt)
-			if !ev.OccurredAt.After(at) {
-				then.Apply(body, ev.Revision, ev.OccurredAt)
-			}
+	err := eachPast(ctx, log, domain, now, func(ev *eventlog.Recorded, body eventschemas.Event) error {
+		if !ev.OccurredAt.After(at) {
+			then.Apply(body, ev.Revision, ev.OccurredAt)
 		}
 		return nil
 	})
@@ -45,4 +37,25 @@ func AsOf(ctx context.Context, log eventlog.Log, domain string, at time.Time) (B
 		return Body{}, fmt.Errorf("%s: %w", domain, ErrRestricted)
 	}
 	return Render(then.View()), nil
+}
+
+// eachPast calls f for each event of a brand after it has applied the event to now.
+func eachPast(
+	ctx context.Context, log eventlog.Log, domain string, now *brand.Brand,
+	f func(*eventlog.Recorded, eventschemas.Event) error,
+) error {
+	return eventlog.ReadPages(ctx, log, brand.Stream(domain), pastPage, func(page []eventlog.Recorded) error {
+		for i := range page {
+			ev := &page[i]
+			body, err := eventschemas.Decode(ev.Type, ev.SchemaVersion, ev.Data)
+			if err != nil {
+				return fmt.Errorf("event at position %d: %w", ev.Position, err)
+			}
+			now.Apply(body, ev.Revision, ev.OccurredAt)
+			if err := f(ev, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -8,9 +8,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// baseURLMark is the placeholder for the base URL in a body. It is a byte that JSON text never
-// contains: in strings it can only be written as an escape, so no name or URL of a brand can imitate
-// it.
+// baseURLMark is the placeholder for the base URL in a body. It is a byte that JSON text never contains: in strings it
+// can only be written as an escape, so no name or URL of a brand can imitate it.
 const baseURLMark = 0
 
 // timeLayout is RFC 3339 in UTC with milliseconds, as JavaScript writes dates.

@@ -168,20 +168,3 @@ func FuzzString(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRender(b *testing.B) {
-	v := full()
-	b.ReportAllocs()
-	for b.Loop() {
-		Render(v)
-	}
-}
-
-func BenchmarkAppendTo(b *testing.B) {
-	body := Render(full())
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = body.AppendTo(dst[:0], "https://letterhead.example")
-	}
-}

@@ -25,10 +25,6 @@ const (
 	tablesVersion = 3
 	// version also changes with the fold of the domain, whose state is stored.
 	version = tablesVersion*1000 + brand.FoldVersion
-	// qualified is the version of the previous release, which shows values as stored, and tickers with their exchange.
-	qualified = 3002
-	// bareFormat is the first data format in whose answers tickers have no exchange.
-	bareFormat = 3
 
 	// MaxPage limits the results of List, Due and Changed.
 	MaxPage = 1000
@@ -45,10 +41,9 @@ const (
 // ErrNotFound: there is no readable brand of that domain or id.
 var ErrNotFound = errors.New("brand not found")
 
-// position is that of the last event that changed the answer, 0 if there was none. readable is 1 if
-// there is something to answer: a record, not withdrawn. Otherwise body is empty, name is NULL, and
-// claimed, quality, imported, has_logo and due are 0. due is the time of the next scheduled crawl, in
-// seconds since 1970, and 0 if there is none.
+// position belongs to the last event that changed the answer, 0 if there was none. readable is 1 if there is something
+// to answer: a record, not withdrawn. Otherwise body is empty, name is NULL, and claimed, quality, imported, has_logo
+// and due are 0. due is the time of the next scheduled crawl, in seconds since 1970, and 0 if there is none.
 const (
 	create = `
 CREATE TABLE {brands} (
@@ -71,11 +66,10 @@ CREATE TABLE {brands} (
 	indexPosition = `CREATE INDEX IF NOT EXISTS {brands}_by_position ON {brands} (position)`
 	indexDue      = `CREATE INDEX IF NOT EXISTS {brands}_by_due ON {brands} (due, domain)`
 
-	// Queries for one brand exist in two forms, and their first column shows whether the tables are
-	// live. On a shared database there is always one row, with the tables' position: see
-	// projections.Handle. Without the brand its other columns are null. A database of this process
-	// keeps the tables live while they are read, and including the check would double the time there,
-	// from 38 to 74 microseconds.
+	// Queries for one brand exist in two forms, and their first column shows whether the tables are live. On a shared
+	// database there is always one row, with the tables' position: see projections.Handle. Without the brand its other
+	// columns are null. A database of this process keeps the tables live while they are read, and including the check
+	// would double the time there, from 38 to 74 microseconds.
 	selectLive = `
 SELECT {position}, b.id, b.domain, b.status, b.has_logo, b.revision, b.body
 FROM (SELECT 1 AS one) AS always
@@ -97,7 +91,7 @@ type Entry struct {
 	Domain  string
 	Status  string // ready, partial or failed
 	HasLogo bool   // an answer costs a credit
-	// Revision is that of the last event of the brand stream that the answer includes.
+	// Revision belongs to the last event of the brand stream that the answer includes.
 	Revision uint64
 	Body     Body
 
@@ -115,7 +109,7 @@ type Doc struct {
 	Imported bool
 	// Gone reports whether there is nothing to answer (any more): the domain must be removed.
 	Gone bool
-	// Position is that of the last event that changed any of these fields.
+	// Position belongs to the last event that changed any of these fields.
 	Position eventlog.Position
 }
 
@@ -137,7 +131,7 @@ func (c Config) Validate() error {
 
 // Model is the read model. It is safe for concurrent use.
 type Model struct {
-	handle  *projections.Handle
+	projections.Model
 	cache   *cache
 	shared  bool
 	metrics *metrics
@@ -145,8 +139,7 @@ type Model struct {
 	// followed is the range of log positions whose events the cache knows.
 	followed followed
 	now      func() time.Time
-	// loaded is called between reading the tables and putting the entry into the cache; nil except in
-	// tests.
+	// loaded is called between reading the tables and putting the entry into the cache; nil except in tests.
 	loaded func()
 }
 
@@ -162,7 +155,8 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{handle: projections.NewHandle(Name, store), cache: c, shared: store.Shared(), now: time.Now}
+	m := &Model{cache: c, shared: store.Shared(), now: time.Now}
+	m.Model = projections.NewModel(Name, store, m.version(version, 1))
 	m.listed.Store(newListed())
 	if m.metrics, err = newMetrics(cfg.Registerer, c); err != nil {
 		return nil, err
@@ -173,22 +167,11 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 // Close ends the cache's goroutines.
 func (m *Model) Close() { m.cache.close() }
 
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{m.version(version, bareFormat), m.version(qualified, 1)}
-}
-
 func (m *Model) version(number, format int) projections.Version {
 	return projections.Version{
-		Number:     number,
-		Format:     format,
-		Categories: projections.Brands,
+		Number:  number,
+		Format:  format,
+		Streams: []string{brand.StreamPrefix},
 		Tables: []projections.Table{{
 			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue}, Key: []string{"domain"},
 		}},
@@ -204,10 +187,9 @@ func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables
 	}, nil
 }
 
-// Invalidate implements projections.Invalidator: another node folded events. Brands whose events this
-// node has itself read from the log have been removed from the cache; for others the rows show what
-// changed. A reader that took an older row began before this call, so its ticket is no longer valid
-// (see cache).
+// Invalidate implements projections.Invalidator: another node folded events. Brands whose events this node has itself
+// read from the log have been removed from the cache; for others the rows show what changed. A reader that took an
+// older row began before this call, so its ticket is no longer valid (see cache).
 func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, upTo eventlog.Position) error {
 	if m.followed.cover(after, upTo) {
 		return nil
@@ -229,26 +211,13 @@ func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projec
 
 // changedDomains returns at most maxInvalidated+1 domains whose answer changed after a position.
 func changedDomains(ctx context.Context, q projections.Queryer, t *projections.Tables, after eventlog.Position) ([]string, error) {
-	rows, err := q.QueryContext(ctx, t.SQL(`SELECT domain FROM {brands} WHERE position > $1 ORDER BY position LIMIT $2`),
-		int64(after), maxInvalidated+1)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var domains []string
-	for rows.Next() {
-		var domain string
-		if err := rows.Scan(&domain); err != nil {
-			return nil, err
-		}
-		domains = append(domains, domain)
-	}
-	return domains, rows.Err()
+	const statement = `SELECT domain FROM {brands} WHERE position > $1 ORDER BY position LIMIT $2`
+	scan := func(domain *string, row projections.Scanner) error { return row.Scan(domain) }
+	return projections.AllRows(ctx, q, t.SQL(statement), scan, int64(after), maxInvalidated+1)
 }
 
-// Get returns the brand of a registrable domain, from the cache if present. The Entry is shared and
-// must not be changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable,
-// ctx.Err().
+// Get returns the brand of a registrable domain, from the cache if present. The Entry is shared and must not be
+// changed. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 	if e, ok := m.cache.get(domain); ok && m.current() {
 		m.metrics.hits.Inc()
@@ -259,7 +228,7 @@ func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 }
 
 // current reports whether the cache is up to date.
-func (m *Model) current() bool { return !m.shared || m.now().Sub(m.handle.Refreshed()) < maxUnseen }
+func (m *Model) current() bool { return !m.shared || m.now().Sub(m.Handle().Refreshed()) < maxUnseen }
 
 func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 	begun := m.cache.begin(domain)
@@ -310,16 +279,15 @@ func (m *Model) one(ctx context.Context, domain string) (*Entry, eventlog.Positi
 	}, at, nil
 }
 
-// live reads one row from the live tables, leaves it null if there is none, and returns the position
-// of the tables on a shared database. There a node may still use tables that are no longer folded,
-// which the query detects.
+// live reads one row from the live tables, leaves it null if there is none, and returns the position of the tables on a
+// shared database. There a node may still use tables that are no longer folded, which the query detects.
 func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) (eventlog.Position, error) {
 	statement := own
 	if m.shared {
 		statement = shared
 	}
 	var at sql.NullInt64
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		err := q.QueryRowContext(ctx, t.SQL(statement), arg).Scan(append([]any{&at}, row...)...)
 		switch {
 		case errors.Is(err, sql.ErrNoRows) && !m.shared:
@@ -345,30 +313,20 @@ type Due struct {
 // first, starting after the given one; the zero Due starts at the beginning. Errors: as List.
 func (m *Model) Due(ctx context.Context, now time.Time, after Due, limit int) ([]Due, error) {
 	var all []Due
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) (err error) {
 		since := int64(1) // 0 means never
 		if !after.At.IsZero() {
 			since = after.At.Unix()
 		}
-		rows, err := q.QueryContext(ctx, t.SQL(`
+		all, err = projections.AllRows(ctx, q, t.SQL(`
 SELECT due, domain FROM {brands}
-WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`),
-			now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil // as in List
-		for rows.Next() {
-			var d Due
+WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`), func(d *Due, row projections.Scanner) error {
 			var at int64
-			if err := rows.Scan(&at, &d.Domain); err != nil {
-				return err
-			}
+			err := row.Scan(&at, &d.Domain)
 			d.At = time.Unix(at, 0).UTC()
-			all = append(all, d)
-		}
-		return rows.Err()
+			return err
+		}, now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list brands that are due: %w", err)
@@ -376,32 +334,22 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 	return all, nil
 }
 
-// Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position,
-// in the order of their last change. All changes up to upTo are among those returned by this and the
-// previous calls: continue from there. When there are no more, upTo is the position of the read model.
-// Errors: as List.
+// Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position, in the order of
+// their last change. All changes up to upTo are among those returned by this and the previous calls: continue from
+// there. When there are no more, upTo is the position of the read model. Errors: as List.
 func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int) (docs []Doc, upTo eventlog.Position, err error) {
 	limit = min(max(limit, 1), MaxPage)
-	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		upTo = max(at, after)
-		rows, err := q.QueryContext(ctx, t.SQL(`
+		docs, err = projections.AllRows(ctx, q, t.SQL(`
 SELECT domain, id, coalesce(name, ''), claimed, quality, imported, readable, position FROM {brands}
-WHERE position > $1 ORDER BY position LIMIT $2`), int64(after), limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		docs = nil // as in List
-		for rows.Next() {
-			var d Doc
+WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.Scanner) error {
 			var readable bool
-			if err := rows.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &d.Imported, &readable, &d.Position); err != nil {
-				return err
-			}
+			err := row.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &d.Imported, &readable, &d.Position)
 			d.Gone = !readable
-			docs = append(docs, d)
-		}
-		return rows.Err()
+			return err
+		}, int64(after), limit)
+		return err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("brands changed after position %d: %w", after, err)

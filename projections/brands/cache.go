@@ -43,9 +43,8 @@ const (
 // events of its brands, and accepts only rows of tables that are folded up to there. It keeps a position when such a row
 // is put, because a reader of older tables may still be in progress.
 //
-// Otherwise the invalidation comes a moment after the commit of another node: until then the older
-// answer is returned (see Invalidate), and a row that was read before the commit has an outdated ticket
-// all the same.
+// Otherwise the invalidation comes a moment after the commit of another node: until then the older answer is returned
+// (see Invalidate), and a row that was read before the commit has an outdated ticket all the same.
 type cache struct {
 	entries *otter.Cache[string, cached]
 	ids     *otter.Cache[uuid.UUID, string] // domains; a brand's id never changes

@@ -22,15 +22,15 @@ const (
 // Wait is a credit that was held while a request waited for a crawl.
 type Wait struct {
 	Domain string
-	// RequestID and Actor are those of the hold.
+	// RequestID and Actor belong to the hold.
 	RequestID, Actor string
 	Held             eventlog.Position // of the hold
 	Closed           eventlog.Position // of its capture or release; 0 while it is open
 	Until            time.Time         // events from this time on are not shown; zero = all are
 }
 
-// Crawl is the crawl that a request waited for. It has no content of the record that the crawl found, and does not identify
-// other requests that waited for it.
+// Crawl is the crawl that a request waited for. It has no content of the record that the crawl found, and does not
+// identify other requests that waited for it.
 type Crawl struct {
 	Domain  string `json:"domain"`
 	CrawlID string `json:"crawl_id"`
@@ -52,8 +52,9 @@ type Moment struct {
 	Revision uint64            `json:"revision"`
 }
 
-// Crawls returns the crawls that requests waited for, in the order of the waits. It leaves out a crawl if the log does not
-// have it, if the brand is withdrawn, and if maxCrawlEvents events were read before it was found. Errors: those of the log.
+// Crawls returns the crawls that requests waited for, in the order of the waits. It leaves out a crawl if the log does
+// not have it, if the brand is withdrawn, and if maxCrawlEvents events were read before it was found. Errors: as the
+// log.
 func Crawls(ctx context.Context, log eventlog.Log, waits []Wait) ([]Crawl, error) {
 	found := []Crawl{}
 	left := maxCrawlEvents
@@ -79,8 +80,8 @@ type crawlEvent struct {
 	own     bool   // a beginning by the request that waits
 }
 
-// crawlEvents returns what happened to the crawls of a brand since the last beginning before the hold; nil if the brand is
-// withdrawn. It reads the stream backward, so that a long one costs little, and takes what it reads from left.
+// crawlEvents returns what happened to the crawls of a brand since the last beginning before the hold; nil if the brand
+// is withdrawn. It reads the stream backward, so that a long one costs little, and takes what it reads from left.
 func crawlEvents(ctx context.Context, log eventlog.Log, w *Wait, left *int) ([]crawlEvent, error) {
 	var events []crawlEvent
 	for from := uint64(eventlog.End); *left > 0; {
@@ -118,22 +119,18 @@ func crawlEventOf(e *eventlog.Recorded, w *Wait) (crawlEvent, error) {
 	}
 	body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
 	out := crawlEvent{Moment: Moment{e.OccurredAt.UTC(), e.Position, e.Revision}}
-	switch ev := body.(type) {
-	case eventschemas.CrawlRequested:
+	if ev, ok := body.(eventschemas.CrawlRequested); ok {
 		out.crawlID, out.cause, out.live = ev.CrawlID, ev.Cause, ev.Priority == brand.PriorityLive
 		out.own = e.Metadata.RequestID == w.RequestID && e.Metadata.Actor == w.Actor
-	case eventschemas.CrawlSucceeded:
-		out.crawlID, out.outcome = ev.CrawlID, brand.Succeeded
-	case eventschemas.CrawlConfirmed:
-		out.crawlID, out.outcome = ev.CrawlID, brand.Confirmed
-	case eventschemas.CrawlFailed:
-		out.crawlID, out.outcome = ev.CrawlID, ev.Outcome
+		return out, err
 	}
+	out.crawlID, out.outcome = brand.EndOf(body)
 	return out, err
 }
 
-// waitedFor returns the crawl that a request waited for: the one that it started, or the first of those that ran during the
-// wait. A request never waits for a bulk crawl, which a live one replaces. Positions decide, because clocks of nodes differ.
+// waitedFor returns the crawl that a request waited for: the one that it started, or the first of those that ran during
+// the wait. A request never waits for a bulk crawl, which a live one replaces. Positions decide, because clocks of
+// nodes differ.
 func waitedFor(w *Wait, events []crawlEvent) *Crawl {
 	var found *Crawl
 	for i, e := range events {
@@ -154,8 +151,8 @@ func waitedFor(w *Wait, events []crawlEvent) *Crawl {
 	return found
 }
 
-// end sets the end that the request saw, and reports whether the crawl ran after the hold. A crawl that timed out may succeed
-// later: of several ends, the request saw the last one before its hold was closed.
+// end sets the end that the request saw, and reports whether the crawl ran after the hold. A crawl that timed out may
+// succeed later: of several ends, the request saw the last one before its hold was closed.
 func (c *Crawl) end(w *Wait, later []crawlEvent) bool {
 	for _, e := range later {
 		if e.crawlID != c.CrawlID || e.outcome == "" {

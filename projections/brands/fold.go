@@ -2,14 +2,12 @@ package brands
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"letterhead/domain/brand"
-	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -22,9 +20,8 @@ const (
 	claimed = excluded.claimed, quality = excluded.quality, imported = excluded.imported, has_logo = excluded.has_logo,
 	revision = excluded.revision, position = excluded.position, due = excluded.due, body = excluded.body, state = excluded.state`
 
-	// keptReplaying and keptLive limit the states, of about 6 KiB each, that the fold keeps between
-	// batches. A replay, whose batches are large, meets the same brands repeatedly; a live fold has
-	// time to read them.
+	// keptReplaying and keptLive limit the states, of about 6 KiB each, that the fold keeps between batches. A replay,
+	// whose batches are large, meets the same brands repeatedly; a live fold has time to read them.
 	keptReplaying = 10_000
 	keptLive      = 200
 	largeBatch    = 500 // events
@@ -45,11 +42,11 @@ type fold struct {
 func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, folded)) error {
 		return projections.LoadRows(ctx, q, t.SQL(`SELECT domain, position, state FROM {brands} WHERE domain`), 1,
-			projections.Texts(keys), func(rows *sql.Rows) error {
+			projections.Texts(keys), func(row projections.Scanner) error {
 				var domain string
 				var state []byte
 				var f folded
-				if err := rows.Scan(&domain, &f.position, &state); err != nil {
+				if err := row.Scan(&domain, &f.position, &state); err != nil {
 					return err
 				}
 				f.brand = brand.New(domain)
@@ -68,8 +65,7 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
 	err := f.rows.Want(ctx, q, func(yield func(string) bool) {
 		for _, e := range events {
-			// The first event of a stream needs no row; an import of a data set consists only of such
-			// events.
+			// The first event of a stream needs no row; an import of a data set consists only of such events.
 			if e.Revision > 0 && !yield(e.Subject) {
 				return
 			}
@@ -83,14 +79,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		if row.brand == nil {
 			row.brand = brand.New(e.Subject)
 		}
-		body := e.Body
-		if f.tables.Version == qualified {
-			if body, err = stored(e); err != nil {
-				return projections.Changes{}, e.Errorf("%w", err)
-			}
-		}
-		row.brand.Apply(body, e.Revision, e.OccurredAt)
-		if v := row.brand.StoredView(); v.Revision == e.Revision && !v.UpdatedAt.IsZero() {
+		row.brand.Apply(e.Body, e.Revision, e.OccurredAt)
+		if row.brand.ChangedAt(e.Revision) {
 			row.position = int64(e.Position)
 		}
 	}
@@ -100,26 +90,6 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		f.rows.Keep(keptReplaying)
 	}
 	return f.changes()
-}
-
-// stored returns the body of an event as the previous release reads it: without the upcasters that remove the exchange
-// of tickers, so that nodes of both releases fold the same rows.
-func stored(e *projections.Event) (eventschemas.Event, error) {
-	switch e.Body.(type) {
-	case eventschemas.CrawlSucceeded:
-		return unmarshal[eventschemas.CrawlSucceeded](e.Data)
-	case eventschemas.BrandImported:
-		return unmarshal[eventschemas.BrandImported](e.Data)
-	case eventschemas.FieldOverridden:
-		return unmarshal[eventschemas.FieldOverridden](e.Data)
-	}
-	return e.Body, nil
-}
-
-func unmarshal[T eventschemas.Event](data []byte) (eventschemas.Event, error) {
-	var body T
-	err := json.Unmarshal(data, &body)
-	return body, err
 }
 
 func (f *fold) changes() (projections.Changes, error) {
@@ -157,9 +127,6 @@ func (f *fold) appendRow(values []any, domain string, row *folded) ([]any, error
 		return nil, fmt.Errorf("state of %s: %w", domain, err)
 	}
 	v := row.brand.View()
-	if f.tables.Version == qualified {
-		v = row.brand.StoredView()
-	}
 	if !row.brand.Known() || row.brand.Withdrawn() {
 		return append(values, domain, v.ID, int64(0), v.Status, nil, int64(0), 0.0, int64(0), int64(0),
 			int64(v.Revision), row.position, int64(0), []byte{}, state), nil

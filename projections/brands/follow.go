@@ -6,8 +6,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// followed is the range of the log whose brand events were reported to the cache. The zero value is
-// empty.
+// followed is the range of the log whose brand events were reported to the cache. The zero value is empty.
 type followed struct {
 	mu          sync.Mutex
 	after, upTo eventlog.Position
@@ -30,9 +29,8 @@ func (f *followed) cover(after, upTo eventlog.Position) bool {
 	return f.after < f.upTo && f.after <= after && upTo <= f.upTo
 }
 
-// Event removes the brand of a domain from the cache until the tables include the event at the
-// position. On a shared database each node's own reader of the log calls it; in a single process the
-// fold does this.
+// Event removes the brand of a domain from the cache until the tables include the event at the position. On a shared
+// database each node's own reader of the log calls it; in a single process the fold does this.
 func (m *Model) Event(domain string, at eventlog.Position) {
 	if m.shared {
 		m.cache.event(domain, at)

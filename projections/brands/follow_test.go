@@ -100,6 +100,7 @@ func TestGet_UnchangedRecord_ReadsNothing(t *testing.T) {
 }
 
 // After the reader has seen an event and before it is folded, the row is read and not cached.
+// Rule 7.
 func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 	f := newFollower(t)
 	head := f.head()
@@ -128,6 +129,7 @@ func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 }
 
 // If the reader is behind or misses a part of the log, the changes are read from the tables.
+// Rule 7.
 func TestInvalidate_ReaderIsBehind_ReadsChangesFromDatabase(t *testing.T) {
 	f := newFollower(t)
 	for i, name := range []string{"One", "Two", "Three"} {
@@ -148,6 +150,7 @@ func TestInvalidate_ReaderIsBehind_ReadsChangesFromDatabase(t *testing.T) {
 }
 
 // A node that follows the log but cannot read the table of generations for long reads the row.
+// Rule 7.
 func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 	f := newFollower(t)
 	f.m.now = func() time.Time { return time.Now().Add(maxUnseen) }
@@ -162,6 +165,7 @@ func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 
 // The tail of the brand streams keeps the cache current for all kinds of events: after WaitFor the node answers the
 // last folded state, and no withdrawn brand.
+// Rule 7.
 func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)

@@ -48,40 +48,34 @@ type Past struct {
 	Changes []Change `json:"changes"` // the last MaxHistory, the newest first
 	// Origin is the event that the present record comes from, with its evidence; nil if there is no record.
 	Origin *Change `json:"origin,omitempty"`
-	// Overridden are the fields that an operator has set, in place of those of the record.
+	// Overridden are the fields that an operator has set, in place of the record's.
 	Overridden []string `json:"overridden"`
 }
 
-// History returns the history of the brand of a registrable domain. It reads the brand's stream, which is short. Errors:
-// ErrNotFound if there never was such a brand, or if it was withdrawn; ErrRestricted if it is restricted; those of the log.
+// History returns the history of the brand of a registrable domain. It reads the brand's stream, which is short.
+// Errors:
+// ErrNotFound if there never was such a brand, or if it was withdrawn; ErrRestricted if it is restricted; the errors of
+// the log.
 func History(ctx context.Context, log eventlog.Log, domain string) (*Past, error) {
 	now := brand.New(domain)
 	var all []Change
 	var origin *Change
 	var before map[string]json.RawMessage
-	err := eventlog.ReadPages(ctx, log, brand.Stream(domain), pastPage, func(page []eventlog.Recorded) error {
-		for i := range page {
-			ev := &page[i]
-			body, err := eventschemas.Decode(ev.Type, ev.SchemaVersion, ev.Data)
+	err := eachPast(ctx, log, domain, now, func(ev *eventlog.Recorded, body eventschemas.Event) error {
+		c, record := changeOf(body)
+		if record != nil {
+			after, err := fieldsOf(record)
 			if err != nil {
-				return fmt.Errorf("event at position %d: %w", ev.Position, err)
+				return err
 			}
-			now.Apply(body, ev.Revision, ev.OccurredAt)
-			c, record := changeOf(body)
-			if record != nil {
-				after, err := fieldsOf(record)
-				if err != nil {
-					return err
-				}
-				c.Fields, before = differences(before, after), after
-			}
-			c.Revision, c.At, c.Type, c.Actor = ev.Revision, ev.OccurredAt, ev.Type, ev.Metadata.Actor
-			if record != nil {
-				origin = &c
-			}
-			if all = append(all, c); len(all) > MaxHistory {
-				all = all[1:]
-			}
+			c.Fields, before = differences(before, after), after
+		}
+		c.Revision, c.At, c.Type, c.Actor = ev.Revision, ev.OccurredAt, ev.Type, ev.Metadata.Actor
+		if record != nil {
+			origin = &c
+		}
+		if all = append(all, c); len(all) > MaxHistory {
+			all = all[1:]
 		}
 		return nil
 	})

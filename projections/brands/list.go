@@ -21,18 +21,18 @@ type Listed struct {
 
 // listing reads the columns of a listing; nothing is written through it.
 var listing = projections.Keyed[string, Listed]{
-	Table:     projections.Table{Name: "brands", Key: []string{"domain"}},
-	Columns:   []string{"id", "status", "claimed", "quality", "has_logo", "revision"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, l *Listed) []any {
-		return append(values, l.ID, l.Status, number(l.Claimed), l.Quality, number(l.HasLogo), int64(l.Revision))
+	Name: "brands",
+	Key:  projections.TextKey("domain"),
+	Columns: []projections.Column[Listed]{
+		projections.Text("id", func(l *Listed) *string { return &l.ID }),
+		projections.Text("status", func(l *Listed) *string { return &l.Status }),
+		projections.Flag("claimed", func(l *Listed) *bool { return &l.Claimed }),
+		projections.Real("quality", func(l *Listed) *float64 { return &l.Quality }),
+		projections.Flag("has_logo", func(l *Listed) *bool { return &l.HasLogo }),
+		projections.Number("revision", func(l *Listed) *uint64 { return &l.Revision }),
 	},
-	Scan: func(row projections.Scanner, domain *string, l *Listed) error {
-		err := row.Scan(domain, &l.ID, &l.Status, &l.Claimed, &l.Quality, &l.HasLogo, &l.Revision)
-		l.Domain = *domain
-		return err
-	},
+	Compare: strings.Compare,
+	Found:   func(domain string, l *Listed) { l.Domain = domain },
 }
 
 // sorts are the columns by which List sorts, by the name that a Selection uses.
@@ -73,7 +73,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int)
 	if after != nil {
 		page.AfterKey = after.Domain
 	}
-	all, err := listing.Page(ctx, m.handle, page)
+	all, err := listing.Page(ctx, m.Handle(), page)
 	if err != nil {
 		return nil, fmt.Errorf("list brands: %w", err)
 	}

@@ -23,8 +23,7 @@ const (
 	// a call continues where the previous one stopped.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
-	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of
-	// it.
+	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of it.
 	listedPage = 200
 	// maxListed limits the brands with symbols, about 300 bytes each. All exchanges of the world list 60,000 companies.
 	maxListed = 200_000
@@ -128,27 +127,22 @@ func (m *Model) readPage(ctx context.Context, l *listed) (more bool, err error) 
 	}
 	var rowsRead int
 	var upTo eventlog.Position
-	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		rowsRead, upTo = 0, max(at, l.at)
-		rows, err := q.QueryContext(ctx, t.SQL(statement), bodyTicker, bodySymbols, int64(l.at), listedPage)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return projections.EachRow(ctx, q, t.SQL(statement), func(row projections.Scanner) error {
 			var domain string
 			var position int64
 			var quality float64
 			var body []byte
-			if err := rows.Scan(&domain, &position, &quality, &body); err != nil {
+			if err := row.Scan(&domain, &position, &quality, &body); err != nil {
 				return err
 			}
 			l.put(domain, quality, body) // a repeat changes nothing
 			if rowsRead++; rowsRead == listedPage {
 				upTo = eventlog.Position(position)
 			}
-		}
-		return rows.Err()
+			return nil
+		}, bodyTicker, bodySymbols, int64(l.at), listedPage)
 	})
 	if err != nil {
 		return false, err

@@ -10,6 +10,7 @@ import (
 )
 
 // TestScrub_DamagedBody_IsServedRightOnEveryNode damages the body of a record that two nodes then have in their caches.
+// Rule 8.
 func TestScrub_DamagedBody_IsServedRightOnEveryNode(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		leading := newModel(t, e, Config{})

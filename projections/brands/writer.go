@@ -101,9 +101,8 @@ func list[T any](w *writer, all []T, each func(*writer, *T)) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends the inside of a JSON string, as encoding/json writes it with
-// SetEscapeHTML(false). Bytes that are not UTF-8 become U+FFFD; U+2028 and U+2029 are escaped because
-// old JavaScript treats them as line ends.
+// appendEscaped appends the inside of a JSON string, as encoding/json writes it with SetEscapeHTML(false). Bytes that
+// are not UTF-8 become U+FFFD; U+2028 and U+2029 are escaped because old JavaScript treats them as line ends.
 func appendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {

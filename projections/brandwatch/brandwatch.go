@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +27,8 @@ import (
 )
 
 const (
-	// keptOutcomes limits the outcomes that a Watch stores for its owner. A crawl lasts seconds and a
-	// brand has one live crawl at a time; if more than these end between Watch and Wait, the oldest
-	// are dropped.
+	// keptOutcomes limits the outcomes that a Watch stores for its owner. A crawl lasts seconds and a brand has one live
+	// crawl at a time; if more than these end between Watch and Wait, the oldest are dropped.
 	keptOutcomes = 16
 	// DefaultMaxWatches limits the requests that wait at a time.
 	DefaultMaxWatches = 100_000
@@ -73,8 +74,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Tail follows the brand streams from the end of the log at its creation. It is safe for concurrent
-// use.
+// Tail follows the brand streams from the end of the log at its creation. It is safe for concurrent use.
 type Tail struct {
 	cfg Config
 	log eventlog.Log
@@ -114,10 +114,9 @@ func (w *withdrawn) note(domain string) {
 	w.domains[domain] = struct{}{}
 }
 
-// Withdrawn reports whether the tail has seen the withdrawal of the domain's brand, which is
-// permanent: no later event changes it (brand.Brand.Apply). A false result is inconclusive. While no
-// projection runs, tables and caches still have withdrawn brands; check here before answering from
-// them.
+// Withdrawn reports whether the tail has seen the withdrawal of the domain's brand, which is permanent: no later event
+// changes it (brand.Brand.Apply). A false result is inconclusive. While no projection runs, tables and caches still
+// have withdrawn brands; check here before answering from them.
 func (t *Tail) Withdrawn(domain string) bool {
 	t.gone.mu.RLock()
 	defer t.gone.mu.RUnlock()
@@ -202,8 +201,7 @@ func (t *Tail) follow(ctx context.Context) error {
 	}
 }
 
-// ends are the events that end a crawl: its outcomes, and the brand's withdrawal, which ends all
-// crawls.
+// ends are the events that end a crawl: its outcomes, and the brand's withdrawal, which ends all crawls.
 var ends = map[string]bool{
 	eventschemas.CrawlSucceeded{}.EventType(): true,
 	eventschemas.CrawlConfirmed{}.EventType(): true,
@@ -237,33 +235,16 @@ func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 			slog.Uint64("revision", rec.Revision), slog.Any("error", err))
 		return
 	}
+	crawlID, _ := brand.EndOf(ev) // "" for a withdrawal, which ends all
 	for _, w := range waiting {
-		w.add(outcome{crawlID: crawlOf(ev), event: ev, recorded: *rec})
+		w.add(outcome{crawlID: crawlID, event: ev, recorded: *rec})
 	}
 }
 
 func (t *Tail) waiting(domain string) []*Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]*Watch, 0, len(t.watches[domain]))
-	for w := range t.watches[domain] {
-		all = append(all, w)
-	}
-	return all
-}
-
-// crawlOf returns the crawl that an event ends, or "" for an event that ends all.
-func crawlOf(ev eventschemas.Event) string {
-	switch ev := ev.(type) {
-	case eventschemas.CrawlSucceeded:
-		return ev.CrawlID
-	case eventschemas.CrawlConfirmed:
-		return ev.CrawlID
-	case eventschemas.CrawlFailed:
-		return ev.CrawlID
-	default:
-		return ""
-	}
+	return slices.Collect(maps.Keys(t.watches[domain]))
 }
 
 // Watch sees the outcomes of crawls of one domain from its creation until it is closed. Wait is for

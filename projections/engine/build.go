@@ -16,8 +16,8 @@ import (
 // while the live tables are folded and read as before. Then it makes the new tables live in one step. progress may be
 // nil.
 //
-// In a SQLite file, Rebuild starts only if there is space for the new tables, and drops them before they use the reserve
-// of free space; the error is then ErrNoSpace.
+// In a SQLite file, Rebuild starts only if there is space for the new tables, and drops them before they use the
+// reserve of free space; the error is then ErrNoSpace.
 //
 // If ctx ends first, the next Rebuild, or the next start, continues where this one stopped. If a fold fails, Rebuild
 // drops the new tables of that read model and its old ones stay.
@@ -25,7 +25,7 @@ import (
 // On a shared database the leader rebuilds, whichever node was asked, and continues even if ctx ends; progress then
 // counts no events. Without a leader, Rebuild waits for one.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrNoSpace, sqlstore.ErrUnavailable, those of the log and of the
+// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrNoSpace, sqlstore.ErrUnavailable, the errors of the log and of the
 // folds (only the text of another node's), ctx.Err().
 func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Progress)) error {
 	models, err := r.choose(names)
@@ -107,7 +107,7 @@ func (r *Runner) choose(names []string) ([]*model, error) {
 	return models, nil
 }
 
-// beginBuild creates the models' building generations, or takes over those of an interrupted build.
+// beginBuild creates the models' building generations, or takes over the generations of an interrupted build.
 func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 	r.step.Lock() // against another Rebuild and the start of the loops
 	defer r.step.Unlock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
 // Defaults and limits.
@@ -69,15 +70,19 @@ const (
 	orphanFactor = 10
 )
 
-// Config of a Runner. The zero value is complete.
+// Config of a Runner. Only Decode must be set.
 type Config struct {
+	// Decode returns the body of an event from its type, schema version and data. A read model that folds an event that
+	// cannot be decoded is quarantined.
+	Decode func(eventType string, schemaVersion int, data []byte) (eventlog.Body, error)
 	// FollowOnly means that this node does not fold, but another node that shares the database. It has no effect on a
 	// database that is not shared.
 	FollowOnly bool
 	// DropAfter is how long tables stay after they were live, for readers on other nodes, who cannot be counted.
 	// Default: DefaultDropAfter. Tables of a database that is not shared are dropped with the last reader.
 	DropAfter time.Duration
-	// Format is the data format of this release. Default: eventschemas.Format.
+	// Format is the data format of this release, which increases when an event or a read model gets a new version.
+	// Default: firstFormat.
 	Format int
 	// InForce is for a process that works on the data alone, even if the database could be shared: the data format in
 	// force from Start on. The format of this release finishes an upgrade; the one before leaves the data to the
@@ -101,24 +106,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Format == 0 {
-		c.Format = eventschemas.Format
-	}
-	if c.BatchEvents == 0 {
-		c.BatchEvents = DefaultBatchEvents
-	}
-	if c.RetryFirst == 0 {
-		c.RetryFirst = DefaultRetryFirst
-	}
-	if c.RetryLast == 0 {
-		c.RetryLast = max(DefaultRetryLast, c.RetryFirst)
-	}
-	if c.DropAfter == 0 {
-		c.DropAfter = DefaultDropAfter
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Format = cmp.Or(c.Format, firstFormat)
+	c.BatchEvents = cmp.Or(c.BatchEvents, DefaultBatchEvents)
+	c.RetryFirst = cmp.Or(c.RetryFirst, DefaultRetryFirst)
+	c.RetryLast = cmp.Or(c.RetryLast, max(DefaultRetryLast, c.RetryFirst))
+	c.DropAfter = cmp.Or(c.DropAfter, DefaultDropAfter)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -128,6 +121,9 @@ func (c Config) withDefaults() Config {
 // Validate reports all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
+	if c.Decode == nil {
+		errs = append(errs, errors.New("the function Decode is not set"))
+	}
 	if c.BatchEvents < 0 || c.BatchEvents > maxBatchEvents {
 		errs = append(errs, fmt.Errorf("BatchEvents is %d; it must be 0 (default) to %d", c.BatchEvents, maxBatchEvents))
 	}

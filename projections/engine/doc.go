@@ -7,7 +7,7 @@
 // anything. Live batches contain what was appended since the last one. A catch-up loop folds tens of thousands of
 // events in memory and then writes each changed row once.
 //
-// A read model whose fold fails is quarantined: the batch is folded again without it, and a catch-up loop of its own
+// A read model whose fold fails is quarantined: the batch is folded again without it, and a separate catch-up loop
 // moves it to the event that it failed on and retries that event with growing pauses. The other models continue.
 //
 // # Generations
@@ -39,9 +39,8 @@
 //	scratch ──► dropped by its Verify, or much later if that was killed
 //
 // Nodes of this release and of the one before may share the database. A Version names the data format with which
-// readers begin to get it; a row of projections_registry holds the format in force. Until that is the new one, a leader
-// of the new release folds a generation of the new version next to the live one, in a state that the old release
-// ignores:
+// readers begin to get it; projections_format holds the format in force. Until that is the new one, a leader of the new
+// release folds a generation of the new version next to the live one, in a state that the old release ignores:
 //
 //	next ──► live   with all others and the data format in one transaction, when an operator finishes the upgrade
 //

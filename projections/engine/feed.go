@@ -47,7 +47,7 @@ type feed struct {
 }
 
 // start runs read, which passes pages to emit until that returns false.
-func start(ctx context.Context, bounded bool, read func(ctx context.Context, emit func(page) bool) error) *feed {
+func (r *Runner) start(ctx context.Context, bounded bool, read func(ctx context.Context, emit func(page) bool) error) *feed {
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, bounded: bounded, decoded: make(chan batch, pagesAhead)}
 	pages := make(chan page, 1)
@@ -67,7 +67,7 @@ func start(ctx context.Context, bounded bool, read func(ctx context.Context, emi
 		defer close(f.decoded)
 		for p := range pages {
 			select {
-			case f.decoded <- decodePage(p):
+			case f.decoded <- r.decodePage(p):
 			case <-ctx.Done():
 			}
 		}
@@ -76,12 +76,12 @@ func start(ctx context.Context, bounded bool, read func(ctx context.Context, emi
 	return f
 }
 
-func decodePage(p page) batch {
+func (r *Runner) decodePage(p page) batch {
 	b := batch{events: make([]*projections.Event, len(p.events)), upTo: p.upTo}
 	events := make([]projections.Event, len(p.events))
 	for i := range p.events {
 		b.events[i] = &events[i]
-		decode(&p.events[i], &events[i])
+		r.decode(&p.events[i], &events[i])
 		b.bytes += len(p.events[i].Data)
 	}
 	return b
@@ -89,7 +89,7 @@ func decodePage(p page) batch {
 
 // subscribe feeds all events after a position, without end.
 func (r *Runner) subscribe(ctx context.Context, after eventlog.Position) *feed {
-	return start(ctx, false, func(ctx context.Context, emit func(page) bool) error {
+	return r.start(ctx, false, func(ctx context.Context, emit func(page) bool) error {
 		sub, err := r.log.Subscribe(ctx, after, eventlog.Filter{})
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (r *Runner) subscribe(ctx context.Context, after eventlog.Position) *feed {
 
 // between feeds the events after one position, up to and including another.
 func (r *Runner) between(ctx context.Context, after, upTo eventlog.Position) *feed {
-	return start(ctx, true, func(ctx context.Context, emit func(page) bool) error {
+	return r.start(ctx, true, func(ctx context.Context, emit func(page) bool) error {
 		for after < upTo {
 			p, err := r.readPage(ctx, after, upTo, eventlog.Filter{}, pageEvents)
 			if err != nil {
@@ -149,54 +149,26 @@ func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position, fi
 func (f *feed) next(ctx context.Context, limit int) (b batch, more bool, err error) {
 	b, f.rest = f.rest, batch{}
 	for len(b.events) < limit && b.bytes < maxBatchBytes {
-		part, state := f.receive(ctx, b.upTo == 0 || f.bounded)
-		switch state {
-		case received:
-			b.append(part)
-			continue
-		case interrupted:
-			return batch{}, false, ctx.Err()
-		case ended:
-			if b.upTo == 0 {
-				return batch{}, false, f.err
-			} // the next call returns the error, if any
+		if wait := b.upTo == 0 || f.bounded; !wait && len(f.decoded) == 0 {
+			break
 		}
-		break
+		var part batch
+		var open bool
+		select {
+		case part, open = <-f.decoded:
+		case <-ctx.Done():
+			return batch{}, false, ctx.Err()
+		}
+		if !open && b.upTo == 0 {
+			return batch{}, false, f.err
+		}
+		if !open {
+			break // the next call returns the error, if any
+		}
+		b.append(part)
 	}
 	if len(b.events) > limit {
 		f.rest = b.split(limit)
 	}
 	return b, true, nil
-}
-
-type receipt int
-
-const (
-	received receipt = iota
-	nothingYet
-	interrupted
-	ended
-)
-
-func (f *feed) receive(ctx context.Context, wait bool) (batch, receipt) {
-	if wait {
-		select {
-		case b, open := <-f.decoded:
-			if !open {
-				return batch{}, ended
-			}
-			return b, received
-		case <-ctx.Done():
-			return batch{}, interrupted
-		}
-	}
-	select {
-	case b, open := <-f.decoded:
-		if !open {
-			return batch{}, ended
-		}
-		return b, received
-	default:
-		return batch{}, nothingYet
-	}
 }

@@ -96,7 +96,7 @@ func reset(units []*generation) {
 
 // foldOnce returns an error only for a failure of the database or of the log.
 func (r *Runner) foldOnce(ctx context.Context, units []*generation, b batch) (work []task, failed failures, err error) {
-	for _, t := range share(units, b) {
+	for _, t := range r.share(units, b) {
 		if len(t.events) > 0 {
 			t.changes, err = r.foldOne(ctx, t)
 		}
@@ -178,7 +178,7 @@ func (r *Runner) Full() error {
 func reachUnchanged(work []task, upTo eventlog.Position) {
 	for _, t := range work {
 		if t.changes.Unchanged && t.unit.state == stateLive {
-			t.unit.model.mark.reach(upTo)
+			t.unit.model.mark.reach(upTo, nil)
 		}
 	}
 }
@@ -227,10 +227,10 @@ func writeOne(ctx context.Context, tx *sqlstore.Tx, t task) (err error) {
 }
 
 // share returns each unit's events. Units with the same streams and position share a slice.
-func share(units []*generation, b batch) []task {
+func (r *Runner) share(units []*generation, b batch) []task {
 	type choice struct {
-		categories projections.Category
-		after      eventlog.Position
+		set   uint64
+		after eventlog.Position
 	}
 	first := b.upTo
 	if len(b.events) > 0 {
@@ -243,13 +243,13 @@ func share(units []*generation, b batch) []task {
 		if at >= b.upTo {
 			continue
 		}
-		c := choice{categories: g.version.Categories}
+		c := choice{set: r.set(g.version)}
 		if at >= first {
 			c.after = at
 		}
 		events, done := picked[c]
 		if !done {
-			events = pick(b.events, c.categories, c.after)
+			events = pick(b.events, c.set, c.after)
 			picked[c] = events
 		}
 		tasks = append(tasks, task{unit: g, events: events})
@@ -257,10 +257,10 @@ func share(units []*generation, b batch) []task {
 	return tasks
 }
 
-func pick(events []*projections.Event, categories projections.Category, after eventlog.Position) []*projections.Event {
+func pick(events []*projections.Event, set uint64, after eventlog.Position) []*projections.Event {
 	out := make([]*projections.Event, 0, len(events))
 	for _, e := range events {
-		if e.Category&categories != 0 && e.Position > after {
+		if e.Set&set != 0 && e.Position > after {
 			out = append(out, e)
 		}
 	}

@@ -82,7 +82,7 @@ func foldedLogOf(records []record) FoldedLog {
 }
 
 // Losses compares m with a log and returns an error for each difference, and none if the log contains all that m
-// remembers. Read the FoldedLog first, because the log grows in the meantime. Errors: those of the log.
+// remembers. Read the FoldedLog first, because the log grows in the meantime. Errors: as the log.
 func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*eventlog.LossError, err error) {
 	end, err := log.End(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 	return losses, nil
 }
 
-// Held reports whether a log contains the event of a mark at its position. Errors: those of the log.
+// Held reports whether a log contains the event of a mark at its position. Errors: as the log.
 func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
 	held, found, err := m.find(ctx, log)
 	return found && held.ID == m.ID && held.Position == m.Position, err
@@ -238,7 +238,7 @@ func (m Mark) note(ctx context.Context, tx *sqlstore.Tx, name, text, conflict st
 	return nil
 }
 
-// Forget drops all read models and what projections_registry remembers of their log, including those of other releases.
+// Forget drops all read models and what projections_registry remembers of their log, also for other releases.
 // The next Runner that folds builds them again. No Runner may use the database meanwhile.
 func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 	if _, err := tx.ExecContext(ctx, store.DDL(createGenerations)); err != nil {
@@ -253,7 +253,7 @@ func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name <> $1", formatName); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name <> $1", oldFormatName); err != nil {
 		return fmt.Errorf("forget the read models: %w", err)
 	}
 	return nil

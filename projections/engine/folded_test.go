@@ -20,6 +20,7 @@ func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.E
 }
 
 // A Runner whose log has fewer events than its tables remember neither folds nor drops them.
+// Rule 8.
 func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 	for name, other := range map[string]func(*projectionstest.Env) *projectionstest.Env{
 		"another log, longer":  func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 8) },
@@ -75,6 +76,7 @@ func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 }
 
 // A FoldedLog distinguishes a shortened log from another one, and Forget deletes it.
+// Rule 8.
 func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {

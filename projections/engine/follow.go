@@ -14,11 +14,10 @@ import (
 
 // join implements Start on a shared database.
 func (r *Runner) join(ctx context.Context) error {
-	records, err := r.generations(ctx)
-	if err != nil {
+	if _, err := r.generations(ctx); err != nil {
 		return err
 	}
-	if err := r.agree(ctx, records); err != nil {
+	if err := r.agree(ctx); err != nil {
 		return err
 	}
 	if err := r.refresh(ctx); err != nil {
@@ -162,18 +161,16 @@ func (r *Runner) refresh(ctx context.Context) error {
 // pollOnce polls once. The caller holds step.
 func (r *Runner) pollOnce(ctx context.Context) error {
 	number, began := r.pollsBegun.Add(1), time.Now()
-	records, err := readGenerations(ctx, r.store.Read())
-	if err != nil {
-		return sqlstore.Classify(err)
+	f, records, err := r.readState(ctx)
+	if err == nil && f.inForce != 0 {
+		err = r.adoptFormat(f.inForce)
 	}
-	if inForce := formatOf(records); inForce != 0 {
-		if err := r.adoptFormat(inForce); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if r.leading != nil {
 		if err = r.inspect(records); err == nil {
-			err = r.finishIfAsked(ctx, records)
+			err = r.finishIfAsked(ctx, f)
 		}
 	} else {
 		err = r.adoptAll(ctx, records)
@@ -281,7 +278,7 @@ func (r *Runner) adoptLive(ctx context.Context, m *model, e *record) error {
 	}
 	m.cachedTo = e.position
 	g.at.Store(uint64(e.position))
-	m.mark.set(e.position, standing)
+	m.mark.reach(e.position, standing)
 	return nil
 }
 
@@ -353,7 +350,7 @@ func (r *Runner) inspect(records []record) error {
 }
 
 // movedElsewhere reports whether a generation of the live loop is not at the position where this node left it. Other
-// generations are moved by loops of their own, even while step is held.
+// generations are moved by separate loops, even while step is held.
 func (r *Runner) movedElsewhere(live *generation, at eventlog.Position) bool {
 	for _, g := range r.inLive {
 		if g == live {

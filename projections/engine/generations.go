@@ -21,8 +21,8 @@ const (
 	// not know the state ignore such a generation.
 	stateNext    = "next"
 	stateScratch = "scratch" // for one Verify
-	stateFilling = "filling" // as kept, but not complete: Keep is working on it, or was interrupted
-	stateKept    = "kept"    // rebuilt beside the live tables, until Switch or Discard; no loop folds it
+	stateFilling = "filling" // Replace fills and compares it, or was interrupted; no loop folds it
+	stateKept    = "kept"    // as filling; left by a command of an older build
 	stateRetired = "retired" // its tables are to be dropped
 	stateFailed  = "failed"  // a rebuild could not fill it; the reason is kept for the node that asked
 )
@@ -48,23 +48,19 @@ type record struct {
 	failure    string // why it is quarantined, or empty
 }
 
+// filling reports whether the generation is being filled by a Replace, or the next one continues it.
+func (e *record) filling() bool { return e.state == stateFilling || e.state == stateKept }
+
 func readGenerations(ctx context.Context, q projections.Queryer) ([]record, error) {
-	rows, err := q.QueryContext(ctx, `
+	all, err := projections.AllRows(ctx, q, `
 SELECT name, fold_version, generation, state, position, failure
-FROM projections_registry ORDER BY name, generation`)
+FROM projections_registry ORDER BY name, generation`, func(e *record, row projections.Scanner) error {
+		return row.Scan(&e.name, &e.version, &e.generation, &e.state, &e.position, &e.failure)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read projections_registry: %w", err)
 	}
-	defer rows.Close()
-	var all []record
-	for rows.Next() {
-		var e record
-		if err := rows.Scan(&e.name, &e.version, &e.generation, &e.state, &e.position, &e.failure); err != nil {
-			return nil, fmt.Errorf("read projections_registry: %w", err)
-		}
-		all = append(all, e)
-	}
-	return all, rows.Err()
+	return all, nil
 }
 
 // positionSQL is NULL if the tables are not live in the state of the database that the statement sees, else the

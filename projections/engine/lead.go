@@ -251,8 +251,12 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	if err != nil {
 		return nil, err
 	}
-	if inForce := formatOf(records); r.shared && inForce != 0 {
-		if err := r.adoptFormat(inForce); err != nil {
+	if r.shared {
+		f, err := readFormat(ctx, tx)
+		if err == nil && f.inForce != 0 {
+			err = r.adoptFormat(f.inForce)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -304,7 +308,7 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		return nil
 	case e.state == stateNext:
 		return drop(ctx, tx, *e)
-	case (e.state == stateKept || e.state == stateFilling) && v == r.target(m):
+	case e.filling() && v == r.target(m):
 		return nil
 	case r.shared && !working:
 		return nil

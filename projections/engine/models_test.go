@@ -22,12 +22,10 @@ import (
 )
 
 // names are the names of all read models.
-var names = func() (names []string) {
-	for _, m := range (models{}).all() {
-		names = append(names, m.Name())
-	}
-	return names
-}()
+var names = []string{
+	accounts.Name, keys.Name, usage.Name, ledger.Name, payments.Name, idempotency.Name, brands.Name, checkpoints.Name,
+	operators.Name, notices.Name, sessions.Name, actions.Name, inbox.Name, failures.Name,
+}
 
 // models are all read models of one Env.
 type models struct {

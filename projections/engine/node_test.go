@@ -228,7 +228,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		cfg := folding
 		cfg.Logger = e.Logger()
 		p := newToy("toy", e.Store, 1)
-		r, err := engine.New(cfg, behind, e.Store, p)
+		r, err := engine.New(projectionstest.Config(cfg), behind, e.Store, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,6 +248,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
@@ -274,6 +275,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 }
 
 // Both nodes always believe that they lead. Each notices the other's writes before it writes a row.
+// Rule 8.
 func TestTwoLeaders_AreFenced(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		always := func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
@@ -378,6 +380,7 @@ SELECT {position}, c.v1 FROM (SELECT 1) AS one LEFT JOIN {counts1} AS c ON c.acc
 
 // Readers on another node get no error during swaps and drops. With the proof, they see all rows that any node has
 // acknowledged.
+// Rule 8.
 func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
@@ -476,6 +479,7 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
@@ -512,6 +516,7 @@ func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		n.start(folding, 1)

@@ -118,7 +118,7 @@ func (r *Runner) rejoin(ctx context.Context, g *generation) error {
 	m.mu.Lock()
 	m.failure = nil
 	m.mu.Unlock()
-	m.mark.reach(g.position())
+	m.mark.reach(g.position(), nil)
 	r.storeFailure(ctx, g, "")
 	r.cfg.Logger.InfoContext(ctx, "read model left quarantine", slog.String("projection", m.name))
 	return nil

@@ -67,10 +67,11 @@ func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filt
 
 // A rebuild reads the log itself while the live loop keeps its subscription, and then joins the live loop: later events
 // are read once for both.
+// Rule 8.
 func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		log := &countingLog{Log: e.Log}
-		r, err := engine.New(engine.Config{}, log, e.Store, newModels(t, e).all()...)
+		r, err := engine.New(projectionstest.Config(engine.Config{}), log, e.Store, newModels(t, e).all()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,6 +101,7 @@ func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestRebuild_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _ := e.Start(engine.Config{}, newModels(t, e).all()...)
@@ -142,6 +144,7 @@ func TestRebuild_SameRows(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := newModels(t, e)
@@ -209,6 +212,7 @@ type piece struct {
 }
 
 // Folding in batches of any size gives the same rows as one replay.
+// Rule 8.
 func TestReplay_AnyBatchSize_SameRows(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {

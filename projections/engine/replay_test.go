@@ -1,18 +1,13 @@
 package engine_test
 
 import (
-	"context"
 	"os"
 	"runtime/pprof"
-	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"letterhead/eventschemas"
-	"letterhead/internal/eventlog"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -110,110 +105,4 @@ func BenchmarkReplay(b *testing.B) {
 		b.ReportMetric(float64(head)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		b.ReportMetric(0, "ns/op")
 	})
-}
-
-// BenchmarkReadAndDecode reads and decodes the log's pages, the lower limit of a replay with one reader.
-func BenchmarkReadAndDecode(b *testing.B) {
-	e := projectionstest.Open(b)
-	fillFast(b, e, replayEvents(b))
-	var events atomic.Int64
-	b.ResetTimer()
-	for b.Loop() {
-		for at := eventlog.Position(0); ; {
-			page, err := e.Log.ReadAll(context.Background(), at, eventlog.Filter{}, 4096)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for i := range page.Events {
-				rec := &page.Events[i]
-				if _, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data); err != nil {
-					b.Fatal(err)
-				}
-			}
-			events.Add(int64(len(page.Events)))
-			if at = page.Next; page.End {
-				break
-			}
-		}
-	}
-	b.ReportMetric(float64(events.Load())/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkLive is the time from the append of one event until all read models show it.
-func BenchmarkLive(b *testing.B) {
-	engines(b, func(b *testing.B, e *projectionstest.Env) {
-		r, _ := e.Start(engine.Config{}, newModels(b, e).all()...)
-		live(b, e, r)
-	})
-}
-
-// BenchmarkLiveLoad folds about 1,000 appends per second, one second in each iteration, and reports the events per
-// transaction.
-func BenchmarkLiveLoad(b *testing.B) {
-	const perSecond = 1000
-	engines(b, func(b *testing.B, e *projectionstest.Env) {
-		moves := make(map[eventlog.Position]bool)
-		r, _ := e.Start(engine.Config{}, newModels(b, e).all()...)
-		w := projectionstest.NewWorld(1, 300, 100, time.Second)
-		e.Fill(w, 5000)
-		e.CatchUp(r)
-		events := 0
-		began := time.Now()
-		for b.Loop() {
-			for range perSecond {
-				g := w.Next()
-				e.Append(g)
-				events += len(g.Events)
-				for _, s := range must(b)(r.List(b.Context())) {
-					moves[s.Position] = true
-				}
-				time.Sleep(time.Until(began.Add(time.Duration(events) * time.Second / perSecond)))
-			}
-		}
-		b.ReportMetric(float64(events)/time.Since(began).Seconds(), "events/s")
-		b.ReportMetric(float64(events)/float64(len(moves)), "events/tx")
-	})
-}
-
-func must(b *testing.B) func([]engine.Status, error) []engine.Status {
-	return func(all []engine.Status, err error) []engine.Status {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
-		return all
-	}
-}
-
-// BenchmarkLiveOnAnotherNode is BenchmarkLive as seen by a node that does not fold.
-func BenchmarkLiveOnAnotherNode(b *testing.B) {
-	e := projectionstest.OpenPostgres(b)
-	e.Start(engine.Config{}, newModels(b, e).all()...)
-	n := e.Node()
-	r, _ := n.Start(engine.Config{FollowOnly: true}, newModels(b, n).all()...)
-	live(b, e, r)
-}
-
-func live(b *testing.B, e *projectionstest.Env, r *engine.Runner) {
-	b.Helper()
-	w := projectionstest.NewWorld(1, 100, 100, time.Second)
-	e.Fill(w, 5000)
-	e.CatchUp(r)
-	var took []time.Duration
-	for b.Loop() {
-		b.StopTimer()
-		at := e.Append(w.Next())
-		appended := time.Now()
-		b.StartTimer()
-		for _, name := range names {
-			if err := r.WaitFor(b.Context(), name, at); err != nil {
-				b.Fatal(err)
-			}
-		}
-		took = append(took, time.Since(appended))
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }

@@ -34,7 +34,9 @@ type Runner struct {
 	log    eventlog.Log
 	store  *sqlstore.Store
 	models []*model // in the order they were given
-	shared bool     // other processes may fold into the same tables
+	// prefixes are those of the streams that the models fold; see projections.Event.Set.
+	prefixes []string
+	shared   bool // other processes may fold into the same tables
 	// lead runs its argument while this node leads: Store.Lead, except in tests.
 	lead func(ctx context.Context, name string, do func(context.Context) error) error
 
@@ -76,8 +78,8 @@ type Runner struct {
 	// scrubbing is the scratch generation of the pass of Scrub that runs, or nil.
 	scrubbing atomic.Pointer[generation]
 
-	// keeping is held by the command that works on kept tables.
-	keeping sync.Mutex
+	// replacing is held by Replace.
+	replacing sync.Mutex
 
 	// format is the data format in force.
 	format atomic.Int64
@@ -153,6 +155,10 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projecti
 			errs = append(errs, fmt.Errorf("projection %q is given twice", p.Name()))
 			continue
 		}
+		if err := r.number(p); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		r.models = append(r.models, &model{r: r, p: p, name: p.Name(), versions: p.Versions()})
 		r.metrics.scrubDiffers.WithLabelValues(p.Name()) // 0 until a row differs
 	}
@@ -175,11 +181,11 @@ func (r *Runner) model(name string) *model {
 	return nil
 }
 
-// Start admits readers to live generations. If the database is not shared, it finds or creates the tables for them; on a
-// shared one it only reads projections_registry, because another node may be folding. Nothing is folded before Run. On a
-// database that is not shared, Start fails with a *eventlog.LossError if the tables remember events that the log does
-// not contain; on a shared one no node folds over such tables. Errors: projections.ErrNewerRelease, eventlog.ErrLoss,
-// sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log, ctx.Err().
+// Start admits readers to live generations. If the database is not shared, it finds or creates the tables for them; on
+// a shared one it only reads projections_registry, because another node may be folding. Nothing is folded before Run.
+// On a database that is not shared, Start fails with a *eventlog.LossError if the tables remember events that the log
+// does not contain; on a shared one no node folds over such tables. Errors: projections.ErrNewerRelease,
+// eventlog.ErrLoss, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, the errors of the log, ctx.Err().
 func (r *Runner) Start(ctx context.Context) error {
 	if r.started.Load() {
 		return errors.New("projections were started before")
@@ -241,7 +247,7 @@ func (g *generation) publish(apply func()) {
 		m.r.cfg.Logger.Info("read model is read again", slog.String("projection", m.name))
 	}
 	m.cachedTo = g.position()
-	m.mark.reach(g.position())
+	m.mark.reach(g.position(), nil)
 }
 
 // Run folds events until ctx ends, and returns nil after the current batch is committed. On a shared database it folds
@@ -396,7 +402,7 @@ func (r *Runner) stepLive(ctx context.Context, batch batch) error {
 			r.quarantine(ctx, g, err)
 			continue
 		}
-		g.model.mark.reach(batch.upTo)
+		g.model.mark.reach(batch.upTo, nil)
 	}
 	r.inLive = slices.DeleteFunc(r.inLive, func(g *generation) bool { return failed[g] != nil })
 	return nil

@@ -75,6 +75,7 @@ func eventually(t *testing.T, e *projectionstest.Env, so func() bool) {
 	}
 }
 
+// Rule 8.
 func TestRunner_Crash_LosesAndDoublesNothing(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		for round := range 5 {
@@ -200,7 +201,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 		p, other = newToy("toy", e.Store, 1), newToy("other", e.Store, 1)
 		cfg := quick
 		cfg.Logger = e.Logger()
-		r, err := engine.New(cfg, e.Log, e.Store, p, other)
+		r, err := engine.New(projectionstest.Config(cfg), e.Log, e.Store, p, other)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,6 +230,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestNewVersion_IsBuiltNextToOldOne(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
@@ -290,7 +292,7 @@ func TestStart_TablesOfNewerRelease_Fails(t *testing.T) {
 		r, stop := e.Start(engine.Config{}, newToy("toy", e.Store, 2))
 		e.CatchUp(r)
 		stop()
-		r, err := engine.New(engine.Config{}, e.Log, e.Store, newToy("toy", e.Store, 1))
+		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, newToy("toy", e.Store, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +381,7 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
-		r, err := engine.New(engine.Config{}, e.Log, e.Store, p)
+		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +455,7 @@ func TestList_ReportsLagBehindLog(t *testing.T) {
 func TestNew_BadConfiguration_ReportsAllErrors(t *testing.T) {
 	e := projectionstest.Open(t)
 	twice := newToy("toy", e.Store, 1)
-	_, err := engine.New(engine.Config{BatchEvents: math.MaxInt, RetryFirst: -1}, e.Log, e.Store,
+	_, err := engine.New(projectionstest.Config(engine.Config{BatchEvents: math.MaxInt, RetryFirst: -1}), e.Log, e.Store,
 		twice, twice, newToy("Bad Name", e.Store, 1), newToy("backwards", e.Store, 1, 2), newToy("none", e.Store))
 	for _, part := range []string{"BatchEvents", "RetryFirst", "given twice", "Bad Name", "out of order", "0 versions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {

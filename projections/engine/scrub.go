@@ -42,9 +42,10 @@ var (
 	errWithheld = fmt.Errorf("%w: rows differ from the event log and could not be repaired", projections.ErrNotReady)
 )
 
-// Scrub compares the live tables of one read model after the other with a fold of the log, on the node that folds, until
-// ctx ends; then it returns nil. A pass folds the log into scratch tables, as Verify does, and compares every column of
-// every row. Rows that differ are replaced by those of the scratch tables, and caches on every node are emptied.
+// Scrub compares the live tables of one read model after the other with a fold of the log, on the node that folds,
+// until ctx ends; then it returns nil. A pass folds the log into scratch tables, as Verify does, and compares every
+// column of every row. Rows that differ are replaced by rows of the scratch tables, and caches on every node are
+// emptied.
 //
 // Each step takes a few milliseconds. After a step Scrub pauses so long that it works percent of the time, at most
 // MaxScrubPercent, and also while tables are built for a rebuild or an upgrade, or a read model is quarantined. While a
@@ -86,8 +87,8 @@ func (r *Runner) logPass(ctx context.Context, failing map[*model]bool, m *model,
 }
 
 // ScrubOnce is one pass of Scrub over each of the named read models (all without names), without pauses. Errors:
-// ErrNotFolding, ErrUnknown, ErrNotStarted, ErrNoSpace, sqlstore.ErrUnavailable, those of the log and of the folds,
-// ctx.Err().
+// ErrNotFolding, ErrUnknown, ErrNotStarted, ErrNoSpace, sqlstore.ErrUnavailable, the errors of the log and of the
+// folds, ctx.Err().
 func (r *Runner) ScrubOnce(ctx context.Context, names ...string) error {
 	models, err := r.choose(names)
 	if err != nil {
@@ -302,11 +303,11 @@ func (s *scrub) approach(ctx context.Context) error {
 
 // fold folds the next events up to a position. It reports whether it got there.
 func (s *scrub) fold(ctx context.Context, upTo eventlog.Position) (reached bool, err error) {
-	p, err := s.r.readPage(ctx, s.folded.position(), upTo, filterOf(s.folded.version.Categories), scrubEvents)
+	p, err := s.r.readPage(ctx, s.folded.position(), upTo, eventlog.Filter{StreamPrefixes: s.folded.version.Streams}, scrubEvents)
 	if err != nil {
 		return false, err
 	}
-	b := decodePage(p)
+	b := s.r.decodePage(p)
 	if err := s.space.check(int64(b.bytes) * writeAmplification); err != nil {
 		return false, err
 	}
@@ -326,8 +327,8 @@ func (s *scrub) foldTo(ctx context.Context, upTo eventlog.Position) error {
 	return nil
 }
 
-// slice compares the rows of a table after a key, and repairs those that differ. It compares one state of the live tables
-// with the scratch tables at exactly the same position, so that rows that change meanwhile are no differences.
+// slice compares the rows of a table after a key, and repairs those that differ. It compares one state of the live
+// tables with the scratch tables at exactly the same position, so that rows that change meanwhile are no differences.
 func (s *scrub) slice(ctx context.Context, table projections.Table, after []any) (f compared, err error) {
 	moment, err := s.r.store.Snapshot(ctx)
 	if err != nil {
@@ -519,8 +520,8 @@ func (s *scrub) finish(ctx context.Context) (err error) {
 }
 
 // withhold is called when rows could not be repaired. The tables of a Strict read model are no longer read: here at
-// once, and if that can be recorded, also by other nodes and after a restart. What the read model caches in this process
-// is taken from the scratch tables. The caller holds step.
+// once, and if that can be recorded, also by other nodes and after a restart. What the read model caches in this
+// process is taken from the scratch tables. The caller holds step.
 func (s *scrub) withhold(ctx context.Context) (err error) {
 	m := s.m
 	if s.live.version.Strict {

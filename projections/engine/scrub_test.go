@@ -140,6 +140,7 @@ func sameDumps(t *testing.T, e *projectionstest.Env, want map[string]string) {
 	}
 }
 
+// Rule 8.
 func TestScrub_OneBitInAnyColumn_IsFoundAndRepaired(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		e.Fill(projectionstest.NewWorld(3, 8, 12, time.Minute), 1500)
@@ -199,6 +200,7 @@ func TestScrub_OneBitInAnyColumn_IsFoundAndRepaired(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestScrub_RowsInsertedAndDeleted_AreRepaired(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		e.Fill(projectionstest.NewWorld(4, 8, 12, time.Minute), 2500)
@@ -260,6 +262,7 @@ func TestScrub_RowsInsertedAndDeleted_AreRepaired(t *testing.T) {
 }
 
 // TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing also shows that a repair during appends loses no update.
+// Rule 8.
 func TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		seed := rand.Uint64()
@@ -419,6 +422,7 @@ func TestScrub_Restarted_BeginsWithStrictReadModelsOnceADay(t *testing.T) {
 	}
 }
 
+// Rule 8.
 func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Fill(projectionstest.NewWorld(6, 3, 3, time.Minute), 50)
@@ -452,6 +456,7 @@ func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
 	}
 }
 
+// Rule 8.
 func TestScrub_FollowsLeader(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		n.root.Fill(projectionstest.NewWorld(7, 3, 3, time.Minute), 200)

@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
+// Rule 9.
 func TestScrub_RepairFails_StrictReadModelIsNotRead(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Fill(projectionstest.NewWorld(5, 8, 12, time.Minute), 1500)
@@ -61,6 +62,7 @@ func withhold(t *testing.T, x *projectionstest.Env, r *engine.Runner, p *toy) {
 	}
 }
 
+// Rule 9.
 func TestScrub_RepairFails_NoNodeReadsTheRows(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		n.strict = true
@@ -108,6 +110,7 @@ func TestScrub_RepairFails_NoNodeReadsTheRows(t *testing.T) {
 	})
 }
 
+// Rule 9.
 func TestScrub_RepairFailsBeforeRestart_RowsAreNotReadUntilRepairOrRebuild(t *testing.T) {
 	for name, cure := range map[string]func(*engine.Runner, *projectionstest.Env) error{
 		"repair":  func(r *engine.Runner, e *projectionstest.Env) error { return r.ScrubOnce(e.Context()) },
@@ -258,6 +261,7 @@ func TestScrub_RowsWithheld_WorksHalfTheTime(t *testing.T) {
 	want(99 * time.Second)
 }
 
+// Rule 8.
 func TestScrub_RowsStayWithheld_OtherReadModelsAreComparedToo(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Events("account-a", start, charge(0))

@@ -24,7 +24,7 @@ const (
 	writeAmplification = 4
 )
 
-// freeSpace checks the space for copies of tables. The zero value is that of a server, which is not checked.
+// freeSpace checks the space for copies of tables. The zero value is for a server, which is not checked.
 type freeSpace struct {
 	folder string
 	space  func(folder string) (disk.Space, error)

@@ -64,6 +64,7 @@ func nothingLeft(t *testing.T, e *projectionstest.Env, scratch string) {
 	}
 }
 
+// Rule 8.
 func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
@@ -116,6 +117,7 @@ func TestMaintenance_NoSpace_DoesNotStart(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
+// Rule 8.
 func TestMaintenance_SpaceRunsOut_StopsAndLeavesNothing(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
@@ -178,6 +180,7 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 }
 
 // The space of old tables is returned after a swap.
+// Rule 8.
 func TestRebuild_ReturnsSpaceOfOldTables(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, _ := filled(t, e)

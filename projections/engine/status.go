@@ -35,14 +35,6 @@ type watermark struct {
 	changed chan struct{} // closed at the next change; nil without waiters
 }
 
-// reach sets the position of the live tables.
-func (w *watermark) reach(at eventlog.Position) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known, w.at, w.err = true, at, nil
-	w.notify()
-}
-
 // fail makes waiters return an error until the position moves.
 func (w *watermark) fail(err error) {
 	w.mu.Lock()
@@ -51,8 +43,8 @@ func (w *watermark) fail(err error) {
 	w.notify()
 }
 
-// set sets the position of live tables that another node folds, and the reason why they are stopped, if they are.
-func (w *watermark) set(at eventlog.Position, err error) {
+// reach sets the position of the live tables, and why the node that folds them has stopped them, if it has.
+func (w *watermark) reach(at eventlog.Position, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known, w.at, w.err = true, at, err
@@ -98,10 +90,11 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 	}
 }
 
-// WaitFor waits until a read model has live tables and its readers, and its caches, reflect all events up to a position.
-// It makes a leader fold immediately. A follower polls projections_registry often, and sees an event at most liveGatherMost
-// later than the leader. Errors: ErrUnknown, ErrNewerRelease, a *QuarantinedError if the read model is stopped before
-// the position, ctx.Err().
+// WaitFor waits until a read model has live tables and its readers, and its caches, reflect all events up to a
+// position.
+// It makes a leader fold immediately. A follower polls projections_registry often, and sees an event at most
+// liveGatherMost later than the leader. Errors: ErrUnknown, ErrNewerRelease, a *QuarantinedError if the read model is
+// stopped before the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
 	r.want(position)
 	if r.shared && !r.leads.Load() {
@@ -186,7 +179,7 @@ type Status struct {
 	Name string `json:"name"`
 	// State is live, building (there are no live tables yet) or set_aside.
 	State string `json:"state"`
-	// Version and Generation are those of the live tables, or 0.
+	// Version and Generation identify the live tables, or are 0.
 	Version    int               `json:"version"`
 	Generation int               `json:"generation"`
 	Position   eventlog.Position `json:"position"`
@@ -202,7 +195,8 @@ type Status struct {
 	Building *Building `json:"building,omitempty"`
 	// Scrub is nil until rows were compared with the log; see Runner.Scrub.
 	Scrub *Scrubbed `json:"scrub,omitempty"`
-	// Kept is a rebuilt generation that is kept beside the live one, complete or not.
+	// Kept is a generation that a rebuild fills beside the live one before it compares both, or that it left when it was
+	// interrupted.
 	Kept *Building `json:"kept,omitempty"`
 }
 
@@ -221,7 +215,7 @@ const Live = stateLive
 // States are the values of Status.State.
 var States = []string{stateLive, stateBuilding, stateQuarantined}
 
-// List returns the state of every read model, by name. Errors: sqlstore.ErrUnavailable, those of the log.
+// List returns the state of every read model, by name. Errors: sqlstore.ErrUnavailable, the errors of the log.
 func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	head, err := r.log.Head(ctx)
 	if err != nil {
@@ -234,7 +228,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(r.models))
 	for _, m := range r.models {
 		s := m.status()
-		if e := keptRecord(records, m.name, stateKept, stateFilling); e != nil {
+		if e := fillingRecord(records, m.name); e != nil {
 			s.Kept = &Building{Version: e.version, Generation: e.generation, Position: e.position}
 		}
 		if scrub := scrubbedOf(records, m.name); scrub != (Scrubbed{}) {

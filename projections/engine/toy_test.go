@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -48,7 +49,7 @@ func (p *toy) Versions() []projections.Version {
 			format = n
 		}
 		all = append(all, projections.Version{
-			Number: n, Format: format, Categories: projections.Accounts, Strict: p.strict,
+			Number: n, Format: format, Streams: []string{account.StreamPrefix}, Strict: p.strict,
 			Tables: []projections.Table{{
 				Name:    p.table(n),
 				Create:  fmt.Sprintf(`CREATE TABLE {%s} (account TEXT NOT NULL PRIMARY KEY, v%d BIGINT NOT NULL)`, p.table(n), n),
@@ -122,10 +123,10 @@ type toyFold struct {
 func (p *toy) newFold(t *projections.Tables, version int, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, int64)) error {
 		return projections.LoadRows(ctx, q, t.SQL(fmt.Sprintf(`SELECT account, v%d FROM {%s} WHERE account`, version, p.table(version))), 1,
-			projections.Texts(keys), func(rows *sql.Rows) error {
+			projections.Texts(keys), func(row projections.Scanner) error {
 				var account string
 				var n int64
-				if err := rows.Scan(&account, &n); err != nil {
+				if err := row.Scan(&account, &n); err != nil {
 					return err
 				}
 				found(account, n)

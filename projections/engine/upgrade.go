@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -25,12 +25,6 @@ var (
 )
 
 const (
-	// formatName is the row of projections_registry with the data format in force (fold_version) and the format that an
-	// operator requests (position; 0 for none) until a time (failure, in RFC 3339). No read model can have the name, and
-	// releases that do not know the row ignore it.
-	formatName = "@format"
-	// stateFormat is the state of that row.
-	stateFormat = "format"
 	// firstFormat is the data format of releases that did not record it.
 	firstFormat = 1
 	// finishTimeout is how long FinishUpgrade waits without progress: several times what a leader needs to see the
@@ -43,50 +37,24 @@ const (
 	renewRequest = requestLease / 4
 )
 
-// formatOf returns the data format in force, or 0 if none is recorded.
-func formatOf(records []record) int {
-	if e := formatRecord(records); e != nil {
-		return e.version
+// ReadFormat returns the data format in force on a shared database, as a node that starts would find it: format, which
+// is that of this release, if no read model was ever folded. Errors: sqlstore.ErrUnavailable, ctx.Err().
+func ReadFormat(ctx context.Context, store *sqlstore.Store, format int) (int, error) {
+	f, err := readFormat(ctx, store.Read())
+	if f.inForce != 0 || err != nil && !sqlstore.IsUndefinedTable(err) {
+		return f.inForce, sqlstore.Classify(err)
 	}
-	return 0
-}
-
-// requestedFormat returns the data format that an operator requests now, or 0.
-func requestedFormat(records []record, now time.Time) int {
-	e := formatRecord(records)
-	if e == nil {
-		return 0
-	}
-	until, err := time.Parse(time.RFC3339Nano, e.failure)
-	if err != nil || now.After(until) {
-		return 0
-	}
-	return int(e.position)
-}
-
-func formatRecord(records []record) *record {
-	for i := range records {
-		if records[i].name == formatName {
-			return &records[i]
-		}
-	}
-	return nil
-}
-
-// ReadFormat returns the data format in force on a shared database, as a node that starts would find it. Errors:
-// sqlstore.ErrUnavailable, ctx.Err().
-func ReadFormat(ctx context.Context, store *sqlstore.Store) (int, error) {
 	records, err := readGenerations(ctx, store.Read())
-	if err != nil && !sqlstore.IsUndefinedTable(err) { // the table does not exist yet
+	if err != nil && !sqlstore.IsUndefinedTable(err) {
 		return 0, sqlstore.Classify(err)
 	}
-	switch inForce := formatOf(records); {
+	switch inForce := registeredFormat(records); {
 	case inForce != 0:
 		return inForce, nil
 	case len(records) > 0:
 		return firstFormat, nil
 	}
-	return eventschemas.Format, nil // no read model was ever folded
+	return format, nil
 }
 
 // Format returns the data format in force: that of this release, or the previous one until an upgrade is finished.
@@ -108,34 +76,38 @@ func (r *Runner) isNew(m *model) bool { return m.versions[len(m.versions)-1].For
 
 // agree finds the data format in force on a shared database. If none is recorded, it records that of this release if no
 // read model was ever folded, else the first. A process that works alone puts Config.InForce in force.
-func (r *Runner) agree(ctx context.Context, records []record) error {
-	inForce := formatOf(records)
-	if inForce != 0 && inForce >= r.cfg.InForce {
-		return r.adoptFormat(inForce)
+func (r *Runner) agree(ctx context.Context) error {
+	f, err := readFormat(ctx, r.store.Read())
+	if err != nil && !sqlstore.IsUndefinedTable(err) {
+		return sqlstore.Classify(err)
 	}
-	err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
+	if f.inForce != 0 && f.inForce >= r.cfg.InForce {
+		return r.adoptFormat(f.inForce)
+	}
+	err = r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		if _, err := tx.ExecContext(ctx, r.store.DDL(createFormat)); err != nil {
+			return err
+		}
+		if f, err = readFormat(ctx, tx); err != nil {
+			return err
+		}
 		records, err := readGenerations(ctx, tx)
 		if err != nil {
 			return err
 		}
-		before := formatOf(records)
-		if inForce = max(before, r.cfg.InForce); before == 0 {
-			switch {
-			case inForce != 0:
-			case slices.ContainsFunc(records, func(e record) bool { return r.model(e.name) != nil }):
-				inForce = firstFormat
-			default:
-				inForce = r.cfg.Format
+		before := cmp.Or(f.inForce, registeredFormat(records))
+		if f.inForce = max(before, r.cfg.InForce); f.inForce == 0 {
+			f.inForce = r.cfg.Format
+			if slices.ContainsFunc(records, func(e record) bool { return r.model(e.name) != nil }) {
+				f.inForce = firstFormat
 			}
-			return insertRecord(ctx, tx, record{name: formatName, version: inForce, state: stateFormat})
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2", inForce, formatName)
-		return err
+		return putInForce(ctx, tx, f.inForce)
 	})
 	if err != nil {
 		return fmt.Errorf("record the data format: %w", err)
 	}
-	return r.adoptFormat(inForce)
+	return r.adoptFormat(f.inForce)
 }
 
 // adoptFormat uses a data format that is in force. Errors: ErrNewerRelease, ErrSkippedRelease.
@@ -230,8 +202,8 @@ func (r *Runner) nextFailed(ctx context.Context, g *generation, cause error) {
 
 // finishIfAsked makes the tables of this release's versions live and its data format the one in force, in one
 // transaction, if an operator requested it and all of them have caught up. The caller holds step and leads.
-func (r *Runner) finishIfAsked(ctx context.Context, records []record) error {
-	if r.Format() == r.cfg.Format || requestedFormat(records, r.cfg.Now()) != r.cfg.Format {
+func (r *Runner) finishIfAsked(ctx context.Context, f format) error {
+	if r.Format() == r.cfg.Format || f.requestedAt(r.cfg.Now()) != r.cfg.Format {
 		return nil
 	}
 	units := r.nextUnits()
@@ -244,9 +216,12 @@ func (r *Runner) finishIfAsked(ctx context.Context, records []record) error {
 		}
 	}
 	err := r.swap(ctx, units, func(tx *sqlstore.Tx) error {
-		return oneRow(tx.ExecContext(ctx, `
-UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2 AND fold_version = $3 AND position = $1`,
-			r.cfg.Format, formatName, r.Format()))
+		// Still requested?
+		err := oneRow(tx.ExecContext(ctx, "UPDATE projections_format SET requested = 0 WHERE in_force = $1 AND requested = $2", r.Format(), r.cfg.Format))
+		if err != nil {
+			return err
+		}
+		return putInForce(ctx, tx, r.cfg.Format)
 	})
 	if err != nil {
 		return fmt.Errorf("finish the upgrade: %w", err)
@@ -288,12 +263,11 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 	}()
 	moved, at := r.cfg.Now(), eventlog.Position(0)
 	for {
-		records, err := readGenerations(ctx, r.store.Read())
+		f, records, err := r.readState(ctx)
 		if err != nil {
-			return fmt.Errorf("finish the upgrade: %w", sqlstore.Classify(err))
+			return fmt.Errorf("finish the upgrade: %w", err)
 		}
-		inForce := formatOf(records)
-		if inForce >= r.cfg.Format {
+		if f.inForce >= r.cfg.Format {
 			return r.refresh(ctx)
 		}
 		p, failure := r.nextProgress(records)
@@ -342,13 +316,9 @@ func (r *Runner) nextProgress(records []record) (p Progress, failure string) {
 
 // requestFormat records which data format is requested and until when; 0 withdraws the request.
 func (r *Runner) requestFormat(ctx context.Context, format int, until time.Time) error {
-	lease := ""
-	if format != 0 {
-		lease = until.UTC().Format(time.RFC3339Nano)
-	}
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET position = $1, failure = $2 WHERE name = $3 AND fold_version = $4",
-			format, lease, formatName, r.cfg.Format-1)
+		_, err := tx.ExecContext(ctx, "UPDATE projections_format SET requested = $1, requested_until = $2 WHERE in_force = $3",
+			format, until.UnixMicro(), r.cfg.Format-1)
 		return err
 	})
 	if err != nil {
@@ -398,11 +368,11 @@ func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	if !r.shared {
 		return u, nil
 	}
-	records, err := readGenerations(ctx, r.store.Read())
+	f, records, err := r.readState(ctx)
 	if err != nil {
-		return u, sqlstore.Classify(err)
+		return u, err
 	}
-	u.Format, u.Asked = formatOf(records), requestedFormat(records, r.cfg.Now()) == u.Release
+	u.Format, u.Asked = f.inForce, f.requestedAt(r.cfg.Now()) == u.Release
 	for _, m := range r.models {
 		live := liveRecord(records, m.name)
 		if live == nil || live.version >= m.current().Number {

@@ -63,6 +63,7 @@ func (n *nodes) level(x *node) {
 	})
 }
 
+// Rule 8.
 func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
@@ -75,8 +76,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		last := n.charges(0, 20)
 		old.CatchUp(old.r)
 
-		// The new release starts while an old node leads. It is ready immediately, with the rows that the old node
-		// folds.
+		// The new release starts while an old node leads. It is ready immediately, with the rows that the old node folds.
 		follower := n.release(following, 2)
 		if err := errors.Join(follower.r.Start(t.Context()), follower.r.Ready()); err != nil {
 			t.Fatalf("a new node with an old leader: %v", err)
@@ -160,7 +160,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		noted := func(want int) {
 			t.Helper()
-			if got, err := engine.ReadFormat(t.Context(), n.root.Store); got != want || err != nil {
+			if got, err := engine.ReadFormat(t.Context(), n.root.Store, eventschemas.Format); got != want || err != nil {
 				t.Errorf("recorded data format %d (%v), want %d", got, err, want)
 			}
 		}
@@ -173,8 +173,12 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 			t.Errorf("a new database has data format %d", first.r.Format())
 		}
 		first.stop()
-		n.root.Exec("DELETE FROM projections_registry WHERE name = '@format'")
+		n.root.Exec("DELETE FROM projections_format")
 		noted(1)
+		// as builds before 0.1.0 record it
+		n.root.Exec(`INSERT INTO projections_registry (name, fold_version, generation, state, position, failure) VALUES ('@format', 2, 0, 'format', 0, '')`)
+		noted(2)
+		n.root.Exec(`UPDATE projections_registry SET fold_version = 1, position = 2, failure = '2026-11-28T00:00:00Z' WHERE name = '@format'`)
 		second := n.startRelease(folding, 2)
 		second.leading(t)
 		if second.r.Format() != 1 {
@@ -185,6 +189,11 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 			t.Errorf("data format %d, %v", second.r.Format(), err)
 		}
 		second.stop()
+		var old int // which nodes of such builds read
+		if err := n.root.Store.Read().QueryRowContext(t.Context(), "SELECT fold_version FROM projections_registry WHERE name = '@format'").Scan(&old); err != nil || old != 2 {
+			t.Errorf("the old row has format %d, %v, want 2", old, err)
+		}
+		n.root.Exec("DELETE FROM projections_format")
 		n.root.Exec("DELETE FROM projections_registry WHERE name = '@format'")
 		single := following
 		single.InForce = 2
@@ -196,6 +205,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 }
 
 // A failing fold of the new version delays only the end of the upgrade.
+// Rule 8.
 func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
@@ -222,6 +232,7 @@ func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 
 // A killed command cannot withdraw its request. The request expires, so no node finishes the upgrade after the operator
 // has left.
+// Rule 8.
 func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)

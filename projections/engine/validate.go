@@ -32,7 +32,7 @@ func validate(p projections.Projection, format int) error {
 		if v.Format > format {
 			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d", v.Number, v.Format, format))
 		}
-		if v.Categories == 0 || v.NewFold == nil || len(v.Tables) == 0 {
+		if len(v.Streams) == 0 || v.NewFold == nil || len(v.Tables) == 0 {
 			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
 		}
 		for _, t := range v.Tables {

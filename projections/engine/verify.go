@@ -28,15 +28,15 @@ const (
 )
 
 // Verify folds the log from the beginning into scratch tables, up to the position of the live ones, and compares every
-// column of every row, in the order of the primary keys. Meanwhile the live tables are read and folded as before: Verify
-// compares one snapshot of them. progress may be nil.
+// column of every row, in the order of the primary keys. Meanwhile the live tables are read and folded as before:
+// Verify compares one snapshot of them. progress may be nil.
 //
 // If the database is a SQLite file, the scratch tables are in another file (Config.ScratchFolder), which is deleted at
 // the end. Verify starts only if there is space for it, and stops before it uses the reserve. On PostgreSQL they are
 // tables of the same schema.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrNoSpace, sqlstore.ErrUnavailable, those of the log, ctx.Err(). The result is in
-// the Verifications, by name.
+// Errors: ErrNotStarted, ErrUnknown, ErrNoSpace, sqlstore.ErrUnavailable, the errors of the log, ctx.Err(). The result
+// is in the Verifications, by name.
 func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]projections.Verification, error) {
 	models, err := r.choose(names)
 	if err != nil {
@@ -109,7 +109,7 @@ func (v *verifier) open(ctx context.Context, models []*model) error {
 	return err
 }
 
-// openScratch opens a file for the scratch tables, in a folder of its own below parent, unless the database is shared.
+// openScratch opens a file for the scratch tables, in a new folder below parent, unless the database is shared.
 func (v *verifier) openScratch(ctx context.Context) (parent string, err error) {
 	if v.folder = v.r; v.r.shared {
 		return "", nil
@@ -122,7 +122,7 @@ func (v *verifier) openScratch(ctx context.Context) (parent string, err error) {
 	if v.file, err = openScratch(ctx, parent); err != nil {
 		return "", err
 	}
-	v.folder = &Runner{cfg: v.r.cfg, log: v.r.log, store: v.file.store, metrics: v.r.metrics}
+	v.folder = &Runner{cfg: v.r.cfg, log: v.r.log, store: v.file.store, metrics: v.r.metrics, prefixes: v.r.prefixes}
 	return parent, nil
 }
 

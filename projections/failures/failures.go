@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -14,41 +15,24 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "failures"
-	version = 1
-
+	Name = "failures"
 	// keptRows limits the rows that the fold keeps between batches. It never reads one again.
 	keptRows = 1
 )
 
-// at is microseconds since 1970.
-const (
-	create = `
-CREATE TABLE {failures} (
-	position BIGINT NOT NULL PRIMARY KEY,
-	at       BIGINT NOT NULL,
-	domain   TEXT   NOT NULL,
-	crawl_id TEXT   NOT NULL,
-	outcome  TEXT   NOT NULL,
-	detail   TEXT   NOT NULL
-)`
-	indexOutcome = `CREATE INDEX IF NOT EXISTS {failures}_by_outcome ON {failures} (outcome, position)`
-)
-
 var table = projections.Keyed[uint64, Failure]{
-	Table:     projections.Table{Name: "failures", Create: create, Indexes: []string{indexOutcome}, Key: []string{"position"}},
-	Columns:   []string{"at", "domain", "crawl_id", "outcome", "detail"},
-	Compare:   cmp.Compare[uint64],
-	AppendKey: func(values []any, position uint64) []any { return append(values, int64(position)) },
-	AppendRow: func(values []any, f *Failure) []any {
-		return append(values, f.At.UnixMicro(), f.Domain, f.CrawlID, f.Outcome, f.Detail)
+	Name: "failures",
+	Key:  projections.NumberKey("position"),
+	Columns: []projections.Column[Failure]{
+		projections.Time("at", func(f *Failure) *time.Time { return &f.At }),
+		projections.Text("domain", func(f *Failure) *string { return &f.Domain }),
+		projections.Text("crawl_id", func(f *Failure) *string { return &f.CrawlID }),
+		projections.Text("outcome", func(f *Failure) *string { return &f.Outcome }),
+		projections.Text("detail", func(f *Failure) *string { return &f.Detail }),
 	},
-	Scan: func(row projections.Scanner, position *uint64, f *Failure) error {
-		var at int64
-		err := row.Scan(position, &at, &f.Domain, &f.CrawlID, &f.Outcome, &f.Detail)
-		f.Position, f.At = *position, time.UnixMicro(at).UTC()
-		return err
-	},
+	Indexes: []projections.Index{{Name: "by_outcome", On: "(outcome, position)"}},
+	Compare: cmp.Compare[uint64],
+	Found:   func(position uint64, f *Failure) { f.Position = position },
 }
 
 // Failure is a crawl that failed.
@@ -62,29 +46,16 @@ type Failure struct {
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct{ projections.Model }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Brands,
-		Tables:     []projections.Table{table.Table},
-		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
-			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
-		},
-	}}
+	return &Model{projections.NewModel(Name, store, projections.Version{
+		Number:  1,
+		Streams: []string{brand.StreamPrefix},
+		Tables:  []projections.Table{table.Table()},
+		NewFold: table.Fold(keptRows, nil, fold),
+	})}
 }
 
 // List returns the failures with an outcome, all if it is empty, before a position, the last ones if it is 0, the newest
@@ -95,29 +66,18 @@ func (m *Model) List(ctx context.Context, outcome string, before uint64, limit i
 	if before > 0 {
 		page.After = &Failure{}
 	}
-	all, err := table.Page(ctx, m.handle, page)
+	all, err := table.Page(ctx, m.Handle(), page)
 	if err != nil {
 		return nil, fmt.Errorf("list crawls that failed: %w", err)
 	}
 	return all, nil
 }
 
-type fold struct {
-	tables *projections.Tables
-	rows   *projections.Rows[uint64, Failure]
-}
-
-// Fold implements projections.Fold.
-func (f *fold) Fold(_ context.Context, _ projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	for _, e := range events {
-		if ev, ok := e.Body.(eventschemas.CrawlFailed); ok {
-			*f.rows.Change(uint64(e.Position)) = Failure{
-				Position: uint64(e.Position), At: e.OccurredAt, Domain: e.Subject, CrawlID: ev.CrawlID, Outcome: ev.Outcome, Detail: ev.Detail,
-			}
+func fold(rows *projections.Rows[uint64, Failure], e *projections.Event) error {
+	if ev, ok := e.Body.(eventschemas.CrawlFailed); ok {
+		*rows.Change(uint64(e.Position)) = Failure{
+			At: e.OccurredAt, Domain: e.Subject, CrawlID: ev.CrawlID, Outcome: ev.Outcome, Detail: ev.Detail,
 		}
 	}
-	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+	return nil
 }
-
-// Reset implements projections.Fold.
-func (f *fold) Reset() { f.rows.Reset() }

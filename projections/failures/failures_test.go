@@ -6,10 +6,15 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/failures"
 	"letterhead/projections/projectionstest"
 )
+
+func TestFold_AnyBatches_SameRows(t *testing.T) {
+	projectionstest.Replay(t, func(e *projectionstest.Env) projections.Projection { return failures.New(e.Store) })
+}
 
 func TestList_FailedCrawls_NewestFirst(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {

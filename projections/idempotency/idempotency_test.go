@@ -93,8 +93,7 @@ func TestFold_DayOldCharges_AreDeleted(t *testing.T) {
 	})
 }
 
-// A key whose charges were all reversed may be used again, so a group of keys may have more rows than a key
-// has items.
+// A key whose charges were all reversed may be used again, so a group of keys may have more rows than a key has items.
 func TestByKey_ReusedKey_ReturnsEveryCharge(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)

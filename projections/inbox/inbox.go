@@ -19,9 +19,7 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "inbox"
-	version = 2
-
+	Name = "inbox"
 	// keptRows limits the rows, of about 500 bytes each, that the fold keeps between batches.
 	keptRows = 20_000
 )
@@ -29,38 +27,7 @@ const (
 // Undecided is the state of a report that has not been decided.
 const Undecided = "new"
 
-// Times are microseconds since 1970. The state is empty until the report is decided. granted is the account to which the
-// report was applied. usable is that of billing.Usable, and reopened what it becomes when the report is reopened. ended is 1
-// if the report says that its subject, a subscription, has ended.
 const (
-	create = `
-CREATE TABLE {reports} (
-	id        TEXT   NOT NULL PRIMARY KEY,
-	processor TEXT   NOT NULL,
-	event     TEXT   NOT NULL,
-	position  BIGINT NOT NULL,
-	open      BIGINT NOT NULL,
-	at        BIGINT NOT NULL,
-	created   BIGINT NOT NULL,
-	type      TEXT   NOT NULL,
-	kind      TEXT   NOT NULL,
-	account   TEXT   NOT NULL,
-	customer  TEXT   NOT NULL,
-	payment   TEXT   NOT NULL,
-	invoice   TEXT   NOT NULL,
-	subject   TEXT   NOT NULL,
-	ended     BIGINT NOT NULL,
-	usable    BIGINT NOT NULL,
-	reopened  BIGINT NOT NULL,
-	state     TEXT   NOT NULL,
-	reason    TEXT   NOT NULL,
-	granted   TEXT   NOT NULL
-)`
-	indexOpen     = `CREATE INDEX IF NOT EXISTS {reports}_by_open ON {reports} (open, position)`
-	indexPayment  = `CREATE INDEX IF NOT EXISTS {reports}_by_payment ON {reports} (processor, payment)`
-	indexGranted  = `CREATE INDEX IF NOT EXISTS {reports}_by_granted ON {reports} (granted, kind)`
-	indexCustomer = `CREATE INDEX IF NOT EXISTS {reports}_by_customer ON {reports} (customer, processor)`
-
 	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted itself or
 	// as the invoice that the latest link names. It follows billing.State.
 	selectShown = `
@@ -115,30 +82,38 @@ type row struct {
 	granted  string
 }
 
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
+// The state is empty until the report is decided. granted is the account to which the report was applied. usable is that of
+// billing.Usable, and reopened what it becomes when the report is reopened. ended means that the report says that its
+// subject, a subscription, has ended.
 var table = projections.Keyed[string, row]{
-	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment, indexGranted, indexCustomer}, Key: []string{"id"}},
-	Columns:   []string{"processor", "event", "position", "open", "at", "created", "type", "kind", "account", "customer", "payment", "invoice", "subject", "ended", "usable", "reopened", "state", "reason", "granted"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, r *row) []any {
-		e := &r.report
-		return append(values, e.Processor, e.EventID, int64(r.position), number(r.open), r.at.UnixMicro(), e.CreatedAt.UnixMicro(), e.Type, e.Kind,
-			e.AccountID, e.Customer, e.PaymentID, e.InvoiceID, e.Subject, number(r.ended), number(r.usable), number(r.reopened), r.state, r.reason, r.granted)
+	Name: "reports",
+	Key:  projections.TextKey("id"),
+	Columns: []projections.Column[row]{
+		projections.Text("processor", func(r *row) *string { return &r.report.Processor }),
+		projections.Text("event", func(r *row) *string { return &r.report.EventID }),
+		projections.Number("position", func(r *row) *uint64 { return &r.position }),
+		projections.Flag("open", func(r *row) *bool { return &r.open }),
+		projections.Time("at", func(r *row) *time.Time { return &r.at }),
+		projections.Time("created", func(r *row) *time.Time { return &r.report.CreatedAt }),
+		projections.Text("type", func(r *row) *string { return &r.report.Type }),
+		projections.Text("kind", func(r *row) *string { return &r.report.Kind }),
+		projections.Text("account", func(r *row) *string { return &r.report.AccountID }),
+		projections.Text("customer", func(r *row) *string { return &r.report.Customer }),
+		projections.Text("payment", func(r *row) *string { return &r.report.PaymentID }),
+		projections.Text("invoice", func(r *row) *string { return &r.report.InvoiceID }),
+		projections.Text("subject", func(r *row) *string { return &r.report.Subject }),
+		projections.Flag("ended", func(r *row) *bool { return &r.ended }),
+		projections.Flag("usable", func(r *row) *bool { return &r.usable }),
+		projections.Flag("reopened", func(r *row) *bool { return &r.reopened }),
+		projections.Text("state", func(r *row) *string { return &r.state }),
+		projections.Text("reason", func(r *row) *string { return &r.reason }),
+		projections.Text("granted", func(r *row) *string { return &r.granted }),
 	},
-	Scan: func(scanned projections.Scanner, id *string, r *row) error {
-		var open, at, created, ended, usable, reopened int64
-		e := &r.report
-		err := scanned.Scan(id, &e.Processor, &e.EventID, &r.position, &open, &at, &created, &e.Type, &e.Kind, &e.AccountID, &e.Customer, &e.PaymentID, &e.InvoiceID, &e.Subject, &ended, &usable, &reopened, &r.state, &r.reason, &r.granted)
-		r.open, r.ended, r.usable, r.reopened, r.at, e.CreatedAt = open != 0, ended != 0, usable != 0, reopened != 0, time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC()
-		return err
+	Indexes: []projections.Index{
+		{Name: "by_open", On: "(open, position)"}, {Name: "by_payment", On: "(processor, payment)"},
+		{Name: "by_granted", On: "(granted, kind)"}, {Name: "by_customer", On: "(customer, processor)"},
 	},
+	Compare: strings.Compare,
 }
 
 // Report is an event of a payment processor, as it is shown.
@@ -175,29 +150,16 @@ func (r *Report) scan(row projections.Scanner) error {
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct{ projections.Model }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Billing,
-		Tables:     []projections.Table{table.Table},
-		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
-			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
-		},
-	}}
+	return &Model{projections.NewModel(Name, store, projections.Version{
+		Number:  2,
+		Streams: []string{eventschemas.BillingPrefix},
+		Tables:  []projections.Table{table.Table()},
+		NewFold: table.Fold(keptRows, projections.Subjects, fold),
+	})}
 }
 
 // List returns at most limit reports that were neither applied nor dismissed, in the order of the log, and how many there
@@ -211,24 +173,12 @@ func (m *Model) List(ctx context.Context, state string, limit int) (all []Report
 	case state != "":
 		list, count, args, counted = listShown, countShown, append(args, state), []any{state}
 	}
-	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		all = nil // drops rows of an earlier attempt
+	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if err := q.QueryRowContext(ctx, t.SQL(count), counted...).Scan(&total); err != nil {
 			return err
 		}
-		rows, err := q.QueryContext(ctx, t.SQL(list), args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var r Report
-			if err := r.scan(rows); err != nil {
-				return err
-			}
-			all = append(all, r)
-		}
-		return rows.Err()
+		all, err = projections.AllRows(ctx, q, t.SQL(list), (*Report).scan, args...)
+		return err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list reports of payment processors: %w", err)
@@ -277,7 +227,7 @@ func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (
 
 // one scans the only row of a query, and reports whether it has one.
 func (m *Model) one(ctx context.Context, scan func(projections.Scanner) error, query string, args ...any) (found bool, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		return scan(q.QueryRowContext(ctx, t.SQL(query), args...))
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -286,44 +236,31 @@ func (m *Model) one(ctx context.Context, scan func(projections.Scanner) error, q
 	return err == nil, err
 }
 
-type fold struct {
-	tables *projections.Tables
-	rows   *projections.Rows[string, row]
-}
-
-// Fold implements projections.Fold. It follows billing.State: what comes after a report was applied or dismissed changes
-// nothing.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	if err := f.rows.Want(ctx, q, projections.Subjects(events)); err != nil {
-		return projections.Changes{}, err
+// fold follows billing.State: what comes after a report was applied or dismissed changes nothing.
+func fold(rows *projections.Rows[string, row], e *projections.Event) error {
+	known := rows.Get(e.Subject)
+	if known == nil && e.Revision > 0 || known != nil && !known.open {
+		return nil
 	}
-	for _, e := range events {
-		known := f.rows.Get(e.Subject)
-		if known == nil && e.Revision > 0 || known != nil && !known.open {
-			continue
+	switch ev := e.Body.(type) {
+	case eventschemas.BillingReported:
+		r := rows.Change(e.Subject)
+		if known == nil {
+			r.position, r.open = uint64(e.Position), true
 		}
-		switch ev := e.Body.(type) {
-		case eventschemas.BillingReported:
-			r := f.rows.Change(e.Subject)
-			if known == nil {
-				r.position, r.open = uint64(e.Position), true
-			}
-			r.report, r.at, r.state, r.reason = ev, e.OccurredAt, "", ""
-			r.usable, r.reopened, r.ended = billing.Usable(ev, false), billing.Usable(ev, true), ev.Kind == billing.KindSubscription && billing.Ended(ev.State)
-		case eventschemas.BillingReopened:
-			if known != nil {
-				r := f.rows.Change(e.Subject)
-				r.state, r.reason, r.usable = "", "", r.reopened
-			}
-		case eventschemas.BillingSettled:
-			if known != nil {
-				r := f.rows.Change(e.Subject)
-				r.state, r.reason, r.open, r.granted = ev.Outcome, ev.Reason, ev.Outcome == billing.Inbox, ev.AccountID
-			}
+		r.report, r.at, r.state, r.reason = ev, e.OccurredAt, "", ""
+		r.usable, r.reopened = billing.Usable(ev, false), billing.Usable(ev, true)
+		r.ended = ev.Kind == billing.KindSubscription && billing.Ended(ev.State)
+	case eventschemas.BillingReopened:
+		if known != nil {
+			r := rows.Change(e.Subject)
+			r.state, r.reason, r.usable = "", "", r.reopened
+		}
+	case eventschemas.BillingSettled:
+		if known != nil {
+			r := rows.Change(e.Subject)
+			r.state, r.reason, r.open, r.granted = ev.Outcome, ev.Reason, ev.Outcome == billing.Inbox, ev.AccountID
 		}
 	}
-	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+	return nil
 }
-
-// Reset implements projections.Fold.
-func (f *fold) Reset() { f.rows.Reset() }

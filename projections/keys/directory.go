@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -27,8 +26,6 @@ import (
 const (
 	// Name of the read model.
 	Name = "keys"
-	// version of the tables.
-	version = 2
 	// MaxListed limits the keys of one account that List returns.
 	MaxListed = 10_000
 )
@@ -79,12 +76,11 @@ func (k *Listed) State(now time.Time) string {
 
 // Directory is the read model. It is safe for concurrent use.
 //
-// In a database of this process alone Lookup answers from memory, which is updated before the commands
-// that wait for the change are notified. In a shared database Lookup reads the rows, or answers from
-// the keys that this node remembers while Hold has a lease that proves them current; AwaitNodes waits
-// for all leases.
+// In a database of this process alone Lookup answers from memory, which is updated before the commands that wait for
+// the change are notified. In a shared database Lookup reads the rows, or answers from the keys that this node
+// remembers while Hold has a lease that proves them current; AwaitNodes waits for all leases.
 type Directory struct {
-	handle  *projections.Handle
+	projections.Model
 	shared  bool
 	logger  *slog.Logger
 	memory  *memory                 // nil unless shared
@@ -93,7 +89,7 @@ type Directory struct {
 
 	mu       sync.RWMutex
 	contents             // empty if shared
-	loaded   atomic.Bool // contents are those of all rows
+	loaded   atomic.Bool // contents include all rows
 }
 
 type hash = [sha256.Size]byte
@@ -154,7 +150,8 @@ func New(cfg Config, store *sqlstore.Store) *Directory {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Directory{handle: projections.NewHandle(Name, store), shared: store.Shared(), logger: cfg.Logger, contents: newContents()}
+	d := &Directory{shared: store.Shared(), logger: cfg.Logger, contents: newContents()}
+	d.Model = projections.NewModel(Name, store, d.version())
 	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_key_lookups_total",
 		Help: "Look-ups of API keys in a database that nodes share, by where they were answered from: memory or rows.",
@@ -166,7 +163,7 @@ func New(cfg Config, store *sqlstore.Store) *Directory {
 }
 
 // Setup creates the tables of the leases in a shared database. It must be called before a Runner
-// starts the Directory there. Errors: those of sqlstore.Store.Setup.
+// starts the Directory there. Errors: as sqlstore.Store.Setup.
 func (d *Directory) Setup(ctx context.Context) error {
 	if !d.shared {
 		return nil
@@ -196,7 +193,7 @@ func (d *Directory) Hold(ctx context.Context) error {
 // AwaitNodes waits until a decision on a key or an account is folded, which folded waits for (Runner.WaitFor), and then
 // until no node answers from keys remembered before, for at most about outlast. The decision applies to every request
 // that begins later, on any node. If the server fails over meanwhile, AwaitNodes waits for both again. Errors:
-// sqlstore.ErrUnavailable, those of folded, ctx.Err().
+// sqlstore.ErrUnavailable, the errors of folded, ctx.Err().
 func (d *Directory) AwaitNodes(ctx context.Context, folded func(context.Context) error) error {
 	if !d.shared {
 		return folded(ctx)
@@ -233,7 +230,7 @@ func (d *Directory) Ready() error {
 	}
 	switch err := o.follower.Await(ended, Name, o.from); {
 	case err == nil && d.shared:
-		return d.handle.Read(func(projections.Queryer, *projections.Tables) error { return nil })
+		return d.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil })
 	case err == nil && !d.loaded.Load(): // the rows were withheld at the start
 		return fmt.Errorf("%s: rows could not be repaired: %w", Name, projections.ErrNotReady)
 	case err == nil:
@@ -246,10 +243,9 @@ func (d *Directory) Ready() error {
 	}
 }
 
-// Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found, too, with
-// Revoked set. Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err().
-// With an error it answers for no key at all: a missing key may just not have been read yet, and an
-// existing one may have been revoked since.
+// Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found, too, with Revoked set.
+// Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err(). With an error it answers for no
+// key at all: a missing key may just not have been read yet, and an existing one may have been revoked since.
 func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool, err error) {
 	if d.shared {
 		return d.recall(ctx, sum)
@@ -289,7 +285,7 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
-	one, found, err := keyTable.Get(ctx, d.handle, keyID)
+	one, found, err := keyTable.Get(ctx, d.Handle(), keyID)
 	if err != nil {
 		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
 	}
@@ -301,7 +297,7 @@ func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool
 
 // list returns the keys that rest, the text from WHERE on, selects.
 func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []Listed, err error) {
-	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = d.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		all = nil // drops rows of an earlier attempt
 		return keyTable.Each(ctx, q, t, func(_ string, k row) { all = append(all, k.listed()) }, rest, args...)
 	})
@@ -353,7 +349,7 @@ func (c *contents) standing(accountID string) *standing {
 }
 
 func (c *contents) put(k *row) {
-	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: k.revokedAt.Valid, account: k.account, standing: c.standing(k.account), terms: k.terms()}
+	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: !k.revokedAt.IsZero(), account: k.account, standing: c.standing(k.account), terms: k.terms()}
 	if before, ok := c.byID[k.id]; ok && before.hash != k.hash {
 		delete(c.byHash, before.hash)
 	}
@@ -363,16 +359,9 @@ func (c *contents) put(k *row) {
 func (k *row) listed() Listed {
 	return Listed{
 		ID: k.id, AccountID: k.account, Kind: k.kind, Last4: k.last4,
-		IssuedAt: timeOf(sql.NullInt64{Int64: k.issuedAt, Valid: true}), RevokedAt: timeOf(k.revokedAt), LastUsedAt: timeOf(k.lastUsedAt),
+		IssuedAt: k.issuedAt, RevokedAt: k.revokedAt, LastUsedAt: k.lastUsedAt,
 		KeyTerms: k.terms(),
 	}
-}
-
-func timeOf(micros sql.NullInt64) time.Time {
-	if !micros.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros.Int64).UTC()
 }
 
 // parseHash parses the hex form that events contain.

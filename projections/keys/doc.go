@@ -1,15 +1,12 @@
 // Package keys is the read model of API keys. Requests ask its Directory whether a key is valid, which
 // account it belongs to, its terms, and that account's plan and status. In a single process it is in memory.
 //
-// The Runner changes the Directory after the rows are committed and before WaitFor returns, so a
-// command that waits for its own event (revoke, suspend, change of plan) applies to every request that
-// begins after it was answered.
+// The Runner changes the Directory after the rows are committed and before WaitFor returns, so a command that waits for
+// its own event (revoke, suspend, change of plan) applies to every request that begins after it was answered.
 //
-// If nodes share the database, each remembers the keys that it has read while it holds a lease that
-// proves them current; otherwise it reads the row. A command then waits for all leases, too
-// (AwaitNodes).
+// If nodes share the database, each remembers the keys that it has read while it holds a lease that proves them
+// current; otherwise it reads the row. A command then waits for all leases, too (AwaitNodes).
 //
-// Right after the start, or if its tables were lost, the Directory may be behind earlier issues and
-// revocations. It then answers projections.ErrNotReady instead of reporting a key as unknown; see
-// Open.
+// Right after the start, or if its tables were lost, the Directory may be behind earlier issues and revocations. It
+// then answers projections.ErrNotReady instead of reporting a key as unknown; see Open.
 package keys

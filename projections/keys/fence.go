@@ -34,8 +34,7 @@ INSERT INTO key_fence AS f (one, epoch, fence, settled) VALUES (1, $1, 0, $2)
 ON CONFLICT (one) DO UPDATE SET epoch = f.epoch
 RETURNING epoch`
 
-	// raiseFence is part of a transaction that changes rows. It has no effect for tables that are not
-	// live.
+	// raiseFence is part of a transaction that changes rows. It has no effect for tables that are not live.
 	raiseFence = `
 INSERT INTO key_fence AS f (one, epoch, fence, settled)
 SELECT 1, $1::bigint, 0, false WHERE {position} IS NOT NULL

@@ -2,44 +2,21 @@ package keys
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
-// Times are microseconds since 1970. Lists are separated by spaces. The accounts table belongs to this read model, so
-// that the Directory loads from one position.
 const (
-	createKeys = `
-CREATE TABLE {keys} (
-	id           TEXT   NOT NULL PRIMARY KEY,
-	account      TEXT   NOT NULL,
-	kind         TEXT   NOT NULL,
-	hash         BYTEA  NOT NULL,
-	last4        TEXT   NOT NULL,
-	issued_at    BIGINT NOT NULL,
-	revoked_at   BIGINT,
-	last_used_at BIGINT,
-	expires_at   BIGINT,
-	scopes       TEXT   NOT NULL,
-	origins      TEXT   NOT NULL
-)`
-	indexKeys = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
-	// indexHash is used by Lookup if it reads the rows.
-	indexHash      = `CREATE INDEX IF NOT EXISTS {keys}_by_hash ON {keys} (hash)`
-	createAccounts = `
-CREATE TABLE {accounts} (
-	id     TEXT NOT NULL PRIMARY KEY,
-	plan   TEXT NOT NULL,
-	status TEXT NOT NULL
-)`
-
 	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100_000
 )
@@ -48,14 +25,14 @@ CREATE TABLE {accounts} (
 type row struct {
 	id, account, kind, last4 string
 	hash                     hash
-	issuedAt                 int64
-	revokedAt, lastUsedAt    sql.NullInt64
-	expiresAt                sql.NullInt64
+	issuedAt                 time.Time
+	revokedAt, lastUsedAt    time.Time // zero if they did not happen
+	expiresAt                time.Time // zero if it does not
 	scopes, origins          string
 }
 
 func (k *row) terms() account.KeyTerms {
-	t := account.KeyTerms{ExpiresAt: timeOf(k.expiresAt)}
+	t := account.KeyTerms{ExpiresAt: k.expiresAt}
 	if k.scopes != "" {
 		t.Scopes = strings.Split(k.scopes, " ")
 	}
@@ -65,62 +42,67 @@ func (k *row) terms() account.KeyTerms {
 	return t
 }
 
+// Lists are separated by spaces.
 var keyTable = projections.Keyed[string, row]{
-	Table: projections.Table{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
-	Columns: []string{
-		"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at",
-		"expires_at", "scopes", "origins",
+	Name: "keys",
+	Key:  projections.TextKey("id"),
+	Columns: []projections.Column[row]{
+		projections.Text("account", func(k *row) *string { return &k.account }),
+		projections.Text("kind", func(k *row) *string { return &k.kind }),
+		{
+			Name: "hash", Type: "BYTEA NOT NULL",
+			Value: func(k *row) any { return slices.Clone(k.hash[:]) },
+			Into:  func(k *row) any { return (*storedHash)(&k.hash) },
+		},
+		projections.Text("last4", func(k *row) *string { return &k.last4 }),
+		projections.Time("issued_at", func(k *row) *time.Time { return &k.issuedAt }),
+		projections.TimeOrNull("revoked_at", func(k *row) *time.Time { return &k.revokedAt }),
+		projections.TimeOrNull("last_used_at", func(k *row) *time.Time { return &k.lastUsedAt }),
+		projections.TimeOrNull("expires_at", func(k *row) *time.Time { return &k.expiresAt }),
+		projections.Text("scopes", func(k *row) *string { return &k.scopes }),
+		projections.Text("origins", func(k *row) *string { return &k.origins }),
 	},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, k *row) []any {
-		sum := k.hash
-		return append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt,
-			k.expiresAt, k.scopes, k.origins)
-	},
-	Scan: func(r projections.Scanner, id *string, k *row) error {
-		var sum []byte
-		err := r.Scan(id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt,
-			&k.expiresAt, &k.scopes, &k.origins)
-		if err != nil {
-			return err
-		}
-		k.id = *id
-		if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
-			return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
-		}
-		return nil
-	},
+	Indexes: []projections.Index{{Name: "by_account", On: "(account)"}},
+	Compare: strings.Compare,
+	Found:   func(id string, k *row) { k.id = id },
 }
 
-var accountTable = projections.Keyed[string, standing]{
-	Table:     projections.Table{Name: "accounts", Create: createAccounts, Key: []string{"id"}},
-	Columns:   []string{"plan", "status"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, s *standing) []any { return append(values, string(s.plan), s.status) },
-	Scan:      func(row projections.Scanner, id *string, s *standing) error { return row.Scan(id, &s.plan, &s.status) },
-}
+// storedHash is a hash that is scanned.
+type storedHash hash
 
-// Name implements projections.Projection.
-func (d *Directory) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (d *Directory) Handle() *projections.Handle { return d.handle }
-
-// Versions implements projections.Projection.
-func (d *Directory) Versions() []projections.Version {
-	keys := keyTable.Table
-	if d.shared {
-		keys.Indexes = []string{indexKeys, indexHash}
+// Scan implements sql.Scanner.
+func (h *storedHash) Scan(stored any) error {
+	sum, _ := stored.([]byte)
+	if copy(h[:], sum) != len(h) || len(sum) != len(h) {
+		return fmt.Errorf("hash of a key has %d bytes", len(sum))
 	}
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts | projections.Usage,
-		Tables:     []projections.Table{keys, accountTable.Table},
-		Strict:     true,
-		NewFold:    d.newFold,
-	}}
+	return nil
+}
+
+// accountTable belongs to this read model, so that the Directory loads from one position.
+var accountTable = projections.Keyed[string, standing]{
+	Name: "accounts",
+	Key:  projections.TextKey("id"),
+	Columns: []projections.Column[standing]{
+		projections.Text("plan", func(s *standing) *plan.ID { return &s.plan }),
+		projections.Text("status", func(s *standing) *string { return &s.status }),
+	},
+	Compare: strings.Compare,
+}
+
+// version returns the version of the tables.
+func (d *Directory) version() projections.Version {
+	keys := keyTable
+	if d.shared { // there, Lookup reads the rows
+		keys.Indexes = append(slices.Clip(keys.Indexes), projections.Index{Name: "by_hash", On: "(hash)"})
+	}
+	return projections.Version{
+		Number:  2,
+		Streams: []string{account.StreamPrefix, usage.StreamPrefix},
+		Tables:  []projections.Table{keys.Table(), accountTable.Table()},
+		Strict:  true,
+		NewFold: d.newFold,
+	}
 }
 
 // Swap implements projections.Swapper. Folding these tables raised no fence, and those that were live before may have
@@ -167,42 +149,25 @@ type news struct {
 }
 
 func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projections.Event) error {
-	err := f.accounts.Want(ctx, q, func(yield func(string) bool) {
-		for _, e := range events {
-			switch e.Body.(type) {
-			case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
-				eventschemas.AccountReinstated, eventschemas.AccountClosed:
-				if !yield(e.Subject) {
-					return
+	var accounts, keys []string
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
+			eventschemas.AccountReinstated, eventschemas.AccountClosed:
+			accounts = append(accounts, e.Subject)
+		case eventschemas.KeyIssued:
+			keys = append(keys, ev.KeyID)
+		case eventschemas.KeyRevoked:
+			keys = append(keys, ev.KeyID)
+		case eventschemas.UsageTicked:
+			for i := range ev.Entries {
+				for _, used := range ev.Entries[i].KeysUsed {
+					keys = append(keys, used.KeyID)
 				}
 			}
 		}
-	})
-	if err != nil {
-		return err
 	}
-	return f.keys.Want(ctx, q, func(yield func(string) bool) {
-		for _, e := range events {
-			switch ev := e.Body.(type) {
-			case eventschemas.KeyIssued:
-				if !yield(ev.KeyID) {
-					return
-				}
-			case eventschemas.KeyRevoked:
-				if !yield(ev.KeyID) {
-					return
-				}
-			case eventschemas.UsageTicked:
-				for i := range ev.Entries {
-					for _, used := range ev.Entries[i].KeysUsed {
-						if !yield(used.KeyID) {
-							return
-						}
-					}
-				}
-			}
-		}
-	})
+	return errors.Join(f.accounts.Want(ctx, q, slices.Values(accounts)), f.keys.Want(ctx, q, slices.Values(keys)))
 }
 
 func (f *fold) apply(e *projections.Event, n *news) error {
@@ -225,15 +190,15 @@ func (f *fold) apply(e *projections.Event, n *news) error {
 		}
 		k := f.changeKey(n, ev.KeyID)
 		*k = row{
-			id: ev.KeyID, account: e.Subject, kind: ev.Kind, last4: ev.Last4, hash: sum, issuedAt: e.OccurredAt.UnixMicro(),
+			id: ev.KeyID, account: e.Subject, kind: ev.Kind, last4: ev.Last4, hash: sum, issuedAt: e.OccurredAt,
 			scopes: strings.Join(ev.Scopes, " "), origins: strings.Join(ev.Origins, " "),
 		}
 		if ev.ExpiresAt != nil {
-			k.expiresAt = sql.NullInt64{Int64: ev.ExpiresAt.UnixMicro(), Valid: true}
+			k.expiresAt = ev.ExpiresAt.UTC()
 		}
 	case eventschemas.KeyRevoked:
-		if k := f.keys.Get(ev.KeyID); k != nil && !k.revokedAt.Valid {
-			f.changeKey(n, ev.KeyID).revokedAt = sql.NullInt64{Int64: e.OccurredAt.UnixMicro(), Valid: true}
+		if k := f.keys.Get(ev.KeyID); k != nil && k.revokedAt.IsZero() {
+			f.changeKey(n, ev.KeyID).revokedAt = e.OccurredAt
 		}
 	case eventschemas.UsageTicked:
 		for i := range ev.Entries {
@@ -247,12 +212,10 @@ func (f *fold) apply(e *projections.Event, n *news) error {
 
 // used records the last use of a key. Ticks of several nodes come in any order.
 func (f *fold) used(u eventschemas.KeyUsed) {
-	at := u.At.UnixMicro()
-	k := f.keys.Get(u.KeyID)
-	if k == nil || (k.lastUsedAt.Valid && k.lastUsedAt.Int64 >= at) {
-		return
+	at := u.At.UTC().Truncate(time.Microsecond)
+	if k := f.keys.Get(u.KeyID); k != nil && at.After(k.lastUsedAt) {
+		f.keys.Change(u.KeyID).lastUsedAt = at
 	}
-	f.keys.Change(u.KeyID).lastUsedAt = sql.NullInt64{Int64: at, Valid: true}
 }
 
 func (f *fold) changeKey(n *news, id string) *row {

@@ -55,6 +55,7 @@ func wait(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Po
 }
 
 // A change is effective for the next request once the command has waited for it.
+// Rule 9.
 func TestLookup_AfterWaitFor_SeesChanges(t *testing.T) {
 	projectionstest.Each(t, testLookup_AfterWaitFor_SeesChanges)
 }
@@ -224,6 +225,7 @@ func testRevocation_SurvivesRebuilds(t *testing.T, e *projectionstest.Env) {
 
 // A Directory that has not caught up with the log since its start answers no look-up: it might reject an issued key or
 // accept a revoked one.
+// Rule 9.
 func TestLookup_BeforeCatchUp_IsNotReady(t *testing.T) {
 	projectionstest.Each(t, testLookup_BeforeCatchUp_IsNotReady)
 }
@@ -232,7 +234,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
 	begin := func(d *keys.Directory) *engine.Runner {
 		t.Helper()
-		r, err := engine.New(engine.Config{}, e.Log, e.Store, d)
+		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,24 +358,4 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
 		t.Errorf("hash %q: Lookup = %v", hash, err)
 	}
-}
-
-func BenchmarkLookup(b *testing.B) {
-	e := projectionstest.Open(b)
-	d := keys.New(keys.Config{}, e.Store)
-	r, _ := e.Start(engine.Config{}, d)
-	for i := range 200 {
-		id := fmt.Sprint("a", i)
-		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
-	}
-	d.Open(0, r)
-	e.CatchUp(r)
-	known := sum("lh_sk_a77")
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, ok, err := d.Lookup(b.Context(), known); !ok || err != nil {
-				b.Fail()
-			}
-		}
-	})
 }

@@ -19,14 +19,13 @@ import (
 //     the fence, and cannot overtake a transaction that raises it: each waits for the other's lock on
 //     the fence. The node measures the time on its own clock, from before it sent the renewal.
 //
-// A renewal also reports which fence the node has applied; until a later renewal reports it, the node
-// may still use what it read before. Directory.AwaitNodes, which every command on keys and accounts
-// calls, returns when all leases have applied the fence, or after outlast, when every lease that has
-// not is over. So a node that hangs delays a command by outlast, never longer, and reads rows when it
-// resumes. Clocks of other machines do not matter.
+// A renewal also reports which fence the node has applied; until a later renewal reports it, the node may still use
+// what it read before. Directory.AwaitNodes, which every command on keys and accounts calls, returns when all leases
+// have applied the fence, or after outlast, when every lease that has not is over. So a node that hangs delays a
+// command by outlast, never longer, and reads rows when it resumes. Clocks of other machines do not matter.
 //
 // The tables are UNLOGGED: after a crash of the server, or a fail-over, they are empty, even if the
-// standby was behind. Fences of the new epoch are not compared with those of the previous one, and
+// standby was behind. Fences of the new epoch are not compared with fences of the previous one, and
 // while leases of that one may last (the epoch is not settled) AwaitNodes waits for outlast.
 const (
 	// renewEvery is the interval between renewals.
@@ -85,8 +84,7 @@ type lease struct {
 	began time.Time // before the renewal was sent
 }
 
-// lasts compares both clocks of the machine: on some machines the monotonic one stops while they are
-// suspended.
+// lasts compares both clocks of the machine: on some machines the monotonic one stops while they are suspended.
 func (l *lease) lasts(now time.Time) bool {
 	return now.Sub(l.began) < leaseLength && now.Round(0).Sub(l.began.Round(0)) < leaseLength
 }
@@ -200,8 +198,9 @@ func (m *memory) release() {
 }
 
 // await waits until a decision is folded, and then until no node uses what it read before. A fail-over in between
-// begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both again.
-// Errors: those of fences and of folded, ctx.Err().
+// begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both
+// again.
+// Errors: as fences and of folded, ctx.Err().
 func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
 	before, _ := db.look(ctx) // if it fails, the epoch is 0, which no epoch has; folded retries for longer
 	for {

@@ -205,6 +205,7 @@ func (l link) forget(ctx context.Context, last map[string]int64) error {
 // A decision that was reported as effective applies to every request that begins afterwards, on every node. Renewals
 // may be slow or lost, nodes may stop, start and hang, the database may crash, the read model may be quarantined, and
 // new tables may become live.
+// Rule 9.
 func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
@@ -316,6 +317,7 @@ func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 }
 
 // A hung node delays one command by the length of a lease. A node that responds delays a command by one renewal.
+// Rule 9.
 func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +140,7 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 }
 
 // The terms of a key are part of what a node remembers.
+// Rule 9.
 func TestLookup_FromMemory_ReportsTerms(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -160,6 +160,7 @@ func TestLookup_FromMemory_ReportsTerms(t *testing.T) {
 }
 
 // A crash of the server, or a fail-over, deletes the leases while nodes continue to use theirs.
+// Rule 9.
 func TestAwait_ServerCrashed_ChangeIsInForceOnEveryNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -233,6 +234,7 @@ func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 
 // A key that one node reports as revoked is never valid or unknown on another node, even while the leader rebuilds and
 // swaps tables.
+// Rule 9.
 func TestRevocation_RebuildsOnSeveralNodes_Stays(t *testing.T) {
 	const accounts, rebuilds = 40, 6
 	e := projectionstest.OpenPostgres(t)
@@ -299,43 +301,5 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 		return err == nil
 	}); !again {
 		t.Errorf("waited %s for the database", testwait.Timeout)
-	}
-}
-
-// BenchmarkLookupOnANode measures a look-up of one of 300 keys in a shared database: from rows, and
-// with a lease. It reports the processor time of the server per look-up.
-func BenchmarkLookupOnANode(b *testing.B) {
-	for _, from := range []string{"rows", "memory"} {
-		b.Run(from, func(b *testing.B) {
-			e := projectionstest.OpenPostgres(b)
-			d := setup(b, e)
-			r, _ := e.Start(engine.Config{}, d)
-			d.Open(0, r)
-			const known = 300
-			for i := range known {
-				id := fmt.Sprint("a", i)
-				e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))
-			}
-			e.CatchUp(r)
-			if from == "memory" {
-				hold(b, d)
-				remembering(b, e, d, "lh_sk_a1")
-			}
-			before, local := sqlstoretest.ServerCPU(b, e.Store)
-			var n atomic.Int64
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, ok, err := d.Lookup(b.Context(), sum(fmt.Sprint("lh_sk_a", n.Add(1)%known))); !ok || err != nil {
-						b.Error(ok, err)
-						return
-					}
-				}
-			})
-			b.StopTimer()
-			if after, _ := sqlstoretest.ServerCPU(b, e.Store); local {
-				b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "server-µs/op")
-			}
-		})
 	}
 }

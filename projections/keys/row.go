@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
@@ -47,7 +48,7 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	var at, epoch, fence, revoked, expires sql.NullInt64
 	var id, account, kind, tier, status, scopes, origins sql.NullString
 	var stored []byte
-	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = d.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
 		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).
 			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires, &scopes, &origins)
@@ -66,7 +67,10 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	case !id.Valid || subtle.ConstantTimeCompare(stored, sum[:]) != 1:
 		return Key{}, false, mark{}, nil
 	}
-	limits := row{expiresAt: expires, scopes: scopes.String, origins: origins.String}
+	limits := row{scopes: scopes.String, origins: origins.String}
+	if expires.Valid {
+		limits.expiresAt = time.UnixMicro(expires.Int64).UTC()
+	}
 	return Key{
 		ID: id.String, AccountID: account.String, Kind: kind.String, Revoked: revoked.Valid,
 		Plan: plan.ID(tier.String), AccountStatus: status.String,

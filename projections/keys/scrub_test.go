@@ -46,6 +46,7 @@ func state(t *testing.T, e *projectionstest.Env, d *keys.Directory, key string) 
 const nobody = "found false, id , account , revoked false"
 
 // TestScrub_DamagedKeys_AreAsInTheLog covers a process that loads damaged rows at its start, and one with the keys in memory.
+// Rule 9.
 func TestScrub_DamagedKeys_AreAsInTheLog(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		d, r, stop := open(t, e)
@@ -87,6 +88,7 @@ func TestScrub_DamagedKeys_AreAsInTheLog(t *testing.T) {
 }
 
 // A node that remembers a key learns that the row was wrong.
+// Rule 9.
 func TestScrub_RevokedKeyRememberedByAnotherNode_IsRejectedThere(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	d, r, _ := open(t, e)
@@ -136,6 +138,7 @@ func unrepaired(t *testing.T, e *projectionstest.Env, d *keys.Directory, r *engi
 
 const asRevoked = "found true, id k1, account a, revoked true"
 
+// Rule 9.
 func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 	e := projectionstest.Open(t)
 	d, r, stop := revoked(t, e)
@@ -195,6 +198,7 @@ func TestScrub_RepairOfUnreadableRowFails_NextStartSucceeds(t *testing.T) {
 	}
 }
 
+// Rule 9.
 func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	d, r, _ := revoked(t, e)

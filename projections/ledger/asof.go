@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,34 +71,24 @@ func (m *Model) State(ctx context.Context, accountID string, at time.Time) (s St
 	if s.Last, err = m.AsOf(ctx, accountID, at); err != nil {
 		return s, err
 	}
-	upTo := s.Last.Revision
-	opened, err := m.rare(ctx, accountID, upTo, eventschemas.AccountOpened{}.EventType())
-	if err != nil {
-		return s, err
+	opened, changed := eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType()
+	types := append(slices.Collect(maps.Keys(statuses)), changed) // with opened
+	changes, err := m.rare(ctx, accountID, s.Last.Revision, types...)
+	for _, e := range changes {
+		if e.Type == opened {
+			s.OpenedAt = e.At
+		}
+		if e.Type == opened || e.Type == changed {
+			s.Plan = plan.ID(e.Plan)
+		}
+		s.Status = cmp.Or(statuses[e.Type], s.Status)
 	}
-	if len(opened) > 0 {
-		s.OpenedAt = opened[0].At
-	}
-	plans, err := m.rare(ctx, accountID, upTo, eventschemas.PlanChanged{}.EventType())
-	if err != nil {
-		return s, err
-	}
-	for _, e := range append(opened, plans...) {
-		s.Plan = plan.ID(e.Plan)
-	}
-	changes, err := m.rare(ctx, accountID, upTo, eventschemas.AccountSuspended{}.EventType(), eventschemas.AccountReinstated{}.EventType(), eventschemas.AccountClosed{}.EventType())
-	if err != nil {
-		return s, err
-	}
-	for _, e := range append(opened, changes...) {
-		s.Status = statuses[e.Type]
-	}
-	return s, nil
+	return s, err
 }
 
 // rare returns the entries of rare types up to a revision, in the order of the stream.
 func (m *Model) rare(ctx context.Context, accountID string, upTo uint64, types ...string) (all []Entry, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, accountID)
 		if err != nil {
 			return err
@@ -140,9 +131,7 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range charges {
-		moves = append(moves, c)
-	}
+	moves = slices.AppendSeq(moves, maps.Values(charges))
 	slices.SortFunc(moves, func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) })
 	lots, balance, turnover := books.New(), int64(0), books.Turnover{}
 	// charge applies the charges that took the balance to after.
@@ -179,7 +168,7 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 	case !errors.Is(err, ErrNotFound):
 		return 0, err
 	}
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, accountID)
 		if err != nil {
 			return err
@@ -263,7 +252,7 @@ func (m *Model) Lookups(ctx context.Context, last Entry, from time.Time) (int64,
 		return 0, err
 	}
 	var charges int64
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, last.AccountID)
 		if err != nil {
 			return err

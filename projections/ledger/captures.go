@@ -7,11 +7,15 @@ import (
 )
 
 // captured sets Held of charges that capture a hold. Their rows do not have it, because the amount
-// that a charge takes from its hold depends on the rest of the hold.
-func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+// that a charge takes from its hold depends on the rest of the hold. alone is set if the entries of a charge's hold are
+// not among the entries.
+func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error], alone bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		holds := holds{} // open ones, which are limited per account
 		for e, err := range entries {
+			if alone {
+				clear(holds)
+			}
 			if err == nil && e.captures() {
 				if _, known := holds[e.HoldID]; !known { // it was placed before the first entry
 					err = m.holdBefore(ctx, &e, holds)
@@ -29,28 +33,7 @@ func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) i
 	}
 }
 
-// capturedAlone is captured for entries without those of their holds: it looks up the hold of each capture.
-func (m *Model) capturedAlone(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		for e, err := range entries {
-			if err == nil && e.captures() {
-				holds := holds{}
-				err = m.holdBefore(ctx, &e, holds)
-				holds.follow(&e)
-			}
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// holdBefore finds the rest of the hold that a charge captures. Hold, captures and release are entries
-// of one request.
+// holdBefore finds the rest of the hold that a charge captures. Hold, captures and release are entries of one request.
 func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) error {
 	for e, err := range m.ByRequest(ctx, charge.RequestID) {
 		if err != nil {

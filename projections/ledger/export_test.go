@@ -26,7 +26,7 @@ func (m *Model) ExplainRare(ctx context.Context, typ string) string {
 
 func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	var plan strings.Builder
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
 		if err != nil {
 			return err

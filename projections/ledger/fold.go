@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -45,10 +44,10 @@ type fold struct {
 func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
 		return projections.LoadRows(ctx, q, t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
-			projections.Texts(keys), func(rows *sql.Rows) error {
+			projections.Texts(keys), func(row projections.Scanner) error {
 				var account string
 				var s standing
-				if err := rows.Scan(&s.no, &account, &s.balance, &s.revision); err != nil {
+				if err := row.Scan(&s.no, &account, &s.balance, &s.revision); err != nil {
 					return err
 				}
 				found(account, s)
@@ -118,7 +117,7 @@ func divide(events []*projections.Event) (ofAccounts []*projections.Event, perio
 	if len(periods) == 0 {
 		return events, nil
 	}
-	return slices.DeleteFunc(slices.Clone(events), func(e *projections.Event) bool { return e.Category == projections.Books }), periods
+	return slices.DeleteFunc(slices.Clone(events), func(e *projections.Event) bool { return e.Prefix == eventschemas.BooksStream }), periods
 }
 
 // Reset implements projections.Fold.

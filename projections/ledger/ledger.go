@@ -1,6 +1,5 @@
-// Package ledger is the read model of money: one row for each event of each account stream, with the
-// balance after it. People read, export and audit it; only the stream decides what a request may
-// spend.
+// Package ledger is the read model of money: one row for each event of each account stream, with the balance after it.
+// People read, export and audit it; only the stream decides what a request may spend.
 package ledger
 
 import (
@@ -17,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -74,8 +74,7 @@ CREATE TABLE {entries} (
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
 
-	// The state of each account: a fold finds the running balance here, without an index on the
-	// entries.
+	// The state of each account: a fold finds the running balance here, without an index on the entries.
 	createAccounts = `
 CREATE TABLE {accounts} (
 	no       {bigkey} PRIMARY KEY,
@@ -125,9 +124,8 @@ type Entry struct {
 	// Amount is added to the balance by the event: above zero for grants and reversals, below for
 	// charges, refunds and breakage, 0 for all others.
 	Amount int64 `json:"amount"`
-	// Held is the amount that the event holds (above zero), or takes out of a hold (below zero): a
-	// release, or a charge that captures. The sum over an account is its open holds. For charges only
-	// Entries sets it; elsewhere it is 0.
+	// Held is the amount that the event holds (above zero), or takes out of a hold (below zero): a release, or a charge
+	// that captures. The sum over an account is its open holds. For charges only Entries sets it; elsewhere it is 0.
 	Held int64 `json:"held"`
 	// Balance is the sum of the amounts up to this one.
 	Balance   int64     `json:"balance"`
@@ -140,13 +138,13 @@ type Entry struct {
 	PaymentID string    `json:"payment_id,omitempty"`
 	// KeyID is the API key that was charged, issued or revoked; empty for charges of older releases.
 	KeyID string `json:"key_id,omitempty"`
-	// Hash is that of the event in the account's hash chain, in hex.
+	// Hash is the event's hash in the account's hash chain, in hex.
 	Hash string `json:"hash,omitempty"`
 	Details
 }
 
-// EntryOf returns the entry of an event, whose body was decoded. What depends on the events before it is 0: the balance, and
-// what a charge takes out of a hold.
+// EntryOf returns the entry of an event, whose body was decoded. Fields that depend on earlier events are 0:
+// the balance, and the credits that a charge takes out of a hold.
 func EntryOf(accountID string, e *eventlog.Recorded, body eventschemas.Event) Entry {
 	d := describe(&projections.Event{Recorded: e, Body: body})
 	return Entry{
@@ -164,7 +162,7 @@ type Details struct {
 	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
 	Currency string `json:"currency,omitempty"` // ISO 4217; empty if the event has no money
 	Tax      int64  `json:"tax,omitempty"`      // the part of Money that is tax
-	// Reason is that of a grant, a reversal, a suspension or the closing of the account, or the policy of breakage.
+	// Reason is the reason of a grant, a reversal, a suspension or the closing of the account, or the policy of breakage.
 	Reason   string `json:"reason,omitempty"`
 	Plan     string `json:"plan,omitempty"` // with which an account is opened, or to which it is moved
 	Note     string `json:"note,omitempty"` // text of a note
@@ -195,7 +193,7 @@ func (m *Model) bound(ctx context.Context, accountID string, f Filter) (Filter, 
 	if f.From.IsZero() && f.Until.IsZero() {
 		return f, nil
 	}
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, accountID)
 		if errors.Is(err, ErrNotFound) {
 			return nil // there is nothing to select
@@ -229,8 +227,7 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	}
 	where = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
 	if f.RequestID != "" {
-		// The + keeps the planner from using the account's index: a request has a few entries, an
-		// account a million.
+		// The + keeps the planner from using the account's index: a request has a few entries, an account a million.
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
 		add("e.request_hash = ? AND e.request_id = ?", hash(f.RequestID), f.RequestID)
 	}
@@ -273,27 +270,16 @@ func (f Filter) pageConditions(accountID string, from uint64, limit int) (where 
 
 // Model is the read model.
 type Model struct {
-	handle  *projections.Handle
+	projections.Model
 	moved   int   // as the constant, unless a test sets it
 	scanned int64 // as maxScanned, unless a test sets it
 }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store), moved: moved, scanned: maxScanned}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts | projections.Books,
+	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, projections.Version{
+		Number:  version,
+		Streams: []string{account.StreamPrefix, eventschemas.BooksStream},
 		Tables: []projections.Table{
 			{
 				Name: "entries", Create: createEntries, Key: []string{"position"},
@@ -303,7 +289,7 @@ func (m *Model) Versions() []projections.Version {
 			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
 		},
 		NewFold: newFold,
-	}}
+	})}
 }
 
 // Entries returns the selected entries of an account in the order of its stream, reading a limited
@@ -320,13 +306,11 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 		return m.page(ctx, accountID, f, from, limit)
 	}
 	entries := pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read)
-	switch {
-	case f.Credits:
+	if f.Credits {
 		return entries
-	case f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "":
-		return m.capturedAlone(ctx, entries)
 	}
-	return m.captured(ctx, entries)
+	alone := f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != ""
+	return m.captured(ctx, entries, alone)
 }
 
 // page returns one page of Entries.
@@ -341,7 +325,7 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 	if f, err = m.bound(ctx, accountID, f); err != nil {
 		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		where, args := f.conditions(accountID)
 		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d", where, len(args)+1)
 		var first sql.NullInt64
@@ -360,8 +344,8 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 
 // Latest returns the last n selected entries of an account, the newest first; f.FromRevision and f.Limit do not count.
 // If next is not zero there may be more: those of the same filter with next as BeforeRevision. No index has entries by
-// API key, payment, domain, or by one of the frequent types. Of those, Latest looks at a limited number of entries, so it may
-// return fewer than n although there are more. Errors: as Entries.
+// API key, payment, domain, or by one of the frequent types. Of those, Latest looks at a limited number of entries, so
+// it may return fewer than n although there are more. Errors: as Entries.
 func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (latest []Entry, next uint64, err error) {
 	f, floor, err := m.span(ctx, accountID, f)
 	if err != nil || f.revisions == nil {
@@ -396,14 +380,14 @@ func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (
 	return latest, next, nil
 }
 
-// span sets the revisions that Latest looks at; the first one that the filter selects is floor. They are nil if there is no
-// such account.
+// span sets the revisions that Latest looks at; the first one that the filter selects is floor. They are nil if there
+// is no such account.
 func (m *Model) span(ctx context.Context, accountID string, f Filter) (_ Filter, floor int64, err error) {
 	if f, err = m.bound(ctx, accountID, f); err != nil {
 		return f, 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
 	f.From, f.Until = time.Time{}, time.Time{} // which are revisions now
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, accountID)
 		if errors.Is(err, ErrNotFound) {
 			return nil
@@ -434,8 +418,7 @@ func (f *Filter) scans() bool {
 	return f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "" || f.Credits
 }
 
-// ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as
-// Entries.
+// ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as Entries.
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
 		return m.read(ctx, ofRequest+`AND e.position > $3 ORDER BY e.position LIMIT $4`,
@@ -488,30 +471,18 @@ func pages(limit int, what string, read func(after *Entry, limit int) ([]Entry, 
 }
 
 func (m *Model) read(ctx context.Context, where string, args ...any) (page []Entry, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		page, err = query(ctx, q, t, where, args...)
 		return err
 	})
 	return page, err
 }
 
-func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) (page []Entry, err error) {
-	rows, err := q.QueryContext(ctx, t.SQL(selectEntries+where), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e Entry
-		if err := scan(rows, &e); err != nil {
-			return nil, err
-		}
-		page = append(page, e)
-	}
-	return page, rows.Err()
+func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) ([]Entry, error) {
+	return projections.AllRows(ctx, q, t.SQL(selectEntries+where), (*Entry).scan, args...)
 }
 
-func scan(row *sql.Rows, e *Entry) error {
+func (e *Entry) scan(row projections.Scanner) error {
 	var at int64
 	var id, hash []byte
 	var actor, charge, hold, payment, key, detail sql.NullString

@@ -367,6 +367,7 @@ func testSinceReturnsEveryEntryFromThenOn(t *testing.T, e *projectionstest.Env) 
 
 // A log that was copied into another store may have its accounts in another order. In a quiet service their entries are
 // days apart.
+// Rule 8.
 func TestSince_CopiedLog_ReturnsEveryEntryFromThenOn(t *testing.T) {
 	projectionstest.Each(t, testSinceInACopiedLog)
 }

@@ -7,7 +7,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Charged returns the credits that the entry charges; below zero if it returns those of a reversed charge.
+// Charged returns the credits that the entry charges; below zero if it returns credits of a reversed charge.
 func (e *Entry) Charged() int64 {
 	switch e.Type {
 	case eventschemas.CreditsCharged{}.EventType(), eventschemas.ChargeReversed{}.EventType():

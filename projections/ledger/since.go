@@ -18,8 +18,7 @@ const (
 	moved = 2 * eventlog.MaxDisorder
 )
 
-// Since returns the entries of all accounts from the given time on, in the order of the log. Errors:
-// as Entries.
+// Since returns the entries of all accounts from the given time on, in the order of the log. Errors: as Entries.
 func (m *Model) Since(ctx context.Context, at time.Time) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		after, err := m.before(ctx, at.Add(-disorder))

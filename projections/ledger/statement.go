@@ -25,11 +25,10 @@ FROM {entries} WHERE account_no = $1 AND revision >= $2 AND revision < $3 AND ty
 GROUP BY 1, 2, 3`
 )
 
-// AsOf returns the last entry of an account that occurred at or before the given time: its Balance is
-// the account's balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable,
-// ctx.Err().
+// AsOf returns the last entry of an account that occurred at or before the given time: its Balance is the account's
+// balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Entry, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		s, err := find(ctx, q, t, accountID)
 		if err != nil {
 			return err
@@ -59,14 +58,14 @@ func (m *Model) Statement(ctx context.Context, accountID string, month, now time
 	return m.statement(ctx, accountID, month, now, time.Time{})
 }
 
-// StatementBefore returns the statement as it was just before a past moment. Errors: those of Statement.
+// StatementBefore returns the statement as it was just before a past moment. Errors: as Statement.
 func (m *Model) StatementBefore(ctx context.Context, accountID string, month, end time.Time) (st *statement.Statement, err error) {
 	return m.statement(ctx, accountID, month, end, end)
 }
 
 // statement leaves out what occurred from the moment until on, unless it is zero.
 func (m *Model) statement(ctx context.Context, accountID string, month, now, until time.Time) (st *statement.Statement, err error) {
-	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if !until.IsZero() && !month.Before(until) {
 			return statement.ErrNotBegun
 		}
@@ -102,7 +101,7 @@ func (m *Model) statement(ctx context.Context, accountID string, month, now, unt
 // Periods returns the months that have ended in the books. Errors: projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		ended, err = readPeriods(ctx, q, t, time.Time{})
 		return err
 	})
@@ -114,30 +113,26 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 
 // readPeriods returns the months that had ended before a moment, or until now if it is zero.
 func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables, before time.Time) (*books.Periods, error) {
-	rows, err := q.QueryContext(ctx, t.SQL(selectPeriods))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	periods := &books.Periods{}
-	for rows.Next() {
+	periods, past := &books.Periods{}, false
+	err := projections.EachRow(ctx, q, t.SQL(selectPeriods), func(row projections.Scanner) error {
 		var position, at int64
 		var kind, month string
-		if err := rows.Scan(&position, &kind, &month, &at); err != nil {
-			return nil, err
+		if err := row.Scan(&position, &kind, &month, &at); err != nil {
+			return err
 		}
-		if !before.IsZero() && at >= before.UnixMicro() {
-			break
+		if past = past || !before.IsZero() && at >= before.UnixMicro(); past {
+			return nil
 		}
 		var ev eventschemas.Event = eventschemas.PeriodEnded{Month: month}
 		if kind == (eventschemas.PeriodClosed{}).EventType() {
 			ev = eventschemas.PeriodClosed{Month: month}
 		}
 		if err := periods.Apply(ev, uint64(position), time.UnixMicro(at).UTC()); err != nil {
-			return nil, fmt.Errorf("event of the books at position %d: %w", position, err)
+			return fmt.Errorf("event of the books at position %d: %w", position, err)
 		}
-	}
-	return periods, rows.Err()
+		return nil
+	})
+	return periods, err
 }
 
 // stream reads the entries of an account.
@@ -230,16 +225,11 @@ func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *book
 }
 
 func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, until int64, month time.Time) error {
-	rows, err := s.q.QueryContext(ctx, s.tables.SQL(selectUsage), s.no, from, until, month.UnixMicro())
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return projections.EachRow(ctx, s.q, s.tables.SQL(selectUsage), func(row projections.Scanner) error {
 		var day, amount int64
 		var kind, key string
 		l := statement.Line{}
-		if err := rows.Scan(&day, &kind, &key, &l.Count, &amount); err != nil {
+		if err := row.Scan(&day, &kind, &key, &l.Count, &amount); err != nil {
 			return err
 		}
 		l.Booked = month.AddDate(0, 0, int(day))
@@ -247,6 +237,6 @@ func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, un
 			l.Event = eventschemas.ChargeReversed{Credits: amount}
 		}
 		sheet.Add(l)
-	}
-	return rows.Err()
+		return nil
+	}, s.no, from, until, month.UnixMicro())
 }

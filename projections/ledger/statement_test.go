@@ -134,6 +134,7 @@ func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*
 	return sheet.Statement(now, periods.Find(month) != nil)
 }
 
+// Rule 14.
 func TestStatement_RandomHistory_EqualsThatOfTheEvents(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { testStatement_RandomHistory(t, projectionstest.Open) })
 	t.Run("postgres", func(t *testing.T) { testStatement_RandomHistory(t, projectionstest.OpenPostgres) })

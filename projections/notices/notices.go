@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/domain/notices"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -21,58 +22,12 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "notices"
-	version = 2
+	Name = "notices"
 
 	// MaxPage limits the deliveries that Due and Latest return.
 	MaxPage = 1000
 	// keptRows limits the rows of each table, of about 200 bytes each, that the fold keeps between batches.
 	keptRows = 50_000
-)
-
-// Times are microseconds since 1970; 0 is none.
-const (
-	createWatches = `
-CREATE TABLE {watches} (
-	account     TEXT   NOT NULL PRIMARY KEY,
-	balance     BIGINT NOT NULL,
-	closed      BIGINT NOT NULL,
-	low_balance BIGINT NOT NULL,
-	webhook     BIGINT NOT NULL,
-	email       BIGINT NOT NULL,
-	armed       BIGINT NOT NULL,
-	last        TEXT   NOT NULL,
-	events      BIGINT NOT NULL
-)`
-	createDeliveries = `
-CREATE TABLE {deliveries} (
-	account     TEXT   NOT NULL,
-	notice      TEXT   NOT NULL,
-	destination TEXT   NOT NULL,
-	kind        TEXT   NOT NULL,
-	raised_at   BIGINT NOT NULL,
-	balance     BIGINT NOT NULL,
-	threshold   BIGINT NOT NULL,
-	payment     TEXT   NOT NULL,
-	attempt     BIGINT NOT NULL,
-	failed_at   BIGINT NOT NULL,
-	money       BIGINT NOT NULL,
-	currency    TEXT   NOT NULL,
-	state       TEXT   NOT NULL,
-	attempts    BIGINT NOT NULL,
-	next_at     BIGINT NOT NULL,
-	reason      TEXT   NOT NULL,
-	PRIMARY KEY (account, notice, destination)
-)`
-	createFailed = `
-CREATE TABLE {failed} (
-	account TEXT NOT NULL,
-	payment TEXT NOT NULL,
-	notice  TEXT NOT NULL,
-	PRIMARY KEY (account, payment)
-)`
-	indexDue    = `CREATE INDEX IF NOT EXISTS {deliveries}_by_state ON {deliveries} (state, next_at)`
-	indexLatest = `CREATE INDEX IF NOT EXISTS {deliveries}_by_time ON {deliveries} (account, raised_at)`
 )
 
 // watch is the row of an account.
@@ -83,26 +38,19 @@ type watch struct {
 }
 
 var watches = projections.Keyed[string, watch]{
-	Table:     projections.Table{Name: "watches", Create: createWatches, Key: []string{"account"}},
-	Columns:   []string{"balance", "closed", "low_balance", "webhook", "email", "armed", "last", "events"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, w *watch) []any {
-		return append(values, w.Balance, number(w.Closed), w.Settings.LowBalance, number(w.Settings.Webhook), number(w.Settings.Email), number(w.Armed), w.last, int64(w.events))
+	Name: "watches",
+	Key:  projections.TextKey("account"),
+	Columns: []projections.Column[watch]{
+		projections.Number("balance", func(w *watch) *int64 { return &w.Balance }),
+		projections.Flag("closed", func(w *watch) *bool { return &w.Closed }),
+		projections.Number("low_balance", func(w *watch) *int64 { return &w.Settings.LowBalance }),
+		projections.Flag("webhook", func(w *watch) *bool { return &w.Settings.Webhook }),
+		projections.Flag("email", func(w *watch) *bool { return &w.Settings.Email }),
+		projections.Flag("armed", func(w *watch) *bool { return &w.Armed }),
+		projections.Text("last", func(w *watch) *string { return &w.last }),
+		projections.Number("events", func(w *watch) *uint64 { return &w.events }),
 	},
-	Scan: func(row projections.Scanner, id *string, w *watch) error {
-		var closed, webhook, email, armed int64
-		err := row.Scan(id, &w.Balance, &closed, &w.Settings.LowBalance, &webhook, &email, &armed, &w.last, &w.events)
-		w.Closed, w.Settings.Webhook, w.Settings.Email, w.Armed = closed != 0, webhook != 0, email != 0, armed != 0
-		return err
-	},
-}
-
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
+	Compare: strings.Compare,
 }
 
 // key is the primary key of a delivery.
@@ -112,89 +60,92 @@ type key struct{ account, notice, destination string }
 type delivery struct {
 	notices.Delivery
 	account string
+	// payment has the fields of Delivery.Payment; zero if that is nil. It failed at a time in microseconds since 1970.
+	payment struct {
+		id                 string
+		attempt, at, money int64
+		currency           string
+	}
+}
+
+// raised sets the delivery of a notice that is raised now.
+func (d *delivery) raised(now notices.Delivery) {
+	d.Delivery = d.Raised(now)
+	if p := d.Payment; p != nil {
+		d.payment.id, d.payment.attempt, d.payment.at = p.ID, p.Attempt, p.FailedAt.UnixMicro()
+		if p.Money != nil {
+			d.payment.money, d.payment.currency = p.Money.Minor, p.Money.Currency
+		}
+	}
+}
+
+// found completes a row that was read.
+func (d *delivery) found(k key) {
+	d.account, d.NoticeID, d.Destination = k.account, k.notice, k.destination
+	if d.payment.id == "" {
+		return
+	}
+	d.Payment = &notices.Payment{ID: d.payment.id, Attempt: d.payment.attempt, FailedAt: time.UnixMicro(d.payment.at).UTC()}
+	if d.payment.currency != "" {
+		d.Payment.Money = &eventschemas.Money{Minor: d.payment.money, Currency: d.payment.currency}
+	}
 }
 
 var deliveries = projections.Keyed[key, delivery]{
-	Table:   projections.Table{Name: "deliveries", Create: createDeliveries, Indexes: []string{indexDue, indexLatest}, Key: []string{"account", "notice", "destination"}},
-	Columns: []string{"kind", "raised_at", "balance", "threshold", "payment", "attempt", "failed_at", "money", "currency", "state", "attempts", "next_at", "reason"},
+	Name: "deliveries",
+	Key: []projections.Column[key]{
+		projections.Text("account", func(k *key) *string { return &k.account }),
+		projections.Text("notice", func(k *key) *string { return &k.notice }),
+		projections.Text("destination", func(k *key) *string { return &k.destination }),
+	},
+	Columns: []projections.Column[delivery]{
+		projections.Text("kind", func(d *delivery) *string { return &d.Kind }),
+		projections.Time("raised_at", func(d *delivery) *time.Time { return &d.RaisedAt }),
+		projections.Number("balance", func(d *delivery) *int64 { return &d.Balance }),
+		projections.Number("threshold", func(d *delivery) *int64 { return &d.Threshold }),
+		projections.Text("payment", func(d *delivery) *string { return &d.payment.id }),
+		projections.Number("attempt", func(d *delivery) *int64 { return &d.payment.attempt }),
+		projections.Number("failed_at", func(d *delivery) *int64 { return &d.payment.at }),
+		projections.Number("money", func(d *delivery) *int64 { return &d.payment.money }),
+		projections.Text("currency", func(d *delivery) *string { return &d.payment.currency }),
+		projections.Text("state", func(d *delivery) *string { return &d.State }),
+		projections.Number("attempts", func(d *delivery) *int64 { return &d.Attempts }),
+		projections.TimeOrZero("next_at", func(d *delivery) *time.Time { return &d.NextAt }),
+		projections.Text("reason", func(d *delivery) *string { return &d.Reason }),
+	},
+	Indexes: []projections.Index{{Name: "by_state", On: "(state, next_at)"}, {Name: "by_time", On: "(account, raised_at)"}},
 	Compare: func(a, b key) int {
 		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.notice, b.notice), strings.Compare(a.destination, b.destination))
 	},
-	AppendKey: func(values []any, k key) []any { return append(values, k.account, k.notice, k.destination) },
-	AppendRow: func(values []any, d *delivery) []any {
-		next := int64(0)
-		if !d.NextAt.IsZero() {
-			next = d.NextAt.UnixMicro()
-		}
-		var payment notices.Payment
-		var failedAt int64
-		var money eventschemas.Money
-		if d.Payment != nil {
-			payment, failedAt = *d.Payment, d.Payment.FailedAt.UnixMicro()
-		}
-		if payment.Money != nil {
-			money = *payment.Money
-		}
-		return append(values, d.Kind, d.RaisedAt.UnixMicro(), d.Balance, d.Threshold, payment.ID, payment.Attempt, failedAt, money.Minor, money.Currency, d.State, d.Attempts, next, d.Reason)
-	},
-	Scan: func(row projections.Scanner, k *key, d *delivery) error {
-		var raised, next, failedAt int64
-		var payment notices.Payment
-		var money eventschemas.Money
-		err := row.Scan(&k.account, &k.notice, &k.destination, &d.Kind, &raised, &d.Balance, &d.Threshold, &payment.ID, &payment.Attempt, &failedAt, &money.Minor, &money.Currency, &d.State, &d.Attempts, &next, &d.Reason)
-		d.account, d.NoticeID, d.Destination, d.RaisedAt = k.account, k.notice, k.destination, time.UnixMicro(raised).UTC()
-		if next != 0 {
-			d.NextAt = time.UnixMicro(next).UTC()
-		}
-		if money.Currency != "" {
-			payment.Money = &money
-		}
-		if payment.ID != "" {
-			payment.FailedAt = time.UnixMicro(failedAt).UTC()
-			d.Payment = &payment
-		}
-		return err
-	},
+	Found: func(k key, d *delivery) { d.found(k) },
 }
 
 // failedKey is the primary key of the last notice of a failed payment, until it is of no use any more.
 type failedKey struct{ account, payment string }
 
 var failed = projections.Keyed[failedKey, string]{
-	Table:   projections.Table{Name: "failed", Create: createFailed, Key: []string{"account", "payment"}},
-	Columns: []string{"notice"},
+	Name: "failed",
+	Key: []projections.Column[failedKey]{
+		projections.Text("account", func(k *failedKey) *string { return &k.account }),
+		projections.Text("payment", func(k *failedKey) *string { return &k.payment }),
+	},
+	Columns: []projections.Column[string]{projections.Text("notice", func(notice *string) *string { return notice })},
 	Compare: func(a, b failedKey) int {
 		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.payment, b.payment))
-	},
-	AppendKey: func(values []any, k failedKey) []any { return append(values, k.account, k.payment) },
-	AppendRow: func(values []any, notice *string) []any { return append(values, *notice) },
-	Scan: func(row projections.Scanner, k *failedKey, notice *string) error {
-		return row.Scan(&k.account, &k.payment, notice)
 	},
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct{ projections.Model }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts | projections.Notices,
-		Tables:     []projections.Table{watches.Table, failed.Table, deliveries.Table},
-		NewFold:    newFold,
-	}}
+	return &Model{projections.NewModel(Name, store, projections.Version{
+		Number:  2,
+		Streams: []string{account.StreamPrefix, eventschemas.NoticesPrefix},
+		Tables:  []projections.Table{watches.Table(), failed.Table(), deliveries.Table()},
+		NewFold: newFold,
+	})}
 }
 
 // Due is the deliveries of an account that are due.
@@ -212,7 +163,7 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 	var found []delivery
 	accounts := map[string]watch{}
 	// One state of the database has both, so that events after a delivery's state are noticed.
-	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
 		const due = "WHERE state = 'open' AND kind <> '' AND next_at <= $1 ORDER BY next_at, account, notice, destination LIMIT $2"
 		if err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d) }, due, now.UnixMicro(), min(max(limit, 0), MaxPage)); err != nil {
@@ -248,7 +199,7 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 
 // Get returns the settings of an account; zero if there are none. Errors: as Due.
 func (m *Model) Get(ctx context.Context, accountID string) (eventschemas.NoticesSet, error) {
-	w, _, err := watches.Get(ctx, m.handle, accountID)
+	w, _, err := watches.Get(ctx, m.Handle(), accountID)
 	if err != nil {
 		return eventschemas.NoticesSet{}, fmt.Errorf("get the settings of notices of account %s: %w", accountID, err)
 	}
@@ -258,7 +209,7 @@ func (m *Model) Get(ctx context.Context, accountID string) (eventschemas.Notices
 // Latest returns the last deliveries of an account, at most limit (no more than MaxPage), the newest notice first.
 // Errors: as Due.
 func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]notices.Delivery, error) {
-	rows, err := deliveries.List(ctx, m.handle, "WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2", accountID, min(max(limit, 0), MaxPage))
+	rows, err := deliveries.List(ctx, m.Handle(), "WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2", accountID, min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list the notices of account %s: %w", accountID, err)
 	}
@@ -274,7 +225,7 @@ func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]noti
 func (m *Model) Find(ctx context.Context, accountID, noticeID string) ([]notices.Delivery, uint64, error) {
 	var found []notices.Delivery
 	var events uint64
-	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
 		err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d.Delivery) }, "WHERE account = $1 AND notice = $2 AND kind <> '' ORDER BY destination", accountID, noticeID)
 		if err != nil {
@@ -291,22 +242,17 @@ func (m *Model) Find(ctx context.Context, accountID, noticeID string) ([]notices
 // Counts returns the numbers of deliveries that are open and dead-lettered. Errors: as Due.
 func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 	var counts map[string]int64
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		counts = map[string]int64{notices.Open: 0, notices.DeadLettered: 0}
-		rows, err := q.QueryContext(ctx, t.SQL("SELECT state, COUNT(*) FROM {deliveries} WHERE state IN ('open', 'dead_lettered') AND kind <> '' GROUP BY state"))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return projections.EachRow(ctx, q, t.SQL("SELECT state, COUNT(*) FROM {deliveries} WHERE state IN ('open', 'dead_lettered') AND kind <> '' GROUP BY state"), func(row projections.Scanner) error {
 			var state string
 			var n int64
-			if err := rows.Scan(&state, &n); err != nil {
+			if err := row.Scan(&state, &n); err != nil {
 				return err
 			}
 			counts[state] = n
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count notices: %w", err)
@@ -339,15 +285,9 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	for _, e := range events {
 		f.apply(e)
 	}
-	writes := []func(context.Context, *sqlstore.Tx) error{watches.Take(f.tables, f.watches, nil), failed.Take(f.tables, f.failed, nil), deliveries.Take(f.tables, f.deliveries, nil)}
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		for _, write := range writes {
-			if err := write(ctx, tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}, nil
+	return projections.Changes{Write: projections.Writing(
+		watches.Take(f.tables, f.watches, nil), failed.Take(f.tables, f.failed, nil), deliveries.Take(f.tables, f.deliveries, nil),
+	)}, nil
 }
 
 // payments returns the payments that events are about.
@@ -426,7 +366,7 @@ func about(ev eventschemas.Event) (notice, destination string) {
 }
 
 func (f *fold) apply(e *projections.Event) {
-	if e.Category == projections.Notices {
+	if e.Prefix == eventschemas.NoticesPrefix {
 		f.watches.Change(e.Subject).events = e.Revision + 1
 	}
 	if notice, destination := about(e.Body); notice != "" {
@@ -480,8 +420,7 @@ func (f *fold) raise(e *projections.Event, w *watch, kind string) (raised string
 	for _, destination := range notices.Destinations {
 		if w.Has(destination) {
 			raised = id
-			d := f.deliveries.Change(key{e.Subject, id, destination})
-			d.Delivery = d.Raised(w.Raise(e.Body, id, destination, e.OccurredAt))
+			f.deliveries.Change(key{e.Subject, id, destination}).raised(w.Raise(e.Body, id, destination, e.OccurredAt))
 		}
 	}
 	return raised

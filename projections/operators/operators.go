@@ -6,11 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,8 +22,7 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "operators"
-	version = 1
+	Name = "operators"
 	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100
 )
@@ -33,52 +30,22 @@ const (
 // ErrNotFound means that there is no such token.
 var ErrNotFound = errors.New("no such token")
 
-// Times are microseconds since 1970.
-const (
-	create = `
-CREATE TABLE {tokens} (
-	id         TEXT   NOT NULL PRIMARY KEY,
-	hash       TEXT   NOT NULL,
-	last4      TEXT   NOT NULL,
-	scope      TEXT   NOT NULL,
-	issued_at  BIGINT NOT NULL,
-	issued_by  TEXT   NOT NULL,
-	expires_at BIGINT,
-	revoked_at BIGINT,
-	revoked_by TEXT   NOT NULL
-)`
-	indexHash = `CREATE INDEX IF NOT EXISTS {tokens}_by_hash ON {tokens} (hash)`
-)
-
 var table = projections.Keyed[string, Token]{
-	Table:     projections.Table{Name: "tokens", Create: create, Indexes: []string{indexHash}, Key: []string{"id"}},
-	Columns:   []string{"hash", "last4", "scope", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, t *Token) []any {
-		return append(values, t.hash, t.Last4, string(t.Scope), t.IssuedAt.UnixMicro(), t.IssuedBy, micros(t.ExpiresAt), micros(t.RevokedAt), t.RevokedBy)
+	Name: "tokens",
+	Key:  projections.TextKey("id"),
+	Columns: []projections.Column[Token]{
+		projections.Text("hash", func(t *Token) *string { return &t.hash }),
+		projections.Text("last4", func(t *Token) *string { return &t.Last4 }),
+		projections.Text("scope", func(t *Token) *operator.Scope { return &t.Scope }),
+		projections.Time("issued_at", func(t *Token) *time.Time { return &t.IssuedAt }),
+		projections.Text("issued_by", func(t *Token) *string { return &t.IssuedBy }),
+		projections.TimeOrNull("expires_at", func(t *Token) *time.Time { return &t.ExpiresAt }),
+		projections.TimeOrNull("revoked_at", func(t *Token) *time.Time { return &t.RevokedAt }),
+		projections.Text("revoked_by", func(t *Token) *string { return &t.RevokedBy }),
 	},
-	Scan: func(row projections.Scanner, id *string, t *Token) error {
-		var issued int64
-		var expires, revoked sql.NullInt64
-		err := row.Scan(id, &t.hash, &t.Last4, &t.Scope, &issued, &t.IssuedBy, &expires, &revoked, &t.RevokedBy)
-		t.ID, t.IssuedAt, t.ExpiresAt, t.RevokedAt = *id, time.UnixMicro(issued).UTC(), timeOf(expires), timeOf(revoked)
-		return err
-	},
-}
-
-func micros(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixMicro()
-}
-
-func timeOf(micros sql.NullInt64) time.Time {
-	if !micros.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros.Int64).UTC()
+	Indexes: []projections.Index{{Name: "by_hash", On: "(hash)"}},
+	Compare: strings.Compare,
+	Found:   func(id string, t *Token) { t.ID = id },
 }
 
 // Token is a token, without its text. Its name is in the table of names, under its id.
@@ -122,32 +89,19 @@ func (t *Token) Valid(at time.Time) bool { return t.State(at) == Active }
 
 // Model is the read model.
 type Model struct {
-	handle *projections.Handle
-	from   atomic.Uint64 // see Open
+	projections.Model
+	from atomic.Uint64 // see Open
 }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Operators,
-		Tables:     []projections.Table{table.Table},
-		Strict:     true,
-		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
-			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
-		},
-	}}
+	return &Model{Model: projections.NewModel(Name, store, projections.Version{
+		Number:  1,
+		Streams: []string{eventschemas.OperatorsStream},
+		Tables:  []projections.Table{table.Table()},
+		Strict:  true,
+		NewFold: table.Fold(keptRows, projections.Keys(revoked), fold),
+	})}
 }
 
 // Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
@@ -160,7 +114,7 @@ func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, error) {
 	text := hex.EncodeToString(hash[:])
 	var found *Token
-	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		found = nil // drops the row of an earlier attempt
 		if from := eventlog.Position(m.from.Load()); at < from {
 			return fmt.Errorf("%s: before position %d: %w", Name, from, projections.ErrNotReady)
@@ -182,7 +136,7 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, err
 
 // Get returns the token with an id, revoked or not. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (t Token, found bool, err error) {
-	if t, found, err = table.Get(ctx, m.handle, id); err != nil {
+	if t, found, err = table.Get(ctx, m.Handle(), id); err != nil {
 		err = fmt.Errorf("get token %s: %w", id, err)
 	}
 	return t, found, err
@@ -190,6 +144,7 @@ func (m *Model) Get(ctx context.Context, id string) (t Token, found bool, err er
 
 // Selection selects tokens. Empty fields select all.
 type Selection struct {
+	Scope operator.Scope // empty for all
 	State State
 	At    time.Time // of State
 	// Before is the id of a token, which selects those that were issued before it.
@@ -210,51 +165,40 @@ func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, erro
 	case Ended:
 		where = append(where, fmt.Sprintf("(revoked_at IS NOT NULL OR expires_at <= %d)", at))
 	}
+	if s.Scope != "" {
+		where, args = append(where, fmt.Sprintf("scope = $%d", len(args)+1)), append(args, string(s.Scope))
+	}
 	if s.Before != "" {
 		before, found, err := m.Get(ctx, s.Before)
 		if err != nil || !found {
 			return nil, cmp.Or(err, ErrNotFound)
 		}
-		where, args = append(where, "(issued_at, id) < ($1, $2)"), []any{before.IssuedAt.UnixMicro(), before.ID}
+		where, args = append(where, fmt.Sprintf("(issued_at, id) < ($%d, $%d)", len(args)+1, len(args)+2)), append(args, before.IssuedAt.UnixMicro(), before.ID)
 	}
-	all, err := table.List(ctx, m.handle, fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)), args...)
+	all, err := table.List(ctx, m.Handle(), fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
 	return all, nil
 }
 
-type fold struct {
-	tables *projections.Tables
-	rows   *projections.Rows[string, Token]
+// revoked returns the token that an event revokes.
+func revoked(e *projections.Event) (id string, ok bool) {
+	ev, ok := e.Body.(eventschemas.OperatorTokenRevoked)
+	return ev.TokenID, ok
 }
 
-// Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	var revoked []string
-	for _, e := range events {
-		if ev, ok := e.Body.(eventschemas.OperatorTokenRevoked); ok {
-			revoked = append(revoked, ev.TokenID)
+func fold(rows *projections.Rows[string, Token], e *projections.Event) error {
+	switch ev := e.Body.(type) {
+	case eventschemas.OperatorTokenIssued:
+		t := Token{ID: ev.TokenID, Last4: ev.Last4, Scope: operator.Scope(ev.Scope), IssuedAt: e.OccurredAt, IssuedBy: e.Metadata.Actor, hash: ev.Hash}
+		if ev.ExpiresAt != nil {
+			t.ExpiresAt = ev.ExpiresAt.UTC()
 		}
+		*rows.Change(ev.TokenID) = t
+	case eventschemas.OperatorTokenRevoked:
+		t := rows.Change(ev.TokenID)
+		t.RevokedAt, t.RevokedBy = e.OccurredAt, e.Metadata.Actor
 	}
-	if err := f.rows.Want(ctx, q, slices.Values(revoked)); err != nil {
-		return projections.Changes{}, err
-	}
-	for _, e := range events {
-		switch ev := e.Body.(type) {
-		case eventschemas.OperatorTokenIssued:
-			t := Token{ID: ev.TokenID, Last4: ev.Last4, Scope: operator.Scope(ev.Scope), IssuedAt: e.OccurredAt, IssuedBy: e.Metadata.Actor, hash: ev.Hash}
-			if ev.ExpiresAt != nil {
-				t.ExpiresAt = ev.ExpiresAt.UTC()
-			}
-			*f.rows.Change(ev.TokenID) = t
-		case eventschemas.OperatorTokenRevoked:
-			t := f.rows.Change(ev.TokenID)
-			t.RevokedAt, t.RevokedBy = e.OccurredAt, e.Metadata.Actor
-		}
-	}
-	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+	return nil
 }
-
-// Reset implements projections.Fold.
-func (f *fold) Reset() { f.rows.Reset() }

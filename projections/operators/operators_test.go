@@ -116,6 +116,7 @@ func issued(id string, hash [sha256.Size]byte) eventschemas.Event {
 
 // TestByHash_TablesReplacedByAnotherNode_SeesRevocation reads on a node that never hears of the other tables by itself. Its
 // old tables still exist, and are not folded any more.
+// Rule 9.
 func TestByHash_TablesReplacedByAnotherNode_SeesRevocation(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	r, _ := e.Start(engine.Config{}, operators.New(e.Store))
@@ -141,6 +142,7 @@ func TestByHash_TablesReplacedByAnotherNode_SeesRevocation(t *testing.T) {
 	}
 }
 
+// Rule 9.
 func TestByHash_TablesBehindPosition_IsNotReady(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := operators.New(e.Store)

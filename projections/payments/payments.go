@@ -20,9 +20,7 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "payments"
-	version = 3
-
+	Name = "payments"
 	// MaxPage limits the payments that List returns.
 	MaxPage = 10_000
 	// keptRows limits the rows of each table, of about 200 bytes each, that the fold keeps between batches.
@@ -36,54 +34,6 @@ var (
 	ErrAmbiguous = errors.New("several accounts have a payment with this id")
 )
 
-// Times are microseconds since 1970, money is in minor units.
-const (
-	createPayments = `
-CREATE TABLE {payments} (
-	account  TEXT   NOT NULL,
-	id       TEXT   NOT NULL,
-	kind     TEXT   NOT NULL,
-	credits  BIGINT NOT NULL,
-	money    BIGINT NOT NULL,
-	currency TEXT   NOT NULL,
-	tax      BIGINT NOT NULL,
-	paid_at  BIGINT NOT NULL,
-	refunded BIGINT NOT NULL,
-	returned BIGINT NOT NULL,
-	state    TEXT   NOT NULL,
-	PRIMARY KEY (account, id)
-)`
-	indexID = `CREATE INDEX IF NOT EXISTS {payments}_by_id ON {payments} (id)`
-
-	createRefunds = `
-CREATE TABLE {refunds} (
-	account     TEXT   NOT NULL,
-	id          TEXT   NOT NULL,
-	payment     TEXT   NOT NULL,
-	credits     BIGINT NOT NULL,
-	money       BIGINT NOT NULL,
-	currency    TEXT   NOT NULL,
-	refunded_at BIGINT NOT NULL,
-	reversed_at BIGINT NOT NULL,
-	revision    BIGINT NOT NULL,
-	PRIMARY KEY (account, id)
-)`
-	indexPayment = `CREATE INDEX IF NOT EXISTS {refunds}_by_payment ON {refunds} (account, payment)`
-
-	createFees = `
-CREATE TABLE {fees} (
-	account     TEXT   NOT NULL,
-	id          TEXT   NOT NULL,
-	payment     TEXT   NOT NULL,
-	money       BIGINT NOT NULL,
-	currency    TEXT   NOT NULL,
-	recorded_at BIGINT NOT NULL,
-	revision    BIGINT NOT NULL,
-	PRIMARY KEY (account, id)
-)`
-	indexFees = `CREATE INDEX IF NOT EXISTS {fees}_by_payment ON {fees} (account, payment)`
-)
-
 // key is the primary key of all tables. Ids belong to an account: each account has its own stream.
 type key struct{ account, id string }
 
@@ -91,66 +41,65 @@ func compare(a, b key) int {
 	return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.id, b.id))
 }
 
-func appendKey(values []any, k key) []any { return append(values, k.account, k.id) }
+var keyColumns = []projections.Column[key]{
+	projections.Text("account", func(k *key) *string { return &k.account }),
+	projections.Text("id", func(k *key) *string { return &k.id }),
+}
 
+// Money is in minor units.
 var payments = projections.Keyed[key, Payment]{
-	Table:     projections.Table{Name: "payments", Create: createPayments, Indexes: []string{indexID}, Key: []string{"account", "id"}},
-	Columns:   []string{"kind", "credits", "money", "currency", "tax", "paid_at", "refunded", "returned", "state"},
-	Compare:   compare,
-	AppendKey: appendKey,
-	AppendRow: func(values []any, p *Payment) []any {
-		return append(values, p.Kind, p.Credits, p.Money, p.Currency, p.Tax, p.PaidAt.UnixMicro(), p.RefundedCredits, p.RefundedMoney, string(p.State))
+	Name: "payments",
+	Key:  keyColumns,
+	Columns: []projections.Column[Payment]{
+		projections.Text("kind", func(p *Payment) *string { return &p.Kind }),
+		projections.Number("credits", func(p *Payment) *int64 { return &p.Credits }),
+		projections.Number("money", func(p *Payment) *int64 { return &p.Money }),
+		projections.Text("currency", func(p *Payment) *string { return &p.Currency }),
+		projections.Number("tax", func(p *Payment) *int64 { return &p.Tax }),
+		projections.Time("paid_at", func(p *Payment) *time.Time { return &p.PaidAt }),
+		projections.Number("refunded", func(p *Payment) *int64 { return &p.RefundedCredits }),
+		projections.Number("returned", func(p *Payment) *int64 { return &p.RefundedMoney }),
+		projections.Text("state", func(p *Payment) *State { return &p.State }),
 	},
-	Scan: func(row projections.Scanner, k *key, p *Payment) error {
-		var paid int64
-		err := row.Scan(&k.account, &k.id, &p.Kind, &p.Credits, &p.Money, &p.Currency, &p.Tax, &paid, &p.RefundedCredits, &p.RefundedMoney, &p.State)
-		p.AccountID, p.ID, p.PaidAt = k.account, k.id, time.UnixMicro(paid).UTC()
-		return err
-	},
+	Indexes: []projections.Index{{Name: "by_id", On: "(id)"}},
+	Compare: compare,
+	Found:   func(k key, p *Payment) { p.AccountID, p.ID = k.account, k.id },
 }
 
 var refunds = projections.Keyed[key, refund]{
-	Table:     projections.Table{Name: "refunds", Create: createRefunds, Indexes: []string{indexPayment}, Key: []string{"account", "id"}},
-	Columns:   []string{"payment", "credits", "money", "currency", "refunded_at", "reversed_at", "revision"},
-	Compare:   compare,
-	AppendKey: appendKey,
-	AppendRow: func(values []any, r *refund) []any {
-		return append(values, r.payment, r.Credits, r.Money, r.Currency, r.At.UnixMicro(), reversedAt(r), int64(r.revision))
+	Name: "refunds",
+	Key:  keyColumns,
+	Columns: []projections.Column[refund]{
+		projections.Text("payment", func(r *refund) *string { return &r.payment }),
+		projections.Number("credits", func(r *refund) *int64 { return &r.Credits }),
+		projections.Number("money", func(r *refund) *int64 { return &r.Money }),
+		projections.Text("currency", func(r *refund) *string { return &r.Currency }),
+		projections.Time("refunded_at", func(r *refund) *time.Time { return &r.At }),
+		projections.TimeOrZero("reversed_at", func(r *refund) *time.Time { return &r.reversed }),
+		projections.Number("revision", func(r *refund) *uint64 { return &r.revision }),
 	},
-	Scan: func(row projections.Scanner, k *key, r *refund) error {
-		var at, reversed int64
-		err := row.Scan(&k.account, &k.id, &r.payment, &r.Credits, &r.Money, &r.Currency, &at, &reversed, &r.revision)
-		r.ID, r.At = k.id, time.UnixMicro(at).UTC()
-		if reversed != 0 {
-			then := time.UnixMicro(reversed).UTC()
-			r.ReversedAt = &then
+	Indexes: []projections.Index{{Name: "by_payment", On: "(account, payment)"}},
+	Compare: compare,
+	Found: func(k key, r *refund) {
+		if r.ID = k.id; !r.reversed.IsZero() {
+			r.ReversedAt = &r.reversed
 		}
-		return err
 	},
 }
 
 var fees = projections.Keyed[key, fee]{
-	Table:     projections.Table{Name: "fees", Create: createFees, Indexes: []string{indexFees}, Key: []string{"account", "id"}},
-	Columns:   []string{"payment", "money", "currency", "recorded_at", "revision"},
-	Compare:   compare,
-	AppendKey: appendKey,
-	AppendRow: func(values []any, f *fee) []any {
-		return append(values, f.payment, f.Money, f.Currency, f.At.UnixMicro(), int64(f.revision))
+	Name: "fees",
+	Key:  keyColumns,
+	Columns: []projections.Column[fee]{
+		projections.Text("payment", func(f *fee) *string { return &f.payment }),
+		projections.Number("money", func(f *fee) *int64 { return &f.Money }),
+		projections.Text("currency", func(f *fee) *string { return &f.Currency }),
+		projections.Time("recorded_at", func(f *fee) *time.Time { return &f.At }),
+		projections.Number("revision", func(f *fee) *uint64 { return &f.revision }),
 	},
-	Scan: func(row projections.Scanner, k *key, f *fee) error {
-		var at int64
-		err := row.Scan(&k.account, &k.id, &f.payment, &f.Money, &f.Currency, &at, &f.revision)
-		f.ID, f.At = k.id, time.UnixMicro(at).UTC()
-		return err
-	},
-}
-
-// reversedAt returns 0 for a refund that was not reversed.
-func reversedAt(r *refund) int64 {
-	if r.ReversedAt == nil {
-		return 0
-	}
-	return r.ReversedAt.UnixMicro()
+	Indexes: []projections.Index{{Name: "by_payment", On: "(account, payment)"}},
+	Compare: compare,
+	Found:   func(k key, f *fee) { f.ID = k.id },
 }
 
 // State of a payment, by its credits.
@@ -211,32 +160,22 @@ type fee struct {
 
 type refund struct {
 	Refund
+	reversed time.Time // zero if it was not reversed; what ReversedAt points to
 	payment  string
 	revision uint64
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct{ projections.Model }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts,
-		Tables:     []projections.Table{payments.Table, refunds.Table, fees.Table},
-		NewFold:    newFold,
-	}}
+	return &Model{projections.NewModel(Name, store, projections.Version{
+		Number:  3,
+		Streams: []string{account.StreamPrefix},
+		Tables:  []projections.Table{payments.Table(), refunds.Table(), fees.Table()},
+		NewFold: newFold,
+	})}
 }
 
 // Get returns a payment with its refunds and fees; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only without an
@@ -248,7 +187,7 @@ func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error)
 		where, args = "WHERE id = $1 AND account = $2", append(args, accountID)
 	}
 	var found []Payment
-	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
 		err := payments.Each(ctx, q, t, func(_ key, p Payment) { found = append(found, p) }, where, args...)
 		if err != nil || len(found) != 1 {
@@ -303,7 +242,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Payment, limit int
 	if after != nil {
 		page.AfterKey, page.After = key{after.AccountID, after.ID}, after
 	}
-	all, err := payments.Page(ctx, m.handle, page)
+	all, err := payments.Page(ctx, m.Handle(), page)
 	if err != nil {
 		return nil, fmt.Errorf("list payments: %w", err)
 	}
@@ -340,13 +279,9 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			refunded = append(refunded, key{e.Subject, ev.RefundID})
 		}
 	}
-	if err := f.payments.Want(ctx, q, slices.Values(paid)); err != nil {
-		return projections.Changes{}, err
-	}
-	if err := f.refunds.Want(ctx, q, slices.Values(refunded)); err != nil {
-		return projections.Changes{}, err
-	}
-	if err := f.fees.Want(ctx, q, slices.Values(charged)); err != nil {
+	err := errors.Join(f.payments.Want(ctx, q, slices.Values(paid)), f.refunds.Want(ctx, q, slices.Values(refunded)),
+		f.fees.Want(ctx, q, slices.Values(charged)))
+	if err != nil {
 		return projections.Changes{}, err
 	}
 	for _, e := range events {
@@ -365,17 +300,9 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			f.reverse(e, ev)
 		}
 	}
-	writePayments, writeRefunds := payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil)
-	writeFees := fees.Take(f.tables, f.fees, nil)
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := writePayments(ctx, tx); err != nil {
-			return err
-		}
-		if err := writeRefunds(ctx, tx); err != nil {
-			return err
-		}
-		return writeFees(ctx, tx)
-	}}, nil
+	return projections.Changes{Write: projections.Writing(
+		payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil), fees.Take(f.tables, f.fees, nil),
+	)}, nil
 }
 
 // Reset implements projections.Fold.
@@ -398,7 +325,7 @@ func (f *fold) grant(e *projections.Event, ev eventschemas.CreditsGranted) {
 func (f *fold) refund(e *projections.Event, ev eventschemas.PaymentRefunded) {
 	p, r := f.payments.Change(key{e.Subject, ev.PaymentID}), f.refunds.Change(key{e.Subject, ev.RefundID})
 	r.Refund = Refund{ID: ev.RefundID, Credits: ev.Credits, At: e.OccurredAt}
-	r.payment, r.revision = ev.PaymentID, e.Revision
+	r.reversed, r.payment, r.revision = time.Time{}, ev.PaymentID, e.Revision
 	if ev.Money != nil {
 		r.Money, r.Currency = ev.Money.Minor, ev.Money.Currency
 	}
@@ -411,8 +338,7 @@ func (f *fold) refund(e *projections.Event, ev eventschemas.PaymentRefunded) {
 
 func (f *fold) reverse(e *projections.Event, ev eventschemas.RefundReversed) {
 	p, r := f.payments.Change(key{e.Subject, ev.PaymentID}), f.refunds.Change(key{e.Subject, ev.RefundID})
-	at := e.OccurredAt
-	r.ID, r.payment, r.ReversedAt = ev.RefundID, ev.PaymentID, &at
+	r.ID, r.payment, r.reversed = ev.RefundID, ev.PaymentID, e.OccurredAt
 	p.AccountID, p.ID = e.Subject, ev.PaymentID
 	p.RefundedMoney -= account.Unreturned(eventschemas.Money{Minor: p.Money, Currency: p.Currency}, p.RefundedMoney, ev)
 	p.RefundedCredits -= ev.Credits

@@ -3,6 +3,7 @@
 package projectionstest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -190,13 +191,19 @@ func (e *Env) Start(cfg engine.Config, models ...projections.Projection) (r *eng
 	return r, e.Run(r)
 }
 
+// Config returns the configuration with the event schemas of this release.
+func Config(cfg engine.Config) engine.Config {
+	cfg.Decode, cfg.Format = eventschemas.Decode, cmp.Or(cfg.Format, eventschemas.Format)
+	return cfg
+}
+
 // New makes a Runner that logs to the Env.
 func (e *Env) New(cfg engine.Config, models ...projections.Projection) *engine.Runner {
 	e.t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = e.Logger()
 	}
-	r, err := engine.New(cfg, e.Log, e.Store, models...)
+	r, err := engine.New(Config(cfg), e.Log, e.Store, models...)
 	if err != nil {
 		e.t.Fatal(err)
 	}

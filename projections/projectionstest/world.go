@@ -114,7 +114,8 @@ func (w *World) checkpoint() Group {
 // tokenEvery is the number of groups from one token of an operator to the next.
 const tokenEvery = 47
 
-// token returns the issue of a token, which revokes the one before. Every other one is that of an operator who signs in.
+// token returns the issue of a token, which revokes the one before. Every other one belongs to an operator who signs
+// in.
 func (w *World) token() Group {
 	w.tokens++
 	n := w.tokens
@@ -137,8 +138,8 @@ func (w *World) token() Group {
 // noticeEvery is the number of groups from one event on a stream of notices to the next.
 const noticeEvery = 29
 
-// notice returns settings of notices that many balances cross, or what became of a notice of a charge that may have raised
-// one.
+// notice returns settings of notices that many balances cross, or what became of a notice of a charge that may have
+// raised one.
 func (w *World) notice() Group {
 	w.notices++
 	a := w.accounts[w.notices%len(w.accounts)]

@@ -10,12 +10,10 @@ import (
 	"letterhead/projections"
 )
 
-// followEvery is how often a process that does not feed checks the index's position when no caller
-// waits.
+// followEvery is how often a process that does not feed checks the index's position when no caller waits.
 const followEvery = time.Second
 
-// Position is the position up to which all changes of brands are searchable, as far as this process
-// knows; see Current.
+// Position is the position up to which all changes of brands are searchable, as far as this process knows; see Current.
 func (p *Projection) Position() eventlog.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +66,7 @@ func (p *Projection) reach(at eventlog.Position) {
 	p.wake()
 }
 
-// restart is reach for an index that was rebuilt: its position may be before that of the index it
+// restart is reach for an index that was rebuilt: its position may be before the position of the index it
 // replaces. The caller holds feed.
 func (p *Projection) restart(at eventlog.Position) {
 	p.saved = at
@@ -85,9 +83,8 @@ func (p *Projection) fail(err error) {
 	p.metrics.failures.Inc()
 }
 
-// WaitFor waits until everything up to a position is searchable. It keeps waiting if feeding fails,
-// because feeding is retried: only the caller's ctx limits it. Errors: ctx.Err(), with the failure if
-// there is one.
+// WaitFor waits until everything up to a position is searchable. It keeps waiting if feeding fails, because feeding is
+// retried: only the caller's ctx limits it. Errors: ctx.Err(), with the failure if there is one.
 func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
 	for {
 		p.mu.Lock()

@@ -7,15 +7,15 @@
 //
 // # Several nodes on one index
 //
-// With Config.Lead one process feeds and the others follow: from the index's checkpoint and from the
-// brands table they know up to where everything is searchable. Leadership only saves work. A feeder
-// begins at the checkpoint of the very generation that it writes to, so that two feeders, one of them
-// a former leader that has not noticed, keep the promise of a checkpoint: all of the brands table up
-// to it is in that generation. Any node may rebuild: it freezes the live generation, feeds its own up
-// to the same checkpoint, and swaps, so that everything searchable remains so.
+// With Config.Lead one process feeds and the others follow: from the index's checkpoint and from the brands table they
+// know up to where everything is searchable. Leadership only saves work. A feeder begins at the checkpoint of the very
+// generation that it writes to, so that two feeders, one of them a former leader that has not noticed, keep the promise
+// of a checkpoint: all of the brands table up to it is in that generation. Any node may rebuild: it freezes the live
+// generation, feeds its own up to the same checkpoint, and swaps, so that everything searchable remains so.
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +67,8 @@ type Config struct {
 	// Await waits until the source has reached a position. Without it the source is read every Poll;
 	// with it Poll is only the pause after it failed.
 	Await func(ctx context.Context, at eventlog.Position) error
-	// Lead is set if other processes share the index. It runs do while this process is the leader for
-	// the name, like sqlstore.Store.Lead, and never if this process should only follow. nil: this
-	// process feeds.
+	// Lead is set if other processes share the index. It runs do while this process is the leader for the name, like
+	// sqlstore.Store.Lead, and never if this process should only follow. nil: this process feeds.
 	Lead func(ctx context.Context, name string, do func(context.Context) error) error
 	// Head returns the end of the log. With it, an index that is past that end is not fed: it was fed
 	// from events that the log does not have. New then fails with a *eventlog.LossError; the leader of
@@ -82,12 +81,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Poll == 0 {
-		c.Poll = DefaultPoll
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Poll = cmp.Or(c.Poll, DefaultPoll)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -121,9 +116,8 @@ type Projection struct {
 	changed chan struct{}     // closed at the next change; nil while there is no waiter
 }
 
-// New returns a projection that continues from the index's checkpoint. Errors: those of Validate, of
-// Head and of the index; of a shared index none, so that a node can start while the index is
-// unavailable.
+// New returns a projection that continues from the index's checkpoint. Errors: as Validate, of Head and of the index;
+// of a shared index none, so that a node can start while the index is unavailable.
 func New(ctx context.Context, cfg Config, source Source, index searchindex.Index) (*Projection, error) {
 	err := cfg.Validate()
 	if source == nil || index == nil {
@@ -147,7 +141,7 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 }
 
 // startOf returns the checkpoint of the index. Errors: a *eventlog.LossError if the log ends before
-// it; those of the index and of Head.
+// it; the errors of the index and of Head.
 func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, error) {
 	at, err := index.Checkpoint(ctx) // first, because the log only grows in the meantime
 	if err != nil || cfg.Head == nil {
@@ -161,7 +155,7 @@ func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog
 }
 
 // Empty empties an index, so that it is fed from the beginning. No process may feed it at the same
-// time. Errors: those of the index.
+// time. Errors: as the index.
 func Empty(ctx context.Context, index searchindex.Index) error {
 	g, err := index.Rebuild(ctx)
 	if err != nil {
@@ -170,9 +164,8 @@ func Empty(ctx context.Context, index searchindex.Index) error {
 	return errors.Join(g.Publish(ctx), g.Discard())
 }
 
-// Run feeds the index until ctx ends, or, if the index is shared, while this process leads, and then
-// returns nil. Failures are retried with growing pauses. Errors: those of Lead, and of the last write
-// of the checkpoint.
+// Run feeds the index until ctx ends, or, if the index is shared, while this process leads, and then returns nil.
+// Failures are retried with growing pauses. Errors: as Lead, and of the last write of the checkpoint.
 func (p *Projection) Run(ctx context.Context) error {
 	if p.cfg.Lead == nil {
 		p.keepFeeding(ctx)
@@ -196,8 +189,7 @@ func (p *Projection) lead(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// hold waits for the right to write to the index, which a rebuild has while it levels and publishes.
-// Errors: ctx.Err().
+// hold waits for the right to write to the index, which a rebuild has while it levels and publishes. Errors: ctx.Err().
 func (p *Projection) hold(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // select would choose at random
 		return err
@@ -226,9 +218,8 @@ func (p *Projection) begin(ctx context.Context) error {
 	return err
 }
 
-// shareStart is startOf for a shared index: it reports a loss only if the index is past the log's end,
-// and does not move, in several checks. An index that moves is fed by a process that sees more of the
-// log.
+// shareStart is startOf for a shared index: it reports a loss only if the index is past the log's end, and does not
+// move, in several checks. An index that moves is fed by a process that sees more of the log.
 func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
 	at, err := startOf(ctx, p.cfg, p.index)
 	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < lossChecks; seen++ {
@@ -255,8 +246,7 @@ func (p *Projection) keepFeeding(ctx context.Context) {
 	}
 }
 
-// persist calls do until it succeeds, with growing pauses, and reports whether it did before ctx
-// ended.
+// persist calls do until it succeeds, with growing pauses, and reports whether it did before ctx ended.
 func (p *Projection) persist(ctx context.Context, do func(context.Context) error) bool {
 	pause := retryFirst
 	for ctx.Err() == nil {
@@ -306,8 +296,7 @@ func (p *Projection) step(ctx context.Context) (int, error) {
 	return len(docs), err
 }
 
-// resume continues from the checkpoint of the generation that another process has published. The
-// caller holds feed.
+// resume continues from the checkpoint of the generation that another process has published. The caller holds feed.
 func (p *Projection) resume(ctx context.Context) error {
 	at, err := p.index.Checkpoint(ctx)
 	if err != nil {
@@ -363,10 +352,9 @@ func documents(docs []brands.Doc) []searchindex.Document {
 	return out
 }
 
-// document returns the indexed form of a brand. Brands that came with a data set are popular: the
-// collections behind the starter index contain only popular brands, whereas anyone can cause a crawl
-// of an unknown domain. The flag is derived from the brand's own stream and is the same after every
-// replay.
+// document returns the indexed form of a brand. Brands that came with a data set are popular: the collections behind
+// the starter index contain only popular brands, whereas anyone can cause a crawl of an unknown domain. The flag is
+// derived from the brand's own stream and is the same after every replay.
 func document(d brands.Doc) searchindex.Document {
 	if d.Gone {
 		return searchindex.Document{Domain: d.Domain, Version: uint64(d.Position), Gone: true}

@@ -300,6 +300,7 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w.finds(at, "acme", "acme.com=Acme")
 }
 
+// Rule 8.
 func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 	// Enough changes that a rebuild of the index meets some of them, and a limit for machines on which it is slow.
 	const count, changed = 300, 1000

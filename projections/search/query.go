@@ -22,9 +22,8 @@ type Hit struct {
 	QualityScore *float64 // nil until the brand has been indexed
 }
 
-// Search returns at most limit hits, best first. If q is a domain that is not in the index, there is
-// one hit for that domain, after exact matches and before all others. Errors: as
-// searchindex.Index.Search.
+// Search returns at most limit hits, best first. If q is a domain that is not in the index, there is one hit for that
+// domain, after exact matches and before all others. Errors: as searchindex.Index.Search.
 func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, error) {
 	began := time.Now()
 	domain, named := namedDomain(q)

@@ -16,10 +16,9 @@ import (
 // reached the index's position. It is well below the time after which a writer thaws the index.
 const levelWait = 10 * time.Second
 
-// Rebuild feeds an empty generation of the index from the first brand on, while the present one
-// answers and is fed, and swaps when it has caught up. If ctx ends earlier the new generation is
-// dropped. With a shared index, any node may rebuild; an earlier rebuild of another node is then void.
-// Errors: those of the source and of the index, ctx.Err().
+// Rebuild feeds an empty generation of the index from the first brand on, while the present one answers and is fed, and
+// swaps when it has caught up. If ctx ends earlier the new generation is dropped. With a shared index, any node may
+// rebuild; an earlier rebuild of another node is then void. Errors: as the source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	g, err := p.index.Rebuild(ctx)
 	if err != nil {
@@ -34,8 +33,7 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
-	// Feed the changes of the meantime; then this process and all others write nothing more until the
-	// swap.
+	// Feed the changes of the meantime; then this process and all others write nothing more until the swap.
 	if err := p.hold(ctx); err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
@@ -140,9 +138,8 @@ func (p *Projection) verify(ctx context.Context) (projections.Verification, erro
 	return v, err
 }
 
-// verifyNewer compares documents of versions after the position that Verify uses. Their brands must
-// have changed since. If one changed again, its indexed state can no longer be checked, and the next
-// change replaces it.
+// verifyNewer compares documents of versions after the position that Verify uses. Their brands must have changed since.
+// If one changed again, its indexed state can no longer be checked, and the next change replaces it.
 func (p *Projection) verifyNewer(ctx context.Context, found *projections.Difference, newer []searchindex.Document, at eventlog.Position) (*projections.Difference, error) {
 	changed, _, err := p.expected(ctx, at)
 	if err != nil {
@@ -160,8 +157,7 @@ func (p *Projection) verifyNewer(ctx context.Context, found *projections.Differe
 	return found, nil
 }
 
-// expected returns the documents that the index must have for brands that changed after a position,
-// and up to where.
+// expected returns the documents that the index must have for brands that changed after a position, and up to where.
 func (p *Projection) expected(ctx context.Context, at eventlog.Position) (map[string]searchindex.Document, eventlog.Position, error) {
 	want := make(map[string]searchindex.Document)
 	for {

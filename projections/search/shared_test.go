@@ -51,9 +51,9 @@ func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 		test(t, nodes{t, &table{}, func() searchindex.Index { return m.open() }})
 	})
 	t.Run("elasticsearch", func(t *testing.T) {
-		server, none := testservices.Elasticsearch(t), 0
-		cfg := elastic.Config{URL: server, Alias: fmt.Sprintf("test-%016x", rand.Uint64()), Replicas: &none}
-		t.Cleanup(func() { wipe(t, server, cfg.Alias) })
+		server, alias := testservices.Elasticsearch(t), fmt.Sprintf("test-%016x", rand.Uint64())
+		cfg := elastic.Config{URL: server + "?replicas=0&alias=" + alias}
+		t.Cleanup(func() { wipe(t, server, alias) })
 		test(t, nodes{t, &table{}, func() searchindex.Index {
 			x, err := elastic.Open(context.Background(), cfg)
 			if err != nil {
@@ -147,6 +147,7 @@ func TestFeeder_Stops_AnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
+// Rule 8.
 func TestTwoFeeders_LoseNothing(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		a, stop := n.node(leads)
@@ -167,6 +168,7 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 }
 
 // Brands change continuously. After WaitFor a change is searchable, even while one generation replaces another.
+// Rule 8.
 func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)

@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/sessions"
 )
 
+// Rule 9.
 func TestScrub_DamagedSessions_AreAsInTheLog(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := sessions.New(e.Store)

@@ -22,8 +22,7 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "sessions"
-	version = 1
+	Name = "sessions"
 	// keptAccounts limits the accounts whose sessions, of about 300 bytes each, the fold keeps between batches.
 	keptAccounts = 10_000
 	// accountsPerStatement limits the accounts of one statement that deletes rows.
@@ -33,61 +32,55 @@ const (
 // ErrNotFound means that there is no such session, or that it has ended.
 var ErrNotFound = errors.New("no such session")
 
-// Times are microseconds since 1970. A session that was ended has no row. One that has expired may have one, until the
-// next event of its account.
 const (
-	create = `
-CREATE TABLE {sessions} (
-	account    TEXT   NOT NULL,
-	id         TEXT   NOT NULL,
-	hash       TEXT   NOT NULL,
-	person     TEXT   NOT NULL,
-	started_at BIGINT NOT NULL,
-	expires_at BIGINT NOT NULL,
-	PRIMARY KEY (account, id)
-)`
-	indexHash = `CREATE INDEX IF NOT EXISTS {sessions}_by_hash ON {sessions} (hash)`
-
-	into    = `{sessions} (account, id, hash, person, started_at, expires_at)`
-	columns = 6
-
-	selectAccounts = `SELECT account, id, hash, person, started_at, expires_at FROM {sessions} WHERE account`
 	deleteAccounts = `DELETE FROM {sessions} WHERE account IN `
 	// selectLive also reads how far the tables are folded, or NULL if they are not live. There is always one row.
 	selectLive = `
 SELECT {position}, s.account, s.id, s.person, s.started_at, s.expires_at
 FROM (SELECT 1 AS one) AS always
 LEFT JOIN {sessions} AS s ON s.hash = $1`
-	selectOpen = `
-SELECT id, person, started_at, expires_at FROM {sessions} WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3`
 )
+
+// A session that was ended has no row. One that has expired may have one, until the next event of its account.
+var table = projections.Keyed[key, row]{
+	Name: "sessions",
+	Key: []projections.Column[key]{
+		projections.Text("account", func(k *key) *string { return &k.account }),
+		projections.Text("id", func(k *key) *string { return &k.id }),
+	},
+	Columns: []projections.Column[row]{
+		projections.Text("hash", func(s *row) *string { return &s.hash }),
+		projections.Text("person", func(s *row) *string { return &s.Person }),
+		projections.Time("started_at", func(s *row) *time.Time { return &s.StartedAt }),
+		projections.Time("expires_at", func(s *row) *time.Time { return &s.ExpiresAt }),
+	},
+	Indexes: []projections.Index{{Name: "by_hash", On: "(hash)"}},
+	Found:   func(k key, s *row) { s.AccountID, s.ID = k.account, k.id },
+}
+
+type key struct{ account, id string }
+
+// row is a row of the table.
+type row struct {
+	signin.Session
+	hash string
+}
 
 // Model is the read model.
 type Model struct {
-	handle *projections.Handle
-	from   atomic.Uint64 // see Open
+	projections.Model
+	from atomic.Uint64 // see Open
 }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.SignIns,
-		Tables:     []projections.Table{{Name: "sessions", Create: create, Indexes: []string{indexHash}, Key: []string{"account", "id"}}},
-		Strict:     true,
-		NewFold:    newFold,
-	}}
+	return &Model{Model: projections.NewModel(Name, store, projections.Version{
+		Number:  1,
+		Streams: []string{eventschemas.SignInsPrefix},
+		Tables:  []projections.Table{table.Table()},
+		Strict:  true,
+		NewFold: newFold,
+	})}
 }
 
 // Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
@@ -100,7 +93,7 @@ func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time) (*signin.Session, error) {
 	var position, started, expires sql.NullInt64
 	var account, id, person sql.NullString
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		err := q.QueryRowContext(ctx, t.SQL(selectLive), hex.EncodeToString(hash[:])).Scan(&position, &account, &id, &person, &started, &expires)
 		if err == nil && !position.Valid {
 			return projections.ErrRetired
@@ -113,7 +106,10 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time
 	if err != nil {
 		return nil, fmt.Errorf("get a session: %w", err)
 	}
-	session := sessionOf(account.String, id.String, person.String, started.Int64, expires.Int64)
+	session := signin.Session{
+		ID: id.String, AccountID: account.String, Person: person.String,
+		StartedAt: time.UnixMicro(started.Int64).UTC(), ExpiresAt: time.UnixMicro(expires.Int64).UTC(),
+	}
 	if !id.Valid || !session.Open(at) {
 		return nil, ErrNotFound
 	}
@@ -123,37 +119,15 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time
 // List returns the open sessions of an account in the order of their beginning. Errors: as ByHash, but not ErrNotFound.
 func (m *Model) List(ctx context.Context, accountID string, at time.Time) ([]signin.Session, error) {
 	var all []signin.Session
-	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		all = nil // drops rows of an earlier attempt
-		rows, err := q.QueryContext(ctx, t.SQL(selectOpen), accountID, at.UnixMicro(), signin.MaxSessions)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id, person string
-			var started, expires int64
-			if err := rows.Scan(&id, &person, &started, &expires); err != nil {
-				return err
-			}
-			all = append(all, sessionOf(accountID, id, person, started, expires))
-		}
-		return rows.Err()
+		return table.Each(ctx, q, t, func(_ key, s row) { all = append(all, s.Session) },
+			"WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3", accountID, at.UnixMicro(), signin.MaxSessions)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the sessions of account %s: %w", accountID, err)
 	}
 	return all, nil
-}
-
-func sessionOf(account, id, person string, started, expires int64) signin.Session {
-	return signin.Session{ID: id, AccountID: account, Person: person, StartedAt: time.UnixMicro(started).UTC(), ExpiresAt: time.UnixMicro(expires).UTC()}
-}
-
-// row is a row of the table.
-type row struct {
-	signin.Session
-	hash string
 }
 
 // fold keeps the rows of an account together, because one event may end all of them.
@@ -163,16 +137,9 @@ type fold struct {
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	query := t.SQL(selectAccounts)
 	load := func(ctx context.Context, q projections.Queryer, accounts []string, found func(string, []row)) error {
 		all := map[string][]row{}
-		err := projections.LoadRows(ctx, q, query, 1, projections.Texts(accounts), func(rows *sql.Rows) error {
-			var account, id, hash, person string
-			var started, expires int64
-			err := rows.Scan(&account, &id, &hash, &person, &started, &expires)
-			all[account] = append(all[account], row{sessionOf(account, id, person, started, expires), hash})
-			return err
-		})
+		err := table.In(ctx, q, t, "account", projections.Texts(accounts), func(k key, s row) { all[k.account] = append(all[k.account], s) })
 		for account, rows := range all {
 			found(account, rows)
 		}
@@ -190,21 +157,23 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		f.apply(e)
 	}
 	var changed []string
-	var values []any
-	f.accounts.Take(func(account string, sessions *[]row) {
-		changed = append(changed, account)
-		for _, s := range *sessions {
-			values = append(values, account, s.ID, s.hash, s.Person, s.StartedAt.UnixMicro(), s.ExpiresAt.UnixMicro())
-		}
+	insert := table.Insert(f.tables, 0, func(yield func(key, *row) bool) {
+		f.accounts.Take(func(account string, sessions *[]row) {
+			changed = append(changed, account)
+			for i := range *sessions {
+				yield(key{account, (*sessions)[i].ID}, &(*sessions)[i])
+			}
+		})
 	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
+	remove := func(ctx context.Context, tx *sqlstore.Tx) error {
 		for part := range slices.Chunk(changed, accountsPerStatement) {
 			if _, err := tx.ExecContext(ctx, f.tables.SQL(deleteAccounts)+sqlstore.In(1, len(part)), projections.Texts(part)...); err != nil {
 				return fmt.Errorf("delete sessions: %w", err)
 			}
 		}
-		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, "", values)
-	}}, nil
+		return nil
+	}
+	return projections.Changes{Write: projections.Writing(remove, insert)}, nil
 }
 
 // apply applies an event. Its time, not a clock, decides which sessions have expired, so a replay gives the same rows.

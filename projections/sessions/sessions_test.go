@@ -94,6 +94,7 @@ func TestFold_ExpiredSessions_AreDropped(t *testing.T) {
 	})
 }
 
+// Rule 9.
 func TestByHash_TablesBehindPosition_IsNotReady(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := sessions.New(e.Store)
@@ -118,6 +119,7 @@ func TestByHash_TablesBehindPosition_IsNotReady(t *testing.T) {
 
 // TestByHash_TablesReplacedByAnotherNode_SeesSignOut reads on a node that never hears of the other tables by itself. Its
 // old tables still exist, and are not folded any more.
+// Rule 9.
 func TestByHash_TablesReplacedByAnotherNode_SeesSignOut(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leader := sessions.New(e.Store)

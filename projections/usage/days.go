@@ -28,32 +28,7 @@ const (
 // ErrPeriod: the period has no day, or more than MaxDays.
 var ErrPeriod = errors.New("invalid period of usage")
 
-// A row is what happened in an account on a day (UTC), with a key or without one. day is days since 1970. So the cost of a
-// period depends on its days and keys, and not on the number of look-ups.
-//
-// Rows are added to, not replaced: a fold need not read them.
 const (
-	createDays = `
-CREATE TABLE {days} (
-	account  TEXT   NOT NULL,
-	day      BIGINT NOT NULL,
-	key_id   TEXT   NOT NULL,
-	hits     BIGINT NOT NULL,
-	crawls   BIGINT NOT NULL,
-	charged  BIGINT NOT NULL,
-	returned BIGINT NOT NULL,
-	granted  BIGINT NOT NULL,
-	net      BIGINT NOT NULL,
-	searches BIGINT NOT NULL,
-	logos    BIGINT NOT NULL,
-	PRIMARY KEY (account, day, key_id)
-)`
-	intoDays   = `{days} (account, day, key_id, hits, crawls, charged, returned, granted, net, searches, logos)`
-	dayColumns = 11
-	addDays    = `ON CONFLICT (account, day, key_id) DO UPDATE SET hits = {days}.hits + excluded.hits, crawls = {days}.crawls + excluded.crawls,
-	charged = {days}.charged + excluded.charged, returned = {days}.returned + excluded.returned, granted = {days}.granted + excluded.granted,
-	net = {days}.net + excluded.net, searches = {days}.searches + excluded.searches, logos = {days}.logos + excluded.logos`
-
 	selectDays = `
 SELECT day, SUM(hits), SUM(crawls), SUM(charged), SUM(returned), SUM(granted), SUM(net), SUM(searches), SUM(logos)
 FROM {days} WHERE account = $1 AND day >= $2 AND day < $3 GROUP BY day ORDER BY day`
@@ -62,7 +37,29 @@ SELECT key_id, SUM(hits), SUM(crawls), SUM(charged)
 FROM {days} WHERE account = $1 AND day >= $2 AND day < $3 AND charged > 0 GROUP BY key_id ORDER BY 4 DESC, key_id LIMIT $4`
 )
 
-var daysTable = projections.Table{Name: "days", Create: createDays, Key: []string{"account", "day", "key_id"}}
+// A row is what happened in an account on a day (UTC), with a key or without one. So the cost of a period depends on its
+// days and keys, and not on the number of look-ups.
+//
+// Rows are added to, not replaced: a fold need not read them.
+var daysTable = projections.Keyed[dayKey, Day]{
+	Name: "days",
+	Key: []projections.Column[dayKey]{
+		projections.Text("account", func(k *dayKey) *string { return &k.account }),
+		projections.Number("day", func(k *dayKey) *int64 { return &k.day }),
+		projections.Text("key_id", func(k *dayKey) *string { return &k.key }),
+	},
+	Columns: []projections.Column[Day]{
+		projections.Number("hits", func(d *Day) *int64 { return &d.Hits }),
+		projections.Number("crawls", func(d *Day) *int64 { return &d.Crawls }),
+		projections.Number("charged", func(d *Day) *int64 { return &d.Charged }),
+		projections.Number("returned", func(d *Day) *int64 { return &d.Returned }),
+		projections.Number("granted", func(d *Day) *int64 { return &d.Granted }),
+		projections.Number("net", func(d *Day) *int64 { return &d.Net }),
+		projections.Number("searches", func(d *Day) *int64 { return &d.Searches }),
+		projections.Number("logos", func(d *Day) *int64 { return &d.Logos }),
+	},
+	Compare: compareDays,
+}
 
 // Day is what happened in an account on a day.
 type Day struct {
@@ -78,9 +75,9 @@ type Day struct {
 
 // Key is what was charged with a key.
 type Key struct {
-	ID           string // empty for charges without one, as those of older releases and of the dashboard are
+	ID           string // empty for charges without one, such as the dashboard's
 	Hits, Crawls int64
-	Charged      int64 // credits, with those of charges that were reversed
+	Charged      int64 // credits, including charges that were reversed
 }
 
 // Period is what happened in an account on some days.
@@ -97,12 +94,12 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 	if end <= first || end-first > MaxDays {
 		return p, fmt.Errorf("%w: %d days, must be from 1 to %d", ErrPeriod, end-first, MaxDays)
 	}
-	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		p = Period{} // drops rows of an earlier attempt
-		if p.Days, err = readDays(ctx, q, t, accountID, first, end); err != nil {
+	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+		if p.Days, err = projections.AllRows(ctx, q, t.SQL(selectDays), (*Day).scan, accountID, first, end); err != nil {
 			return err
 		}
-		p.Keys, err = readKeys(ctx, q, t, accountID, first, end)
+		// One more shows that there are more.
+		p.Keys, err = projections.AllRows(ctx, q, t.SQL(selectKeys), (*Key).scan, accountID, first, end, MaxKeys+1)
 		return err
 	})
 	if err != nil {
@@ -114,38 +111,15 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 	return p, nil
 }
 
-func readDays(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string, first, end int64) (days []Day, err error) {
-	rows, err := q.QueryContext(ctx, t.SQL(selectDays), accountID, first, end)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d Day
-		var n int64
-		if err := rows.Scan(&n, &d.Hits, &d.Crawls, &d.Charged, &d.Returned, &d.Granted, &d.Net, &d.Searches, &d.Logos); err != nil {
-			return nil, err
-		}
-		d.Start = time.Unix(n*int64(day/time.Second), 0).UTC()
-		days = append(days, d)
-	}
-	return days, rows.Err()
+func (d *Day) scan(row projections.Scanner) error {
+	var n int64
+	err := row.Scan(&n, &d.Hits, &d.Crawls, &d.Charged, &d.Returned, &d.Granted, &d.Net, &d.Searches, &d.Logos)
+	d.Start = time.Unix(n*int64(day/time.Second), 0).UTC()
+	return err
 }
 
-func readKeys(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string, first, end int64) (keys []Key, err error) {
-	rows, err := q.QueryContext(ctx, t.SQL(selectKeys), accountID, first, end, MaxKeys+1) // one more shows that there are more
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var k Key
-		if err := rows.Scan(&k.ID, &k.Hits, &k.Crawls, &k.Charged); err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, rows.Err()
+func (k *Key) scan(row projections.Scanner) error {
+	return row.Scan(&k.ID, &k.Hits, &k.Crawls, &k.Charged)
 }
 
 // dayOf returns the day of a time, in days since 1970.
@@ -203,7 +177,8 @@ func (s days) add(e *projections.Event) error {
 	return nil
 }
 
-// tick adds usage that was recorded at a time, at most a moment after it: if in the next month, on the last day of its own.
+// tick adds usage that was recorded at a time, at most a moment after it: if in the next month, on the last day of its
+// own.
 func (s days) tick(at time.Time, ticked eventschemas.UsageTicked) error {
 	for i := range ticked.Entries {
 		u := &ticked.Entries[i]
@@ -224,12 +199,11 @@ func (s days) tick(at time.Time, ticked eventschemas.UsageTicked) error {
 
 // write returns the function that adds the sums to the table.
 func (s days) write(t *projections.Tables) func(ctx context.Context, tx *sqlstore.Tx) error {
-	values := make([]any, 0, len(s)*dayColumns)
-	for _, k := range slices.SortedFunc(maps.Keys(s), compareDays) {
-		d := s[k]
-		values = append(values, k.account, k.day, k.key, d.Hits, d.Crawls, d.Charged, d.Returned, d.Granted, d.Net, d.Searches, d.Logos)
-	}
-	return func(ctx context.Context, tx *sqlstore.Tx) error {
-		return sqlstore.Insert(ctx, tx, t.SQL(intoDays), dayColumns, t.SQL(addDays), values)
-	}
+	return daysTable.Add(t, len(s), func(yield func(dayKey, *Day) bool) {
+		for _, k := range slices.SortedFunc(maps.Keys(s), compareDays) {
+			if !yield(k, s[k]) {
+				return
+			}
+		}
+	})
 }

@@ -1,6 +1,5 @@
-// Package usage is the read model of what accounts use in a calendar month and on a day (UTC): successful
-// look-ups, searches, logos, and by day the credits that come and go. It is for reports; the streams decide
-// about limits.
+// Package usage is the read model of what accounts use in a calendar month and on a day (UTC): successful look-ups,
+// searches, logos, and by day the credits that come and go. It is for reports; the streams decide about limits.
 package usage
 
 import (
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/domain/account"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -21,8 +21,6 @@ import (
 const (
 	// Name of the read model.
 	Name = "usage"
-	// version of the tables.
-	version = 2
 
 	// MaxMonths limits the results of List.
 	MaxMonths = 240
@@ -34,68 +32,51 @@ const (
 	monthLayout = "2006-01"
 )
 
-const create = `
-CREATE TABLE {months} (
-	account  TEXT   NOT NULL,
-	month    TEXT   NOT NULL,
-	lookups  BIGINT NOT NULL,
-	searches BIGINT NOT NULL,
-	logos    BIGINT NOT NULL,
-	PRIMARY KEY (account, month)
-)`
-
 var table = projections.Keyed[key, Counts]{
-	Table:     projections.Table{Name: "months", Create: create, Key: []string{"account", "month"}},
-	Columns:   []string{"lookups", "searches", "logos"},
-	Compare:   compare,
-	AppendKey: func(values []any, k key) []any { return append(values, k.account, k.month) },
-	AppendRow: func(values []any, c *Counts) []any { return append(values, c.Lookups, c.Searches, c.Logos) },
-	Scan: func(row projections.Scanner, k *key, c *Counts) error {
-		err := row.Scan(&k.account, &k.month, &c.Lookups, &c.Searches, &c.Logos)
-		c.Month = k.month
-		return err
+	Name: "months",
+	Key: []projections.Column[key]{
+		projections.Text("account", func(k *key) *string { return &k.account }),
+		projections.Text("month", func(k *key) *string { return &k.month }),
 	},
+	Columns: []projections.Column[Counts]{
+		projections.Number("lookups", func(c *Counts) *int64 { return &c.Lookups }),
+		projections.Number("searches", func(c *Counts) *int64 { return &c.Searches }),
+		projections.Number("logos", func(c *Counts) *int64 { return &c.Logos }),
+	},
+	Compare: compare,
+	Found:   func(k key, c *Counts) { c.Month = k.month },
 }
 
 // Counts is what an account used in a month.
 type Counts struct {
 	Month    string `json:"month"`   // YYYY-MM
-	Lookups  int64  `json:"lookups"` // charges of the month minus those of them that were reversed, at any time
+	Lookups  int64  `json:"lookups"` // charges of the month that were not reversed, at any time
 	Searches int64  `json:"searches"`
 	Logos    int64  `json:"logos"`
 }
 
 // Model is the read model.
 type Model struct {
-	handle *projections.Handle
-	log    eventlog.Log
+	projections.Model
+	log eventlog.Log
 }
 
 // New returns the read model. The log is used to find the month of a reversed charge.
 func New(store *sqlstore.Store, log eventlog.Log) *Model {
-	return &Model{handle: projections.NewHandle(Name, store), log: log}
-}
-
-// Name implements projections.Projection.
-func (m *Model) Name() string { return Name }
-
-// Handle implements projections.Projection.
-func (m *Model) Handle() *projections.Handle { return m.handle }
-
-// Versions implements projections.Projection.
-func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
-		Categories: projections.Accounts | projections.Usage,
-		Tables:     []projections.Table{table.Table, daysTable},
-		NewFold:    m.newFold,
-	}}
+	m := &Model{log: log}
+	m.Model = projections.NewModel(Name, store, projections.Version{
+		Number:  2,
+		Streams: []string{account.StreamPrefix, usage.StreamPrefix},
+		Tables:  []projections.Table{table.Table(), daysTable.Table()},
+		NewFold: m.newFold,
+	})
+	return m
 }
 
 // Get returns what an account used in a month (YYYY-MM), or zeros. Errors: projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error) {
-	c, _, err := table.Get(ctx, m.handle, key{accountID, month})
+	c, _, err := table.Get(ctx, m.Handle(), key{accountID, month})
 	if err != nil {
 		return Counts{}, fmt.Errorf("usage of account %s in %s: %w", accountID, month, err)
 	}
@@ -103,10 +84,9 @@ func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error
 	return c, nil
 }
 
-// List returns the months in which an account used anything, latest first, at most MaxMonths. Errors:
-// as Get.
+// List returns the months in which an account used anything, latest first, at most MaxMonths. Errors: as Get.
 func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
-	all, err := table.List(ctx, m.handle, "WHERE account = $1 ORDER BY month DESC LIMIT $2", accountID, MaxMonths)
+	all, err := table.List(ctx, m.Handle(), "WHERE account = $1 ORDER BY month DESC LIMIT $2", accountID, MaxMonths)
 	if err != nil {
 		return nil, fmt.Errorf("usage of account %s: %w", accountID, err)
 	}
@@ -174,13 +154,7 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		row.Searches += c.Searches
 		row.Logos += c.Logos
 	}
-	months, days := table.Take(f.tables, f.rows, nil), daily.write(f.tables)
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := months(ctx, tx); err != nil {
-			return err
-		}
-		return days(ctx, tx)
-	}}, nil
+	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), daily.write(f.tables))}, nil
 }
 
 // Reset implements projections.Fold.

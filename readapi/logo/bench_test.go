@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"letterhead/internal/imaging"
-	"letterhead/internal/process"
 	"letterhead/internal/svg"
+	"letterhead/internal/testprocess"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
@@ -67,6 +67,27 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 	return out
 }
 
+// bench draws every brand once, and then measures drawing them in turn. change, if set, changes the options each time.
+func (w *world) bench(b *testing.B, brands []logo.Brand, o logo.Options, change func(o *logo.Options, i int)) {
+	b.Helper()
+	for _, brand := range brands {
+		w.draw(brand, o)
+	}
+	b.ReportAllocs()
+	before := testprocess.CPUTime()
+	i := 0
+	for b.Loop() {
+		if change != nil {
+			change(&o, i)
+		}
+		if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	b.ReportMetric(float64(testprocess.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")
+}
+
 // BenchmarkDraw draws real logos as WebP of 128 pixels: cold, so that each one is made, and warm, so
 // that each one is in memory.
 func BenchmarkDraw(b *testing.B) {
@@ -95,26 +116,13 @@ func BenchmarkDraw(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				for _, brand := range brands {
-					w.draw(brand, o)
-				}
-				b.ReportAllocs()
-				before := process.CPUTime()
-				i := 0
-				for b.Loop() {
-					if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
-						b.Fatal(err)
-					}
-					i++
-				}
-				b.ReportMetric(float64(process.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")
+				w.bench(b, brands, o, nil)
 			})
 		}
 	}
 }
 
-// BenchmarkDrawOfTwoInks is the warm case for brands whose first logo has the theme light and must be
-// inspected.
+// BenchmarkDrawOfTwoInks is the warm case for brands whose first logo has the theme light and must be inspected.
 func BenchmarkDrawOfTwoInks(b *testing.B) {
 	w := newWorld(b)
 	var brands []logo.Brand
@@ -122,18 +130,7 @@ func BenchmarkDrawOfTwoInks(b *testing.B) {
 		file := w.put(svg, "svg")
 		brands = append(brands, brandOf(iconOf("light", file), iconOf("dark", file)))
 	}
-	o := request(128, imaging.WebP)
-	for _, brand := range brands {
-		w.draw(brand, o)
-	}
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
-			b.Fatal(err)
-		}
-		i++
-	}
+	w.bench(b, brands, request(128, imaging.WebP), nil)
 }
 
 // BenchmarkDrawOnBackground draws real logos for one background, with all images in memory, and for a
@@ -144,29 +141,18 @@ func BenchmarkDrawOnBackground(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := newWorld(b)
 			brands := w.brands(b, svgs, false)
-			o := onPage(logo.Icon, nearBlack, 128, imaging.WebP)
-			for _, brand := range brands {
-				w.draw(brand, o)
-			}
-			b.ReportAllocs()
-			before := process.CPUTime()
-			i := 0
-			for b.Loop() {
-				if name == "new color" {
+			var change func(o *logo.Options, i int)
+			if name == "new color" {
+				change = func(o *logo.Options, i int) {
 					o.Background.Color = imaging.RGB{R: byte(i), G: byte(i >> 8), B: byte(i >> 16)}
 				}
-				if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
-					b.Fatal(err)
-				}
-				i++
 			}
-			b.ReportMetric(float64(process.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")
+			w.bench(b, brands, onPage(logo.Icon, nearBlack, 128, imaging.WebP), change)
 		})
 	}
 }
 
-// BenchmarkBytes draws real logos at 128 pixels in every format, and reports the mean size of the
-// images.
+// BenchmarkBytes draws real logos at 128 pixels in every format, and reports the mean size of the images.
 func BenchmarkBytes(b *testing.B) {
 	svgs := benchSVGs(b)
 	w := newWorld(b)

@@ -18,8 +18,7 @@ type Source struct {
 	Ink    Theme          // of the logo; Any if unknown or if the logo has a background
 }
 
-// Pale reports whether a file with light ink would be hardly visible on white. Nil reports true for
-// all of them.
+// Pale reports whether a file with light ink would be hardly visible on white. Nil reports true for all of them.
 type Pale func(Source) bool
 
 // Choose returns the stored files from which a logo can be drawn, the best first. The others are used
@@ -30,9 +29,8 @@ type Pale func(Source) bool
 // the logo's files a vector comes first, then the smallest raster that is large enough, then the other
 // large ones, then the small ones from the largest down.
 //
-// If the options name an ink, logos of that ink come first. Otherwise all are equal except the pale
-// ones, which are last: most pages are white. pale is called for light ink only, and only if the type
-// has another logo.
+// If the options name an ink, logos of that ink come first. Otherwise all are equal except the pale ones, which are
+// last: most pages are white. pale is called for light ink only, and only if the type has another logo.
 func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 	var out []Source
 	for _, l := range inOrder(logos, o, pale) {
@@ -253,9 +251,8 @@ func (s Source) formatRank(o Options) int {
 	return 3
 }
 
-// isUnchangedFor reports whether the file itself is the requested image: the vector, or a raster in its
-// format that need not be made smaller. JPEG never is, because some are rotated and others have a
-// different background.
+// isUnchangedFor reports whether the file itself is the requested image: the vector, or a raster in its format that
+// need not be made smaller. JPEG never is, because some are rotated and others have a different background.
 func (s Source) isUnchangedFor(o Options) bool {
 	switch s.Format {
 	case imaging.SVG:

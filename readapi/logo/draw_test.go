@@ -41,8 +41,7 @@ func TestDraw_SVG_IsServedUnchanged(t *testing.T) {
 	}
 }
 
-// TestDraw_UnsanitizedSVG_IsSanitized is about files of an older release, or a folder with another
-// writer.
+// TestDraw_UnsanitizedSVG_IsSanitized is about files of an older release, or a folder with another writer.
 func TestDraw_UnsanitizedSVG_IsSanitized(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,10 +22,9 @@ type alternative struct {
 	swallowed imaging.Swallowed
 }
 
-// drawOn draws the logo for a background: the first alternative that is legible there; else the first
-// one whose swallowed inks can be turned; else the first one that is legible on a plate, unless the
-// request excludes plates; else the one of which most is seen. ok is false if none of them can be drawn.
-// Errors: those of Draw.
+// drawOn draws the logo for a background: the first alternative that is legible there; else the first one whose
+// swallowed inks can be turned; else the first one that is legible on a plate, unless the request excludes plates; else
+// the one of which most is seen. ok is false if none of them can be drawn. Errors: those of Draw.
 func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, ok bool, err error) {
 	var all []alternative
 	order := inOrder(b.Logos, o, nil)
@@ -59,18 +58,10 @@ func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, o
 	return img, err == nil, err
 }
 
-// measure measures the best file of a logo that can be drawn. Errors: those of Draw, and those of
-// isFault.
+// measure measures the best file of a logo that can be drawn. Errors: those of Draw, and those of isFault.
 func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options) (a alternative, err error) {
 	err = assets.ErrNotFound
-	vectors := 0
-	files := filesOf(l, o)
-	for _, a.source = range files[:min(len(files), maxFiles)] {
-		if a.source.Format == imaging.SVG {
-			if vectors++; vectors > maxVectors {
-				continue
-			}
-		}
+	for _, a.source = range tried(filesOf(l, o)) {
 		if a.swallowed, err = r.swallowed(ctx, a.source, o.Background.Color); !isFault(err) {
 			break
 		}
@@ -78,8 +69,7 @@ func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options)
 	return a, err
 }
 
-// dress chooses one of the alternatives, of which only the last may be legible, and its outfit. Errors:
-// those of Draw.
+// dress chooses one of the alternatives, of which only the last may be legible, and its outfit. Errors: those of Draw.
 func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Source, outfit, error) {
 	if last := all[len(all)-1]; !last.swallowed.TooMuch() {
 		return last.source, outfit{}, nil
@@ -126,18 +116,17 @@ func dressed(s Source, o Options, fit outfit) variant {
 }
 
 // swallowed measures how much of a file a color swallows. It draws the file once for all colors, as a
-// PNG that is cached with the others; the results are small and depend on any color, so they are cached
-// in memory only. Errors: those of Draw, and those of isFault.
+// PNG that is cached with the others, as the results are. Errors: those of Draw, and those of isFault.
 func (r *Renderer) swallowed(ctx context.Context, s Source, page imaging.RGB) (imaging.Swallowed, error) {
 	inspected := variant{form: form{size: inspectedSide, background: page}, source: s, kind: kindSwallowed}
 	key := inspected.key()
-	made, ok := r.drawn.Kept(ctx, key)
+	made, ok := r.drawn.Kept(key)
 	if !ok {
 		drawing, err := r.get(ctx, variantOf(s, Options{Size: inspectedSide, Format: imaging.PNG}, false))
 		if err != nil {
 			return imaging.Swallowed{}, err
 		}
-		made, err = r.drawn.GetUnwritten(ctx, key, func(ctx context.Context) ([]byte, error) {
+		made, err = r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
 			if err := variants.Need(ctx, 2*inspected.cost(inspected.largest())); err != nil {
 				return nil, err
 			}
@@ -164,12 +153,12 @@ func (r *Renderer) isTurnable(ctx context.Context, s Source, page imaging.RGB) (
 		return false, nil
 	}
 	v := variant{form: form{size: inspectedSide, background: page}, source: s, kind: kindTurnable}
-	made, err := r.drawn.GetUnwritten(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
+	made, err := r.drawn.Get(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
 	switch {
 	case isFault(err):
 		return false, nil
 	case err != nil:
 		return false, drawError(ctx, err)
 	}
-	return string(made.Body) == resultTurnable, nil
+	return string(made.Body) == resultYes, nil
 }

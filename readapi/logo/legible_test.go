@@ -16,6 +16,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/readapi/logo"
+	"letterhead/starter"
 )
 
 // `make background-sheet` draws the sheets of docs/backgrounds.md, with the same code as a request.
@@ -44,11 +45,10 @@ func onPage(kind logo.Type, page imaging.RGB, size int, format imaging.Format) l
 	return o
 }
 
-// TestFamousLogos_OnAnyBackground_AreLegible measures each icon and wordmark of 64 companies on four
-// backgrounds.
+// TestFamousLogos_OnAnyBackground_AreLegible measures each icon and wordmark of 64 companies on four backgrounds.
 func TestFamousLogos_OnAnyBackground_AreLegible(t *testing.T) {
 	t.Parallel()
-	brands, renderer := openStarter(t, func(domain string) bool { return slices.Contains(famous, domain) })
+	brands, renderer := openStarter(t, func(_ int, b starter.Brand) bool { return slices.Contains(famous, b.Domain) })
 	if len(brands) != len(famous) {
 		t.Fatalf("the starter index has %d of the %d companies", len(brands), len(famous))
 	}

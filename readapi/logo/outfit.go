@@ -85,14 +85,6 @@ func (f outfit) appendTo(key []byte) []byte {
 	return key
 }
 
-// isAnyColor reports whether the image depends on a color that a request may choose freely.
-func (v variant) isAnyColor() bool {
-	if v.outfit.change == turned && v.outfit.color != imaging.White && v.outfit.color != imaging.DarkPage {
-		return true
-	}
-	return v.format == imaging.JPEG && v.background != imaging.White && v.background != imaging.DarkPage && v.background != imaging.RGB{}
-}
-
 // turn replaces the inks of a vector that a page swallows. Errors: those of svg.Recolor.
 func turn(data []byte, page imaging.RGB) ([]byte, error) {
 	return svg.Recolor(data, func(c imaging.RGB) imaging.RGB { return c.TurnedFor(page) })
@@ -143,12 +135,6 @@ func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err erro
 	return share(ink.Min.X, ink.Max.X, size.X), share(ink.Min.Y, ink.Max.Y, size.Y), nil
 }
 
-// Stored results of trying to turn a vector.
-const (
-	resultTurnable = "yes"
-	resultFixed    = "no"
-)
-
 // turnable tries to turn a vector for the page in v.background, and reports whether it is legible then
 // and keeps its shape and the edges between its inks.
 func (r *Renderer) turnable(ctx context.Context, data []byte, v variant) ([]byte, error) {
@@ -164,10 +150,7 @@ func (r *Renderer) turnable(ctx context.Context, data []byte, v variant) ([]byte
 	if err != nil {
 		return fixed(err)
 	}
-	if imaging.SwallowedBy(after, v.background).TooMuch() || !imaging.KeepsShape(before, after) {
-		return fixed(nil)
-	}
-	return []byte(resultTurnable), nil
+	return result(!imaging.SwallowedBy(after, v.background).TooMuch() && imaging.KeepsShape(before, after)), nil
 }
 
 // fixed returns the result for a vector that cannot be turned, also because of a fault of the file.
@@ -175,5 +158,5 @@ func fixed(err error) ([]byte, error) {
 	if err != nil && !isFileFault(err) {
 		return nil, err
 	}
-	return []byte(resultFixed), nil
+	return result(false), nil
 }

@@ -1,30 +1,25 @@
 package logo
 
-import (
-	"context"
-	"image"
+import "context"
 
-	"letterhead/internal/imaging"
-)
-
-// Stored results of inspecting a file.
+// Cached results of inspecting a file.
 const (
-	resultPale    = "pale"
-	resultVisible = "seen"
+	resultYes = "yes"
+	resultNo  = "no"
 )
 
-func paleness(img *image.NRGBA) []byte {
-	if imaging.LostOn(img, imaging.White) {
-		return []byte(resultPale)
+func result(is bool) []byte {
+	if is {
+		return []byte(resultYes)
 	}
-	return []byte(resultVisible)
+	return []byte(resultNo)
 }
 
 // pale reports whether a file would be hardly visible on white. It inspects a file once and caches the
 // result with the images. Errors: those of Draw, and those of isFault.
 func (r *Renderer) pale(ctx context.Context, from Source) (bool, error) {
-	result, err := r.get(ctx, inspectionOf(from))
-	return err == nil && string(result.Body) == resultPale, err
+	made, err := r.get(ctx, inspectionOf(from))
+	return err == nil && string(made.Body) == resultYes, err
 }
 
 // inspector inspects files for Choose, and keeps the error that prevented it.

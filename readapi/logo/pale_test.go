@@ -13,7 +13,6 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
-	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -93,20 +92,12 @@ func TestDraw_LightLogoFirst_ShownIfVisibleOnWhite(t *testing.T) {
 	}
 }
 
-// TestDraw_Inspections_AreCached counts draws and reads: a file is inspected once, even across a restart.
+// TestDraw_Inspections_AreCached counts draws: a file is inspected once.
 func TestDraw_Inspections_AreCached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cache := t.TempDir()
 	b := brandOf(iconOf("light", w.put(barSVG(t, "#ffffff"), "svg")), iconOf("dark", w.put(barSVG(t, "#000000"), "svg")))
 	for round, want := range []int64{3, 0} { // an inspection and two sizes; nothing
-		drawn, err := variants.New(variants.Config{Folder: cache})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w.Renderer, err = logo.NewRenderer(w.files, w.vectors, drawn); err != nil {
-			t.Fatal(err)
-		}
 		before := w.vectors.drawn.Load()
 		for _, size := range []int{64, 32, 64} {
 			if got := w.draw(b, request(size, imaging.WebP)); got.From.ID != b.Logos[1].Formats[0].ID {
@@ -114,14 +105,12 @@ func TestDraw_Inspections_AreCached(t *testing.T) {
 			}
 		}
 		if got := w.vectors.drawn.Load() - before; got != want {
-			t.Errorf("start %d: drawn %d times, want %d", round+1, got, want)
+			t.Errorf("round %d: drawn %d times, want %d", round+1, got, want)
 		}
-		drawn.Close()
 	}
 }
 
-// An unreadable logo is skipped if there is another. An unavailable store is no reason to show another
-// logo for a week.
+// An unreadable logo is skipped if there is another. An unavailable store is no reason to show another logo for a week.
 func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,37 +182,14 @@ func lost(img image.Image, background color.NRGBA) float64 {
 	return swallowed / max(ink, 1)
 }
 
-// starterBrands returns brands of the starter index, selected by is, and a renderer for them.
-func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.Brand, *logo.Renderer) {
-	t.Helper()
-	files := starterFiles{}
-	var brands []logo.Brand
-	n := 0
-	if err := starter.Each(func(b starter.Brand) error {
-		if n++; !is(n, b) {
-			return nil
-		}
-		for i, l := range b.Record.Logos {
-			files[l.Formats[0].ID] = b.SVG[i]
-		}
-		brands = append(brands, logo.Brand{Domain: b.Domain, Logos: b.Record.Logos})
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := resvgRenderer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return brands, newRenderer(t, files, r)
-}
-
 // For a sample of the starter index, and some well-known brands, the logo chosen for a page is visible
 // there. A few are not: logos of several inks, which only their owners can reverse.
 func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 	t.Parallel()
 	named := []string{"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com", "notion.so"}
-	brands, renderer := starterBrands(t, func(n int, b starter.Brand) bool { return n%30 == 0 || slices.Contains(named, b.Domain) })
+	brands, renderer := openStarter(t, func(n int, b starter.Brand) bool {
+		return n%30 == 0 || slices.Contains(named, b.Domain)
+	})
 	for _, page := range []struct {
 		background color.NRGBA
 		ink        logo.Theme
@@ -256,7 +222,7 @@ func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	// Brands with light ink, and some of the others.
-	brands, renderer := starterBrands(t, func(n int, b starter.Brand) bool {
+	brands, renderer := openStarter(t, func(n int, b starter.Brand) bool {
 		return len(b.Record.Logos) > 1 && (n%10 == 0 || slices.ContainsFunc(b.Record.Logos, func(l eventschemas.Logo) bool {
 			return l.Theme != nil && *l.Theme == "light" && !l.IsReversed()
 		}) || slices.ContainsFunc(b.Record.Logos, func(l eventschemas.Logo) bool {

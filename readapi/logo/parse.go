@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"letterhead/internal/imaging"
-	"letterhead/readapi/query"
+	"letterhead/internal/web"
 )
 
 // maxPath limits the length of a path, in bytes as sent: enough for a domain of 1,024 bytes and all
@@ -266,9 +266,9 @@ func (p *parameters) value(name string) (value string, ok bool) {
 	if p.err != nil {
 		return "", false
 	}
-	value, present, err := query.Value(p.raw, name)
-	if err != nil {
-		p.err = invalid("%s", err)
+	value, present, problem := web.QueryValue(p.raw, name)
+	if problem != nil {
+		p.err = invalid("%s", problem.Text)
 		return "", false
 	}
 	return value, present

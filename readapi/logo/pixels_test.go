@@ -1,20 +1,16 @@
 package logo_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"flag"
 	"fmt"
 	"image"
-	"image/color"
 	"image/draw"
-	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"letterhead/eventschemas"
@@ -27,14 +23,7 @@ import (
 // render the references again, with Chromium 156 or later as `chromium`:
 //
 //	go test ./readapi/logo -run TestDraw_Vectors_MatchReferences -update-pixels
-//
-// To see them next to the current output:
-//
-//	go test ./readapi/logo -run TestDraw_Vectors_MatchReferences -pixel-sheet ../../reports/pixels.png
-var (
-	updatePixels = flag.Bool("update-pixels", false, "redraw the references of the pixel tests with Chromium")
-	pixelSheet   = flag.String("pixel-sheet", "", "write references and drawings side by side to this PNG")
-)
+var updatePixels = flag.Bool("update-pixels", false, "redraw the references of the pixel tests with Chromium")
 
 const pixelFolder = "testdata/pixels"
 
@@ -42,8 +31,7 @@ const pixelFolder = "testdata/pixels"
 var pixelSizes = []int{128, 64}
 
 const (
-	// cellSide is the side of a cell, in pixels: below it, two renderers place the same edge
-	// differently.
+	// cellSide is the side of a cell, in pixels: below it, two renderers place the same edge differently.
 	cellSide = 2
 	// cellDiffers is the difference of a premultiplied channel from which a cell is wrong, as in
 	// comparisons of other renderers.
@@ -53,8 +41,7 @@ const (
 	mostWrong = 0.02
 )
 
-// pixelCases are the SVGs whose aspect ratio is not 1:1, or that resvg is known to draw
-// differently.
+// pixelCases are the SVGs whose aspect ratio is not 1:1, or that resvg is known to draw differently.
 var pixelCases = map[string]struct {
 	aspect float64 // width to height; 0 = 1
 	wrong  float64 // share of wrong cells; 0 = mostWrong
@@ -115,8 +102,7 @@ func pixelSVGs(t *testing.T) []pixelSVG {
 }
 
 // TestDraw_Vectors_MatchReferences processes each SVG like a crawled logo: through the sanitizer into the store, and
-// from there through the renderer. The PNG and the WebP are compared with Chromium's rendering of the
-// original file.
+// from there through the renderer. The PNG and the WebP are compared with Chromium's rendering of the original file.
 func TestDraw_Vectors_MatchReferences(t *testing.T) {
 	drawings := pixelSVGs(t)
 	if *updatePixels {
@@ -131,8 +117,6 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	var sheet pixelSheets
-	t.Cleanup(func() { sheet.write(t, drawings) })
 	for _, d := range drawings {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +136,6 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {
 					t.Errorf("%d pixels: WebP and PNG show different images", size)
 				}
-				sheet.add(d.name, size, drawn, want)
 			}
 		})
 	}
@@ -208,8 +191,7 @@ func premultiplied(img *image.NRGBA) []uint8 {
 	return out.Pix
 }
 
-// wrongCells divides both images into a grid and returns the share of wrong cells among those where
-// either has ink.
+// wrongCells divides both images into a grid and returns the share of wrong cells among those where either has ink.
 func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
 	t.Helper()
 	if got.Rect != want.Rect {
@@ -291,71 +273,4 @@ func drawReferences(t *testing.T, drawings []pixelSVG) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// pixelSheets collects the compared images. It is safe for concurrent use.
-type pixelSheets struct {
-	mu    sync.Mutex
-	pairs map[string][2]*image.NRGBA
-}
-
-func (s *pixelSheets) add(name string, size int, drawn, want *image.NRGBA) {
-	if *pixelSheet == "" || size != pixelSizes[0] {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pairs == nil {
-		s.pairs = map[string][2]*image.NRGBA{}
-	}
-	s.pairs[name] = [2]*image.NRGBA{want, drawn}
-}
-
-// write draws three images of each SVG in a row, in the order of names: Chromium's, ours, and the
-// difference, darker where it is larger.
-func (s *pixelSheets) write(t *testing.T, drawings []pixelSVG) {
-	if *pixelSheet == "" {
-		return
-	}
-	const triples, gap = 4, 8
-	cell := pixelSizes[0] + gap
-	rows := (len(drawings) + triples - 1) / triples
-	sheet := image.NewNRGBA(image.Rect(0, 0, triples*(3*cell+2*gap), rows*cell))
-	draw.Draw(sheet, sheet.Rect, image.White, image.Point{}, draw.Src)
-	for i, d := range drawings {
-		pair, ok := s.pairs[d.name]
-		if !ok {
-			continue
-		}
-		at := image.Pt(i%triples*(3*cell+2*gap), i/triples*cell)
-		for j, img := range []*image.NRGBA{pair[0], pair[1], difference(pair[0], pair[1])} {
-			draw.Draw(sheet, img.Rect.Add(at).Add(image.Pt(j*cell, 0)), img, image.Point{}, draw.Over)
-		}
-	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, sheet); err != nil {
-		t.Error(err)
-		return
-	}
-	if err := os.WriteFile(*pixelSheet, b.Bytes(), 0o644); err != nil {
-		t.Error(err)
-	}
-}
-
-func difference(a, b *image.NRGBA) *image.NRGBA {
-	out := image.NewNRGBA(a.Rect)
-	pa, pb := premultiplied(a), premultiplied(b)
-	if len(pa) != len(pb) {
-		return out
-	}
-	for i := 0; i < len(pa); i += 4 {
-		most := 0
-		for c := range 4 {
-			d := int(pa[i+c]) - int(pb[i+c])
-			most = max(most, d, -d)
-		}
-		grey := uint8(255 - most)
-		out.SetNRGBA(i/4%a.Rect.Dx(), i/4/a.Rect.Dx(), color.NRGBA{grey, grey, grey, 255})
-	}
-	return out
 }

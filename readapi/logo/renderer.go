@@ -45,8 +45,7 @@ const (
 )
 
 type (
-	// Files are the stored logos; *assets.Store. Errors: assets.ErrNotFound, ErrDamaged,
-	// ErrUnavailable.
+	// Files are the stored logos; *assets.Store. Errors: assets.ErrNotFound, ErrDamaged, ErrUnavailable.
 	Files interface {
 		Read(ctx context.Context, id, ext string) ([]byte, error)
 	}
@@ -60,8 +59,7 @@ type (
 const (
 	// maxFiles limits the files that are tried for one image. A crawl keeps at most five of a logo.
 	maxFiles = 10
-	// maxVectors limits the vectors among them: each may take as many steps as the renderer
-	// allows.
+	// maxVectors limits the vectors among them: each may take as many steps as the renderer allows.
 	maxVectors = 2
 	// faultyTime is how long a file that cannot be drawn is skipped.
 	faultyTime = 10 * time.Minute
@@ -113,26 +111,31 @@ func (r *Renderer) Draw(ctx context.Context, b Brand, o Options) (Image, error) 
 		return img, err
 	}
 	faults := []error{err}
-	vectors := 0
-	if best.Format == imaging.SVG {
-		vectors++
-	}
 	sources := Choose(b.Logos, o, inspector.pale)
 	if inspector.err != nil {
 		return Image{}, inspector.err
 	}
-	for _, next := range sources[1:min(len(sources), maxFiles)] {
-		if next.Format == imaging.SVG {
-			if vectors++; vectors > maxVectors {
-				continue
-			}
-		}
+	for _, next := range tried(sources)[1:] {
 		if img, err = r.variant(ctx, next, o); err == nil || !isFault(err) {
 			return img, err
 		}
 		faults = append(faults, err)
 	}
 	return Image{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
+}
+
+// tried returns the files that may be tried for one image, in their order.
+func tried(files []Source) (out []Source) {
+	vectors := 0
+	for _, s := range files[:min(len(files), maxFiles)] {
+		if s.Format == imaging.SVG {
+			vectors++
+		}
+		if s.Format != imaging.SVG || vectors <= maxVectors {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // isFault reports whether an error concerns one file only, so that another may be used.
@@ -163,15 +166,10 @@ func (r *Renderer) made(ctx context.Context, v variant) (Image, error) {
 	return img, nil
 }
 
-// get returns a variant, which it draws if it is not cached. Errors: those of Draw, and those of
-// isFault.
+// get returns a variant, which it draws if it is not cached. Errors: those of Draw, and those of isFault.
 func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	key := v.key()
-	get := r.drawn.Get
-	if v.isAnyColor() {
-		get = r.drawn.GetUnwritten // strangers could fill the disk
-	}
-	made, err := get(ctx, key, func(ctx context.Context) ([]byte, error) {
+	made, err := r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
 		if r.isFaulty(key) {
 			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
 		}
@@ -196,7 +194,7 @@ func (r *Renderer) isFaulty(key variants.Key) bool {
 // fallback returns the replacement for a missing logo.
 func (r *Renderer) fallback(ctx context.Context, b Brand, o Options) (Image, error) {
 	f := fallbackOf(b, o)
-	made, err := r.drawn.GetUnwritten(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
+	made, err := r.drawn.Get(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
 		if err := variants.Need(ctx, f.cost(f.largest())); err != nil {
 			return nil, err
 		}

@@ -28,12 +28,10 @@ import (
 	"letterhead/starter"
 )
 
-// The sheets are for visual inspection: `make logo-sheet` draws them into reports/, with the same code
-// as a request.
+// The sheets are for visual inspection: `make logo-sheet` draws them into reports/, with the same code as a request.
 var sheetFolder = flag.String("sheet", "", "draw contact sheets into this folder")
 
-// wellKnown are brands whose logos everyone can judge; they are drawn with others of the starter
-// index.
+// wellKnown are brands whose logos everyone can judge; they are drawn with others of the starter index.
 var wellKnown = strings.Fields(`
 	adobe.com airbnb.com apple.com audi.com bmw.com cloudflare.com debian.org docker.com ebay.com facebook.com fedex.com
 	figma.com github.com google.com hbo.com ibm.com ikea.com instagram.com intel.com kubernetes.io linkedin.com
@@ -56,8 +54,7 @@ var backgrounds = []background{
 // sheetBackgrounds adds the case without a requested theme.
 var sheetBackgrounds = append(slices.Clone(backgrounds), background{backgrounds[0].color, logo.Any})
 
-// starterFiles are the vectors of the starter index by their ids, without writing them to a store on
-// disk.
+// starterFiles are the vectors of the starter index by their ids, without writing them to a store on disk.
 type starterFiles map[string][]byte
 
 func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
@@ -70,13 +67,13 @@ func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
 // openSheet returns 60 brands of the starter index and a renderer with their files.
 func openSheet(t *testing.T) ([]logo.Brand, *logo.Renderer) {
 	t.Helper()
-	seen, others := 0, 0
+	others := 0
 	stride := starter.Count / (sheetBrands - len(wellKnown))
-	brands, renderer := openStarter(t, func(domain string) bool {
-		if seen++; slices.Contains(wellKnown, domain) {
+	brands, renderer := openStarter(t, func(n int, b starter.Brand) bool {
+		if slices.Contains(wellKnown, b.Domain) {
 			return true
 		}
-		if seen < others*stride+stride/2 || others == sheetBrands-len(wellKnown) {
+		if n < others*stride+stride/2 || others == sheetBrands-len(wellKnown) {
 			return false
 		}
 		others++
@@ -88,13 +85,14 @@ func openSheet(t *testing.T) ([]logo.Brand, *logo.Renderer) {
 	return brands, renderer
 }
 
-// openStarter returns the chosen brands of the starter index and a renderer with their files.
-func openStarter(t testing.TB, chosen func(domain string) bool) ([]logo.Brand, *logo.Renderer) {
+// openStarter returns the chosen brands of the starter index and a renderer with their files. n counts from 1.
+func openStarter(t testing.TB, chosen func(n int, b starter.Brand) bool) ([]logo.Brand, *logo.Renderer) {
 	t.Helper()
 	files := starterFiles{}
 	var brands []logo.Brand
+	n := 0
 	err := starter.Each(func(b starter.Brand) error {
-		if !chosen(b.Domain) {
+		if n++; !chosen(n, b) {
 			return nil
 		}
 		for i, svg := range b.SVG {
@@ -132,8 +130,7 @@ func drawnFor(t *testing.T, renderer *logo.Renderer, b logo.Brand, g background,
 }
 
 // TestStarterLogos_OnPages_SuitTheirBackground draws 60 brands of the starter index for light and dark pages: none is
-// smaller than requested, and the logo for a page is no less visible there than the logo for the other
-// page.
+// smaller than requested, and the logo for a page is no less visible there than the logo for the other page.
 func TestStarterLogos_OnPages_SuitTheirBackground(t *testing.T) {
 	t.Parallel()
 	brands, renderer := openSheet(t)

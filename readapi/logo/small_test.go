@@ -40,9 +40,8 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	unknown := alone
 	unknown.Width, unknown.Height = nil, nil
 	for name, file := range map[string]eventschemas.Asset{"alone": alone, "alone, of no known size": unknown} {
-		cache := t.TempDir()
 		for _, sizes := range [][]int{{32, 256, 100}, {255, 257}} {
-			drawn, err := variants.New(variants.Config{Folder: cache})
+			drawn, err := variants.New(variants.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,9 +43,8 @@ const (
 	kindTooExpensive kind = 'x' // not an image: records that a vector takes too much at a size
 )
 
-// smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster.
-// For a raster without one it is made with the first image that needs no more, and cached with the
-// variants.
+// smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster. For a raster
+// without one it is made with the first image that needs no more, and cached with the variants.
 const smallSide = 256
 
 // form determines the bytes of an image, apart from its content.
@@ -142,7 +141,7 @@ func (v variant) key() variants.Key {
 // draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
 func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
-		if small, ok := r.drawn.Kept(ctx, v.small().key()); ok {
+		if small, ok := r.drawn.Kept(v.small().key()); ok {
 			return r.drawRaster(ctx, small.Body, v)
 		}
 	}
@@ -197,14 +196,12 @@ func (r *Renderer) drawFrom(ctx context.Context, data []byte, v variant) ([]byte
 // requested one. A file that takes too much at 256 is not a legitimate logo.
 const minHalvedSize = 256
 
-// drawVector draws at the requested size, or at a half or a quarter of it if the vector takes too many
-// steps or too much memory there: the cost of blurs and other filters grows with the pixels, and a
-// smaller logo is better than none. Steps and memory depend only on the file and the size, so the same
-// request gives the same image on every machine. If the time is up the error is not the file's, and
-// nothing is cached.
+// drawVector draws at the requested size, or at a half or a quarter of it if the vector takes too many steps or too
+// much memory there: the cost of blurs and other filters grows with the pixels, and a smaller logo is better than none.
+// Steps and memory depend only on the file and the size, so the same request gives the same image on every machine. If
+// the time is up the error is not the file's, and nothing is cached.
 //
-// A size that took too much is remembered for a while: a request that ran out of time does not repeat
-// it.
+// A size that took too much is remembered for a while: a request that ran out of time does not repeat it.
 func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
 	for size := v.size; ; size /= 2 {
 		last := size/2 < minHalvedSize
@@ -257,7 +254,7 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 // output encodes an image of the variant's size.
 func (v variant) output(img *image.NRGBA) ([]byte, error) {
 	if v.kind == kindPaleness {
-		return paleness(img), nil
+		return result(imaging.LostOn(img, imaging.White)), nil
 	}
 	return v.encode(v.outfit.frame(img, v.size))
 }

@@ -10,8 +10,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// TestDraw_EqualRequests_ShareVariant counts reads: requests of one group use one variant, those of two groups use
-// two.
+// TestDraw_EqualRequests_ShareVariant counts reads: requests of one group use one variant, those of two groups use two.
 func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

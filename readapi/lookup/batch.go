@@ -14,7 +14,6 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
-	"letterhead/projections/brands"
 )
 
 const (
@@ -64,6 +63,7 @@ type BatchItem struct {
 	Domain     string // parsed; empty for an invalid domain or an unknown id
 	Answer     Answer // shared by the items of one domain
 	Err        error
+	of         *batchDomain // nil without a domain
 }
 
 // batchDomain is a domain of a batch, with one or more identifiers.
@@ -93,14 +93,12 @@ func (d *batchDomain) become(look func() (Answer, error)) {
 // The answer may be sent to the caller: its charges are durable. If it can no longer be sent, reverse
 // them with ReverseBatch. Charges of a caller who leaves earlier are reversed here.
 //
-// Under an idempotency key, items that were charged before are answered again, and the others are
-// looked up.
+// Under an idempotency key, items that were charged before are answered again, and the others are looked up.
 //
-// Errors concern the whole batch, and are free of charge: *BatchSizeError if there are more domains than
-// the plan allows; account.ErrIdempotencyMismatch; *account.InsufficientCreditsError if there is no
-// credit at all; account.ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy;
-// eventlog.ErrUnavailable and those of the index, if they kept every domain from being looked up;
-// ctx.Err().
+// Errors concern the whole batch, and are free of charge: *BatchSizeError if there are more domains than the plan
+// allows; account.ErrIdempotencyMismatch; *account.InsufficientCreditsError if there is no credit at all;
+// account.ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy; eventlog.ErrUnavailable and those of the index, if
+// they kept every domain from being looked up; ctx.Err().
 func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 	if !s.batches.TryAcquire(1) {
 		return BatchAnswer{}, fmt.Errorf("%w: %d batches are running", commands.ErrBusy, MaxBatches)
@@ -140,7 +138,8 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 			for _, d := range waiting {
 				d.err = err
 			}
-			if s.recallRejected(ctx, &q, answer.domains); allRejected(answer.domains) {
+			s.recallRejected(ctx, &q, waiting)
+			if len(lackCredits(answer.domains)) == len(answer.domains) {
 				return BatchAnswer{}, err
 			}
 			waiting = nil // paid items are answered all the same
@@ -171,7 +170,11 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 	if err != nil {
 		return BatchAnswer{}, err
 	}
-	answer.fill()
+	for i := range answer.Items {
+		if item := &answer.Items[i]; item.of != nil {
+			item.Answer, item.Err = item.of.answer, item.of.err
+		}
+	}
 	done = true
 	return answer, nil
 }
@@ -189,8 +192,7 @@ func (s *Service) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Res
 	return first, nil
 }
 
-// recallBatch answers again the domains that were charged under the batch's key, and returns the
-// others.
+// recallBatch answers again the domains that were charged under the batch's key, and returns the others.
 func (s *Service) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
 	if q.Once == nil {
 		return domains, nil
@@ -224,12 +226,7 @@ func (s *Service) recallBatch(ctx context.Context, q *BatchQuery, domains []*bat
 // recallRejected answers domains that were rejected for lack of credits but charged under the batch's
 // key in the meantime, by another node.
 func (s *Service) recallRejected(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
-	var rejected []*batchDomain
-	for _, d := range domains {
-		if errors.Is(d.err, account.ErrInsufficientCredits) {
-			rejected = append(rejected, d)
-		}
-	}
+	rejected := lackCredits(domains)
 	if q.Once == nil || len(rejected) == 0 {
 		return
 	}
@@ -242,28 +239,20 @@ func (s *Service) recallRejected(ctx context.Context, q *BatchQuery, domains []*
 	}
 }
 
-// allRejected reports whether every domain failed for lack of credits.
-func allRejected(domains []*batchDomain) bool {
-	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
+// lackCredits returns the domains that were rejected for lack of credits.
+func lackCredits(domains []*batchDomain) (rejected []*batchDomain) {
+	for _, d := range domains {
+		if errors.Is(d.err, account.ErrInsufficientCredits) {
+			rejected = append(rejected, d)
+		}
+	}
+	return rejected
 }
 
 // ReverseBatch reverses the charges of an answer that was never sent, as Reverse does.
 func (s *Service) ReverseBatch(ctx context.Context, q BatchQuery, answer BatchAnswer) {
 	for _, d := range answer.domains {
 		s.Reverse(ctx, q.item(d.domain, nil), d.answer)
-	}
-}
-
-// fill copies the outcome of each domain to its items.
-func (a *BatchAnswer) fill() {
-	became := make(map[string]*batchDomain, len(a.domains))
-	for _, d := range a.domains {
-		became[d.domain] = d
-	}
-	for i := range a.Items {
-		if d := became[a.Items[i].Domain]; d != nil {
-			a.Items[i].Answer, a.Items[i].Err = d.answer, d.err
-		}
 	}
 }
 
@@ -284,7 +273,7 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 	if err != nil {
 		return BatchAnswer{}, false, err
 	}
-	seen := make(map[string]bool, len(identifiers))
+	seen := make(map[string]*batchDomain, len(identifiers))
 	for i := range answer.Items {
 		item := &answer.Items[i]
 		if item.Err != nil {
@@ -297,69 +286,20 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 				continue
 			}
 		}
-		if !seen[item.Domain] {
-			seen[item.Domain] = true
-			answer.domains = append(answer.domains, &batchDomain{index: i, domain: item.Domain})
+		if item.of = seen[item.Domain]; item.of == nil {
+			item.of = &batchDomain{index: i, domain: item.Domain}
+			seen[item.Domain] = item.of
+			answer.domains = append(answer.domains, item.of)
 		}
 	}
 	return answer, len(ids) > 0, nil
 }
 
-// DomainOf returns the registrable domain of an identifier, without a look-up: it costs nothing. Errors: ErrNoSuchBrand
-// for an id that is not in the index, and those of the index.
-func (s *Service) DomainOf(ctx context.Context, id brand.Identifier) (string, error) {
-	if id.Kind == brand.Domain {
-		return id.Domain, nil
-	}
-	domains, err := s.domainsOf(ctx, []uuid.UUID{id.BrandID})
-	if err == nil && domains[id.BrandID] == "" {
-		err = ErrNoSuchBrand
-	}
-	return domains[id.BrandID], err
-}
-
-// domainsOf returns the domains of brands by their ids; unknown ids are missing. If other nodes may
-// just have answered an id, it waits for the index once, for all of them.
-func (s *Service) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	domains := make(map[uuid.UUID]string, len(ids))
-	find := func() (missing int, err error) {
-		for _, id := range ids {
-			if domains[id] != "" {
-				continue
-			}
-			entry, err := s.index.ByID(ctx, id)
-			switch {
-			case errors.Is(err, brands.ErrNotFound):
-				if domain, ok := s.recent.domain(id.String()); ok {
-					domains[id] = domain
-				} else {
-					missing++
-				}
-			case err != nil:
-				return 0, fmt.Errorf("find brand %s: %w", id, err)
-			default:
-				domains[id] = entry.Domain
-			}
-		}
-		return missing, nil
-	}
-	missing, err := find()
-	if err != nil || missing == 0 || s.caughtUp == nil {
-		return domains, err
-	}
-	if err := s.catchUp(ctx); err != nil {
-		return nil, err
-	}
-	_, err = find()
-	return domains, err
-}
-
 // runBatch looks the domains up, and starts none once starting has ended or the account was found
 // suspended or closed. It returns when no item is running any more.
 //
-// One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the
-// next domain in order, and no other item can intervene between a rejection and the check whether an
-// item still has a credit.
+// One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the next domain in
+// order, and no other item can intervene between a rejection and the check whether an item still has a credit.
 func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
 	waiting := slices.Clone(domains)
 	ended := make(chan *batchDomain, batchParallelism)
@@ -405,8 +345,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		done := <-ended
 		running--
 		if !rejectAll(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
-			// Its credit was gone when it was to pay: another node spent it. It waits like all items
-			// without a credit.
+			// Its credit was gone when it was to pay: another node spent it. It waits like all items without a credit.
 			at, _ := slices.BinarySearchFunc(waiting, done.index, func(d *batchDomain, index int) int { return d.index - index })
 			waiting = slices.Insert(waiting, at, done)
 		}

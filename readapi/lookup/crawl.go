@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,134 +9,147 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
-	"letterhead/eventschemas"
+	"letterhead/internal/ratelimit"
 	"letterhead/projections/brandwatch"
 )
 
-// live answers for a domain that the index cannot answer, or whose caller pays for a new crawl: from
-// the brand's stream if only the index lags, else from a running crawl or a new one. The work before
-// the crawl is limited by quick.
-func (s *Service) live(ctx, quick context.Context, q Query, domain string, refresh bool, reservation *commands.Reservation) (Answer, error) {
-	nothing := Answer{Domain: domain}
+// Counters of live crawls: one per account, and one of the whole service.
+const scopeCrawls = "crawls"
+
+var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
+
+// crawlLimit is a counter and its limit of live crawls per minute.
+type crawlLimit struct {
+	key ratelimit.Key
+	max int64
+}
+
+func (c Caller) crawlLimits() []crawlLimit {
+	return []crawlLimit{{key: ratelimit.Key{Scope: scopeCrawls, ID: c.AccountID}, max: int64(c.Plan.CrawlsPerMinute)}}
+}
+
+// crawlQuery is the request for a record that the index does not have, or that the caller wants to be crawled again.
+type crawlQuery struct {
+	request commands.Request
+	domain  string
+	cause   string       // brand.CauseLookup …
+	limits  []crawlLimit // of the caller
+}
+
+// crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
+// one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold; paid
+// is nil for a logo.
+//
+// Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn; ratelimit.ErrUnavailable; those of
+// Credits and of the log; ctx.Err().
+func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment) (found, error) {
 	// Registered before anything else, so that no outcome can be missed.
-	watch := s.changes.Watch(domain)
+	watch := s.changes.Watch(q.domain)
 	defer watch.Close()
-	unlock, err := s.domains.lock(quick, domain)
+	unlock, err := s.domains.lock(quick, q.domain)
 	if err != nil {
-		return nothing, err
+		return found{}, err
 	}
 	defer unlock()
 
-	next, err := s.decide(quick, domain, causeOf(refresh))
-	if err != nil {
-		return nothing, s.rejection(quick, reservation, err)
+	next, err := s.decide(quick, q)
+	if err != nil || next.known {
+		return next.record, err
 	}
-	if next.known != nil {
-		unlock()
-		return s.settle(quick, q, *next.known, reservation, nil)
-	}
-	if next.joins {
+	if next.crawl.Joined {
 		unlock() // callers behind need not wait for the rest, which concerns only this caller
 	}
-	units, err := s.takeUnits(quick, s.limitsOf(q.Caller), next.joins)
+	units, err := s.takeUnits(quick, q, next.crawl.Joined)
 	if err != nil {
-		return nothing, s.rejection(quick, reservation, err)
+		return found{}, err
 	}
-	hold, err := s.holdCredit(quick, q, domain, reservation, s.timeLeft(next.crawl))
-	if err != nil {
-		units.returnAll(ctx)
-		return nothing, err
+	if paid != nil {
+		if err := s.hold(quick, paid, q.domain, s.timeLeft(next.crawl)); err != nil {
+			units.returnAll(ctx)
+			return found{}, err
+		}
 	}
-	defer hold.release(ctx)
-	if !next.joins {
-		if next, err = s.request(quick, q.Request, domain, causeOf(refresh), units); err != nil {
-			return nothing, err
+	if !next.crawl.Joined {
+		if next, err = s.request(quick, q, units); err != nil || next.known {
+			return next.record, err
 		}
 		unlock()
-		if next.known != nil {
-			return s.settle(ctx, q, *next.known, nil, hold)
-		}
 	}
-	result, err := s.await(ctx, watch, domain, next.crawl)
-	if err != nil {
-		return nothing, err
-	}
-	return s.settle(ctx, q, result, nil, hold)
+	return s.await(ctx, watch, q.domain, next.crawl)
 }
 
-// step is the next step of a look-up of an unknown or refreshed domain: answer from a known record, or
-// wait for a crawl that it joins or has to start.
+// step is the next step of a request for an unknown or refreshed domain: answer from a known record, wait for a crawl
+// that it joined or started, or start one.
 type step struct {
-	known *found
-	crawl commands.Crawl // the running one; zero if it must be started
-	joins bool
+	known  bool
+	record found
+	crawl  commands.Crawl // zero if it must be started
 }
 
-// decide reads the brand's stream and decides as RequestCrawl will, without appending anything. A
-// crawl that is past its deadline without an outcome is expired first, and the resulting state
-// decides.
+func (s *Service) knownIn(state *brand.Brand) step {
+	return step{known: true, record: s.foundIn(state, Hit)}
+}
+
+// decide reads the brand's stream and decides as RequestCrawl will, without appending anything. A crawl that is past
+// its deadline without an outcome is expired first, and the resulting state decides.
 //
 // Errors: brand.ErrWithdrawn, *brand.RememberedError, those of the log.
-func (s *Service) decide(ctx context.Context, domain, cause string) (step, error) {
-	state, err := s.brands.State(ctx, domain)
+func (s *Service) decide(ctx context.Context, q crawlQuery) (step, error) {
+	state, err := s.brands.State(ctx, q.domain)
 	if err != nil {
 		return step{}, err
 	}
-	if crawlID, requestedAt, allowed, ok := state.Running(); ok && s.config.Now().After(requestedAt.Add(allowed+OutcomeGrace)) {
-		if err := s.brands.ExpireCrawl(ctx, domain, crawlID); err != nil {
+	if crawlID, ok := state.Overdue(s.config.Now(), OutcomeGrace); ok {
+		if err := s.brands.ExpireCrawl(ctx, q.domain, crawlID); err != nil {
 			return step{}, err
 		}
-		if state, err = s.brands.State(ctx, domain); err != nil {
+		if state, err = s.brands.State(ctx, q.domain); err != nil {
 			return step{}, err
 		}
 	}
-	force := cause == brand.CauseRefresh
-	if state.Known() && !force {
-		known := s.foundIn(state, Hit)
-		return step{known: &known}, nil
-	}
-	events, err := state.RequestCrawl(brand.RequestCrawl{
-		CrawlID: "decision only", Cause: cause, Priority: brand.PriorityLive, Allowed: s.config.CrawlTimeout, Force: force, Now: s.config.Now(),
+	next, err := state.Next(brand.RequestCrawl{
+		CrawlID: "decision only", Cause: q.cause, Priority: brand.PriorityLive, Allowed: s.config.CrawlTimeout,
+		Force: q.cause == brand.CauseRefresh, Now: s.config.Now(),
 	})
-	if err != nil || len(events) > 0 {
+	if err != nil || next == brand.StartCrawl {
 		return step{}, err
 	}
+	if next == brand.AnswerRecord {
+		return s.knownIn(state), nil
+	}
 	crawlID, requestedAt, allowed, _ := state.Running()
-	return step{joins: true, crawl: commands.Crawl{ID: crawlID, Joined: true, RequestedAt: requestedAt, Allowed: allowed}}, nil
+	return step{crawl: commands.Crawl{ID: crawlID, Joined: true, RequestedAt: requestedAt, Allowed: allowed}}, nil
 }
 
 // request starts the crawl. If another process was faster, its crawl is joined, or its record is the
 // answer, and the units that were not needed are returned.
-func (s *Service) request(ctx context.Context, request commands.Request, domain, cause string, units *units) (step, error) {
+func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step, error) {
 	crawl, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: request, Domain: domain, Cause: cause, Priority: brand.PriorityLive, Allowed: s.config.CrawlTimeout, Force: cause == brand.CauseRefresh,
+		Request: q.request, Domain: q.domain, Cause: q.cause, Priority: brand.PriorityLive,
+		Allowed: s.config.CrawlTimeout, Force: q.cause == brand.CauseRefresh,
 	})
-	var remembered *brand.RememberedError
 	switch {
-	case err == nil && crawl.Joined:
-		units.returnServiceUnit(ctx)
-		return step{joins: true, crawl: crawl}, nil
 	case err == nil:
+		if crawl.Joined {
+			units.returnServiceUnit(ctx)
+		}
 		return step{crawl: crawl}, nil
 	case errors.Is(err, brand.ErrAlreadyKnown):
 		units.returnAll(ctx)
-		state, err := s.brands.State(ctx, domain)
+		state, err := s.brands.State(ctx, q.domain)
 		if err != nil {
 			return step{}, err
 		}
 		if !state.Known() { // withdrawn in the meantime
 			return step{}, brand.ErrWithdrawn
 		}
-		known := s.foundIn(state, Hit)
-		return step{known: &known}, nil
-	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, &remembered):
+		return s.knownIn(state), nil
+	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, new(*brand.RememberedError)):
 		units.returnAll(ctx)
-		return step{}, err
 	default:
-		// It is unknown whether the crawl was requested, so its units stay taken: a limit is an upper
-		// bound.
-		return step{}, err
+		// It is unknown whether the crawl was requested, so its units stay taken: a limit is an upper bound.
 	}
+	return step{}, err
 }
 
 // await waits for a crawl's outcome. It returns *CrawlError if the crawl failed or did not end in
@@ -148,8 +162,7 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 	case ctx.Err() != nil:
 		return found{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		// No outcome was reported. Past its deadline any process may expire it; before that this does
-		// nothing.
+		// No outcome was reported. Past its deadline any process may expire it; before that this does nothing.
 		if err := s.brands.ExpireCrawl(ctx, domain, crawl.ID); err != nil {
 			return found{}, err
 		}
@@ -165,7 +178,8 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 	}
 	ended, ok := state.LastOutcome(crawl.ID)
 	if !ok {
-		ended.Outcome = outcomeIn(end) // others have ended since: a brand remembers the last ones only
+		_, outcome := brand.EndOf(end) // others have ended since: a brand remembers the last ones only
+		ended.Outcome = cmp.Or(outcome, brand.Timeout)
 	}
 	if !ended.Succeeded() {
 		if ok && state.Known() {
@@ -176,8 +190,7 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 	return s.foundIn(state, Miss), nil
 }
 
-// timeLeft is how long a crawl may still take: never longer than one that starts now, even if it was
-// joined.
+// timeLeft is how long a crawl may still take: never longer than one that starts now, even if it was joined.
 func (s *Service) timeLeft(crawl commands.Crawl) time.Duration {
 	if crawl.ID == "" {
 		return s.config.CrawlTimeout
@@ -185,22 +198,62 @@ func (s *Service) timeLeft(crawl commands.Crawl) time.Duration {
 	return max(0, min(crawl.RequestedAt.Add(crawl.Allowed).Sub(s.config.Now()), s.config.CrawlTimeout))
 }
 
-func causeOf(refresh bool) string {
-	if refresh {
-		return brand.CauseRefresh
-	}
-	return brand.CauseLookup
+// units are the units that a request took of the live-crawl limits.
+type units struct {
+	service *Service
+	taken   []takenUnit
 }
 
-// outcomeIn returns the outcome of the crawl that an event ends; brand.Timeout if it ends none.
-func outcomeIn(end eventschemas.Event) string {
-	switch ev := end.(type) {
-	case eventschemas.CrawlSucceeded:
-		return brand.Succeeded
-	case eventschemas.CrawlConfirmed:
-		return brand.Confirmed
-	case eventschemas.CrawlFailed:
-		return ev.Outcome
+type takenUnit struct {
+	key      ratelimit.Key
+	decision ratelimit.Decision
+}
+
+// takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless
+// the crawl is already running. Errors: *LimitError; for a logo always ratelimit.ErrUnavailable, for a look-up also
+// ctx.Err(). Then nothing is taken.
+func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*units, error) {
+	limits := q.limits
+	if !joins {
+		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
 	}
-	return brand.Timeout
+	u := &units{service: s}
+	for _, limit := range limits {
+		decision, err := s.counters.Take(ctx, limit.key, 1, limit.max)
+		switch {
+		case err == nil && !decision.Allowed:
+			err = &LimitError{Service: limit.key == serviceCrawls, Decision: decision}
+		case err != nil && q.cause == brand.CauseLogo:
+			err = fmt.Errorf("take units of the logo crawls: %w: %w", ratelimit.ErrUnavailable, err)
+		}
+		if err != nil {
+			u.returnAll(ctx)
+			return nil, err
+		}
+		u.taken = append(u.taken, takenUnit{limit.key, decision})
+	}
+	return u, nil
+}
+
+// returnAll returns the units of a crawl that turned out not to be needed. It takes at most ReturnWithin:
+// the domain's lock and the answer wait for it.
+func (u *units) returnAll(ctx context.Context) { u.giveBack(ctx, u.taken) }
+
+// returnServiceUnit returns the unit that only the caller who starts a crawl takes.
+func (u *units) returnServiceUnit(ctx context.Context) {
+	for _, t := range u.taken {
+		if t.key == serviceCrawls {
+			u.giveBack(ctx, []takenUnit{t})
+		}
+	}
+}
+
+func (u *units) giveBack(ctx context.Context, back []takenUnit) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReturnWithin) // also after the request's end
+	defer cancel()
+	for _, t := range back {
+		if err := u.service.counters.Give(ctx, t.key, 1, t.decision); err != nil {
+			u.service.config.Logger.WarnContext(ctx, "unit of a live-crawl limit is not returned", "scope", t.key.Scope, "error", err)
+		}
+	}
 }

@@ -1,19 +1,12 @@
 package lookup
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"letterhead/commands"
-	"letterhead/commands/streamwriter"
-	"letterhead/domain/account"
-	"letterhead/internal/eventlog"
+	"letterhead/faults"
 	"letterhead/internal/ratelimit"
-	"letterhead/internal/sqlstore"
-	"letterhead/projections"
-	"letterhead/projections/brandwatch"
 )
 
 var (
@@ -31,8 +24,7 @@ var (
 	errBehind = errors.New("the index of brands is behind the log")
 )
 
-// CrawlError is the error of a look-up that ended with a failed crawl: its own, a joined one, or a
-// remembered one.
+// CrawlError is the error of a look-up that ended with a failed crawl: its own, a joined one, or a remembered one.
 type CrawlError struct {
 	Outcome string    // timeout, blocked, fetch_failed, dns, no_data
 	Until   time.Time // of a remembered failure: when the domain may be crawled again; otherwise zero
@@ -75,17 +67,4 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unavailable reports whether err means that a part of the service was overloaded or could not be
 // reached in time, so that the same look-up may succeed later.
-func Unavailable(err error) bool {
-	for _, target := range []error{
-		commands.ErrBusy, account.ErrTooManyHolds, brandwatch.ErrTooMany,
-		eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed, ratelimit.ErrUnavailable,
-		sqlstore.ErrUnavailable, sqlstore.ErrClosed, commands.ErrKeysUnknown,
-		projections.ErrNotReady, projections.ErrRetired, projections.ErrNewerRelease, errBehind,
-		context.DeadlineExceeded, context.Canceled, // of a part; a caller who left is detected earlier
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return errors.As(err, new(*streamwriter.LoadingError))
-}
+func Unavailable(err error) bool { return faults.Unavailable(err) || errors.Is(err, errBehind) }

@@ -22,9 +22,8 @@ const (
 
 // OnceFor returns an idempotency key, given its hash, with the hash of a look-up.
 func OnceFor(key [sha256.Size]byte, q Query) *commands.Once {
-	// As parsed, not as sent: acme.com and https://acme.com/ are the same request, on /v1 and on /v2.
-	// An id is another request than its domain, because only the index could tell that they are the
-	// same.
+	// As parsed, not as sent: acme.com and https://acme.com/ are the same request, on /v1 and on /v2. An id is another
+	// request than its domain, because only the index could tell that they are the same.
 	identifier := q.Identifier.Domain
 	if q.Identifier.Kind == brand.BrandID {
 		identifier = q.Identifier.BrandID.URN()
@@ -32,8 +31,7 @@ func OnceFor(key [sha256.Size]byte, q Query) *commands.Once {
 	return &commands.Once{Key: key, Request: hashRequest(kindLookup, identifier, strconv.FormatBool(q.Refresh))}
 }
 
-// OnceForBatch returns an idempotency key, given its hash, with the hash of a batch: the identifiers as
-// sent.
+// OnceForBatch returns an idempotency key, given its hash, with the hash of a batch: the identifiers as sent.
 func OnceForBatch(key [sha256.Size]byte, identifiers []string) *commands.Once {
 	return &commands.Once{Key: key, Request: hashRequest(kindBatch, identifiers...)}
 }
@@ -57,14 +55,14 @@ func hashRequest(kind string, parts ...string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// doOnce looks up under an idempotency key. Lack of credits does not prevent a repeat: a look-up
+// lookUpOnce looks up under an idempotency key. Lack of credits does not prevent a repeat: a look-up
 // without credits waits for the running look-ups of this process with the same key, one of which may
 // have the last credit, and then retries.
-func (s *Service) doOnce(ctx context.Context, q Query) (Answer, error) {
+func (s *Service) lookUpOnce(ctx context.Context, q Query) (Answer, error) {
 	key := q.Caller.AccountID + string(q.Once.Key[:])
 	for {
 		o := s.overlaps.join(key)
-		answer, err := s.doOverlapping(ctx, q, key, o)
+		answer, err := s.lookUpOverlapping(ctx, q, key, o)
 		if !errors.Is(err, account.ErrInsufficientCredits) {
 			return answer, err
 		}
@@ -74,29 +72,30 @@ func (s *Service) doOnce(ctx context.Context, q Query) (Answer, error) {
 			return answer, ctx.Err()
 		}
 		if !o.answered { // so that every round but the last follows an answer that some caller got
-			return s.recallOr(ctx, q, func(context.Context) (Answer, error) { return answer, err })
+			quick, cancel := context.WithTimeout(ctx, s.config.Quick)
+			defer cancel()
+			if repeat, repeated, failed := s.repeat(quick, q); repeated || failed != nil {
+				return repeat, failed
+			}
+			return answer, err
 		}
 	}
 }
 
-// doOverlapping looks up as part of an overlap.
-func (s *Service) doOverlapping(ctx context.Context, q Query, key string, o *overlap) (answer Answer, err error) {
+// lookUpOverlapping looks up as part of an overlap.
+func (s *Service) lookUpOverlapping(ctx context.Context, q Query, key string, o *overlap) (answer Answer, err error) {
 	defer func() { s.overlaps.leave(key, o, !errors.Is(err, account.ErrInsufficientCredits)) }()
-	return s.recallOr(ctx, q, func(quick context.Context) (Answer, error) { return s.answer(ctx, quick, q) })
+	return s.lookUp(ctx, q)
 }
 
-// recallOr repeats the answer that was charged under the query's key, or else calls other.
-func (s *Service) recallOr(ctx context.Context, q Query, other func(quick context.Context) (Answer, error)) (Answer, error) {
-	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
-	defer cancel()
-	receipts, err := s.Recall(quick, q.Request, q.Caller, *q.Once)
-	if err != nil {
-		return Answer{Domain: q.Identifier.Domain}, err
+// repeat repeats the answer that was charged under the query's key, if there is one.
+func (s *Service) repeat(ctx context.Context, q Query) (answer Answer, repeated bool, err error) {
+	receipts, err := s.Recall(ctx, q.Request, q.Caller, *q.Once)
+	if err != nil || len(receipts) == 0 {
+		return Answer{Domain: q.Identifier.Domain}, false, err
 	}
-	if len(receipts) > 0 { // a single request was charged at most once
-		return s.Repeat(quick, receipts[0])
-	}
-	return other(quick)
+	answer, err = s.Repeat(ctx, receipts[0]) // a single request was charged at most once
+	return answer, true, err
 }
 
 // Recall returns the charges under an idempotency key, none for a key that is new or whose answers

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// keyLocks are locks by key, which waiters get in no particular order. Look-ups of one unknown domain
-// hold its lock while they check whether a crawl is running, so that in this process only the first of
-// them takes a unit of the service-wide limit and the others join its crawl. Between processes the log
-// decides.
+// keyLocks are locks by key, which waiters get in no particular order. Look-ups of one unknown domain hold its lock
+// while they check whether a crawl is running, so that in this process only the first of them takes a unit of the
+// service-wide limit and the others join its crawl. Between processes the log decides.
 type keyLocks struct {
 	mu   sync.Mutex
 	used map[string]*keyLock

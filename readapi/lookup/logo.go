@@ -3,22 +3,19 @@ package lookup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/domain/plan"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/brands"
 )
 
-// Counters of the live crawls that logo requests start or wait for, by account and by the caller's IP
-// address.
+// Counters of the live crawls that logo requests start or wait for, by account and by the caller's IP address.
 const (
 	scopeLogoCrawls         = "logo-crawls"
 	scopeLogoCrawlAddresses = "logo-crawl-addresses"
-	// maxLogoCrawlsPerMinute is the documented limit of each.
-	maxLogoCrawlsPerMinute = 30
 )
 
 // LogoQuery is the request for the brand of a logo.
@@ -32,8 +29,8 @@ type LogoQuery struct {
 
 func (q LogoQuery) limits() []crawlLimit {
 	return []crawlLimit{
-		{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: maxLogoCrawlsPerMinute},
-		{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: maxLogoCrawlsPerMinute},
+		{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: plan.LogoCrawlsPerMinute},
+		{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: plan.LogoCrawlsPerMinute},
 	}
 }
 
@@ -49,8 +46,7 @@ const (
 	CrawlFailed  LogoCrawl = "failed"  // starting or following it failed
 )
 
-// Temporary reports whether the next request may get a better answer, so that this one must not be
-// cached.
+// Temporary reports whether the next request may get a better answer, so that this one must not be cached.
 func (c LogoCrawl) Temporary() bool { return c == CrawlRuns || c == CrawlLimited || c == CrawlFailed }
 
 // LogoAnswer is what is known of a brand to draw its logo.
@@ -65,8 +61,7 @@ type LogoAnswer struct {
 // waits for. quick limits everything but the crawl, within the time of ctx. It costs no credit, and a
 // domain that cannot be crawled is answered as an unknown brand, because an image must not break.
 //
-// Errors: those of the index and, if the brand is known, of the log; ratelimit.ErrUnavailable;
-// ctx.Err().
+// Errors: those of the index and, if the brand is known, of the log; ratelimit.ErrUnavailable; ctx.Err().
 func (s *Service) Logo(ctx, quick context.Context, q LogoQuery) (LogoAnswer, error) {
 	whole := true
 	if q.Symbol != "" {
@@ -98,8 +93,7 @@ func (s *Service) logoOfDomain(ctx, quick context.Context, q LogoQuery) (LogoAns
 	case q.AccountID != "":
 		return s.liveLogo(ctx, q)
 	case s.recent.has(q.Domain) && !s.changes.Withdrawn(q.Domain):
-		// The index lags behind the latest answers, and a monogram would be cached for longer than
-		// that.
+		// The index lags behind the latest answers, and a monogram would be cached for longer than that.
 		state, err := s.brands.State(quick, q.Domain)
 		if err != nil || !state.Known() {
 			return LogoAnswer{}, err
@@ -118,12 +112,9 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	defer s.logos.Release(1)
 	waiting, cancel := context.WithTimeout(ctx, s.config.LogoTimeout)
 	defer cancel()
-	known, err := s.crawlForLogo(waiting, q)
-	var (
-		limit      *LimitError
-		failed     *CrawlError
-		remembered *brand.RememberedError
-	)
+	known, err := s.crawl(waiting, waiting, crawlQuery{
+		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, limits: q.limits(),
+	}, nil)
 	switch {
 	case err == nil && known.cache == Miss:
 		return LogoAnswer{Looks: known.looks, Crawl: CrawlEnded}, nil
@@ -133,11 +124,11 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		return LogoAnswer{}, ctx.Err()
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return LogoAnswer{}, err
-	case errors.As(err, &limit):
+	case errors.As(err, new(*LimitError)):
 		return LogoAnswer{Crawl: CrawlLimited}, nil
-	case errors.As(err, &failed):
+	case errors.As(err, new(*CrawlError)):
 		return LogoAnswer{Crawl: CrawlEnded}, nil
-	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, &remembered):
+	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, new(*brand.RememberedError)):
 		return LogoAnswer{}, nil
 	case waiting.Err() != nil:
 		return LogoAnswer{Crawl: CrawlRuns}, nil
@@ -146,46 +137,4 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 			slog.String("domain", q.Domain), slog.Any("error", err))
 		return LogoAnswer{Crawl: CrawlFailed}, nil
 	}
-}
-
-// crawlForLogo answers from the brand's stream, or from a running or new crawl, which continues when
-// ctx ends. Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn;
-// ratelimit.ErrUnavailable if units could not be taken; those of the log; ctx.Err().
-func (s *Service) crawlForLogo(ctx context.Context, q LogoQuery) (found, error) {
-	// Registered before anything else, so that no outcome can be missed.
-	watch := s.changes.Watch(q.Domain)
-	defer watch.Close()
-	unlock, err := s.domains.lock(ctx, q.Domain)
-	if err != nil {
-		return found{}, err
-	}
-	defer unlock()
-	next, err := s.decide(ctx, q.Domain, brand.CauseLogo)
-	if err != nil {
-		return found{}, err
-	}
-	if next.known != nil {
-		return *next.known, nil
-	}
-	if next.joins {
-		unlock() // callers behind need not wait for the rest, which concerns only this caller
-	}
-	units, err := s.takeUnits(ctx, q.limits(), next.joins)
-	var limit *LimitError
-	switch {
-	case errors.As(err, &limit):
-		return found{}, err
-	case err != nil:
-		return found{}, fmt.Errorf("take units of the logo crawls: %w: %w", ratelimit.ErrUnavailable, err)
-	}
-	if !next.joins {
-		if next, err = s.request(ctx, q.Request, q.Domain, brand.CauseLogo, units); err != nil {
-			return found{}, err
-		}
-		unlock()
-		if next.known != nil {
-			return *next.known, nil
-		}
-	}
-	return s.await(ctx, watch, q.Domain, next.crawl)
 }

@@ -4,15 +4,15 @@ import (
 	"sync"
 
 	"letterhead/domain/brand"
+	"letterhead/projections/brands"
 )
 
 // maxRecent limits how many answers a recent holds. The index lags by milliseconds, so this is far
 // more than are answered ahead of it.
 const maxRecent = 4096
 
-// recent holds the answers from brands' streams, ahead of the index: the id of a brand that a
-// client was just given finds the brand, and an older record that the index still has is not answered
-// after a newer one.
+// recent holds the answers from brands' streams, ahead of the index: the id of a brand that a client was just given
+// finds the brand, and an older record that the index still has is not answered after a newer one.
 type recent struct {
 	mu       sync.Mutex
 	byID     map[string]*answered
@@ -24,6 +24,16 @@ type recent struct {
 type answered struct {
 	id, domain string
 	revision   uint64 // of the brand's stream
+}
+
+// foundIn takes the record from the brand's own stream, which the index may not have processed yet.
+func (s *Service) foundIn(state *brand.Brand, cache Cache) found {
+	view := state.View()
+	s.recent.note(view)
+	return found{
+		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
+		logo: view.Record.HasLogo(), looks: brands.LooksOf(view), body: brands.Render(view), stream: true,
+	}
 }
 
 // note records a brand as it is answered now. A view that is not newer than the recorded one is ignored.
@@ -67,8 +77,7 @@ func (r *recent) domain(id string) (string, bool) {
 	return "", false
 }
 
-// revision returns the revision at which a domain's brand was last answered; 0, the lowest, if it was
-// not.
+// revision returns the revision at which a domain's brand was last answered; 0, the lowest, if it was not.
 func (r *recent) revision(domain string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

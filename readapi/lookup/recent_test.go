@@ -35,8 +35,7 @@ func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// A repeatedly answered brand is remembered at its highest revision, wherever its earlier answers are
-// in the ring.
+// A repeatedly answered brand is remembered at its highest revision, wherever its earlier answers are in the ring.
 func TestRecent_NewerAnswer_ReplacesTheOlderOne(t *testing.T) {
 	var r recent
 	for revision := uint64(1); revision <= 3; revision++ {

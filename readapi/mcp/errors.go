@@ -51,10 +51,6 @@ type response struct {
 	Error   *Error `json:"error,omitempty"`
 }
 
-func successResponse(id, result any) *response {
-	return &response{Version: jsonrpcVersion, ID: id, Result: result}
-}
-
 func errorResponse(id any, e *Error) *response {
 	return &response{Version: jsonrpcVersion, ID: id, Error: e}
 }

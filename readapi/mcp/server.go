@@ -107,7 +107,7 @@ func (s *Server) answer(ctx context.Context, m *message, c Call, denied *Failure
 	}
 	result, err := s.dispatch(ctx, m, c, denied, handle)
 	if err == nil {
-		return successResponse(m.id, result)
+		return &response{Version: jsonrpcVersion, ID: m.id, Result: result}
 	}
 	var rejected *Error
 	if !errors.As(err, &rejected) {
@@ -191,8 +191,7 @@ func (s *Server) call(ctx context.Context, m *message, c Call, denied *Failure, 
 	return callResult{head: s.head(m), Content: text(structured), Structured: structured}, nil
 }
 
-// failure returns a result with isError. It has no structuredContent, which would have to conform to
-// the outputSchema.
+// failure returns a result with isError. It has no structuredContent, which would have to conform to the outputSchema.
 func (s *Server) failure(m *message, f *Failure) callResult {
 	encoded := encode(f)
 	return callResult{head: s.head(m), Content: text(encoded[:len(encoded)-1]), IsError: true}

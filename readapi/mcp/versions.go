@@ -35,8 +35,7 @@ const (
 	metaServer       = "io.modelcontextprotocol/serverInfo"
 )
 
-// hasBatches reports whether a version has batches. Without the header a client is of 2025-03-26 or
-// before.
+// hasBatches reports whether a version has batches. Without the header a client is of 2025-03-26 or before.
 func hasBatches(version string) bool {
 	return version == "" || version == v20250326 || version == v20241105
 }
@@ -69,9 +68,8 @@ type supported struct {
 	Requested string   `json:"requested"`
 }
 
-// checkVersion returns the version in the POST's header, empty if there is none. The rejection of a
-// message that contains the same version follows 2026-07-28, so that its client tries another; earlier
-// versions have no such code.
+// checkVersion returns the version in the POST's header, empty if there is none. The rejection of a message that
+// contains the same version follows 2026-07-28, so that its client tries another; earlier versions have no such code.
 func checkVersion(h http.Header, body any) (version string, rejection *Error) {
 	version, present, ok := headerValue(h, headerVersion)
 	if !present || ok && slices.Contains(Versions, version) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"letterhead/readapi/openapi"
+	"letterhead/readapi/openapi/openapitest"
 )
 
 const baseURL = "https://brands.example.com"
@@ -52,8 +53,7 @@ func TestJSON_InsertsBaseURL(t *testing.T) {
 	}
 }
 
-// specPaths are the paths of the service specification in this release, with their methods and
-// specified statuses.
+// specPaths are the paths of the service specification in this release, with their methods and specified statuses.
 var specPaths = map[string][]int{
 	"GET /v1/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
 	"GET /v2/brands/{identifier}":    {200, 400, 401, 402, 403, 404, 422, 429, 500, 502, 503, 504},
@@ -74,13 +74,13 @@ func TestDocument_MatchesSpecification(t *testing.T) {
 	d := read(t)
 	for name, statuses := range specPaths {
 		method, path, _ := strings.Cut(name, " ")
-		o := d.Operation(method, path)
+		o := openapitest.Operation(d, method, path)
 		if o == nil {
 			t.Errorf("%s is missing", name)
 			continue
 		}
 		for _, status := range append(statuses, http.StatusMethodNotAllowed) {
-			if o.Response(status) == nil {
+			if openapitest.Response(o, status) == nil {
 				t.Errorf("%s: %d is missing", name, status)
 			}
 		}
@@ -144,11 +144,11 @@ func TestPathOf_EscapedPath_MatchesTemplate(t *testing.T) {
 		"/logos":                                   "",
 		"/":                                        "",
 	} {
-		if got := d.PathOf(sent); got != want {
+		if got := openapitest.PathOf(d, sent); got != want {
 			t.Errorf("%s is %q, want %q", sent, got, want)
 		}
 	}
-	if got := d.Methods("/cdn/{file}"); !reflect.DeepEqual(got, []string{"GET", "HEAD"}) {
+	if got := openapitest.Methods(d, "/cdn/{file}"); !reflect.DeepEqual(got, []string{"GET", "HEAD"}) {
 		t.Errorf("methods %v", got)
 	}
 }
@@ -156,22 +156,21 @@ func TestPathOf_EscapedPath_MatchesTemplate(t *testing.T) {
 // Tests that derive requests and values from the document rely on complete schemas.
 func TestRead_WholeSchemas(t *testing.T) {
 	d := read(t)
-	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
+	brand := openapitest.Response(openapitest.Operation(d, "GET", "/v1/brands/{identifier}"), 200).Contents[0].Schema
 	if brand.Name != "Brand" || !brand.Closed || len(brand.Properties) != 19 || slices.ContainsFunc(brand.Properties, func(p openapi.Property) bool { return !p.Required }) {
 		t.Errorf("Brand is %+v", brand)
 	}
-	limit := d.Operation("GET", "/v1/search").Parameters[1].Schema
+	limit := openapitest.Operation(d, "GET", "/v1/search").Parameters[1].Schema
 	if limit.Types[0] != "integer" || *limit.Minimum != 1 || *limit.Maximum != 20 || limit.Default != json.Number("10") {
 		t.Errorf("limit is %+v", limit)
 	}
-	identifiers := d.Operation("POST", "/v1/brands/batch").Body.Contents[0].Schema.Properties[0]
+	identifiers := openapitest.Operation(d, "POST", "/v1/brands/batch").Body.Contents[0].Schema.Properties[0]
 	if identifiers.Name != "identifiers" || *identifiers.Schema.MinItems != 1 || *identifiers.Schema.MaxItems != 100 || identifiers.Schema.Items.Types[0] != "string" {
 		t.Errorf("identifiers are %+v", identifiers)
 	}
 }
 
-// Constructs for which code generators for Go and TypeScript failed, or generated useless types, must
-// not return.
+// Constructs for which code generators for Go and TypeScript failed, or generated useless types, must not return.
 func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {

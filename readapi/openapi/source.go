@@ -16,8 +16,7 @@ var source []byte
 // writtenBaseURL is used in the source instead of the base URL of a service.
 const writtenBaseURL = "http://127.0.0.1:8080"
 
-// maxDepth limits the nesting of the source, including aliases and references; exceeding it is an
-// error in the source.
+// maxDepth limits the nesting of the source, including aliases and references; exceeding it is an error in the source.
 const maxDepth = 64
 
 // JSON returns the document as served by a service with that base URL. Its members have the order of

@@ -10,16 +10,14 @@ import (
 	"letterhead/internal/race"
 )
 
-// floors are the minimum shares of correct results, by group and field. Some
-// are targets; the others are the level that was reached, raised with each
-// improvement and never lowered. For links and foreign logos the share is that
-// of the results.
+// floors are the minimum shares of correct results, by group and field. Some are targets; the others are the level that
+// was reached, raised with each improvement and never lowered. For links and foreign logos the share is that of the
+// results.
 var floors = map[string]map[string]float64{
 	allPages: {
 		"outcome": 1, "name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.95, "icon": 0.9, "foreign logo": 0.99,
 		"logo type": 0.96, "logo theme": 0.94, "links": 0.98, "accent": 0.9, "title font": 0.9, "body font": 0.9, "nsfw": 1,
-		// Facts that are stated but not found remain null: precision goes
-		// before recall.
+		// Facts that are stated but not found remain null: precision goes before recall.
 		"founded": 0.75, "employees": 0.85, "country": 0.7, "city": 0.7, "state": 0.75, "kind": 1, "industry": 0.65,
 	},
 	saved:       {"name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.9, "foreign logo": 0.99, "links": 0.98},
@@ -35,9 +33,8 @@ var floors = map[string]map[string]float64{
 	themeFiles:  {"theme": 0.94},
 }
 
-// factFields are the facts about companies, and factPrecision is the minimum
-// share of right ones among those in the records of a group: an error is worse
-// than a gap.
+// factFields are the facts about companies, and factPrecision is the minimum share of right ones among those in the
+// records of a group: an error is worse than a gap.
 var factFields = []string{"founded", "employees", "country", "city", "state", "kind", "ticker"}
 
 const factPrecision = 0.97
@@ -96,8 +93,7 @@ func TestExtraction_Floors(t *testing.T) {
 	}
 }
 
-// A few pages, several concurrently, for the race detector; all of them would
-// take minutes.
+// A few pages, several concurrently, for the race detector; all of them would take minutes.
 func TestPages_Scored(t *testing.T) {
 	const ids = "wp-elementor-physio,shopify-outfitters,webflow-saas,css-background-logo"
 	report, err := newTestSuite(t).run(t.Context(), options{jobs: 4, groups: built, ids: ids})

@@ -14,8 +14,7 @@ import (
 	"letterhead/domain/brand"
 )
 
-// Groups of labels that are pages. They are also the names of the folders in
-// labels.
+// Groups of labels that are pages. They are also the names of the folders in labels.
 const (
 	saved    = "saved"
 	recorded = "recorded"
@@ -33,24 +32,21 @@ var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused, facts, h
 // all but built begin with the name of the group.
 var siteGroups = []string{built, fresh, facts, heldOut}
 
-// dataGroups are the groups with third-party pages: they are read from
-// testnet.Data and are not part of the repository.
+// dataGroups are the groups with third-party pages: they are read from testnet.Data and are not part of the repository.
 var dataGroups = []string{saved, recorded}
 
 // maxLabels limits the labels of one group.
 const maxLabels = 2000
 
-// Label contains the expected results of one page. An omitted field is not
-// scored.
+// Label contains the expected results of one page. An omitted field is not scored.
 type Label struct {
 	ID      string `json:"id"`
 	Group   string `json:"group"`
 	URL     string `json:"url"`    // first URL of the crawl; "" is the domain's home page
 	Domain  string `json:"domain"` // "" is the registrable domain of URL
 	Outcome string `json:"outcome"`
-	// Status, Headers and Body are the response of a page of the groups nsfw
-	// and refused, written in the label itself. Files are other responses of
-	// the same host, by path.
+	// Status, Headers and Body are the response of a page of the groups nsfw and refused, written in the label itself.
+	// Files are other responses of the same host, by path.
 	Status  int               `json:"status,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"`
@@ -101,8 +97,7 @@ type FontName struct {
 	Origin string `json:"origin"`
 }
 
-// CompanyLabel holds the facts that the page states. A result without a stated
-// fact is wrong.
+// CompanyLabel holds the facts that the page states. A result without a stated fact is wrong.
 type CompanyLabel struct {
 	FoundedYear *int `json:"foundedYear"`
 	// CopyrightFrom is the first year of a copyright notice's range, which is
@@ -114,8 +109,7 @@ type CompanyLabel struct {
 	State         accepted `json:"state"`
 	Kind          accepted `json:"kind"`
 	Ticker        accepted `json:"ticker"`
-	// Industries are the accepted slugs: the first industry of the result must
-	// be one of them.
+	// Industries are the accepted slugs: the first industry of the result must be one of them.
 	Industries []string `json:"industries"`
 }
 
@@ -165,8 +159,7 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 	return out, nil
 }
 
-// parseLabel parses one label and rejects unknown fields, because a misspelled
-// one would not be scored.
+// parseLabel parses one label and rejects unknown fields, because a misspelled one would not be scored.
 func parseLabel(data []byte) (Label, error) {
 	var l Label
 	d := json.NewDecoder(bytes.NewReader(data))

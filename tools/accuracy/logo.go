@@ -20,9 +20,8 @@ type chosen struct {
 	logo   eventschemas.Logo
 }
 
-// drawings finds the drawings of a page for a CSS selector in a label, such as
-// "header svg", and returns their longest paths, without white space. An entry
-// that is not a selector has none.
+// drawings finds the drawings of a page for a CSS selector in a label, such as "header svg", and returns their longest
+// paths, without white space. An entry that is not a selector has none.
 func drawings(root *html.Node, selector string) []string {
 	found, err := cascadia.ParseGroup(selector)
 	if root == nil || err != nil {
@@ -45,8 +44,7 @@ func drawings(root *html.Node, selector string) []string {
 	return out
 }
 
-// used returns the elements that the use elements of a drawing refer to in the
-// same document.
+// used returns the elements that the use elements of a drawing refer to in the same document.
 func used(root, drawing *html.Node) []*html.Node {
 	var out []*html.Node
 	for d := range drawing.Descendants() {
@@ -110,9 +108,8 @@ func number(text string) int {
 	return n
 }
 
-// is reports whether a label's entry names this logo. An inline entry is a
-// substring of the drawing, usually of a path, or a selector of drawings in the
-// page; "inline:*" matches any.
+// is reports whether a label's entry names this logo. An inline entry is a substring of the drawing, usually of a path,
+// or a selector of drawings in the page; "inline:*" matches any.
 func (s *scorer) is(c chosen, entry string) bool {
 	piece, inline := strings.CutPrefix(entry, inlinePrefix)
 	if !inline {
@@ -127,8 +124,7 @@ func (s *scorer) is(c chosen, entry string) bool {
 	return slices.ContainsFunc(drawings(s.page, piece), func(path string) bool { return strings.Contains(c.data, path[:min(len(path), samePath)]) })
 }
 
-// samePath is the length of a path, in bytes, that distinguishes it from all
-// others.
+// samePath is the length of a path, in bytes, that distinguishes it from all others.
 const samePath = 60
 
 func (s *scorer) isAny(c chosen, entries []string) bool {
@@ -143,8 +139,7 @@ func (c chosen) name() string {
 	return c.source
 }
 
-// squeezed returns a text without white space and commas, which are optional in
-// drawings.
+// squeezed returns a text without white space and commas, which are optional in drawings.
 func squeezed(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == ',' {
@@ -154,8 +149,7 @@ func squeezed(text string) string {
 	}, text)
 }
 
-// logos judges the primary logo, its type and theme, and whether any of the
-// logos is another brand's.
+// logos judges the primary logo, its type and theme, and whether any of the logos is another brand's.
 func (s *scorer) logos() {
 	truth := s.label.Logo
 	if truth == nil {

@@ -29,8 +29,7 @@ var fileGroups = []string{accentFiles, shapeFiles, themeFiles}
 const (
 	// maxLogoFiles limits the drawings of the data file.
 	maxLogoFiles = 10000
-	// topColors is the number of colors among which the brand's must be, in
-	// addition to the test of the first alone.
+	// topColors is the number of colors among which the brand's must be, in addition to the test of the first alone.
 	topColors = 5
 	// fileScore is that of a certain candidate: these files are logos.
 	fileScore = 80
@@ -75,9 +74,8 @@ func readLogoFiles(files fs.FS) ([]logoFile, error) {
 	return out, nil
 }
 
-// scoreFiles reads the drawings of the groups, several concurrently, as a crawl
-// reads those of a header, and judges the result. every is 1 for all of them, n
-// for every nth.
+// scoreFiles reads the drawings of the groups, several concurrently, as a crawl reads those of a header, and judges the
+// result. every is 1 for all of them, n for every nth.
 func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(l logoFile) bool {
 		return !slices.ContainsFunc(groups, func(g string) bool { return l.in(g) })
@@ -102,8 +100,7 @@ func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, g
 // fileSite is the nominal site of the drawings. It implies no brand.
 var fileSite = site.New("drawing.sample")
 
-// score reads one drawing and judges it. A drawing that cannot be read is
-// missing in every group.
+// score reads one drawing and judges it. A drawing that cannot be read is missing in every group.
 func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups []string) []Verdict {
 	c := logofinder.Candidate{
 		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: logofinder.Mark, Score: fileScore,
@@ -148,8 +145,7 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 	return out
 }
 
-// colorsOf returns the first colors of a brand with only one logo as its
-// source.
+// colorsOf returns the first colors of a brand with only one logo as its source.
 func colorsOf(p *logofinder.Image) []string {
 	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string

@@ -51,8 +51,7 @@ func main() {
 	}
 }
 
-// run scores the selected groups. Errors: if something cannot be run or read; a
-// low score is not an error.
+// run scores the selected groups. Errors: if something cannot be run or read; a low score is not an error.
 func run(ctx context.Context, o options, w io.Writer) error {
 	root, err := checkout()
 	if err != nil {
@@ -104,7 +103,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 func checkout() (string, error) {
 	folder, err := os.Getwd()
 	for err == nil {
-		if data, err := os.ReadFile(filepath.Join(folder, "go.mod")); err == nil && strings.HasPrefix(string(data), "module letterhead") {
+		if data, err := os.ReadFile(filepath.Join(folder, "go.mod")); err == nil && strings.HasPrefix(string(data), "module letterhead\n") {
 			return folder, nil
 		}
 		parent := filepath.Dir(folder)

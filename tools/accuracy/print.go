@@ -26,8 +26,7 @@ func (r *report) print(w io.Writer) {
 	r.printCost(w)
 }
 
-// printMisses lists wrong and missing results. Those of logo files are
-// hundreds.
+// printMisses lists wrong and missing results. Those of logo files are hundreds.
 func (r *report) printMisses(w io.Writer, files bool) {
 	list := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, v := range r.verdicts {
@@ -38,9 +37,8 @@ func (r *report) printMisses(w io.Writer, files bool) {
 	list.Flush()
 }
 
-// printCost writes the cost of the crawls of recorded and built sites, whose
-// files are complete. CPU time is reported for sequential crawls; it includes
-// that of the servers, which is small.
+// printCost writes the cost of the crawls of recorded and built sites, whose files are complete. CPU time is reported
+// for sequential crawls; it includes that of the servers, which is small.
 func (r *report) printCost(w io.Writer) {
 	var requests, kilobytes, wall, cpu []int
 	for _, c := range r.pages {

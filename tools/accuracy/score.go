@@ -13,8 +13,7 @@ import (
 	"letterhead/tools/accuracy/match"
 )
 
-// sameAccent is the maximum CIEDE2000 distance at which a color counts as the
-// brand's.
+// sameAccent is the maximum CIEDE2000 distance at which a color counts as the brand's.
 const sameAccent = 10.0
 
 // scorer collects the verdicts of one page.
@@ -178,16 +177,14 @@ func (s *scorer) looks(r eventschemas.Record) {
 	}
 }
 
-// sameFont compares a font with its origin in brackets; without an origin any
-// origin matches.
+// sameFont compares a font with its origin in brackets; without an origin any origin matches.
 func sameFont(ours, truth string) bool {
 	name, origin, _ := strings.Cut(truth, " (")
 	ourName, ourOrigin, _ := strings.Cut(ours, " (")
 	return match.Name(ourName, name) && (origin == ")" || origin == ourOrigin)
 }
 
-// company judges the facts. A result that a label with company facts does not
-// contain is wrong.
+// company judges the facts. A result that a label with company facts does not contain is wrong.
 func (s *scorer) company(ours *eventschemas.Company) {
 	truth := s.label.Company
 	if truth == nil {
@@ -218,8 +215,7 @@ func (s *scorer) company(ours *eventschemas.Company) {
 	}
 }
 
-// fact judges one fact; a fact that is neither stated nor in the result has no
-// verdict.
+// fact judges one fact; a fact that is neither stated nor in the result has no verdict.
 func (s *scorer) fact(field string, ours *string, truth []string, mustBeStated bool) {
 	if len(truth) == 0 && (ours == nil || !mustBeStated) {
 		return
@@ -249,8 +245,7 @@ func first(list []string, otherwise string) string {
 	return list[0]
 }
 
-// sameAddress compares host and path, and the query if the truth has one; *
-// matches anything.
+// sameAddress compares host and path, and the query if the truth has one; * matches anything.
 func sameAddress(ours, truth string) bool {
 	if matches(truth, ours) {
 		return true
@@ -266,8 +261,7 @@ func sameColor(ours, truth string) bool {
 	return ok1 && ok2 && imaging.DeltaE(a, b) <= sameAccent
 }
 
-// matches compares a URL with a pattern in which * matches anything, regardless
-// of escapes.
+// matches compares a URL with a pattern in which * matches anything, regardless of escapes.
 func matches(pattern, address string) bool {
 	pattern, address = plain(pattern), plain(address)
 	parts := strings.Split(pattern, "*")

@@ -23,17 +23,16 @@ import (
 
 	"golang.org/x/net/html"
 
-	"letterhead/internal/process"
 	"letterhead/internal/testcert"
 	"letterhead/internal/testnet"
+	"letterhead/internal/testprocess"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/logofinder"
 )
 
 // Limits of one crawl here.
 const (
-	// crawlTime is long, for a busy machine: quality is measured here, not
-	// speed.
+	// crawlTime is long, for a busy machine: quality is measured here, not speed.
 	crawlTime = time.Minute
 	// maxFile limits a saved page or recording, unpacked.
 	maxFile = 16 << 20
@@ -87,9 +86,9 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, crawlTime)
 	defer cancel()
-	begun, computed := time.Now(), process.CPUTime()
+	begun, computed := time.Now(), testprocess.CPUTime()
 	out.result, out.stats, err = crawler.Crawl(ctx, target)
-	out.took, out.cpu = time.Since(begun), process.CPUTime()-computed
+	out.took, out.cpu = time.Since(begun), testprocess.CPUTime()-computed
 	var failure *crawl.Failure
 	switch {
 	case err == nil:

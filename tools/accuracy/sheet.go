@@ -122,8 +122,7 @@ func (c *crawled) sheet(misses []Verdict) sheetPage {
 	return p
 }
 
-// embedded returns the first stored form of a logo that is small enough for the
-// sheet.
+// embedded returns the first stored form of a logo that is small enough for the sheet.
 func (c *crawled) embedded(l eventschemas.Logo) template.URL {
 	for _, f := range l.Formats {
 		if data := c.files.get(f.ID); len(data) > 0 && len(data) <= maxEmbedded {

@@ -55,8 +55,7 @@ func (t Tally) Precision() float64 { return share(t.Right, t.Right+t.Wrong) }
 // Recall returns the share of the expected values that was found.
 func (t Tally) Recall() float64 { return share(t.Right, t.Right+t.Wrong+t.Missing) }
 
-// Share returns the share of all verdicts that is right, including correctly
-// empty ones.
+// Share returns the share of all verdicts that is right, including correctly empty ones.
 func (t Tally) Share() float64 { return share(t.Right+t.None, t.Total()) }
 
 func share(part, whole int) float64 {

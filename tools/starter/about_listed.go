@@ -18,8 +18,7 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-// pytickersymbols contains facts about the constituents of stock indices in twenty countries. Its texts are
-// not used.
+// pytickersymbols contains facts about the constituents of stock indices in twenty countries. Its texts are not used.
 const (
 	tickerSymbols        = "pytickersymbols"
 	tickerSymbolsVersion = "1.17.10"

@@ -12,8 +12,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// maxSVG limits one stored drawing, in bytes. Larger ones are a few images
-// traced from bitmaps.
+// maxSVG limits one stored drawing, in bytes. Larger ones are a few images traced from bitmaps.
 const maxSVG = 32 << 10
 
 // markSide is the side of the grid that simple-icons draws on.
@@ -101,8 +100,7 @@ func (c *canvas) look() (look, error) {
 	return l, nil
 }
 
-// art analyzes a drawing. wordmark is set for a drawing that has an icon
-// variant.
+// art analyzes a drawing. wordmark is set for a drawing that has an icon variant.
 func (e *renderer) art(svg string, left, top, width, height float64, wordmark bool) (art, error) {
 	if len(svg) > maxSVG {
 		return art{}, fmt.Errorf("drawing of %d bytes, more than %d", len(svg), maxSVG)
@@ -174,8 +172,7 @@ func (e *renderer) drawing(d drawing, siblings []drawing) (art, error) {
 	return e.art(svg, d.Left, d.Top, d.Width, d.Height, hasIcon(d.Name, siblings))
 }
 
-// hasIcon reports whether a drawing's name also exists with the suffix -icon,
-// so that the drawing includes words.
+// hasIcon reports whether a drawing's name also exists with the suffix -icon, so that the drawing includes words.
 func hasIcon(name string, siblings []drawing) bool {
 	for _, s := range siblings {
 		if s.Name == name+"-icon" {
@@ -203,9 +200,8 @@ func shortIDs(body string) string {
 	return strings.NewReplacer(pairs...).Replace(body)
 }
 
-// paletteHas reports whether a full-color drawing contains the color declared by
-// the other source, which distinguishes two brands of one name. A gray is
-// inconclusive.
+// paletteHas reports whether a full-color drawing contains the color declared by the other source, which distinguishes
+// two brands of one name. A gray is inconclusive.
 func paletteHas(hex rgb, palette []share) bool {
 	if !hex.chromatic() {
 		return false

@@ -79,9 +79,8 @@ merging:
 	return out
 }
 
-// brandColors returns the colors of a record: one accent first, then at most
-// one dark and one light, then the rest. declared is the color declared by the
-// brand; without it the accent is the largest chromatic color, and without one
+// brandColors returns the colors of a record: one accent first, then at most one dark and one light, then the rest.
+// declared is the color declared by the brand; without it the accent is the largest chromatic color, and without one
 // the ink.
 func brandColors(declared *rgb, palette []share) []eventschemas.Color {
 	var accent rgb

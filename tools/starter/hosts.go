@@ -8,9 +8,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// sharedHosts are registrable domains, and public suffixes, where anyone can
-// have pages, files or profiles. A link there does not identify the owner of a
-// product; only the host's own brand may own the domain.
+// sharedHosts are registrable domains, and public suffixes, where anyone can have pages, files or profiles. A link
+// there does not identify the owner of a product; only the host's own brand may own the domain.
 var sharedHosts = hostSet(`
 	bitbucket.org codeberg.org freedesktop.org gitbook.io gitcode.com gitea.com gitee.com githubassets.com
 	githubusercontent.com github.com gitlab.com gitlab.io gnome.org huggingface.co launchpad.net modelscope.cn
@@ -74,8 +73,7 @@ type place struct {
 	Front  bool   // the link is the front page of the domain itself
 }
 
-// placeOf parses a link. It returns false for links without a registrable
-// domain.
+// placeOf parses a link. It returns false for links without a registrable domain.
 func placeOf(link string) (place, bool) {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {

@@ -1,16 +1,11 @@
-// Command starter builds the starter index: it reads two npm packages of logos
-// and a list of company links, decides the owner of each domain, analyzes each
-// drawing, adds facts about the owner from other sources, and writes one
-// compressed file that package starter embeds. It needs no network and is
-// deterministic.
+// Command starter builds the starter index: it reads two npm packages of logos and a list of company links, decides the
+// owner of each domain, analyzes each drawing, adds facts about the owner from other sources, and writes one compressed
+// file that package starter embeds. It needs no network and is deterministic.
 //
-// The rules, in the order of the files: which entries and drawings are used
-// (packages), which links do not identify an owner (hosts), how well a name
-// matches a domain (names), who owns the domain (owners), the content of a
-// drawing (path, tree, paint, art), its colors (colors), the pages on which it
-// is visible and its replacement on the others (renderer, reverse), the
-// statements of other sources about the owner (about, about_*), and the record
-// (record).
+// The rules, in the order of the files: which entries and drawings are used (packages), which links do not identify an
+// owner (hosts), how well a name matches a domain (names), who owns the domain (owners), the content of a drawing
+// (path, tree, paint, art), its colors (colors), the pages on which it is visible and its replacement on the others
+// (renderer, reverse), the statements of other sources about the owner (about, about_*), and the record (record).
 package main
 
 import (

@@ -11,8 +11,7 @@ import (
 	"letterhead/starter"
 )
 
-// packages writes small packages of both kinds and returns options that use
-// them.
+// packages writes small packages of both kinds and returns options that use them.
 func packages(t *testing.T) options {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,12 +87,10 @@ func TestGenerate(t *testing.T) {
 		return nil
 	})
 	want := []string{
-		// One vector (0.30), a second type (0.10), a name from two sources
-		// (0.12), an accent and one more (0.10). The first logo has a blue that
-		// is invisible on dark pages.
+		// One vector (0.30), a second type (0.10), a name from two sources (0.12), an accent and one more (0.10). The first
+		// logo has a blue that is invisible on dark pages.
 		"acme.com Acme 0.62 symbol:256x256 logo:512x256 logo:24x24 symbol,reversed:256x256 logo,reversed:512x256 accent#ff0000 dark#0000aa",
-		// One vector (0.30), a name from one source (0.06), an accent alone
-		// (0.05).
+		// One vector (0.30), a name from one source (0.06), an accent alone (0.05).
 		"free.org Free 0.41 symbol:24x24 accent#00ff00",
 	}
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -31,9 +31,8 @@ const (
 	minWord   = 3
 )
 
-// spellings returns the spellings of a name as one word of a domain: "AT&T" is
-// att and atandt, "Notepad++" is notepad and notepadplusplus, "Three.js" is
-// threejs and threedotjs.
+// spellings returns the spellings of a name as one word of a domain: "AT&T" is att and atandt, "Notepad++" is notepad
+// and notepadplusplus, "Three.js" is threejs and threedotjs.
 func spellings(name string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -52,9 +51,8 @@ func spellings(name string) []string {
 	return out
 }
 
-// Words that a domain adds to a name without changing its owner
-// ("getbootstrap", "expressjs", "redditinc"), and words of company names that
-// domains omit ("Etihad Airways", "Khronos Group"). Product lines (-cloud,
+// Words that a domain adds to a name without changing its owner ("getbootstrap", "expressjs", "redditinc"), and words
+// of company names that domains omit ("Etihad Airways", "Khronos Group"). Product lines (-cloud,
 // -music) are in neither list: the cloud of a company is not the company.
 var (
 	domainLeading  = []string{"get", "use", "try", "join", "go", "my", "the", "with", "we", "team"}
@@ -71,8 +69,7 @@ var (
 	}
 )
 
-// bare removes one leading and one trailing word of the lists, but never
-// everything.
+// bare removes one leading and one trailing word of the lists, but never everything.
 func bare(s string, leading, trailing []string) string {
 	for _, l := range leading {
 		if rest, ok := strings.CutPrefix(s, l); ok && len(rest) >= minWord {
@@ -150,8 +147,7 @@ func initials(name string) string {
 	return b.String()
 }
 
-// contraction reports whether a short form keeps the first letter of a name and
-// omits others ("bsky").
+// contraction reports whether a short form keeps the first letter of a name and omits others ("bsky").
 func contraction(short, long string) bool {
 	if short == "" || !strings.HasPrefix(long, short[:1]) {
 		return false
@@ -172,8 +168,7 @@ func firstWordIs(name, label string) bool {
 	return len(words) > 1 && words[0] == label && len(label) >= minWord
 }
 
-// kitWords mark a domain that contains a brand's guidelines or press kit, not
-// the brand's own site.
+// kitWords mark a domain that contains a brand's guidelines or press kit, not the brand's own site.
 var kitWords = []string{"brand", "guideline", "designsystem", "presskit", "logos", "media", "help", "sales", "assets"}
 
 // kitSuffixes are top-level domains with the same use.

@@ -16,8 +16,7 @@ type claim struct {
 	Link    link
 }
 
-// owned is a domain with its products: one, or the same brand from both
-// sources.
+// owned is a domain with its products: one, or the same brand from both sources.
 type owned struct {
 	Domain string
 	Claims []claim // the best first
@@ -173,9 +172,8 @@ func ownerOf(domain string, claims []claim) (owned, bool) {
 	return o, true
 }
 
-// joinHomeless adds a product without a domain to the brand of the other source
-// with the same name, if one source declares a color that the other one draws:
-// many brands share a name, few share a name and a color.
+// joinHomeless adds a product without a domain to the brand of the other source with the same name, if one source
+// declares a color that the other one draws: many brands share a name, few share a name and a color.
 func (e *renderer) joinHomeless(products []product, brands []owned) {
 	housed := map[*product]bool{}
 	byName := map[string][]int{}
@@ -204,8 +202,7 @@ func (e *renderer) joinHomeless(products []product, brands []owned) {
 	}
 }
 
-// sameColor reports whether one of two products declares a color that the other
-// one draws.
+// sameColor reports whether one of two products declares a color that the other one draws.
 func (e *renderer) sameColor(a, b *product) bool {
 	if a.Mark == nil {
 		a, b = b, a

@@ -17,9 +17,8 @@ type product struct {
 	Links   []link
 	Mark    *mark     // of simple-icons
 	Icons   []drawing // of iconify
-	// Licensed is set for an icon under separate terms. It is never used, but
-	// the product still owns its domain: other products with links to it do not
-	// get it.
+	// Licensed is set for an icon under separate terms. It is never used, but the product still owns its domain: other
+	// products with links to it do not get it.
 	Licensed bool
 	License  string // SPDX identifier of the separate terms, or custom
 }
@@ -72,8 +71,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// checkVersion rejects another release of a package, because the data set's
-// version names its sources.
+// checkVersion rejects another release of a package, because the data set's version names its sources.
 func checkVersion(folder, name, version string) error {
 	var about struct{ Name, Version string }
 	if err := readJSON(filepath.Join(folder, "package.json"), &about); err != nil {
@@ -107,8 +105,7 @@ func displayName(title string) string {
 	return strings.TrimSpace(title)
 }
 
-// readSimpleIcons returns every entry; those that are not under the package's
-// own CC0 have no icon.
+// readSimpleIcons returns every entry; those that are not under the package's own CC0 have no icon.
 func readSimpleIcons(folder string) ([]product, error) {
 	if err := checkVersion(folder, simpleIcons, simpleIconsVersion); err != nil {
 		return nil, err

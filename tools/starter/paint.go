@@ -8,13 +8,11 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// grid is the longest side, in pixels, of a drawing for analysis. It is painted
-// only to determine its colors and shape, so gradients are flat, strokes and
-// filters are omitted, and masks cut by their outline.
+// grid is the longest side, in pixels, of a drawing for analysis. It is painted only to determine its colors and shape,
+// so gradients are flat, strokes and filters are omitted, and masks cut by their outline.
 const grid = 256
 
-// faint is the opacity up to which a shape tints the shapes below it rather
-// than covering them.
+// faint is the opacity up to which a shape tints the shapes below it rather than covering them.
 const faint = 0.2
 
 // paint is the fill of a shape: one color, or the stops of a gradient.

@@ -266,8 +266,7 @@ func (r *pathReader) arcTo(rx, ry, turn float64, large, sweep bool, x, y float64
 	ellipse(r.pen, center, from, delta)
 }
 
-// ellipse draws a part of the unit circle with a matrix, in pieces of at most a
-// quarter turn.
+// ellipse draws a part of the unit circle with a matrix, in pieces of at most a quarter turn.
 func ellipse(p pen, m matrix, from, delta float64) {
 	n := int(math.Ceil(math.Abs(delta) / (math.Pi/2 + 1e-9)))
 	step := delta / float64(n)

@@ -8,8 +8,7 @@ import (
 	"letterhead/starter"
 )
 
-// maxLogos limits the logos of one brand, without reversed ones; the sources
-// have a dozen drawings of some brands.
+// maxLogos limits the logos of one brand, without reversed ones; the sources have a dozen drawings of some brands.
 const maxLogos = 6
 
 // Confidence of evidence, by the rule that assigned a product to its domain.
@@ -66,9 +65,8 @@ func brandOf(e *renderer, o owned, known library, leftOut func(name string, err 
 	return b, true
 }
 
-// drawingsOf returns the usable drawings of a full-color product, one bright
-// and one dim of each type and theme: of a drawing in two colors, one may be
-// for dark pages although both are visible on white.
+// drawingsOf returns the usable drawings of a full-color product, one bright and one dim of each type and theme: of a
+// drawing in two colors, one may be for dark pages although both are visible on white.
 func (e *renderer) drawingsOf(p *product, leftOut func(name string, err error)) []art {
 	type kind struct {
 		logo, theme string
@@ -112,13 +110,11 @@ func agreeing(o owned) int {
 	return len(sources)
 }
 
-// quality returns the score of the extraction rules: 0.30 for a vector logo
-// (half for an icon alone), 0.10 for a second type, 0.08 for a bright and a dim
-// one, 0.12 for a name from two sources (half for one), 0.10 for an accent and
-// one more color (half for the accent alone). Reversed logos do not count, nor
-// do descriptions, links and facts: search orders equal matches by the score,
-// and the companies that the packages describe are not those that people look
-// for. The first crawl scores the whole record.
+// quality returns the score of the extraction rules: 0.30 for a vector logo (half for an icon alone), 0.10 for a second
+// type, 0.08 for a bright and a dim one, 0.12 for a name from two sources (half for one), 0.10 for an accent and one
+// more color (half for the accent alone). Reversed logos do not count, nor do descriptions, links and facts: search
+// orders equal matches by the score, and the companies that the packages describe are not those that people look for.
+// The first crawl scores the whole record.
 func quality(r eventschemas.Record, arts []art, sources int) float64 {
 	types, tones := map[string]bool{}, map[tone]bool{}
 	for _, a := range arts {

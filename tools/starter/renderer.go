@@ -8,8 +8,7 @@ import (
 	"letterhead/internal/resvg"
 )
 
-// checkedSide is the size, in pixels, at which logos are checked on pages, the
-// same as in the logo endpoint.
+// checkedSide is the size, in pixels, at which logos are checked on pages, the same as in the logo endpoint.
 const checkedSide = 128
 
 // renderer draws like the service, to check the visibility of a logo on a page.

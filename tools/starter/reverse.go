@@ -24,12 +24,10 @@ var reversedInks = []reversal{
 	{imaging.White, imaging.Black, "dark"},
 }
 
-// reversals returns the replacements for a brand's logos. If a type's logo for
-// a page is invisible there, the first one of that type with a single ink is
-// redrawn in a visible ink. Marks of one ink are meant to be colored, and their
-// owners print them in white or black; for a drawing in several inks only its
-// owner can decide which of them change. leftOut is called for drawings that
-// cannot be recolored.
+// reversals returns the replacements for a brand's logos. If a type's logo for a page is invisible there, the first one
+// of that type with a single ink is redrawn in a visible ink. Marks of one ink are meant to be colored, and their
+// owners print them in white or black; for a drawing in several inks only its owner can decide which of them change.
+// leftOut is called for drawings that cannot be recolored.
 func (e *renderer) reversals(arts []art, leftOut func(name string, err error)) []art {
 	var out []art
 	for _, r := range reversedInks {
@@ -59,9 +57,8 @@ func (e *renderer) reversals(arts []art, leftOut func(name string, err error)) [
 	return out
 }
 
-// shownFor returns the logo of a type that the endpoint shows for a requested
-// ink: the first in that ink, else the first with its own background, else the
-// first.
+// shownFor returns the logo of a type that the endpoint shows for a requested ink: the first in that ink, else the
+// first with its own background, else the first.
 func shownFor(all []art, theme string) art {
 	at := slices.IndexFunc(all, func(a art) bool { return a.logo.Theme != nil && *a.logo.Theme == theme })
 	if at < 0 {
@@ -70,9 +67,8 @@ func shownFor(all []art, theme string) art {
 	return all[max(at, 0)]
 }
 
-// isSeenOn reports whether a logo is visible on a page. A logo without a theme
-// has its own background; on a page of a similar color its content remains
-// visible.
+// isSeenOn reports whether a logo is visible on a page. A logo without a theme has its own background; on a page of a
+// similar color its content remains visible.
 func (a art) isSeenOn(page imaging.RGB) bool { return a.logo.Theme == nil || !a.lost[page] }
 
 // painted matches the attributes with a color, other than none and references.

@@ -42,8 +42,7 @@ func logosOf(b []eventschemas.Logo) string {
 	return strings.Join(out, ", ")
 }
 
-// A brand gets another logo only for a page on which its own one is invisible;
-// its own logos come first, unchanged.
+// A brand gets another logo only for a page on which its own one is invisible; its own logos come first, unchanged.
 func TestReversals(t *testing.T) {
 	t.Parallel()
 	e := testRenderer(t)
@@ -94,8 +93,7 @@ func TestReversals(t *testing.T) {
 	}
 }
 
-// A reversed logo equals the original pixel by pixel, and does not change the
-// score.
+// A reversed logo equals the original pixel by pixel, and does not change the score.
 func TestReverse_SameDrawing(t *testing.T) {
 	t.Parallel()
 	e := testRenderer(t)

@@ -111,8 +111,7 @@ func parseTransform(s string) matrix {
 	}
 }
 
-// oneTransform returns the matrix of one transform function, or the identity
-// for other values.
+// oneTransform returns the matrix of one transform function, or the identity for other values.
 func oneTransform(name string, v []float64) matrix {
 	arg := func(i int, otherwise float64) float64 {
 		if i < len(v) {

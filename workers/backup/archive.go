@@ -33,7 +33,7 @@ type failure struct {
 }
 
 // FindFailures finds the streams of failures whose last event is older than a time. Nothing may be appended
-// until CopyRest or Migrate has returned. Errors: those of the log, ctx.Err().
+// until CopyRest or Migrate has returned. Errors: as the log, ctx.Err().
 func FindFailures(ctx context.Context, cfg Config, log eventlog.Log, before time.Time) (*Failures, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -84,8 +84,7 @@ func (f *Failures) consider(e *eventlog.Recorded) {
 	f.names[strings.Clone(e.Stream)] = s
 }
 
-// others returns a function that selects the events of all other streams; nil, which selects all events, if
-// f is nil.
+// others returns a function that selects the events of all other streams; nil, which selects all events, if f is nil.
 func (f *Failures) others() func(*eventlog.Recorded) bool {
 	if f == nil {
 		return nil
@@ -98,7 +97,7 @@ func (f *Failures) holds(e *eventlog.Recorded) bool {
 	return held
 }
 
-// Each calls do for every event of the failures, in the order of the log. Errors: those of do and of the log, ctx.Err().
+// Each calls do for every event of the failures, in the order of the log. Errors: as do and of the log, ctx.Err().
 func (f *Failures) Each(ctx context.Context, do func(*eventlog.Recorded) error) error {
 	return f.each(ctx, f.holds, do)
 }
@@ -130,12 +129,11 @@ type Rest struct {
 	Readers map[string]eventlog.Position `json:"-"`
 }
 
-// CopyRest copies all events except the failures to an empty log, reads them back, compares each with its
-// original and verifies the hash chain of every account. Positions change; streams, revisions, ids and
-// times do not. readers has the positions of readers in the log, by name; Rest.Readers has the
-// corresponding positions in the new log.
+// CopyRest copies all events except the failures to an empty log, reads them back, compares each with its original and
+// verifies the hash chain of every account. Positions change; streams, revisions, ids and times do not. readers has the
+// positions of readers in the log, by name; Rest.Readers has the corresponding positions in the new log.
 //
-// Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, those of both logs, ctx.Err().
+// Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, the errors of both logs, ctx.Err().
 func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, readers map[string]eventlog.Position) (out Rest, err error) {
 	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
 	c.readers = readersAt(readers)

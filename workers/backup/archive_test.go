@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -37,9 +38,7 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 	w.charge("a", 5)
 
 	f, err := backup.FindFailures(t.Context(), tiny(), from.log, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	left := []string{"brand-failed.com", "brand-twice.com"}
 	var want, taken, took []eventlog.Recorded
 	for _, e := range all(t, from.log) {
@@ -54,9 +53,7 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 		t.Errorf("%d events of %d streams", f.Events, f.Streams)
 	}
 	err = f.Each(t.Context(), func(e *eventlog.Recorded) error { took = append(took, *e); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	equal(t, took, taken)
 	readers := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(all(t, from.log)))}
 	wantReaders := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(want))}
@@ -69,9 +66,7 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 		wantReaders[name] = eventlog.Position(kept)
 	}
 	rest, err := f.CopyRest(t.Context(), to.log, readers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	equal(t, all(t, to.log), want)
 	if rest.Events != uint64(len(want)) || rest.Accounts != 2 || rest.ChainEvents != 307 || rest.Position != eventlog.Position(len(want)) {
 		t.Errorf("rest %+v", rest)

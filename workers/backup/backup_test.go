@@ -11,6 +11,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -27,8 +28,7 @@ func TestRoundTrip_Embedded(t *testing.T) {
 		t.Errorf("restored %+v", out)
 	}
 	same(t, to, from)
-	// Positions of the embedded log have no gaps, so a restored log can be backed up further into the same
-	// folder.
+	// Positions of the embedded log have no gaps, so a restored log can be backed up further into the same folder.
 	if sum := run(t, tiny(), to, folder); sum.NewEvents != 0 || sum.Events != uint64(events) {
 		t.Errorf("backup of the restored log: %+v", sum)
 	}
@@ -57,9 +57,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	to := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	to.assets = openAssets(t, t.TempDir())
 	positions, err := sqlstore.NewPositions(t.Context(), to.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	target := to.target()
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
 	before := uint64(len(all(t, from.log)))
@@ -81,9 +79,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	}
 	sameStreams(t, to, from)
 	head, err := log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != head || err != nil {
 		t.Errorf("the relay begins at %d (%v), want the head %d", at, err, head)
 	}
@@ -173,9 +169,7 @@ func TestRun_UpgradeFinishesDuringBackup_RecordsNewFormat(t *testing.T) {
 		t.Helper()
 		held := files(t, folder)
 		for name, into := range map[string]*int{"begun.json": &begun, "manifest.json": &finished} {
-			if err := json.Unmarshal([]byte(held[name]), &struct{ Format *int }{into}); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, json.Unmarshal([]byte(held[name]), &struct{ Format *int }{into}))
 		}
 		return begun, finished
 	}

@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/backup"
 )
 
-// benchEvents returns the number of events that the benchmarks copy: BENCH_EVENTS, or a number for a short
-// run.
+// benchEvents returns the number of events that the benchmarks copy: BENCH_EVENTS, or a number for a short run.
 func benchEvents(b *testing.B) int {
 	if n, err := strconv.Atoi(os.Getenv("BENCH_EVENTS")); err == nil && n > 0 {
 		return n

@@ -17,8 +17,7 @@ import (
 	"letterhead/internal/assets"
 )
 
-// bucketTimeout bounds one request: an object has a few MiB, and the S3 client would wait for a response
-// forever.
+// bucketTimeout bounds one request: an object has a few MiB, and the S3 client would wait for a response forever.
 const bucketTimeout = 2 * time.Minute
 
 // bucket is the place of a backup in an object store. It has no lock: the caller must ensure that only one backup runs.

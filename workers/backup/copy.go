@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
@@ -26,8 +27,7 @@ type copier struct {
 	from origin
 	to   eventlog.Log
 
-	// at and source are the positions up to which the logs have been compared: the target's and the
-	// origin's.
+	// at and source are the positions up to which the logs have been compared: the target's and the origin's.
 	at, source eventlog.Position
 	// missing are the events up to source that are not in the target, because a window was interrupted.
 	missing  *window
@@ -47,11 +47,7 @@ func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
 //
 // It writes nothing. Errors: ErrNotEmpty.
 func (c *copier) compare(ctx context.Context, stage Stage) error {
-	var head eventlog.Position
-	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
-		head, err = c.to.Head(ctx)
-		return err
-	})
+	head, err := headOf(ctx, c.to, c.cfg.RetryAfter)
 	if err != nil {
 		return fmt.Errorf("read the target: %w", err)
 	}
@@ -117,9 +113,8 @@ func readersAt(source map[string]eventlog.Position) readers {
 	return r
 }
 
-// pass records that two events are equal. It is called in the target's order. In the target a reader
-// continues before the first event that it has not read in the source: it may read events of that window
-// again, but misses none.
+// pass records that two events are equal. It is called in the target's order. In the target a reader continues before
+// the first event that it has not read in the source: it may read events of that window again, but misses none.
 func (r readers) pass(source, target eventlog.Position) {
 	for _, at := range r {
 		if source > at.source {
@@ -268,11 +263,7 @@ func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []ev
 //
 // Errors: *commands.ChainError of each broken chain.
 func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
-	streams := make([]string, 0, len(c.accounts))
-	for s := range c.accounts {
-		streams = append(streams, s)
-	}
-	slices.Sort(streams)
+	streams := slices.Sorted(maps.Keys(c.accounts))
 	type checked struct {
 		stream string
 		events int
@@ -286,7 +277,7 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 			group.Go(func() error {
 				var n int
 				err := retry(inner, c.cfg.RetryAfter, func() (err error) {
-					n, err = streamwriter.VerifyChain(inner, c.to, s)
+					n, err = commands.Chain.Verify(inner, c.to, s)
 					return err
 				})
 				results <- checked{s, n, err}

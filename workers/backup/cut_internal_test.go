@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 var errCut = errors.New("the process ends here")
@@ -45,25 +46,15 @@ func internalSource(t testing.TB) Source {
 	t.Helper()
 	folder := t.TempDir()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	names, err := NamesIn(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	u, err := assets.FolderURL(filepath.Join(folder, "assets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	files, err := assets.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), files.Close()) })
 	return Source{Log: log, Names: names, Assets: files}
 }
@@ -73,48 +64,33 @@ func brandEvents(t testing.TB, to Source, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
 		id, err := to.Assets.Put(t.Context(), fmt.Appendf(nil, "<svg>%d</svg>", i), "svg")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		body := fmt.Appendf(nil, `{"source":"s","record":{"logos":[{"type":"logo","theme":null,"tags":[],"formats":[{"id":%q,"format":"svg","size":1}]}]},"evidence":[],"padding":%q}`, id, fmt.Sprintf("%0400d", i))
 		_, err = to.Log.Append(t.Context(), fmt.Sprintf("brand-%d.com", i), eventlog.NoStream(), []eventlog.Proposed{{
 			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "BrandImported", SchemaVersion: 1, OccurredAt: time.UnixMicro(int64(i)).UTC(), Data: body,
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 }
 
-// A run that ends after any of its writes leaves the old backup complete, and the next run completes the
-// new one.
+// A run that ends after any of its writes leaves the old backup complete, and the next run completes the new one.
 func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	from := internalSource(t)
 	brandEvents(t, from, 0, 8)
-	if err := from.Names.Put(t.Context(), []Name{{ID: "1", Name: "One"}}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "1", Name: "One"}}))
 	cfg := Config{SegmentBytes: 1 << 10, RetryAfter: time.Millisecond}.withDefaults()
 	first, err := openPlace(t.Context(), t.TempDir(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := runTo(t.Context(), cfg, from, first); err != nil {
 		t.Fatal(err)
 	}
 	old, err := readManifest(t.Context(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	brandEvents(t, from, 8, 6)
-	if err := from.Names.Put(t.Context(), []Name{{ID: "2", Name: "Two"}}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "2", Name: "Two"}}))
 	for writes := 0; ; writes++ {
 		at, err := openPlace(t.Context(), t.TempDir(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		copyPlace(t, first, at)
 		killable := &killablePlace{place: at}
 		killable.left.Store(int64(writes))
@@ -136,13 +112,9 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 		if m.Position != old.Position && m.Events != 14 {
 			t.Errorf("after %d writes the manifest has %d events", writes, m.Events)
 		}
-		if err := at.close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, at.close())
 		again, err := openPlace(t.Context(), at.String(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if _, err := runTo(t.Context(), cfg, from, again); err != nil {
 			t.Fatalf("after %d writes: %v", writes, err)
 		}
@@ -150,9 +122,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 			t.Fatalf("after %d writes: %+v, %v, want 14 events and 2 names", writes, m, err)
 		}
 		checkWhole(t, again, m)
-		if err := again.close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, again.close())
 	}
 }
 
@@ -160,9 +130,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 func checkWhole(t *testing.T, at place, m *Manifest) {
 	t.Helper()
 	c, err := newCodec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer c.close()
 	r := &restore{cfg: RestoreConfig{Config: Config{}.withDefaults()}, from: at, m: m, codec: c}
 	r.to.Assets = &assets.Store{}
@@ -176,9 +144,7 @@ func copyPlace(t *testing.T, from, to place) {
 	var walk func(prefix string)
 	walk = func(prefix string) {
 		names, err := from.list(t.Context(), prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, n := range names {
 			if there, err := from.has(t.Context(), n); err != nil {
 				t.Fatal(err)
@@ -187,12 +153,8 @@ func copyPlace(t *testing.T, from, to place) {
 				continue
 			}
 			data, err := from.get(t.Context(), n, maxSegmentBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := to.(*folder).copyIn(n, data); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
+			testmust.Succeed(t, to.(*folder).copyIn(n, data))
 		}
 	}
 	walk("")
@@ -230,9 +192,7 @@ func TestSegment_ReadsBack(t *testing.T) {
 	b.refer(assetKey{[32]byte{2}, "svg"})
 	b.refs[0].present = true
 	s, err := decodeSegment(b.end())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if !reflect.DeepEqual(s.events, want) || s.number != 3 || s.after != 9 || s.through != 38 {
 		t.Errorf("read %+v", s)
 	}
@@ -276,9 +236,7 @@ func FuzzDecodeSegment(f *testing.F) {
 func FuzzDecodeManifest(f *testing.F) {
 	m := Manifest{Format: Format, Product: product, Segments: []SegmentFile{}, Names: []NamesFile{}}
 	sum, err := m.sum()
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Add(fmt.Appendf(nil, `{"format":1,"product":"letterhead","version":"","finished_at":"0001-01-01T00:00:00Z","position":0,"events":0,"segments":[],"names":[],"checksum":%q}`, sum))
 	f.Add([]byte(`{"format":2,"product":"letterhead"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -21,11 +21,10 @@
 // Run continues an interrupted backup after its last complete segment, and adds new events to a finished one.
 // Until the new manifest is in place, the old one stays valid, with everything that it lists.
 //
-// Restore requires an empty target, or one that it began to fill: it compares the existing events one by one
-// and appends the missing ones, with the same revisions and ids. Positions are new. A log that is an
-// eventlog.Importer takes thousands of events per flush, in exactly the same order. Other logs get windows of
-// events, several streams at a time: each stream is exact, but events of different streams may be swapped
-// within a window; see window.go.
+// Restore requires an empty target, or one that it began to fill: it compares the existing events one by one and
+// appends the missing ones, with the same revisions and ids. Positions are new. A log that is an eventlog.Importer
+// takes thousands of events per flush, in exactly the same order. Other logs get windows of events, several streams at
+// a time: each stream is exact, but events of different streams may be swapped within a window; see window.go.
 package backup
 
 import (

@@ -73,15 +73,11 @@ func (f *logFeed) kept(events []eventlog.Recorded) []eventlog.Recorded {
 }
 
 // logOrigin is a log up to a position.
-type logOrigin struct {
-	log        eventlog.Log
-	until      eventlog.Position
-	retryAfter time.Duration
-	keep       func(*eventlog.Recorded) bool // nil: all events
-}
+type logOrigin logFeed
 
 func (o logOrigin) behind(after eventlog.Position) feed {
-	return &logFeed{log: o.log, at: after, until: o.until, retryAfter: o.retryAfter, keep: o.keep}
+	o.at = after
+	return (*logFeed)(&o)
 }
 
 func (o logOrigin) size() uint64 { return 0 }

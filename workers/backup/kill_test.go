@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -57,21 +58,15 @@ func TestRestore_Killed_Continues(t *testing.T) {
 	fill(t, from, 240)
 	run(t, tiny(), from, folder)
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	killed := 0
 	for range kills {
 		cmd := exec.CommandContext(t.Context(), binary)
 		cmd.Env = append(os.Environ(), killFromEnv+"="+folder, killIntoEnv+"="+into)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, cmd.Start())
 		kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() }) // it may have finished
 		last := rand.IntN(8)
 		if last == 0 {

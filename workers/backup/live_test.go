@@ -24,6 +24,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/workers/backup"
 )
@@ -52,13 +53,9 @@ func (l *liveService) allow(t *testing.T, n int) {
 func live(t *testing.T, s side) *liveService {
 	t.Helper()
 	snapshots, err := sqlstore.NewSnapshots(t.Context(), s.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	request := func() commands.Request { return commands.Request{ID: uuid.NewString(), Actor: "system:test"} }
 	var accounts []string
 	for range 4 {
@@ -67,9 +64,7 @@ func live(t *testing.T, s side) *liveService {
 			t.Fatal(err)
 		}
 		_, err := accountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		accounts = append(accounts, id)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,8 +100,7 @@ func live(t *testing.T, s side) *liveService {
 	return l
 }
 
-// prefix checks that every stream of a copy is a prefix of the live one, and that the copy has the order of
-// the log.
+// prefix checks that every stream of a copy is a prefix of the live one, and that the copy has the order of the log.
 func prefix(t *testing.T, copied, log []eventlog.Recorded) {
 	t.Helper()
 	if len(copied) > len(log) {
@@ -199,9 +193,7 @@ func TestBackup_Bucket_RoundTrip(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	backend := s3mem.New()
-	if err := backend.CreateBucket("backups"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, backend.CreateBucket("backups"))
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	defer server.Close()
 	at := "s3://backups?use_path_style=true&prefix=letterhead/&endpoint=" + url.QueryEscape(server.URL)
@@ -232,35 +224,28 @@ func schema(t *testing.T, server string) string {
 	}
 	name := "backup_" + hex.EncodeToString(random[:])
 	admin, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: server})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	do := func(ctx context.Context, statement string) error {
 		return admin.Write(ctx, func(tx *sqlstore.Tx) error {
 			_, err := tx.ExecContext(ctx, statement)
 			return err
 		})
 	}
-	if err := do(t.Context(), "CREATE SCHEMA "+name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, do(t.Context(), "CREATE SCHEMA "+name))
 	t.Cleanup(func() {
 		if err := errors.Join(do(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE"), admin.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	q := u.Query()
 	q.Set("search_path", name)
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// The disaster drill: a backup of the embedded shape is restored into the distributed shape, and vice
-// versa.
+// The disaster drill: a backup of the embedded shape is restored into the distributed shape, and vice versa.
 func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	server := testservices.Postgres(t)
 	from, first, second := embedded(t), t.TempDir(), t.TempDir()
@@ -273,9 +258,7 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	there := withDatabase(t, log, sqlstore.Config{URL: schema(t, server)})
 	there.assets = openAssets(t, t.TempDir())
 	positions, err := sqlstore.NewPositions(t.Context(), there.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	target := there.target()
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
 	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, opened(target))
@@ -292,9 +275,7 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	count := func(s side) (n int) {
 		for after := ""; ; {
 			page, err := s.names.Page(t.Context(), after, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if len(page) == 0 {
 				return n
 			}
@@ -306,22 +287,15 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	}
 }
 
-// fewChecks reduces the checks of rapid in a test that waits for many flushes, unless the command line sets
-// a number.
+// fewChecks reduces the checks of rapid in a test that waits for many flushes, unless the command line sets a number.
 func fewChecks(t *testing.T, n int) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() != checks.DefValue {
 		return
 	}
-	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := checks.Value.Set(checks.DefValue); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, checks.Value.Set(strconv.Itoa(n)))
+	t.Cleanup(func() { testmust.Succeed(t, checks.Value.Set(checks.DefValue)) })
 }
 
 // For any history the copy equals the source, apart from positions.

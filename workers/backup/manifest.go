@@ -120,8 +120,7 @@ func writeManifest(ctx context.Context, to place, m *Manifest) (err error) {
 	return to.flush(ctx)
 }
 
-// readManifest returns the manifest of a finished backup. Errors: ErrNotBackup, ErrUnfinished, ErrNewer,
-// ErrDamaged.
+// readManifest returns the manifest of a finished backup. Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged.
 func readManifest(ctx context.Context, from place) (*Manifest, error) {
 	raw, err := from.get(ctx, manifestName, maxManifestBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ type Migrated struct {
 // events, so that the final pass, during which the source must not change, is short. A final pass also
 // verifies every hash chain, copies the names and saves the positions of completed work.
 //
-// Errors: ErrNotEmpty (this pass wrote nothing), ErrForeignWriter, ErrDiffers, *commands.ChainError, those of
+// Errors: ErrNotEmpty (this pass wrote nothing), ErrForeignWriter, ErrDiffers, *commands.ChainError, the errors of
 // both sides, ctx.Err(). After any of them except ErrNotEmpty a later pass continues.
 func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target) (out Migrated, err error) {
 	if err := cfg.Validate(); err != nil {
@@ -98,11 +98,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 
 // until sets the end of the origin to the log's head.
 func (c *copier) until(ctx context.Context, from Source) error {
-	var head eventlog.Position
-	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
-		head, err = from.Log.Head(ctx)
-		return err
-	})
+	head, err := headOf(ctx, from.Log, c.cfg.RetryAfter)
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}

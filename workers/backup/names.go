@@ -28,8 +28,7 @@ type Name struct {
 
 // Names is the table of personal names that belongs to a log.
 type Names interface {
-	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at
-	// the beginning.
+	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at the beginning.
 	Page(ctx context.Context, after string, limit int) ([]Name, error)
 	// Put writes names durably, replacing existing ones.
 	Put(ctx context.Context, names []Name) error
@@ -55,11 +54,7 @@ func (t table) Page(ctx context.Context, after string, limit int) ([]Name, error
 	return names, err
 }
 
-// Put writes to a target, which nodes of an earlier release do not use.
 func (t table) Put(ctx context.Context, names []Name) error {
-	if err := t.rows.Seal(ctx); err != nil {
-		return err
-	}
 	all := make([]accountnames.Entry, len(names))
 	for i, n := range names {
 		all[i] = accountnames.Entry(n)

@@ -15,6 +15,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -31,9 +32,7 @@ func files(t *testing.T, folder string) map[string]string {
 		found[filepath.ToSlash(rel)] = string(raw)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return found
 }
 
@@ -43,12 +42,8 @@ func copyOf(t *testing.T, all map[string]string) string {
 	folder := t.TempDir()
 	for name, content := range all {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		testmust.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return folder
 }
@@ -94,14 +89,10 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 	manifest := func(f func(m map[string]any)) func(map[string]string) {
 		return change("manifest.json", func(b []byte) []byte {
 			var m map[string]any
-			if err := json.Unmarshal(b, &m); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, json.Unmarshal(b, &m))
 			f(m)
 			b, err := json.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			return b
 		})
 	}
@@ -232,9 +223,7 @@ func TestBackup_AnotherLog_Fails(t *testing.T) {
 func TestBackup_FolderOfOtherFiles_Fails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
-	if err := os.WriteFile(filepath.Join(folder, "thesis.txt"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(filepath.Join(folder, "thesis.txt"), []byte("x"), 0o600))
 	_, err := backup.Run(t.Context(), tiny(), from.source(), folder)
 	if !errors.Is(err, backup.ErrNotBackup) || !strings.Contains(err.Error(), "thesis.txt") {
 		t.Errorf("run: %v, want ErrNotBackup with the existing file", err)

@@ -20,15 +20,13 @@ type Target struct {
 	Log    eventlog.Log
 	Names  Names         // nil: names are omitted
 	Assets *assets.Store // nil: assets are omitted
-	// Positions and Done: under each of these names the end of the target is saved, or the position
-	// that corresponds to the one in Source.Readers. They belong to workers that must not repeat old
-	// work: the relays of the crawl topics.
+	// Positions and Done: under each of these names the end of the target is saved, or the position that corresponds to
+	// the one in Source.Readers. They belong to workers that must not repeat old work: the relays of the crawl topics.
 	Positions Positions
 	Done      []string
 	// Snapshots receives the state of accounts with long streams; nil: none is saved.
 	Snapshots streamwriter.Snapshots
-	// State, if it is not nil, prevents nodes from using the database of the target before the copy is
-	// complete.
+	// State, if it is not nil, prevents nodes from using the database of the target before the copy is complete.
 	State State
 }
 
@@ -37,8 +35,7 @@ type State interface {
 	// Done reports whether the database belongs to the target's log: no work on it is unfinished, and
 	// relays or workers have read it, or a restore has ended.
 	Done(ctx context.Context) (bool, error)
-	// Begin is called before the first event is written. It discards the database's data about an earlier
-	// log.
+	// Begin is called before the first event is written. It discards the database's data about an earlier log.
 	Begin(ctx context.Context) error
 	// End is called after everything is written and compared.
 	End(ctx context.Context) error
@@ -78,7 +75,7 @@ type Restored struct {
 	Snapshots   uint64            `json:"snapshots"`      // saved for accounts with long streams
 }
 
-// Inspect reads a finished backup's manifest. Errors: those of Restore about the backup.
+// Inspect reads a finished backup's manifest. Errors: as Restore about the backup.
 func Inspect(ctx context.Context, from string) (*Manifest, error) {
 	at, err := openPlace(ctx, from, false)
 	if err != nil {
@@ -92,9 +89,8 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 // reads and verifies the whole backup; before it writes anything, it compares the existing content of the
 // target. If the target already holds the whole log, it only renews images and names.
 //
-// Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written);
-// ErrForeignWriter, ErrDiffers, *commands.ChainError, those of the target, ctx.Err() (run it again to
-// continue).
+// Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written); ErrForeignWriter,
+// ErrDiffers, *commands.ChainError, the errors of the target, ctx.Err() (run it again to continue).
 func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err
@@ -267,11 +263,7 @@ func (r *restore) putNames(ctx context.Context) error {
 // finishTarget saves the positions of completed work and returns the target's head. A name without a position
 // has completed everything.
 func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]eventlog.Position) (head eventlog.Position, err error) {
-	err = retry(ctx, cfg.RetryAfter, func() (err error) {
-		head, err = to.Log.Head(ctx)
-		return err
-	})
-	if err != nil {
+	if head, err = headOf(ctx, to.Log, cfg.RetryAfter); err != nil {
 		return 0, fmt.Errorf("read the target: %w", err)
 	}
 	if to.Positions != nil {

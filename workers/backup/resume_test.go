@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/accountnames"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -116,14 +117,8 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 func freshFolder(t *testing.T, r *rapid.T) string {
 	r.Helper()
 	folder, err := os.MkdirTemp(t.TempDir(), "side")
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(r, err)
+	r.Cleanup(func() { testmust.Succeed(t, os.RemoveAll(folder)) })
 	return folder
 }
 
@@ -244,12 +239,8 @@ func TestBackup_ErasedName_IsRemoved(t *testing.T) {
 	small(t, from)
 	run(t, tiny(), from, folder)
 	table, err := accountnames.New(t.Context(), from.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := table.Erase(t.Context(), "holder-1"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, table.Erase(t.Context(), "holder-1"))
 	run(t, tiny(), from, folder)
 	named := 0
 	for name := range files(t, folder) {
@@ -296,21 +287,15 @@ func TestBackup_MissingImages_Continues(t *testing.T) {
 	kept := w.brand("kept.com", "<svg>kept</svg>")
 	gone := w.brand("gone.com", "<svg>gone</svg>")
 	rotten := w.brand("rotten.com", "<svg>rotten</svg>")
-	if err := from.assets.Delete(t.Context(), gone.ID, gone.Ext); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, from.assets.Delete(t.Context(), gone.ID, gone.Ext))
 	store := t.TempDir()
 	from.assets = openAssets(t, store)
 	if _, err := from.assets.Put(t.Context(), []byte("<svg>kept</svg>"), "svg"); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(store, rotten.ID[:2], rotten.ID[2:4], rotten.ID+".svg")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("<svg>r0tten</svg>"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	testmust.Succeed(t, os.WriteFile(path, []byte("<svg>r0tten</svg>"), 0o600))
 	sum := run(t, tiny(), from, folder)
 	if sum.NewAssets != 1 || sum.MissingAssets != 1 || len(sum.DamagedAssets) != 1 || sum.DamagedAssets[0] != rotten.ID {
 		t.Errorf("summary %+v", sum)
@@ -341,9 +326,7 @@ func TestBackup_OnlyOwnerMayRead(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 // doubtful is an importer that loses answers: of some imports that were written, and of some that were not.
@@ -396,9 +379,7 @@ func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	server.Faults.Append(esdbtest.LoseReply, esdbtest.None, esdbtest.LoseRequest, esdbtest.EndEarly, esdbtest.None,
 		esdbtest.TimeOut, esdbtest.NotReady, esdbtest.NoPosition, esdbtest.LoseReply, esdbtest.LoseReply)
 	out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), backup.Target{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	want := all(t, from.log)
 	if out.Events != uint64(len(want)) || out.ChainEvents != 150 {
 		t.Errorf("got %+v, want %d events, 150 of them in chains", out, len(want))

@@ -27,6 +27,15 @@ func transient(err error) bool {
 		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
 }
 
+// headOf reads the head of a log.
+func headOf(ctx context.Context, log eventlog.Log, retryAfter time.Duration) (head eventlog.Position, err error) {
+	err = retry(ctx, retryAfter, func() (err error) {
+		head, err = log.Head(ctx)
+		return err
+	})
+	return head, err
+}
+
 // retry repeats one step until it succeeds, fails permanently, exhausts its tries, or ctx ends.
 func retry(ctx context.Context, first time.Duration, step func() error) error {
 	wait := first

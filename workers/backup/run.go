@@ -29,7 +29,7 @@ const (
 
 // Config configures a backup, restore or migration.
 type Config struct {
-	// Version is that of the running letterhead, for the manifest.
+	// Version is the version of the running letterhead, for the manifest.
 	Version string
 	// SegmentBytes is the size of a segment before compression. Default: 8 MiB.
 	SegmentBytes int
@@ -81,10 +81,9 @@ type Source struct {
 	Log    eventlog.Log
 	Names  Names
 	Assets *assets.Store
-	// Format returns the data format in force for the log, see eventschemas.Format; nil means Format. Run
-	// calls it after it has read the end of the log and records the result in the backup: events of a newer
-	// format are written only while that is in force, so a backup with an older format contains none of
-	// them.
+	// Format returns the data format in force for the log, see eventschemas.Format; nil means Format. Run calls it after
+	// it has read the end of the log and records the result in the backup: events of a newer format are written only while
+	// that is in force, so a backup with an older format contains none of them.
 	Format func(context.Context) (int, error)
 	// Readers are the positions of readers in the log, by the names in Target.Done. Only Migrate uses them.
 	Readers map[string]eventlog.Position
@@ -130,7 +129,7 @@ const maxListed = 20
 // next run continues an interrupted one.
 //
 // Errors: ErrNotBackup (the place holds something else), ErrOtherLog, ErrBusy, ErrNewer, ErrDamaged (the
-// existing manifest), those of the log, the database and the asset store, ctx.Err().
+// existing manifest), the errors of the log, the database and the asset store, ctx.Err().
 func Run(ctx context.Context, cfg Config, from Source, to string) (Summary, error) {
 	if err := cfg.Validate(); err != nil {
 		return Summary{}, err
@@ -281,11 +280,7 @@ func (r *run) note(f SegmentFile, refs []assetRef, last EventRef) {
 // copyEvents copies everything up to the log's head. One goroutine reads and packs, another one compresses
 // and writes, with one segment in between.
 func (r *run) copyEvents(ctx context.Context) error {
-	var head eventlog.Position
-	err := retry(ctx, r.cfg.RetryAfter, func() (err error) {
-		head, err = r.from.Log.Head(ctx)
-		return err
-	})
+	head, err := headOf(ctx, r.from.Log, r.cfg.RetryAfter)
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}

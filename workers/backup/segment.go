@@ -19,7 +19,7 @@ import (
 //	8 bytes  "LHBACKUP", 1 byte format
 //	uvarint  number of the segment, from 1
 //	uvarint  position after which it begins
-//	events   each 'e', stream, revision, position (less that of the event before), 16 bytes id, type, schema
+//	events   each 'e', stream, revision, position (less the position of the event before), 16 bytes id, type, schema
 //	         version, occurred at (varint, microseconds since 1970), request id, actor, correlation id,
 //	         causation id, hash, data
 //	assets   each 'a', 32 bytes id, extension, 1 byte: 1 when the asset is in the backup
@@ -206,18 +206,12 @@ func (c *cursor) byte() byte {
 	return 0
 }
 
-func (c *cursor) uvarint() uint64 {
-	v, n := binary.Uvarint(c.rest)
-	if n <= 0 {
-		c.fail("a number is malformed")
-		return 0
-	}
-	c.rest = c.rest[n:]
-	return v
-}
+func (c *cursor) uvarint() uint64 { return number(c, binary.Uvarint) }
 
-func (c *cursor) varint() int64 {
-	v, n := binary.Varint(c.rest)
+func (c *cursor) varint() int64 { return number(c, binary.Varint) }
+
+func number[N uint64 | int64](c *cursor, read func([]byte) (N, int)) N {
+	v, n := read(c.rest)
 	if n <= 0 {
 		c.fail("a number is malformed")
 		return 0

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -41,9 +42,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	open := func(t *testing.T, s side) (backup.Target, *sqlstore.Snapshots) {
 		t.Helper()
 		snapshots, err := sqlstore.NewSnapshots(t.Context(), s.store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		to := s.target()
 		to.Snapshots = snapshots
 		return to, snapshots
@@ -51,9 +50,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	t.Run("restore", func(t *testing.T) {
 		to, snapshots := open(t, embedded(t))
 		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		wantLeft(t, snapshots, out.Snapshots)
 	})
 	t.Run("migrate", func(t *testing.T) {
@@ -62,9 +59,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 		s.assets = openAssets(t, t.TempDir())
 		to, snapshots := open(t, s)
 		out, err := backup.Migrate(t.Context(), cfg, true, from.source(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		wantLeft(t, snapshots, out.Snapshots)
 	})
 	t.Run("that cannot be saved", func(t *testing.T) {

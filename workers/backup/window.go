@@ -25,16 +25,16 @@ const (
 // writers is the number of streams of a window that are appended to concurrently.
 const writers = 64
 
-// window is a sequence of events of an origin, by stream. Several streams of a window are appended to
-// concurrently, so its events may be swapped with those of other streams of the window. Each window is
-// completed before the next one begins. At any moment the target therefore holds the beginning of the
-// origin and some of the next windowEvents events; the same is true for a run that continues after an
-// interruption, although its windows begin elsewhere.
+// window is a sequence of events of an origin, by stream. Several streams of a window are appended to concurrently, so
+// its events may be swapped with events of other streams of the window. Each window is completed before the next one
+// begins. At any moment the target therefore holds the beginning of the origin and some of the next windowEvents
+// events; the same is true for a run that continues after an interruption, although its windows begin elsewhere.
 //
 // The accounts of a window are completed before its other streams begin: read models use the account stream's
 // data about a key before the usage ticks that name the key. An event of the books, of a checkpoint or of notices has
-// a window of its own, so that no event moves from one side of it to the other: what follows the end of a month is booked
-// later, what follows the beginning of a checkpoint is not in its tree, and the settings of notices apply to what follows.
+// a separate window, so that no event moves from one side of it to the other: what follows the end of a month is
+// booked later, what follows the beginning of a checkpoint is not in its tree, and the settings of notices apply to
+// what follows.
 type window struct {
 	maxEvents, maxBytes int
 	streams             map[string][]eventlog.Recorded
@@ -46,7 +46,7 @@ func newWindow(cfg Config) *window {
 	return &window{maxEvents: cfg.windowEvents, maxBytes: cfg.windowBytes, streams: map[string][]eventlog.Recorded{}}
 }
 
-// divides reports whether an event of a stream has a window of its own.
+// divides reports whether an event of a stream has a separate window.
 func divides(stream string) bool {
 	return stream == eventschemas.BooksStream || stream == eventschemas.CheckpointsStream || strings.HasPrefix(stream, eventschemas.NoticesPrefix)
 }
@@ -133,7 +133,7 @@ func (c *copier) appendWindow(ctx context.Context, w *window) error {
 	return c.appendStreams(ctx, others)
 }
 
-// appendStreams appends the events of several streams, those of each stream in their order.
+// appendStreams appends the events of several streams, each stream in its order.
 func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorded) error {
 	slices.SortFunc(streams, byPosition)
 	group, inner := errgroup.WithContext(ctx)
@@ -174,9 +174,8 @@ func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) e
 	case err == nil:
 		return nil
 	case (wrong || errors.Is(err, eventlog.ErrTooLarge)) && len(events) > 1:
-		// A store may also count what it adds itself. An append of a killed run may have been written after
-		// the target was compared: then the first of these events exist, and appending only them again
-		// succeeds.
+		// A store may also count what it adds itself. An append of a killed run may have been written after the target was
+		// compared: then the first of these events exist, and appending only them again succeeds.
 		half := len(events) / 2
 		if err := c.appendEvents(ctx, events[:half]); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // memoryLog is a log that is not an importer. Its process may end: after a number of appends none succeeds,
@@ -162,6 +163,7 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 
 // A migration to a log that is not an importer may end at any append, any number of times, and its appends
 // may be written during the next run. Each run continues, and the copy has every stream unchanged.
+// Rules 2, 14.
 func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		window := rapid.IntRange(1, 12).Draw(r, "window")
@@ -187,9 +189,7 @@ func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 					}.Next(chains[stream])
 					e.Metadata.Hash = fmt.Sprintf("%x", chains[stream])
 				}
-				if err := from.add(stream, eventlog.After(revision), []eventlog.Proposed{e}); err != nil {
-					r.Fatal(err)
-				}
+				testmust.Succeed(r, from.add(stream, eventlog.After(revision), []eventlog.Proposed{e}))
 			}
 		}
 		write(rapid.IntRange(0, 60).Draw(r, "events"))
@@ -211,15 +211,12 @@ func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 			write(rapid.IntRange(0, 5).Draw(r, "meanwhile"))
 		}
 		to.left = 1 << 30
-		if err := migrate(true); err != nil {
-			r.Fatal(err)
-		}
+		testmust.Succeed(r, migrate(true))
 		inWindows(r, to.events, from.events, window, bytes)
 		if len(to.events) != len(from.events) {
 			r.Fatalf("%d events, want %d", len(to.events), len(from.events))
 		}
-		// The relay continues before all events that it has not read; without an interruption exactly
-		// there.
+		// The relay continues before all events that it has not read; without an interruption exactly there.
 		again := 0
 		for i := range to.events {
 			e := &to.events[i]
@@ -252,13 +249,9 @@ func TestCompare_FurtherApartThanAWindow_Fails(t *testing.T) {
 		from, to := newMemoryLog(), newMemoryLog()
 		for i := range 2 * window {
 			e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC()}
-			if err := from.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, from.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}))
 			if i == apart {
-				if err := to.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, to.add(fmt.Sprint("s-", i), eventlog.NoStream(), []eventlog.Proposed{e}))
 			}
 		}
 		_, err := Migrate(t.Context(), Config{windowEvents: window}, false, Source{Log: from}, Target{Log: to})

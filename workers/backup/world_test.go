@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
@@ -23,6 +23,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -64,9 +65,7 @@ func embedded(t testing.TB) side { return embeddedIn(t, t.TempDir()) }
 func embeddedIn(t tb, folder string) side {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	s := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
 	s.assets = openAssets(t, filepath.Join(folder, "assets"))
@@ -76,13 +75,9 @@ func embeddedIn(t tb, folder string) side {
 func openAssets(t tb, folder string) *assets.Store {
 	t.Helper()
 	u, err := assets.FolderURL(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	store, err := assets.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
@@ -90,14 +85,10 @@ func openAssets(t tb, folder string) *assets.Store {
 func withDatabase(t tb, log eventlog.Log, cfg sqlstore.Config) side {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	names, err := backup.NamesIn(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return side{log: log, store: store, names: names}
 }
 
@@ -111,9 +102,7 @@ func eventStore(t testing.TB) (*esdbtest.Server, eventlog.Log) {
 func connect(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
 	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
@@ -175,15 +164,11 @@ func (w *writer) charge(accountID string, n int) {
 func (w *writer) brand(domain string, content string) assets.Object {
 	w.t.Helper()
 	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "svg")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	enc, err := eventschemas.Encode(eventschemas.BrandImported{Source: "test", Record: eventschemas.Record{
 		Logos: []eventschemas.Logo{{Type: "logo", Formats: []eventschemas.Asset{{ID: id, Format: "svg", Size: int64(len(content))}}}},
 	}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
 	return assets.Object{ID: id, Ext: "svg", Size: int64(len(content))}
 }
@@ -192,17 +177,11 @@ func (w *writer) brand(domain string, content string) assets.Object {
 func (w *writer) override(domain, content string) string {
 	w.t.Helper()
 	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "jpeg")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	value, err := json.Marshal([]eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{{ID: id, Format: "jpeg"}}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	enc, err := eventschemas.Encode(eventschemas.FieldOverridden{Field: "images", Value: value})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
 	return id
 }
@@ -210,9 +189,7 @@ func (w *writer) override(domain, content string) string {
 // name adds a name.
 func (w *writer) name(id, name string) {
 	w.t.Helper()
-	if err := w.to.names.Put(w.t.Context(), []backup.Name{{ID: id, Name: name}}); err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, w.to.names.Put(w.t.Context(), []backup.Name{{ID: id, Name: name}}))
 }
 
 // small fills a side with a bit of everything: 3 accounts, 5 brands with 2 images each, 3 names.
@@ -241,9 +218,7 @@ func all(t tb, log eventlog.Log) []eventlog.Recorded {
 	var events []eventlog.Recorded
 	for at := eventlog.Position(0); ; {
 		page, err := log.ReadAll(t.Context(), at, eventlog.Filter{}, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		events = append(events, page.Events...)
 		at = page.Next
 		if page.End {
@@ -278,9 +253,7 @@ func byStream(events []eventlog.Recorded) []eventlog.Recorded {
 func namesOf(t tb, s side) map[string]string {
 	t.Helper()
 	page, err := s.names.Page(t.Context(), "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	names := map[string]string{}
 	for _, n := range page {
 		names[n.ID] = n.Name
@@ -292,13 +265,9 @@ func storedAssets(t tb, s side) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for o, err := range s.assets.List(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		data, err := s.assets.Read(t.Context(), o.ID, o.Ext)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		found[o.ID+"."+o.Ext] = string(data)
 	}
 	return found
@@ -331,7 +300,7 @@ func chains(t tb, log eventlog.Log) {
 	for _, e := range all(t, log) {
 		if len(e.Stream) > 8 && e.Stream[:8] == account.StreamPrefix && !seen[e.Stream] {
 			seen[e.Stream] = true
-			if _, err := streamwriter.VerifyChain(t.Context(), log, e.Stream); err != nil {
+			if _, err := commands.Chain.Verify(t.Context(), log, e.Stream); err != nil {
 				t.Error(err)
 			}
 		}
@@ -346,17 +315,13 @@ func tiny() backup.Config {
 func run(t tb, cfg backup.Config, from side, to string) backup.Summary {
 	t.Helper()
 	sum, err := backup.Run(t.Context(), cfg, from.source(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return sum
 }
 
 func restore(t tb, from string, to side) backup.Restored {
 	t.Helper()
 	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, opened(to.target()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return out
 }

@@ -1,12 +1,14 @@
-// Package billing applies to accounts what payment processors reported. commands.Billing records the reports, domain/billing
-// decides them; this package follows the log, carries out the effects through the commands on accounts, and appends the
-// outcome.
+// Package billing applies to accounts what payment processors reported. commands.Billing records the reports,
+// domain/billing decides them; this package follows the log, carries out the effects through the commands on accounts,
+// and appends the outcome.
 //
-// The effects come before the outcome, and the account's stream recognizes their repeats: a payment grants once, a claim is
-// settled once. So a worker that crashes between the two, and two workers at the same time, change nothing twice.
+// The effects come before the outcome, and the account's stream recognizes their repeats: a payment grants once, a
+// claim is settled once. So a worker that crashes between the two, and two workers at the same time, change nothing
+// twice.
 package billing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +21,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
 )
@@ -79,12 +82,8 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 	if cfg.Catalog == nil {
 		cfg.Catalog = &billing.Catalog{}
 	}
-	if cfg.RetryEvery == 0 {
-		cfg.RetryEvery = retryEvery
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, retryEvery)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_billing_settled_total", Help: "Events of payment processors that were applied, or went to the inbox.",
@@ -102,8 +101,8 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 	return w, nil
 }
 
-// Run applies reports until ctx ends, and then returns nil. Errors: eventlog.ErrCorrupt, eventlog.ErrClosed, and those of
-// decoding an event.
+// Run applies reports until ctx ends, and then returns nil. Errors: eventlog.ErrCorrupt, eventlog.ErrClosed, and the
+// errors of decoding an event.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.open.Reset() // another node may lead
 	for {
@@ -115,10 +114,8 @@ func (w *Worker) Run(ctx context.Context) error {
 			return err
 		}
 		w.cfg.Logger.Warn("billing waits for the log", "error", err, "pause", w.cfg.RetryEvery)
-		select {
-		case <-ctx.Done():
+		if delay.For(ctx, w.cfg.RetryEvery) != nil {
 			return nil
-		case <-time.After(w.cfg.RetryEvery):
 		}
 	}
 }
@@ -131,7 +128,13 @@ func (w *Worker) follow(ctx context.Context) error {
 	defer sub.Close()
 	failing := 0
 	for {
-		batch, err := next(ctx, sub, failing > 0, w.cfg.RetryEvery)
+		next := sub.Next
+		if failing > 0 { // what failed is tried again after a pause
+			next = func(ctx context.Context) (eventlog.Batch, error) {
+				return eventlog.NextWithin(ctx, sub, w.cfg.RetryEvery)
+			}
+		}
+		batch, err := next(ctx)
 		if err != nil {
 			return err
 		}
@@ -147,20 +150,6 @@ func (w *Worker) follow(ctx context.Context) error {
 	}
 }
 
-// next waits for events, and no longer than a pause if something is to be tried again.
-func next(ctx context.Context, sub eventlog.Subscription, again bool, pause time.Duration) (eventlog.Batch, error) {
-	if !again {
-		return sub.Next(ctx)
-	}
-	waiting, cancel := context.WithTimeout(ctx, pause)
-	defer cancel()
-	batch, err := sub.Next(waiting)
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return eventlog.Batch{}, nil
-	}
-	return batch, err
-}
-
 // Fold folds an event of a billing stream; Apply then decides.
 func (w *Worker) Fold(rec *eventlog.Recorded) error { return Fold(w.state, rec) }
 
@@ -174,8 +163,8 @@ func Fold(state *billing.State, rec *eventlog.Recorded) error {
 	return nil
 }
 
-// Apply decides the reports that are due, again and again until nothing changes, and returns how many could not be applied
-// for a passing reason.
+// Apply decides the reports that are due, again and again until nothing changes, and returns how many could not be
+// applied for a passing reason.
 func (w *Worker) Apply(ctx context.Context) (failing int) {
 	for changed := true; changed && ctx.Err() == nil; {
 		changed, failing = false, 0

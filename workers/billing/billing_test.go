@@ -16,6 +16,7 @@ import (
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/billing"
 )
 
@@ -38,11 +39,9 @@ packs:
 	moreOffers = offers + "  - {price: price_new, name: new, credits: 70}\n"
 )
 
-func catalog(t interface{ Fatal(...any) }, text string) *domain.Catalog {
+func catalog(t testmust.T, text string) *domain.Catalog {
 	c, err := domain.ParseCatalog([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return c
 }
 
@@ -52,7 +51,7 @@ type stripeEvent struct {
 	created               int64 // seconds after start
 }
 
-func (e stripeEvent) report(t interface{ Fatal(...any) }) eventschemas.BillingReported {
+func (e stripeEvent) report(t testmust.T) eventschemas.BillingReported {
 	r, ok := domain.FromStripe(domain.StripeEvent{
 		ID: e.id, Type: e.eventType, APIVersion: domain.StripeVersion, Created: start.Unix() + e.created, Object: []byte(e.object),
 	})
@@ -109,14 +108,12 @@ type ledger struct {
 	failed   []commands.RecordFailedPayment
 }
 
-func newLedger(t interface{ Fatal(...any) }) *ledger {
+func newLedger(t testmust.T) *ledger {
 	l := &ledger{accounts: map[string]*account.Account{}}
 	for _, id := range []string{acme, other} {
 		l.accounts[id] = account.New(id)
 		out, err := l.accounts[id].Open(account.Open{Holder: "h", Plan: plan.Free})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, ev := range out.Events {
 			l.accounts[id].Apply(ev, start)
 		}
@@ -201,7 +198,7 @@ func (m *memory) Settle(_ context.Context, _ commands.Request, stream string, re
 
 // service is a worker on accounts and a log in memory. A new worker folds the log from its beginning.
 type service struct {
-	t      interface{ Fatal(...any) }
+	t      testmust.T
 	log    memory
 	ledger *ledger
 	offers string
@@ -209,7 +206,7 @@ type service struct {
 	folded int
 }
 
-func newService(t interface{ Fatal(...any) }) *service {
+func newService(t testmust.T) *service {
 	s := &service{t: t, ledger: newLedger(t), offers: offers}
 	s.restart()
 	return s
@@ -231,18 +228,14 @@ func (s *service) receive(events ...stripeEvent) {
 		if s.log.streams[stream] > 0 {
 			continue
 		}
-		if err := s.log.add(stream, r); err != nil {
-			s.t.Fatal(err)
-		}
+		testmust.Succeed(s.t, s.log.add(stream, r))
 	}
 }
 
 // work has the worker read the log and apply what is due.
 func (s *service) work() (failing int) {
 	for ; s.folded < len(s.log.events); s.folded++ {
-		if err := s.worker.Fold(&s.log.events[s.folded]); err != nil {
-			s.t.Fatal(err)
-		}
+		testmust.Succeed(s.t, s.worker.Fold(&s.log.events[s.folded]))
 	}
 	return s.worker.Apply(context.Background())
 }
@@ -259,9 +252,7 @@ func (s *service) settle(events ...stripeEvent) *service {
 func (s *service) open() map[string]string {
 	state := domain.NewState()
 	for i := range s.log.events {
-		if err := billing.Fold(state, &s.log.events[i]); err != nil {
-			s.t.Fatal(err)
-		}
+		testmust.Succeed(s.t, billing.Fold(state, &s.log.events[i]))
 	}
 	all := map[string]string{}
 	for _, e := range state.Open() {
@@ -441,9 +432,7 @@ func TestInbox_HasWhatCannotBeApplied(t *testing.T) {
 	s.restart()
 	s.settle()
 	s.expect(t, 1000, plan.Free)
-	if err := s.log.add(domain.Stream("stripe", "evt_price"), eventschemas.BillingReopened{}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.log.add(domain.Stream("stripe", "evt_price"), eventschemas.BillingReopened{}))
 	s.settle()
 	s.expect(t, 1070, plan.Free)
 	if _, still := s.open()["evt_price"]; still {
@@ -455,25 +444,17 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 	s := openStores(t)
 	by := commands.Request{ID: "r1", Actor: "operator:test"}
 	report := invoicePaid("evt_1", "in_1", "price_starter", 0).report(t)
-	if err := s.billing.Record(t.Context(), by, report); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Record(t.Context(), by, report))
 	err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "ann@example.com paid")
 	if !errors.As(err, new(*text.EmailError)) {
 		t.Errorf("a reason with an address: %v, want an EmailError", err)
 	}
-	if err := s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "a test"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Dismiss(t.Context(), by, domain.Stream("stripe", "evt_1"), "a test"))
 	link := eventschemas.BillingReported{Processor: "stripe", EventID: "link", Kind: domain.KindCustomer, AccountID: acme, Customer: "cus_2"}
-	if err := s.billing.Record(t.Context(), by, link); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Record(t.Context(), by, link))
 	before := s.balance(t)
 	w, err := billing.New(billing.Config{Catalog: catalog(t, offers)}, s.log, s.accounts, s.notices, s.billing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
@@ -487,9 +468,7 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 }
 
 func (s *service) append(id string, ev eventschemas.Event) {
-	if err := s.log.add(domain.Stream("stripe", id), ev); err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, s.log.add(domain.Stream("stripe", id), ev))
 }
 
 func TestReopenedProblem_ThenUnderstood_IsApplied(t *testing.T) {
@@ -621,19 +600,16 @@ func TestOtherVersion_IsAppliedByReplay(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 	stream := domain.Stream("stripe", "evt_1")
-	if err := s.log.add(stream, report); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.log.add(stream, report))
 	s.settle(refunded("evt_2", "re_1", "pi_1", "succeeded", 490, 1))
 	s.expect(t, 0, plan.Free)
-	if err := s.log.add(stream, eventschemas.BillingReopened{}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.log.add(stream, eventschemas.BillingReopened{}))
 	s.settle()
 	s.expect(t, 450, plan.Free)
 }
 
 // TestCrash_BetweenAppendAndEffect_CatchesUp fails each step once, and continues with a new worker.
+// Rule 1.
 func TestCrash_BetweenAppendAndEffect_CatchesUp(t *testing.T) {
 	for _, failOutcome := range []bool{false, true} {
 		s := newService(t)

@@ -11,6 +11,7 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // session is a completed checkout of a subscription, or of the pack small, with a payment of its own.
@@ -47,9 +48,7 @@ func (s *service) linkedTo(t *testing.T, customer string) string {
 	for i := range s.log.events {
 		rec := &s.log.events[i]
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		probe.Apply(rec.Stream, rec.Revision, ev, start)
 	}
 	report := invoicePaid("evt_probe", "in_probe", "price_starter", 1000).report(t)
@@ -236,6 +235,7 @@ func TestFold_ReportsOfEarlierReleases_LinkAsBefore(t *testing.T) {
 
 // Subscriptions of two accounts have one customer. In any order of the events each account gets what was bought for it,
 // and an operator decides which account has the customer.
+// Rule 1.
 func TestSharedCustomer_AnyOrder_EachAccountGetsItsOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		second := subscribed("evt_4", 4, "customer.subscription.created", "active", "price_growth").of(other)

@@ -11,9 +11,11 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // TestAnyOrder_EndsInSameAccount permutes and repeats the events of a customer's life, with crashes between.
+// Rule 1.
 func TestAnyOrder_EndsInSameAccount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minor := rapid.Int64Range(1, 4900).Draw(t, "refund")
@@ -180,9 +182,7 @@ func TestClaim_MoreThanIsLeft_IsAppliedWithTheDifference(t *testing.T) {
 			var got *eventschemas.BillingSettled
 			for _, rec := range s.log.events {
 				ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				if settled, ok := ev.(eventschemas.BillingSettled); ok && rec.Stream == domain.Stream(domain.Stripe, c.last) {
 					got = &settled
 				}
@@ -221,9 +221,7 @@ func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {
 		settled, reasons := map[string]int{}, map[string]map[string]bool{"re_1": {}, "dp_pi_1": {}}
 		for _, rec := range s.log.events {
 			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			outcome, ok := ev.(eventschemas.BillingSettled)
 			if !ok {
 				continue

@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/billing"
 )
@@ -35,17 +36,11 @@ type stores struct {
 func openStores(t *testing.T) *stores {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	snapshots, err := sqlstore.NewSnapshots(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	now := func() time.Time { return start }
 	s := &stores{log: log, billing: commands.NewBilling(log, eventschemas.Encoder{}, now)}
 	if s.accounts, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: now}}, log, snapshots); err != nil {
@@ -68,14 +63,10 @@ func openStores(t *testing.T) *stores {
 func (s *stores) open(t *testing.T) []*domain.Entry {
 	t.Helper()
 	page, err := s.log.ReadAll(t.Context(), 0, billing.Filter, eventlog.MaxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	state := domain.NewState()
 	for i := range page.Events {
-		if err := billing.Fold(state, &page.Events[i]); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, billing.Fold(state, &page.Events[i]))
 	}
 	return state.Open()
 }
@@ -83,9 +74,7 @@ func (s *stores) open(t *testing.T) []*domain.Entry {
 func (s *stores) balance(t *testing.T) int64 {
 	t.Helper()
 	standing, err := s.accounts.Standing(t.Context(), acme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return standing.Balance
 }
 
@@ -102,9 +91,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 			cfg.Registerer = metrics
 		}
 		w, err := billing.New(cfg, s.log, s.accounts, s.notices, s.billing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		go func() { ended <- w.Run(ctx) }()
 	}
 	for range 2 {
@@ -113,9 +100,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 			{"evt_3", "treasury.transaction.created", "{}", 0}, refunded("evt_4", "re_9", "pi_9", "succeeded", 490, 1),
 			{"evt_5", "invoice.payment_failed", `{"id":"in_1","billing_reason":"subscription_cycle","attempt_count":1,"parent":{"subscription_details":{"metadata":{"account_id":"` + acme + `"}}}}`, 0},
 		} {
-			if err := s.billing.Record(t.Context(), by, e.report(t)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, s.billing.Record(t.Context(), by, e.report(t)))
 		}
 	}
 	await(t, "the events are applied", func() bool {
@@ -142,9 +127,7 @@ func TestRecord_AndReopen(t *testing.T) {
 	record := func(r eventschemas.BillingReported) error { return s.billing.Record(t.Context(), by, r) }
 	revisions := func(id string) int {
 		events, err := s.log.ReadStream(t.Context(), domain.Stream("stripe", id), 0, eventlog.Forward, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return len(events)
 	}
 	for _, bad := range []eventschemas.BillingReported{
@@ -163,9 +146,7 @@ func TestRecord_AndReopen(t *testing.T) {
 	unknown := eventschemas.BillingReported{Processor: "stripe", EventID: "evt_1", Type: "x", Problem: "unknown", CreatedAt: start}
 	known := stripeEvent{"evt_1", "refund.updated", refunded("", "re_1", "pi_1", "succeeded", 1, 0).object, 0}.report(t)
 	for i, r := range []eventschemas.BillingReported{unknown, unknown, known, known, unknown} {
-		if err := record(r); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, record(r))
 		if got, want := revisions("evt_1"), []int{1, 1, 2, 2, 2}[i]; got != want {
 			t.Errorf("after report %d the stream has %d events, want %d", i, got, want)
 		}
@@ -177,9 +158,7 @@ func TestRecord_AndReopen(t *testing.T) {
 	if err := s.billing.Settle(t.Context(), by, stream, 2, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.billing.Reopen(t.Context(), by, stream); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Reopen(t.Context(), by, stream))
 	if err := s.billing.Settle(t.Context(), by, stream, 4, eventschemas.BillingSettled{Outcome: domain.Applied}); err != nil {
 		t.Fatal(err)
 	}
@@ -203,21 +182,15 @@ func TestRecord_CopyWithoutProblem_ReplacesProblem(t *testing.T) {
 		s := openStores(t)
 		record := func(r eventschemas.BillingReported) {
 			t.Helper()
-			if err := s.billing.Record(t.Context(), by, r); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, s.billing.Record(t.Context(), by, r))
 		}
 		stored := func() (all []eventschemas.Event) {
 			t.Helper()
 			events, err := s.log.ReadStream(t.Context(), stream, 0, eventlog.Forward, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for i := range events {
 				ev, err := eventlog.Decode(&events[i], eventschemas.Decode)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				all = append(all, ev)
 			}
 			return all
@@ -262,9 +235,7 @@ func await(t *testing.T, what string, so func() bool) {
 func exposed(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var b strings.Builder
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/sync/errgroup"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -69,13 +70,11 @@ func (w *world) append(at time.Time, id string, bodies ...eventschemas.Event) {
 	stream := account.Stream(id)
 	for _, body := range bodies {
 		enc, err := eventschemas.Encode(body)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		n := w.next[id]
 		ev := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, id, n)), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 			OccurredAt: at, Data: enc.Data, Metadata: eventlog.Metadata{Actor: "operator:test", RequestID: "r"}}
-		w.heads[id] = streamwriter.Link(w.heads[id], stream, n, &ev)
+		w.heads[id] = commands.Chain.Link(w.heads[id], stream, n, &ev)
 		if _, err := w.log.Append(w.Context(), stream, eventlog.After(n), []eventlog.Proposed{ev}); err != nil {
 			w.Fatal(err)
 		}
@@ -96,9 +95,7 @@ func charged(id string) eventschemas.CreditsCharged {
 func (w *world) make() *checkpoint.Made {
 	w.Helper()
 	made, err := w.maker.Make(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return made
 }
 
@@ -112,25 +109,17 @@ func (w *world) prove(o checkpoint.Options) (string, error) {
 func (w *world) check(o checkpoint.Options) *proof.Report {
 	w.Helper()
 	file, err := w.prove(o)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	public, err := proof.PublicKey(w.private)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	keys, err := proof.ParseKeys(public)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	var earlier *proof.Earlier
 	if o.Since != nil {
 		earlier = &proof.Earlier{Note: o.Since}
 	}
 	report, err := proof.Check(strings.NewReader(file), keys, earlier)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return report
 }
 
@@ -261,13 +250,9 @@ func TestMake_ManyAtOnce_MakeOneLog(t *testing.T) {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, group.Wait())
 	old, err := w.maker.Ensure(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w.make()
 	if r := w.check(checkpoint.Options{AccountID: first, Month: november, Since: old.Note}); r.Since.Size != old.Note.Size {
 		t.Errorf("the proof shows %+v, want that it continues checkpoint %d", r, old.Note.Size)
@@ -305,9 +290,7 @@ func TestProve_EventsWereReplaced_Fails(t *testing.T) {
 	w.make()
 	other.append(november, first, eventschemas.AccountOpened{AccountID: first, Holder: "h", Plan: "free"}, eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 51})
 	copyStream(t, w.log, other.log, eventschemas.CheckpointsStream)
-	if err := other.maker.CaughtUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, other.maker.CaughtUp(t.Context()))
 	if _, err := other.prove(checkpoint.Options{AccountID: first, Month: november}); !errors.Is(err, checkpoint.ErrChanged) {
 		t.Errorf("proof of a replaced history: %v, want ErrChanged", err)
 	}
@@ -379,9 +362,7 @@ func TestProve_CopiedLog_GivesTheSameProof(t *testing.T) {
 	copyStream(t, w.log, other.log, account.Stream(first)) // in another order
 	copyStream(t, w.log, other.log, account.Stream(second))
 	copyStream(t, w.log, other.log, eventschemas.CheckpointsStream)
-	if err := other.maker.CaughtUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, other.maker.CaughtUp(t.Context()))
 	want, err := w.prove(checkpoint.Options{AccountID: first, Month: november})
 	got, otherErr := other.prove(checkpoint.Options{AccountID: first, Month: november})
 	if err != nil || otherErr != nil || got != want {
@@ -393,9 +374,7 @@ func TestProve_CopiedLog_GivesTheSameProof(t *testing.T) {
 func copyStream(t *testing.T, from, to *sqlite.Log, stream string) {
 	t.Helper()
 	events, err := from.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := to.Append(t.Context(), stream, eventlog.NoStream(), eventlog.Proposals(events)); err != nil {
 		t.Fatal(err)
 	}
@@ -422,9 +401,7 @@ func TestProve_KeptTree_IsThatOfTheLastCheckpoint(t *testing.T) {
 	w.make()
 	o := checkpoint.Options{AccountID: first, Month: november}
 	want, err := w.prove(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w.append(november, first, charged("c")) // after the checkpoint
 	before := pages.pages
 	if got, err := w.prove(o); err != nil || got != want || pages.pages != before {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"letterhead/commands"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -43,7 +44,7 @@ func (m *Maker) Make(ctx context.Context) (*Made, error) {
 // Ensure returns the last checkpoint. If there is none that began at a time or later, it makes one; for the zero time,
 // any checkpoint will do. A checkpoint that was interrupted is continued.
 //
-// Errors: ErrBusy; eventschemas.ErrNotYet before an upgrade is finished; those of Key, the log and the accounts.
+// Errors: ErrBusy; eventschemas.ErrNotYet before an upgrade is finished; the errors of Key, the log and the accounts.
 func (m *Maker) Ensure(ctx context.Context, since time.Time) (*Made, error) {
 	if now := m.Now().Truncate(time.Microsecond); now.Before(since) {
 		since = now
@@ -122,16 +123,12 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 	return m.append(ctx, h, c.Time, eventschemas.LedgerCheckpointed{Accounts: c.Accounts, Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: signed})
 }
 
-// append appends an event after those of the history.
+// append appends an event after the history.
 func (m *Maker) append(ctx context.Context, h *history, at time.Time, event eventschemas.Event) error {
-	encoded, err := m.Encoder.Encode(event)
-	if err != nil {
-		return err
+	revision, stream := h.revisions(), eventschemas.CheckpointsStream
+	proposed, err := commands.Proposal(m.Encoder, stream, strconv.FormatUint(revision, 10), event, at, m.Metadata)
+	if err == nil {
+		_, err = m.Log.Append(ctx, stream, eventlog.After(revision), []eventlog.Proposed{proposed})
 	}
-	revision := h.revisions()
-	_, err = m.Log.Append(ctx, eventschemas.CheckpointsStream, eventlog.After(revision), []eventlog.Proposed{{
-		ID:   eventschemas.EventID(eventschemas.CheckpointsStream, strconv.FormatUint(revision, 10), encoded.Type, ""),
-		Type: encoded.Type, SchemaVersion: encoded.SchemaVersion, OccurredAt: at.UTC().Truncate(time.Microsecond), Data: encoded.Data, Metadata: m.Metadata,
-	}})
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
@@ -26,7 +26,7 @@ var (
 	ErrNotInCheckpoint = proof.ErrNotInCheckpoint
 	// ErrTooManyEvents: the account has more events than Options allow.
 	ErrTooManyEvents = proof.ErrTooManyEvents
-	// ErrChanged: the events before the last checkpoint are not those of which it was made.
+	// ErrChanged: the events before the last checkpoint differ from the events of which it was made.
 	ErrChanged = errors.New("the last checkpoint is not that of the events before it")
 	// ErrOtherLog: an earlier checkpoint is not one of this ledger.
 	ErrOtherLog = errors.New("is not one that this ledger made")
@@ -42,9 +42,9 @@ type Options struct {
 
 // Prove writes a proof of an account's month at the last checkpoint. It has 32 bytes in memory for each account.
 //
-// Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog, statement.ErrNotBegun,
-// statement.ErrNoEvents; later ones: *streamwriter.ChainError, and those of w. Those of the log and the accounts may come at
-// any time.
+// Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog,
+// statement.ErrNotBegun, statement.ErrNoEvents; later ones: *streamwriter.ChainError, and the errors of w. Errors of
+// the log and the accounts may come at any time.
 func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 	h, err := readHistory(ctx, l.Log)
 	if err != nil {
@@ -138,8 +138,8 @@ var errLast = errors.New("this was the last event")
 // events returns the events of an account up to a revision.
 func (l *Ledger) events(ctx context.Context, id string, last uint64) iter.Seq2[proof.Event, error] {
 	return func(yield func(proof.Event, error) bool) {
-		err := streamwriter.ReadChain(ctx, l.Log, account.Stream(id), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
-			if !yield(proof.Event{ChainLink: streamwriter.ChainLink(rec), Hash: head}, nil) || rec.Revision == last {
+		err := commands.Chain.Read(ctx, l.Log, account.Stream(id), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+			if !yield(proof.Event{ChainLink: commands.ChainLink(rec), Hash: head}, nil) || rec.Revision == last {
 				return errLast
 			}
 			return nil

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/checkpoint"
 )
@@ -58,9 +59,7 @@ func (w *world) regular(key func(string) (note.Signer, error), lines testwait.Li
 		}
 		testwait.Receive(w, log.looks, "the look after it")
 		page, err := w.log.ReadStream(w.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 100)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		return len(page) / 2
 	}
 }
@@ -69,15 +68,11 @@ func (w *world) regular(key func(string) (note.Signer, error), lines testwait.Li
 func (w *world) record(stream string, revision uint64, body eventschemas.Event) {
 	w.Helper()
 	enc, err := eventschemas.Encode(body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	_, err = w.log.Append(w.Context(), stream, eventlog.After(revision), []eventlog.Proposed{{
 		ID: eventschemas.EventID(stream, string(rune('a'+revision)), enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: w.now, Data: enc.Data,
 		Metadata: eventlog.Metadata{Actor: "operator:test", RequestID: "r"}}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 func TestRegular_EventsOfADay_MakeOneCheckpoint(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"letterhead/domain/proof"
 )
 
-// Tree keeps the leaves of the accounts' tree of one checkpoint, 32 bytes for each account, so that only the first proof
-// at a checkpoint reads all accounts. The zero value has none. It is safe for concurrent use.
+// Tree keeps the leaves of the accounts' tree of one checkpoint, 32 bytes for each account, so that only the first
+// proof at a checkpoint reads all accounts. The zero value has none. It is safe for concurrent use.
 type Tree struct {
 	mu     sync.Mutex
 	root   proof.Hash
@@ -38,8 +38,8 @@ func (t *Tree) put(root proof.Hash, leaves []proof.Hash) {
 	t.root, t.leaves = root, leaves
 }
 
-// ReadTree reads the tree of the last checkpoint, unless Tree has it. Errors: ErrNone, ErrChanged, those of the log and the
-// accounts.
+// ReadTree reads the tree of the last checkpoint, unless Tree has it. Errors: ErrNone, ErrChanged, the errors of the
+// log and the accounts.
 func (l *Ledger) ReadTree(ctx context.Context) error {
 	h, err := readHistory(ctx, l.Log)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 //
 // Errors: *Failure if nothing was found; *StoreError.
 func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) {
-	out := &Result{FinalURL: cut(h.response.FinalURL.String(), page.MaxURLBytes), Candidates: f.candidates, Withheld: r.withheld.Load()}
+	out := &Result{FinalURL: cut(h.response.FinalURL.String(), page.MaxURLBytes), Withheld: r.withheld.Load()}
 	if !h.indirect && r.ownAnswer(h.response) {
 		out.ETag, out.LastModified = validator(h.response, "ETag"), validator(h.response, "Last-Modified")
 	}
@@ -69,14 +69,16 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	out.Record, out.Evidence = b.record, b.evidence
 	out.Trials = logofinder.Trials(f.candidates, f.read, f.rejected, selection, b.stored)
 	if r.explained {
-		out.Weighed = weighed(f.input, palettes)
+		out.Weighed = slices.Concat(
+			extract.NamesWeighed(f.input), extract.DescriptionsWeighed(f.input), extract.LinksWeighed(f.input),
+			colors.Weighed(f.input, palettes), fonts.Weighed(f.input), company.IndustriesWeighed(f.input),
+		)
 		out.Files = assets.files
 	}
 	return out, nil
 }
 
-// validator returns a header for a later crawl's conditional request, or "" if
-// it is too long to keep.
+// validator returns a header for a later crawl's conditional request, or "" if it is too long to keep.
 func validator(r *safehttp.Response, name string) string {
 	if v := r.Header.Get(name); len(v) <= maxETag {
 		return v
@@ -109,16 +111,15 @@ func (b *builder) note(field, source, method string, confidence float64) {
 	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes), Method: method, Confidence: confidence})
 }
 
-// logos stores the chosen images, the primary one first, followed by a data
-// set's logos, which remain candidates in addition to those of the site. When
-// the allowed time is over, it keeps the logos stored so far, and starts only
-// the primary one. whole is false if the primary logo was not stored in all its
-// formats, or if candidates were dropped for lack of memory. Errors:
+// logos stores the chosen images, the primary one first, followed by a data set's logos, which remain candidates in
+// addition to the site's. When the allowed time is over, it keeps the logos stored so far, and starts only the primary
+// one. whole is false if the primary logo was not stored in all its formats, or if candidates were dropped for lack of
+// memory. Errors:
 // *StoreError.
 func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Image) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
-	whole = !r.held.wasShort()
+	whole = !r.held.short.Load()
 	for i, p := range chosen {
 		if i > 0 && isOver(f.until) {
 			break
@@ -138,11 +139,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 		for _, f := range logo.Formats {
 			have[f.ID] = true
 		}
-		source := p.URL.String()
-		if p.URL.Scheme == "data" {
-			source = "data:"
-		}
-		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), source, p.Method, confidence(p.Score))
+		b.note(fmt.Sprintf("logos[%d]", len(b.record.Logos)), p.Source(), p.Method, confidence(p.Score))
 		b.stored[p] = logofinder.Stored{Place: len(b.record.Logos), Logo: logo}
 		b.record.Logos = append(b.record.Logos, logo)
 	}
@@ -159,9 +156,8 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 	return whole, nil
 }
 
-// logo encodes and stores one logo, in as many formats as time allows. Errors:
-// errLate, with the formats that are stored; *StoreError; those of
-// logofinder.Store.
+// logo encodes and stores one logo, in as many formats as time allows. Errors: errLate, with the formats that are
+// stored; *StoreError; the errors of logofinder.Store.
 func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Image, primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
@@ -171,8 +167,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *log
 	defer cancel()
 	files := &encoded{until: until}
 	logo, err := r.encode(ctx, rank, files, p)
-	// The renderer's own deadline means that the machine is busy, not that the
-	// logo is broken.
+	// The renderer's own deadline means that the machine is busy, not that the logo is broken.
 	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate) || errors.Is(err, context.DeadlineExceeded)) {
 		err = errLate
 	}
@@ -225,8 +220,7 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.I
 	return logo, err
 }
 
-// storeTime limits storing one image to the allowed time; the primary logo may
-// take Config.AssembleTime more.
+// storeTime limits storing one image to the allowed time; the primary logo may take Config.AssembleTime more.
 func (r *run) storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
 	switch {
 	case until.IsZero():
@@ -278,8 +272,7 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 	return nil
 }
 
-// imageConfidence is the confidence that a large image of the page shows the
-// brand's activity.
+// imageConfidence is the confidence that a large image of the page shows the brand's activity.
 const imageConfidence = 0.5
 
 // image adds a stored image.

@@ -11,8 +11,7 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// StoreError reports a failure of the asset store, which is not the site's
-// fault.
+// StoreError reports a failure of the asset store, which is not the site's fault.
 type StoreError struct{ Err error }
 
 func (e *StoreError) Error() string { return "asset store: " + e.Err.Error() }
@@ -29,8 +28,7 @@ func (r *run) store() *storing {
 	return s
 }
 
-// storing wraps the store's errors, and keeps the files of an interactive
-// crawl.
+// storing wraps the store's errors, and keeps the files of an interactive crawl.
 type storing struct {
 	to    logofinder.Assets
 	files map[string][]byte // by id; nil if they are not kept

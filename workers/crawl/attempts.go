@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// attemptKept is how long an attempt is remembered: longer than any crawl
-	// may take after its request.
+	// attemptKept is how long an attempt is remembered: longer than any crawl may take after its request.
 	attemptKept = 2 * time.Hour
 	// pruneEvery is the time between two deletions of older attempts by one process.
 	pruneEvery = 10 * time.Minute
@@ -29,9 +28,8 @@ CREATE TABLE IF NOT EXISTS crawl_attempts (
 	pruneAttempts = `DELETE FROM crawl_attempts WHERE begun < $1`
 )
 
-// Attempts is the table of crawls that were begun. The brand's stream counts
-// requests, and this table ensures that each is worked on once. It is safe for
-// concurrent use.
+// Attempts is the table of crawls that were begun. The brand's stream counts requests, and this table ensures that each
+// is worked on once. It is safe for concurrent use.
 type Attempts struct {
 	store *sqlstore.Store
 	now   func() time.Time

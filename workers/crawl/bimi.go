@@ -9,16 +9,14 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// bimiTime limits the look-up of a BIMI record, which runs concurrently with
-// the fetch of the home page.
+// bimiTime limits the look-up of a BIMI record, which runs concurrently with the fetch of the home page.
 const bimiTime = 2 * time.Second
 
 // bimiGrace is how long a crawl waits for it once everything else is ready:
 // few domains have a record, and their sites also show a logo.
 const bimiGrace = 300 * time.Millisecond
 
-// lookUpBIMI looks up the mark in the domain's BIMI record. The channel
-// receives one value, nil for none.
+// lookUpBIMI looks up the mark in the domain's BIMI record. The channel receives one value, nil for none.
 func (r *run) lookUpBIMI(ctx context.Context) <-chan *url.URL {
 	out := make(chan *url.URL, 1)
 	go func() {
@@ -33,8 +31,7 @@ func (r *run) lookUpBIMI(ctx context.Context) <-chan *url.URL {
 	return out
 }
 
-// await receives the one value of a channel. It returns the zero value if ctx
-// ends first.
+// await receives the one value of a channel. It returns the zero value if ctx ends first.
 func await[T any](ctx context.Context, from <-chan T) (value T) {
 	select {
 	case value = <-from:
@@ -43,9 +40,8 @@ func await[T any](ctx context.Context, from <-chan T) (value T) {
 	return value
 }
 
-// BIMILogo returns the URL of the mark in a domain's TXT records: the l= tag of
-// the first BIMI assertion record. It must be https; an empty one declines to
-// have a mark. Source: draft-brand-indicators-for-message-identification,
+// BIMILogo returns the URL of the mark in a domain's TXT records: the l= tag of the first BIMI assertion record. It
+// must be https; an empty one declines to have a mark. Source: draft-brand-indicators-for-message-identification,
 // section 4.2.
 func BIMILogo(records []string) *url.URL {
 	for _, record := range records {

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/internal/process"
 	"letterhead/internal/race"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 	"letterhead/workers/crawl"
 )
 
-// watchMemory samples the live and dead objects of the heap. stop returns the
-// maximum above the initial value.
+// watchMemory samples the live and dead objects of the heap. stop returns the maximum above the initial value.
 func watchMemory() (stop func() uint64) {
 	runtime.GC()
 	read := func() uint64 {
@@ -135,14 +135,12 @@ func TestDecode_Bomb_StaysWithinMemory(t *testing.T) {
 			n := newInternet(t)
 			n.serve("acme.com", site)
 			crawler, err := crawl.New(config(t), n.client(), n.assets())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // much longer than any of them takes
 			defer cancel()
-			stop, before := watchMemory(), process.CPUTime()
+			stop, before := watchMemory(), testprocess.CPUTime()
 			_, _, err = crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
-			took, memory := process.CPUTime()-before, stop()
+			took, memory := testprocess.CPUTime()-before, stop()
 			t.Logf("%s of processor time, %d MB, %v", took.Round(time.Millisecond), memory>>20, err)
 			if ctx.Err() != nil {
 				t.Error("the crawl did not end")
@@ -166,9 +164,7 @@ func BenchmarkCrawl(b *testing.B) {
 			n := newInternet(b)
 			n.play(name)
 			crawler, err := crawl.New(config(b), n.client(), n.assets())
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			domain := name
 			if strings.Count(name, ".") > 1 {
 				domain = name[strings.Index(name, ".")+1:]
@@ -178,16 +174,14 @@ func BenchmarkCrawl(b *testing.B) {
 				target.Start = mustURL(b, "https://"+name+"/")
 			}
 			var requests, bytes float64
-			began := process.CPUTime()
+			began := testprocess.CPUTime()
 			for b.Loop() {
 				_, stats, err := crawler.Crawl(b.Context(), target)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, err)
 				requests, bytes = requests+float64(stats.Requests), bytes+float64(stats.Bytes)
 			}
 			count := float64(b.N)
-			b.ReportMetric(float64((process.CPUTime()-began).Milliseconds())/count, "cpu-ms/op")
+			b.ReportMetric(float64((testprocess.CPUTime()-began).Milliseconds())/count, "cpu-ms/op")
 			b.ReportMetric(requests/count, "requests/op")
 			b.ReportMetric(bytes/count/1000, "kB/op")
 		})

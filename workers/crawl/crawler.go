@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"runtime"
@@ -22,13 +21,12 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of one crawl, in addition to those of package safehttp.
+// Limits of one crawl, in addition to the limits of package safehttp.
 const (
 	// DefaultAllowed is the time of a crawl without a deadline.
 	DefaultAllowed = 30 * time.Second
-	// assembleReserve is the part of the allowed time reserved for extracting
-	// and storing: fetches end before it. Encoding the sizes of eight logos
-	// takes most of it.
+	// assembleReserve is the part of the allowed time reserved for extracting and storing: fetches end before it. Encoding
+	// the sizes of eight logos takes most of it.
 	assembleReserve = 1200 * time.Millisecond
 	// assembleTime is the default of Config.AssembleTime: the result is not lost
 	// at the last moment, and it is well within the worker's hurry.
@@ -42,15 +40,14 @@ const (
 // Config configures a Crawler.
 type Config struct {
 	// Decoders limits the images that all crawls decode or encode at the same
-	// time. Default: the number of processors, at least 2.
+	// time. Default: the number of processors, 2 to 64.
 	Decoders int
 	// MemoryBudget limits the bytes for decoding and encoding, of all crawls and
 	// other users of the same budget. nil: a separate one.
 	MemoryBudget *membudget.Budget
 	// Renderer draws vectors; it must be set.
 	Renderer logofinder.Renderer
-	// Browser renders pages that are empty until their scripts have run; nil:
-	// they are not rendered.
+	// Browser renders pages that are empty until their scripts have run; nil: they are not rendered.
 	Browser Browser
 	// AssembleTime is how long the primary logo may be waited for and stored
 	// once the allowed time is over. Default: 200 ms.
@@ -59,10 +56,8 @@ type Config struct {
 	Now          func() time.Time // nil: time.Now
 }
 
-const maxDecoders = 64
-
 func (c *Config) setDefaults() {
-	c.Decoders = cmp.Or(c.Decoders, min(max(2, runtime.GOMAXPROCS(0)), maxDecoders))
+	c.Decoders = cmp.Or(c.Decoders, min(max(2, runtime.GOMAXPROCS(0)), 64))
 	if c.MemoryBudget == nil {
 		c.MemoryBudget = membudget.New(0)
 	}
@@ -73,19 +68,10 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports all errors in the configuration.
-func (c Config) Validate() error {
-	if c.Decoders < 0 || c.Decoders > maxDecoders {
-		return fmt.Errorf("crawler: Decoders is %d, must be 1 to %d", c.Decoders, maxDecoders)
-	}
-	return nil
-}
-
 // Browser runs the scripts of a page. It does not fetch: every request of the
 // page goes through package safehttp. Package browser implements it.
 type Browser interface {
-	// Render returns the document once the page is idle, or shortly before ctx
-	// ends, and its URL.
+	// Render returns the document once the page is idle, or shortly before ctx ends, and its URL.
 	Render(ctx context.Context, address *url.URL) (html []byte, at *url.URL, err error)
 }
 
@@ -101,13 +87,9 @@ type Crawler struct {
 	rules  *rulebook
 }
 
-// New returns a Crawler that fetches with a client and stores images in a
-// store.
+// New returns a Crawler that fetches with a client and stores images in a store.
 func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawler, error) {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("crawler configuration: %w", err)
-	}
 	if client == nil || assets == nil || cfg.Renderer == nil {
 		return nil, errors.New("crawler: client, assets and a renderer are needed")
 	}
@@ -124,15 +106,12 @@ type Target struct {
 	// Start is the first URL; nil is the domain's home page at any of its usual
 	// URLs. Without a scheme https is tried first, then http.
 	Start *url.URL
-	// Known is a record from a data set, whose logos remain candidates; nil for
-	// none.
+	// Known is a record from a data set, whose logos remain candidates; nil for none.
 	Known *eventschemas.Record
-	// ETag and LastModified are those of an earlier crawl of this target whose
-	// record is stored and complete: if the home page has not changed since,
-	// nothing else is fetched. "" for none.
+	// ETag and LastModified come from an earlier crawl of this target whose record is stored and complete: if the home
+	// page has not changed since, nothing else is fetched. "" for none.
 	ETag, LastModified string
-	// Scheduled is set for a crawl that no user requested. It obeys the rules
-	// of robots.txt for all agents.
+	// Scheduled is set for a crawl that no user requested. It obeys the rules of robots.txt for all agents.
 	Scheduled bool
 }
 
@@ -143,21 +122,19 @@ type Result struct {
 	NotModified bool
 
 	// Withheld is set if robots.txt blocked files that the site declares, so
-	// that Record may contain less than that of a user's request.
+	// that Record may contain less than the record for a user's request.
 	Withheld bool
 
 	Record             eventschemas.Record
 	Evidence           []eventschemas.Evidence // sorted by field
 	FinalURL           string
 	ETag, LastModified string
-	Candidates         []logofinder.Candidate // for logos, best first
-	// Trials are the results of the candidates, in the order of Candidates.
+	// Trials are the candidates for logos and their results, best first.
 	Trials []logofinder.Trial
 	// Weighed are the candidates for the other fields, best first in each, for
 	// an interactive crawl (Once, Read); else nil.
 	Weighed []extract.Weighed
-	// Files are the stored files by asset id, for a crawl without a store
-	// (Once, Read); else nil.
+	// Files are the stored files by asset id, for a crawl without a store (Once, Read); else nil.
 	Files map[string][]byte
 }
 
@@ -168,12 +145,10 @@ type Stats struct {
 	Decoded  int   // image files, counted each time they were decoded
 }
 
-// Crawl crawls a site within ctx's deadline, or DefaultAllowed. If the deadline
-// passes after the home page was read, the result contains everything found so
-// far.
+// Crawl crawls a site within ctx's deadline, or DefaultAllowed. If the deadline passes after the home page was read,
+// the result contains everything found so far.
 //
-// Errors: *Failure; ctx.Err() if ctx was canceled; *StoreError if the asset
-// store failed.
+// Errors: *Failure; ctx.Err() if ctx was canceled; *StoreError if the asset store failed.
 func (c *Crawler) Crawl(ctx context.Context, t Target) (*Result, Stats, error) {
 	return c.crawl(ctx, t, false)
 }
@@ -194,7 +169,7 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 		err = ctx.Err()
 	}
 	requests, bytes := run.session.Fetched()
-	return result, Stats{Requests: requests, Bytes: bytes, Decoded: run.readings.decoded}, err
+	return result, Stats{Requests: requests, Bytes: bytes, Decoded: int(run.readings.decoded.Load())}, err
 }
 
 // run is one crawl.
@@ -204,7 +179,7 @@ type run struct {
 	session   *safehttp.Session // nil for a saved page
 	site      site.Site
 	explained bool
-	ruling    ruling       // the rules that were received last: those of the home page's server
+	ruling    ruling       // the rules that were received last: the home page's server sent them
 	asking    asking       // the rules that were requested last
 	files     atomic.Int32 // fetched so far, of maxFiles
 	answers   answers
@@ -230,8 +205,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if err := r.checkLateRules(home.response.FinalURL); err != nil {
 		return nil, err
 	}
-	// The result is worth keeping even if the allowed time is over by now;
-	// found knows the deadline.
+	// The result is worth keeping even if the allowed time is over by now; found knows the deadline.
 	return r.assemble(context.WithoutCancel(ctx), home, found)
 }
 

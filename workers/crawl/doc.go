@@ -8,13 +8,12 @@
 //     candidates for logos, another page of the site for missing fields (second.go), images; a few at a time
 //     (fanout.go), within a share of the budget (files.go), the most important first;
 //   - extract (package extract) decides field by field;
-//   - assemble (assemble.go) stores the images and builds the record with its evidence; explain.go and the
-//     trials explain the decisions on request.
+//   - assemble (assemble.go) stores the images and builds the record with its evidence; Weighed and
+//     Trials of the result explain the decisions.
 //
 // A crawl ends with a Result, a *Failure with one of the outcomes of the
 // brand's stream, or a *StoreError if the asset store failed.
 //
-// A Worker takes crawl requests from the broker and runs them through a Crawler
-// in two pools, so that live work never waits behind bulk. Once crawls one URL,
-// or reads one saved page, for the command line.
+// A Worker takes crawl requests from the broker and runs them through a Crawler in two pools, so that live work never
+// waits behind bulk. Once crawls one URL, or reads one saved page, for the command line.
 package crawl

@@ -10,23 +10,20 @@ import (
 const (
 	// maxParallel limits the concurrent fetches of one crawl.
 	maxParallel = 8
-	// maxPerHost limits the concurrent fetches from one host, to be as polite
-	// as a browser.
+	// maxPerHost limits the concurrent fetches from one host, to be as polite as a browser.
 	maxPerHost = 4
 )
 
 // task is one unit of fetching and reading.
 type task struct {
 	host string // "" if no network is needed
-	// run runs the task. It calls fetched when it no longer uses the host;
-	// the rest is local work.
+	// run runs the task. It calls fetched when it no longer uses the host; the rest is local work.
 	run func(fetched func())
 }
 
-// fanOut runs tasks in order, a few at a time and at most maxPerHost for one
-// host. When ctx ends, pending tasks are dropped; it returns when the running
-// ones are done. A panic loses only its own task: a file that triggers a bug
-// in a parser must not stop other crawls.
+// fanOut runs tasks in order, a few at a time and at most maxPerHost for one host. When ctx ends, pending tasks are
+// dropped; it returns when the running ones are done. A panic loses only its own task: a file that triggers a bug in a
+// parser must not stop other crawls.
 func fanOut(ctx context.Context, logger *slog.Logger, tasks []task) {
 	q := &taskQueue{waiting: tasks, busy: map[string]int{}}
 	q.freed = sync.NewCond(&q.mu)

@@ -24,19 +24,16 @@ import (
 type home struct {
 	response *safehttp.Response
 	page     *page.Page // of the body; if bare, an empty page at the same URL
-	// bare is set if the site did not show its page. Only its declared icons
-	// and known paths remain to be tried.
+	// bare is set if the site did not show its page. Only its declared icons and known paths remain to be tried.
 	bare bool
 	// otherwise is the outcome of a bare home if no logo is found.
 	otherwise *Failure
 	declared  *page.Page // of a bare home: the original page, for its declarations
-	// partial is set if the page shown precedes the brand's page, such as a
-	// login or an empty app shell.
+	// partial is set if the page shown precedes the brand's page, such as a login or an empty app shell.
 	partial bool
 	// unchanged is set if the page has not changed; there is no body.
 	unchanged bool
-	// indirect is set if the response is not that of the first URL, so its
-	// validators do not apply to that.
+	// indirect is set if the response does not come from the first URL, so its validators do not apply to that.
 	indirect bool
 	at       time.Time // time of the response
 }
@@ -61,15 +58,13 @@ func (r *run) fetch(ctx context.Context) (*home, error) {
 	return r.classified(ctx, response)
 }
 
-// classified classifies the response for a home page, and retries if that may
-// help.
+// classified classifies the response for a home page, and retries if that may help.
 func (r *run) classified(ctx context.Context, response *safehttp.Response) (*home, error) {
 	if response.StatusCode == http.StatusNotModified && len(r.conditions()) > 0 {
 		if r.ownAnswer(response) {
 			return &home{response: response, unchanged: true}, nil
 		}
-		// Another site's page is unchanged, which has no bearing on the stored
-		// one.
+		// Another site's page is unchanged, which has no bearing on the stored one.
 		whole, err := r.get(ctx, response.FinalURL.String())
 		if whole == nil {
 			return nil, failed(response.FinalURL.Hostname(), err)
@@ -79,10 +74,10 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 		response = whole
 	}
-	h, verdict := r.read(ctx, response)
+	h, verdict := r.read(ctx, response, false)
 	if verdict.Kind == classify.Limited {
 		if response = r.comeBack(ctx, response); response != nil {
-			h, verdict = r.read(ctx, response)
+			h, verdict = r.read(ctx, response, false)
 		}
 		if verdict.Kind == classify.Limited {
 			verdict.Kind = classify.Blocked
@@ -95,7 +90,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 			return nil, err // the page has no other content
 		}
 		if next != nil && !next.Truncated {
-			h, verdict = r.read(ctx, next)
+			h, verdict = r.read(ctx, next, false)
 			h.indirect = true
 		}
 	}
@@ -107,7 +102,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 		r.ruling, here = here, r.ruling
 		if next != nil {
-			if other, second := r.read(ctx, next); second.Kind == classify.Usable || second.Kind == classify.Shell {
+			if other, second := r.read(ctx, next, false); second.Kind == classify.Usable || second.Kind == classify.Shell {
 				h, verdict, r.ruling = other, second, here
 				h.indirect = true
 			}
@@ -137,16 +132,14 @@ func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, erro
 	return next, nil
 }
 
-// ownAnswer reports whether all hops of a response belong to the crawled
-// domain.
+// ownAnswer reports whether all hops of a response belong to the crawled domain.
 func (r *run) ownAnswer(response *safehttp.Response) bool {
 	own := site.New(r.target.Domain)
 	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
 }
 
-// withWWW returns another URL of the site's page if the bare domain responds
-// without one: some servers know their site only under www, and show their
-// default page, or an error, for any other name.
+// withWWW returns another URL of the site's page if the bare domain responds without one: some servers know their site
+// only under www, and show their default page, or an error, for any other name.
 func (r *run) withWWW(h *home, v classify.Verdict) *url.URL {
 	at := h.response.FinalURL
 	if r.target.Start != nil || at.Hostname() != r.target.Domain || v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
@@ -174,7 +167,7 @@ func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*ho
 	drawn.Body, drawn.FinalURL = body[:min(len(body), page.MaxBytes)], at
 	drawn.Header = shell.response.Header.Clone()
 	drawn.Header.Set("Content-Type", "text/html; charset=utf-8")
-	h, verdict := r.readAs(ctx, &drawn, true)
+	h, verdict := r.read(ctx, &drawn, true)
 	if verdict.Kind != classify.Usable {
 		r.ruling = here
 		return shell, was
@@ -213,8 +206,7 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 	return h, nil
 }
 
-// starts returns the URLs of the home page, in the order in which they are
-// tried.
+// starts returns the URLs of the home page, in the order in which they are tried.
 func (r *run) starts() []*url.URL {
 	switch start := r.target.Start; {
 	case start == nil:
@@ -234,9 +226,8 @@ func (r *run) starts() []*url.URL {
 	}
 }
 
-// firstAnswer tries the URLs of the home page until a web server responds.
-// Further URLs are tried only if a connection fails or a name does not exist;
-// any response of a server is final.
+// firstAnswer tries the URLs of the home page until a web server responds. Further URLs are tried only if a connection
+// fails or a name does not exist; any response of a server is final.
 func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 	var worst *Failure
 	gone := map[string]bool{}
@@ -271,8 +262,7 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 			continue
 		}
 		reached[u.Host] = true
-		// A timeout is more informative than the failure of a later URL;
-		// otherwise the first failure counts.
+		// A timeout is more informative than the failure of a later URL; otherwise the first failure counts.
 		if worst == nil || f.Outcome == brand.Timeout {
 			worst = f
 		}
@@ -289,22 +279,19 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 // start is one URL of the home page.
 type start struct {
 	at *url.URL
-	// hasty is set if other URLs remain, so that connecting may take only
-	// hastyConnect.
+	// hasty is set if other URLs remain, so that connecting may take only hastyConnect.
 	hasty bool
 }
 
-// hastyConnect is how long a connection, including DNS and TLS, may take as
-// long as another URL of the home page remains: a firewall may drop packets
-// silently.
+// hastyConnect is how long a connection, including DNS and TLS, may take as long as another URL of the home page
+// remains: a firewall may drop packets silently.
 const hastyConnect = 2 * time.Second
 
 // errSlowConnect: there was no connection within hastyConnect.
 var errSlowConnect = errors.New("no connection in time")
 
-// attempt requests the home page from one URL. A scheduled crawl checks the
-// rules there first; if the server is unreachable for them, it counts as
-// unreachable. Errors: *Failure if the rules forbid it; those of safehttp;
+// attempt requests the home page from one URL. A scheduled crawl checks the rules there first; if the server is
+// unreachable for them, it counts as unreachable. Errors: *Failure if the rules forbid it; the errors of safehttp;
 // errSlowConnect.
 func (r *run) attempt(ctx context.Context, s start) (*safehttp.Response, error) {
 	if r.target.Scheduled {
@@ -349,13 +336,8 @@ func (r *run) conditions() []safehttp.Header {
 	return out
 }
 
-// read parses a response and classifies it.
-func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, classify.Verdict) {
-	return r.readAs(ctx, response, false)
-}
-
-// readAs is read; drawn is set if a browser has run the page's scripts.
-func (r *run) readAs(ctx context.Context, response *safehttp.Response, drawn bool) (*home, classify.Verdict) {
+// read parses a response and classifies it. drawn is set if a browser has run the page's scripts.
+func (r *run) read(ctx context.Context, response *safehttp.Response, drawn bool) (*home, classify.Verdict) {
 	if r.onPlatform(response.FinalURL) {
 		h := &home{response: response, page: page.Parse(nil, "", response.FinalURL, r.site), at: time.Now()}
 		return h, classify.Verdict{Kind: classify.Missing, Sign: "its visitors are sent to another platform"}

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// maxFiles limits the files that one crawl fetches in addition to its pages
-	// and the files at known paths.
+	// maxFiles limits the files that one crawl fetches in addition to its pages and the files at known paths.
 	maxFiles = 24
 	// fileTime limits the fetch of one file.
 	fileTime = 5 * time.Second
@@ -57,8 +56,7 @@ type answer struct {
 	err      error
 }
 
-// answers are the responses of one crawl: a share image that is also the logo
-// is fetched once.
+// answers are the responses of one crawl: a share image that is also the logo is fetched once.
 type answers struct {
 	mu sync.Mutex
 	of map[string]*answer

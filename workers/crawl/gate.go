@@ -1,15 +1,15 @@
 package crawl
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 )
 
-// Ranks of the work on images: the lowest goes first. Work that ends a crawl
-// goes before work that others have just begun, so that a crawl near its
-// deadline does not wait behind every icon of all others; and the best
-// candidate of one crawl goes before the second best of another.
+// Ranks of the work on images: the lowest goes first. Work that ends a crawl goes before work that others have just
+// begun, so that a crawl near its deadline does not wait behind every icon of all others; and the best candidate of one
+// crawl goes before the second best of another.
 const (
 	rankPrimary = -2  // storing the logo without which a record is partial
 	rankStore   = -1  // storing the other logos
@@ -22,17 +22,15 @@ const (
 type gate struct {
 	mu      sync.Mutex
 	free    int
-	asked   int // so far; work of equal rank goes in this order
-	waiting waiters
+	waiting []*waiter // in the order of their arrival
 }
 
 func newGate(slots int) *gate { return &gate{free: slots} }
 
 // waiter waits for a slot.
 type waiter struct {
-	rank, asked int
-	at          int // its index in the heap; -1 after it has left
-	in          chan struct{}
+	rank int
+	in   chan struct{}
 }
 
 // enter waits for a slot; it returns false if ctx ends first. A free slot is
@@ -51,9 +49,8 @@ func (g *gate) enter(ctx context.Context, rank int) bool {
 
 // queue requires the lock.
 func (g *gate) queue(rank int) *waiter {
-	g.asked++
-	v := &waiter{rank: rank, asked: g.asked, in: make(chan struct{})}
-	heap.Push(&g.waiting, v)
+	v := &waiter{rank: rank, in: make(chan struct{})}
+	g.waiting = append(g.waiting, v)
 	return v
 }
 
@@ -65,10 +62,11 @@ func (g *gate) await(ctx context.Context, v *waiter) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if v.at < 0 {
+	i := slices.Index(g.waiting, v)
+	if i < 0 {
 		return true // it was admitted at the same moment
 	}
-	heap.Remove(&g.waiting, v.at)
+	g.waiting = slices.Delete(g.waiting, i, i+1)
 	return false
 }
 
@@ -76,7 +74,7 @@ func (g *gate) await(ctx context.Context, v *waiter) bool {
 // before it is back in; the slot is released then.
 func (g *gate) yield(ctx context.Context, rank int) bool {
 	g.mu.Lock()
-	if len(g.waiting) == 0 || g.waiting[0].rank >= rank {
+	if !slices.ContainsFunc(g.waiting, func(v *waiter) bool { return v.rank < rank }) {
 		g.mu.Unlock()
 		return true
 	}
@@ -97,39 +95,9 @@ func (g *gate) leave() {
 	g.next()
 }
 
-// next admits the first waiting waiter. It requires the lock.
-func (g *gate) next() { close(heap.Pop(&g.waiting).(*waiter).in) }
-
-// waiters is a heap.
-type waiters []*waiter
-
-func (v waiters) Len() int { return len(v) }
-
-func (v waiters) Less(i, j int) bool {
-	if v[i].rank != v[j].rank {
-		return v[i].rank < v[j].rank
-	}
-	return v[i].asked < v[j].asked
-}
-
-func (v waiters) Swap(i, j int) {
-	v[i], v[j] = v[j], v[i]
-	v[i].at, v[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (v *waiters) Push(x any) {
-	one := x.(*waiter)
-	one.at = len(*v)
-	*v = append(*v, one)
-}
-
-// Pop implements heap.Interface.
-func (v *waiters) Pop() any {
-	last := len(*v) - 1
-	one := (*v)[last]
-	(*v)[last] = nil
-	*v = (*v)[:last]
-	one.at = -1
-	return one
+// next admits the waiter with the lowest rank, the first of equals. It requires the lock and a waiter.
+func (g *gate) next() {
+	first := slices.MinFunc(g.waiting, func(a, b *waiter) int { return cmp.Compare(a.rank, b.rank) })
+	g.waiting = slices.DeleteFunc(g.waiting, func(v *waiter) bool { return v == first })
+	close(first.in)
 }

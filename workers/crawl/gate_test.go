@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -64,7 +65,7 @@ func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 func TestHeld_Pages_StayWithinLimits(t *testing.T) {
 	common := semaphore.NewWeighted(commonBytes)
 	greedy, modest := &held{common: common}, &held{common: common}
-	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.wasShort() {
+	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.short.Load() {
 		t.Error("a crawl alone must hold exactly its own and the common share")
 	}
 	if !modest.take(ownBytes) || modest.take(1) {
@@ -81,8 +82,7 @@ func TestHeld_Pages_StayWithinLimits(t *testing.T) {
 	}
 }
 
-// disc returns an image of a disc, large enough that two of them exceed one
-// crawl's share.
+// disc returns an image of a disc, large enough that two of them exceed one crawl's share.
 func disc(t *testing.T, radius int) *logofinder.Image {
 	t.Helper()
 	const side = 640
@@ -95,13 +95,9 @@ func disc(t *testing.T, radius int) *logofinder.Image {
 		}
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, png.Encode(&b, img))
 	p, err := logofinder.Read(t.Context(), nil, logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}, b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return p
 }
 

@@ -43,9 +43,8 @@ type converted struct {
 	files []file
 }
 
-// gather fetches the files that the home page refers to. It ends shortly before
-// ctx does, with the results so far; a file that cannot be fetched or read is
-// skipped.
+// gather fetches the files that the home page refers to. It ends shortly before ctx does, with the results so far; a
+// file that cannot be fetched or read is skipped.
 func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found {
 	until, _ := ctx.Deadline()
 	ctx, cancel := r.fetching(ctx)
@@ -84,9 +83,8 @@ func (r *run) fetching(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// declarations fetches the files with further declarations of the page:
-// manifest, browserconfig and stylesheets with their imports; and adds the
-// domain's BIMI record.
+// declarations fetches the files with further declarations of the page: manifest, browserconfig and stylesheets with
+// their imports; and adds the domain's BIMI record.
 func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, from *page.Page) {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*declaredShare))
@@ -108,8 +106,7 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	f.input.BIMI = await(waiting, bimi)
 }
 
-// manifests returns the tasks that fetch the web app manifest and the
-// browserconfig.
+// manifests returns the tasks that fetch the web app manifest and the browserconfig.
 func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []task {
 	var out []task
 	add := func(u *url.URL, parse func([]byte, *url.URL) (*manifest.Manifest, error), to **manifest.Manifest) {
@@ -134,9 +131,8 @@ func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []task {
 // knownManifest is the usual path of an undeclared manifest.
 const knownManifest = "/site.webmanifest"
 
-// bareDeclarations returns the declarations of a home page that was not shown:
-// those about the site itself, and a manifest at its known path. Stylesheets of
-// a refusal are ignored.
+// bareDeclarations returns the declarations of a home page that was not shown: those about the site itself, and a
+// manifest at its known path. Stylesheets of a refusal are ignored.
 func bareDeclarations(h *home) *page.Page {
 	p := &page.Page{URL: h.declared.URL, Base: h.declared.Base}
 	if u := h.declared.Manifest; u != nil && u.Host == p.URL.Host {
@@ -192,8 +188,7 @@ func (r *run) tasks(ctx context.Context, f *found, h *home) []task {
 	return out
 }
 
-// hostOf returns the host from which a candidate is fetched, or "" if the page
-// contains it.
+// hostOf returns the host from which a candidate is fetched, or "" if the page contains it.
 func hostOf(c logofinder.Candidate) string {
 	if c.Data != nil || c.URL.Scheme == "data" {
 		return ""
@@ -213,8 +208,7 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 	f.rejected[i] = err
 }
 
-// convert fetches one image and converts it to its stored form; it returns nil
-// if the image is unusable.
+// convert fetches one image and converts it to its stored form; it returns nil if the image is unusable.
 func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error), fetched func()) *converted {
 	data, _, err := r.file(ctx, u, logofinder.MaxBytes)
 	fetched()
@@ -234,8 +228,7 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*log
 	return &converted{image: image, files: files.files}
 }
 
-// candidate fetches and reads one candidate, the i-th best. The error is the
-// reason why it is not a logo.
+// candidate fetches and reads one candidate, the i-th best. The error is the reason why it is not a logo.
 func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Image, error) {
 	data, err := r.bytesOf(ctx, c)
 	fetched()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -14,13 +15,11 @@ import (
 )
 
 const (
-	// ownBytes is the share of every crawl for files and pixels: enough for the
-	// files of most sites.
+	// ownBytes is the share of every crawl for files and pixels: enough for the files of most sites.
 	ownBytes = 2 << 20
 	// commonBytes is the limit for all crawls together beyond their shares.
 	commonBytes = 48 << 20
-	// spareBytes is the part of that for decoded files that are kept only in
-	// case the same file is referenced again.
+	// spareBytes is the part of that for decoded files that are kept only in case the same file is referenced again.
 	spareBytes = 12 << 20
 )
 
@@ -29,8 +28,7 @@ const (
 	// pageBytes is the limit for all of them together: 20 of a hundred thousand
 	// characters and some thousand elements, in addition to one of the largest.
 	pageBytes = 64 << 20
-	// perTag is the size in bytes of an element with the text after it, and
-	// perByte that of a byte of text.
+	// perTag is the size in bytes of an element with the text after it, and perByte the memory of a byte of text.
 	perTag, perByte = 160, 3
 	// pageWait is how long a page waits for memory.
 	pageWait = 2 * time.Second
@@ -43,9 +41,8 @@ func pageCost(html []byte) int64 {
 	return perTag*int64(bytes.Count(html, []byte("<"))) + perByte*int64(len(html))
 }
 
-// parsed returns as much of a home page as the memory budget allows: all of it,
-// or its beginning if other crawls use the memory for too long. The crawl holds
-// its share until it ends, or reads another home page.
+// parsed returns as much of a home page as the memory budget allows: all of it, or its beginning if other crawls use
+// the memory for too long. The crawl holds its share until it ends, or reads another home page.
 func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	r.page.Release()
 	r.page = membudget.Share{}
@@ -56,12 +53,11 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 		r.page = share
 		return html
 	}
-	r.held.fallShort()
+	r.held.short.Store(true)
 	return html[:min(len(html), begunPage)]
 }
 
-// errMemoryLimit: a file was dropped because all crawls together reached their
-// limit.
+// errMemoryLimit: a file was dropped because all crawls together reached their limit.
 var errMemoryLimit = errors.New("not kept: all crawls together reached their memory limit")
 
 // held counts the bytes of files and pixels that one crawl holds.
@@ -73,18 +69,18 @@ type held struct {
 	own    int64 // taken from ownBytes
 	beyond int64 // taken from common
 	spare  int64 // taken from common and spares
-	short  bool  // a request was denied
+
+	short atomic.Bool // a request was denied
 }
 
-// take reports whether the crawl's own share or the common one has room for n
-// more bytes, and takes them.
+// take reports whether the crawl's own share or the common one has room for n more bytes, and takes them.
 func (h *held) take(n int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	own := min(n, ownBytes-h.own)
 	if beyond := n - own; beyond > 0 {
 		if h.common != nil && !h.common.TryAcquire(beyond) {
-			h.short = true
+			h.short.Store(true)
 			return false
 		}
 		h.beyond += beyond
@@ -93,8 +89,7 @@ func (h *held) take(n int64) bool {
 	return true
 }
 
-// takeSpare takes n bytes for dispensable data until the crawl ends, and
-// reports whether there was room.
+// takeSpare takes n bytes for dispensable data until the crawl ends, and reports whether there was room.
 func (h *held) takeSpare(n int64) bool {
 	if h.common == nil {
 		return true
@@ -124,20 +119,6 @@ func (h *held) give(n int64) {
 	h.own = max(0, h.own-(n-beyond))
 }
 
-// fallShort records that a request elsewhere was denied.
-func (h *held) fallShort() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.short = true
-}
-
-// wasShort reports whether a request was denied.
-func (h *held) wasShort() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.short
-}
-
 // end releases everything.
 func (h *held) end() {
 	h.give(h.own + h.beyond)
@@ -159,10 +140,9 @@ func weight(p *logofinder.Image) int64 {
 	return n
 }
 
-// keep keeps an image until the crawl chooses. If there is no room, it first
-// drops images that would not be chosen at this point; otherwise all of them
-// wait for the choice, because a better image of one drawing may make another
-// one eligible.
+// keep keeps an image until the crawl chooses. If there is no room, it first drops images that would not be chosen at
+// this point; otherwise all of them wait for the choice, because a better image of one drawing may make another one
+// eligible.
 func (f *found) keep(h *held, i int, p *logofinder.Image) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/logofinder"
 )
 
-// wholePage has everything for a complete record, and two logos: a drawing and
-// an icon.
+// wholePage has everything for a complete record, and two logos: a drawing and an icon.
 const wholePage = `<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><meta name="theme-color" content="#0b5fff"><link rel="icon" href="/icon.png" sizes="128x128"><header><a href="/"><img class="logo" alt="Acme" src="/logo.svg"></a></header><h1>Acme</h1>`
 
 func wholeSite() files {
@@ -26,8 +26,7 @@ func wholeSite() files {
 	}
 }
 
-// slowStore is an asset store that blocks in its first Put until a crawl's time
-// is over.
+// slowStore is an asset store that blocks in its first Put until a crawl's time is over.
 type slowStore struct {
 	logofinder.Assets
 	over  <-chan struct{}
@@ -83,13 +82,9 @@ func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
 			cfg := config(t)
 			cfg.AssembleTime = c.assemble
 			crawler, err := crawl.New(cfg, n.client(), store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if r := result.Record; len(r.Logos) != c.logos || r.Complete != c.complete || text(r.Name) != "Acme" {
 				t.Errorf("%d logos, complete %t, name %s; want %d, %t and Acme", len(r.Logos), r.Complete, text(r.Name), c.logos, c.complete)
 			}
@@ -97,8 +92,7 @@ func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
 	}
 }
 
-// countingRenderer detects concurrent drawings: each waits a little for another
-// one.
+// countingRenderer detects concurrent drawings: each waits a little for another one.
 type countingRenderer struct {
 	logofinder.Renderer
 	mu    sync.Mutex
@@ -135,9 +129,7 @@ func TestEncoding_Running_CountsAsDecoder(t *testing.T) {
 	counting := &countingRenderer{Renderer: cfg.Renderer, other: make(chan struct{}, 1)}
 	cfg.Renderer, cfg.Decoders = counting, 1
 	crawler, err := crawl.New(cfg, n.client(), n.assets())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var crawls sync.WaitGroup
 	for range 4 {
 		crawls.Go(func() {
@@ -199,8 +191,7 @@ func TestPage_OnPlatform_IsNotBrands(t *testing.T) {
 			}
 		}
 	}
-	// The platforms themselves are brands, and their other domains redirect to
-	// their start pages.
+	// The platforms themselves are brands, and their other domains redirect to their start pages.
 	n := newInternet(t)
 	n.serve("facebook.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.facebook.com/login/", http.StatusFound)
@@ -219,7 +210,7 @@ func TestPage_OnPlatform_IsNotBrands(t *testing.T) {
 		http.Redirect(w, r, "https://www.facebook.com/joesdiner", http.StatusFound)
 	}))
 	n.serve("bimi.example", files{"/mark.svg": typed("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" fill="#0b5fff"/><circle cx="32" cy="32" r="20" fill="#fff"/></svg>`)})
-	n.txt["default._bimi.joesdiner.com"] = []string{"v=BIMI1; l=https://bimi.example/mark.svg; a="}
+	n.Announce("default._bimi.joesdiner.com", "v=BIMI1; l=https://bimi.example/mark.svg; a=")
 	result, err := n.crawl("joesdiner.com")
 	if err != nil || len(result.Record.Logos) != 1 || result.Record.Complete {
 		t.Errorf("domain with a BIMI record: %v, %+v, want an incomplete record with one logo", err, result)
@@ -249,9 +240,7 @@ func TestUnchangedPage_OfOtherSite_IsFetched(t *testing.T) {
 		http.ServeContent(w, r, "", since, strings.NewReader(wholePage))
 	}, "/icon.png": icon(64, blue)})
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", LastModified: since.Add(time.Hour).Format(http.TimeFormat)}, 8*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if result.NotModified || text(result.Record.Name) == "" {
 		t.Errorf("another site's page was reported as unchanged: %+v", result)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/extract"
 )
@@ -22,8 +23,6 @@ var vectors = sync.OnceValues(func() (*resvg.Renderer, error) {
 func config(t testing.TB) crawl.Config {
 	t.Helper()
 	r, err := vectors()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return crawl.Config{Renderer: r}
 }

@@ -23,16 +23,16 @@ import (
 	"time"
 
 	"letterhead/internal/imaging/imagingtest"
-	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testprocess"
 	"letterhead/workers/crawl"
 )
 
-// mostCrawlMemory is the memory limit, in bytes, of a process that crawls
-// hostile sites and serves them to itself: the container size in the README.
-// GOMEMLIMIT is eight tenths of it, as there.
+// mostCrawlMemory is the memory limit, in bytes, of a process that crawls hostile sites and serves them to itself: the
+// container size in the README. GOMEMLIMIT is eight tenths of it, as there.
 const mostCrawlMemory = 512 << 20
 
 // hostileFiles are created before the measurement.
@@ -54,9 +54,7 @@ func deepPNG(t *testing.T) []byte {
 		}
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -64,14 +62,11 @@ func noiseJPEG(t *testing.T, side int) []byte {
 	img := image.NewRGBA(image.Rect(0, 0, side, side))
 	rand.NewChaCha8([32]byte{}).Read(img.Pix)
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: 60}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, jpeg.Encode(&b, img, &jpeg.Options{Quality: 60}))
 	return b.Bytes()
 }
 
-// hostilePage refers to many images that are large in different ways, and has
-// as many elements as fit.
+// hostilePage refers to many images that are large in different ways, and has as many elements as fit.
 func hostilePage() string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta property="og:image" content="/deep.png?share">`)
@@ -96,9 +91,8 @@ func hostilePage() string {
 	return b.String()
 }
 
-// TestHostileSites_Crawls_StayWithinMemory crawls sites concurrently, each
-// of which would take a gigabyte. The crawling process does nothing else, so
-// its peak memory is that of the crawls.
+// TestHostileSites_Crawls_StayWithinMemory crawls sites concurrently, each of which would take a gigabyte. The crawling
+// process does nothing else, so its peak memory is that of the crawls.
 func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 	const folderOf = "LETTERHEAD_TEST_CRAWLS_HOSTILE_SITES"
 	if folder := os.Getenv(folderOf); folder != "" {
@@ -110,19 +104,13 @@ func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for name, made := range hostileFiles {
-		if err := os.WriteFile(filepath.Join(folder, name), made(t), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(filepath.Join(folder, name), made(t), 0o600))
 	}
 	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	compiled.Close(t.Context())
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSites_Crawls_StayWithinMemory$", "-test.v")
 	child.Env = append(os.Environ(), folderOf+"="+folder, "GOMEMLIMIT=410MiB") // eight tenths of 512
 	out, err := child.CombinedOutput()
@@ -142,9 +130,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 	site, fetched := files{}, atomic.Int64{}
 	for name := range hostileFiles {
 		data, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		kind := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".html": "text/html"}[filepath.Ext(name)]
 		site["/"+name] = func(w http.ResponseWriter, r *http.Request) {
 			fetched.Add(1)
@@ -165,21 +151,16 @@ func crawlHostileSites(t *testing.T, folder string) {
 		n.serve(fmt.Sprintf("acme%d.com", i), site)
 	}
 	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer renderer.Close(context.Background())
 	crawler, err := crawl.New(crawl.Config{Renderer: renderer}, n.client(), n.assets())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var all sync.WaitGroup
 	for i := range sites {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			// The result depends on time and memory, but a site with a title is
-			// a brand.
+			// The result depends on time and memory, but a site with a title is a brand.
 			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: fmt.Sprintf("acme%d.com", i)})
 			if err != nil || text(result.Record.Name) != "Acme" {
 				t.Errorf("%v", err)
@@ -187,7 +168,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 		})
 	}
 	all.Wait()
-	peak, err := process.ID(os.Getpid()).Peak()
+	peak, err := testprocess.ID(os.Getpid()).Peak()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.Log("this system does not report the peak of a process's memory")

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,9 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Once crawls one URL or host, outside of any stream. Images are read and named
-// by their content, and kept in Result.Files only. For a host without a scheme,
-// all usual URLs are tried. Errors: brand.ErrInvalidDomain, and those of
-// Crawler.Crawl.
+// Once crawls one URL or host, outside of any stream. Images are read and named by their content, and kept in
+// Result.Files only. For a host without a scheme, all usual URLs are tried. Errors: brand.ErrInvalidDomain, and the
+// errors of Crawler.Crawl.
 func Once(ctx context.Context, cfg Config, client *safehttp.Client, address string) (*Result, Stats, error) {
 	start, domain, err := startOf(address)
 	if err != nil {
@@ -53,9 +53,7 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if saved.ContentType == "" {
-		saved.ContentType = "text/html"
-	}
+	saved.ContentType = cmp.Or(saved.ContentType, "text/html")
 	if cfg.Renderer == nil {
 		return nil, errors.New("crawler: a renderer is needed")
 	}
@@ -68,7 +66,7 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	}
 	h, verdict := r.read(ctx, &safehttp.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {saved.ContentType}}, Body: saved.Body, FinalURL: start,
-	})
+	}, false)
 	if h, err = r.judged(h, verdict); err != nil {
 		return nil, err
 	}
@@ -95,8 +93,6 @@ func startOf(address string) (*url.URL, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	return u, domain, nil
 }

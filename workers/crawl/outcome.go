@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"letterhead/domain/brand"
 	"letterhead/internal/safehttp"
 )
 
-// Failure reports a crawl without a result. Outcome is one of the brand's
-// failures.
+// Failure reports a crawl without a result. Outcome is one of the brand's failures.
 type Failure struct {
 	Outcome string
 	Detail  string // one sentence for operators, without fetched content
@@ -22,9 +22,8 @@ func (f *Failure) Error() string { return f.Outcome + ": " + f.Detail }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failed returns the outcome of a home page that could not be fetched. asked is
-// the requested host: the target of a redirect may not exist although the
-// domain does.
+// failed returns the outcome of a home page that could not be fetched. asked is the requested host: the target of a
+// redirect may not exist although the domain does.
 func failed(asked string, err error) *Failure {
 	var dns *safehttp.DNSError
 	detail := "The home page could not be fetched: " + safehttp.Reason(err) + "."
@@ -39,19 +38,16 @@ func failed(asked string, err error) *Failure {
 	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
 }
 
-// elsewhere reports whether the site may respond at another of its URLs: no web
-// server has responded yet.
+// elsewhere reports whether the site may respond at another of its URLs: no web server has responded yet.
 func elsewhere(err error) bool {
 	var dns *safehttp.DNSError
 	if errors.As(err, &dns) {
 		return !dns.Timeout
 	}
-	for _, kind := range []error{safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout, errSlowConnect} {
-		if errors.Is(err, kind) {
-			return true
-		}
+	kinds := []error{
+		safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout, errSlowConnect,
 	}
-	return false
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func noData(format string, args ...any) *Failure {

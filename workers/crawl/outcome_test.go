@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/race"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/page"
 )
@@ -190,9 +192,7 @@ func TestImage_Slow_LosesOnlyImage(t *testing.T) {
 		"/favicon.ico": icon(64, blue),
 	})
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 {
 		t.Errorf("name %s, %d logos; want the fetched page and icon", text(result.Record.Name), len(result.Record.Logos))
 	}
@@ -224,9 +224,7 @@ func TestRedirect_Record_KeepsRequestedDomain(t *testing.T) {
 		"/icon.png": icon(128, blue),
 	})
 	result, err := n.crawl("acme.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if result.FinalURL != "https://www.buyer.net/acme/" || !result.Record.HasLogo() {
 		t.Errorf("from %s, logo %t", result.FinalURL, result.Record.HasLogo())
 	}
@@ -244,6 +242,7 @@ func TestMetaRefresh_SameSite_IsFollowed(t *testing.T) {
 	}
 }
 
+// Rule 12.
 func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 	long := strings.Repeat("<p>and on it goes</p>\n", 300_000) // 6 MB
 	var bomb bytes.Buffer
@@ -278,9 +277,7 @@ func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 				t.Fatalf("got %s (%v), want %s", got, err, c.want)
 			}
 			encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence, FinalURL: result.FinalURL})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
 				t.Errorf("the event does not match its schema: %v", err)
 			}
@@ -291,6 +288,7 @@ func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 	}
 }
 
+// Rule 11.
 func TestCrawl_PrivateAddress_IsNotRequested(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href="http://10.0.0.1/icon.png"><link rel=icon href="http://[::1]/icon.png"><link rel="icon" href="http://localhost/icon.png">`), "/icon.png": icon(64, blue)})
@@ -308,9 +306,7 @@ func TestAdultSite_Record_IsEmpty(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<meta name="rating" content="RTA-5042-1996-1400-1577-RTA">`), "/icon.png": icon(64, blue)})
 	result, err := n.crawl("acme.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	r := result.Record
 	if !r.NSFW || r.Restriction == nil || r.Restriction.Code != "nsfw" || r.Name != nil || r.HasLogo() || r.Company != nil || r.QualityScore != 0 {
 		t.Errorf("record is %+v", r)
@@ -329,9 +325,7 @@ func TestDataSet_Logos_AreKept(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage), "/icon.png": icon(128, blue)})
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Known: known}, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(result.Record.Logos) != 2 || result.Record.Logos[1].Formats[0].ID != known.Logos[0].Formats[0].ID {
 		t.Errorf("logos are %+v, want the site's and then the data set's", result.Record.Logos)
 	}
@@ -355,15 +349,11 @@ func TestOnce_SamePage_SameRecord(t *testing.T) {
 	}
 	for i := range times {
 		n := newInternet(t)
-		n.serveFolder("wp-elementor-physio", "vitalhaven-physio.com")
+		testmust.Succeed(t, n.ServeFolder(os.DirFS("../../tools/accuracy/sites/wp-elementor-physio")))
 		result, err := n.crawl("vitalhaven-physio.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if i == 0 {
 			first = encoded.Data
 		} else if !bytes.Equal(first, encoded.Data) {
@@ -376,9 +366,7 @@ func TestOnce_Subdomain_IsCrawled(t *testing.T) {
 	n := newInternet(t)
 	n.serve("shop.acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
 	result, stats, err := crawl.Once(t.Context(), config(t), n.client(), "shop.acme.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || stats.Requests < 2 || stats.Bytes == 0 {
 		t.Errorf("name %s, logo %t, %+v", text(result.Record.Name), result.Record.HasLogo(), stats)
 	}
@@ -401,14 +389,12 @@ func TestOnce_Subdomain_IsCrawled(t *testing.T) {
 func TestRead_SavedPage_FetchesNothing(t *testing.T) {
 	data := `<link rel="icon" href="data:image/svg+xml,` + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="30" fill="#0b5fff"/></svg>`) + `">`
 	result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 || result.Record.Logos[0].Formats[0].Format != "svg" {
 		t.Errorf("name %s, logos %+v; want the inline logo", text(result.Record.Name), result.Record.Logos)
 	}
-	if len(result.Candidates) < 2 {
-		t.Errorf("candidates %+v, want those that were not fetched too", result.Candidates)
+	if len(result.Trials) < 2 {
+		t.Errorf("trials %+v, want the candidates that were not fetched too", result.Trials)
 	}
 	_, err = crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(`<title>Welcome to nginx!</title>`)})
 	var f *crawl.Failure

@@ -11,11 +11,11 @@ import (
 	"unicode"
 
 	"letterhead/internal/race"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 )
 
-// expectedPage is the result of another extractor for a saved page. Agreement
-// shows parity, not truth.
+// expectedPage is the result of another extractor for a saved page. Agreement shows parity, not truth.
 type expectedPage struct {
 	Page, URL, Publisher, Description, Image string
 }
@@ -26,13 +26,9 @@ func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 	}
 	data := testData(t)
 	list, err := fs.ReadFile(data, "pages/expected.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var expected []expectedPage
-	if err := json.Unmarshal(list, &expected); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(list, &expected))
 	var name, description, image agreement
 	for _, e := range expected {
 		result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: e.URL, Body: unzip(t, data, "pages/"+e.Page+".html.gz")})
@@ -48,8 +44,7 @@ func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 		r := result.Record
 		name.count(t, e.Page, "name", text(r.Name), e.Publisher, sameName)
 		description.count(t, e.Page, "description", text(r.Description), e.Description, sameText)
-		// The other extractor takes any image of the page; ours takes only the
-		// page's own share image.
+		// The other extractor takes any image of the page; ours takes only the page's own share image.
 		if r.OGImage != nil {
 			image.count(t, e.Page, "image", *r.OGImage, e.Image, sameAddress)
 		}
@@ -63,8 +58,7 @@ func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 	}
 }
 
-// agreement counts the pages for which both extractors have a value, and those
-// for which the values are the same.
+// agreement counts the pages for which both extractors have a value, and those for which the values are the same.
 type agreement struct{ same, both int }
 
 func (a agreement) String() string {
@@ -94,8 +88,7 @@ func (a *agreement) count(t *testing.T, page, field, ours, theirs string, same f
 
 func sameName(a, b string) bool { return letters(a) == letters(b) }
 
-// letters returns a text's letters and digits in one case, because the case of
-// a brand is a matter of taste.
+// letters returns a text's letters and digits in one case, because the case of a brand is a matter of taste.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -105,8 +98,7 @@ func letters(s string) string {
 	}, s)
 }
 
-// sameText compares the beginnings: the other extractor truncates descriptions
-// elsewhere.
+// sameText compares the beginnings: the other extractor truncates descriptions elsewhere.
 func sameText(a, b string) bool {
 	x, y := []rune(letters(a)), []rune(letters(b))
 	n := min(len(x), len(y), 80)

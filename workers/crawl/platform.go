@@ -8,9 +8,8 @@ import (
 	"letterhead/domain/brand"
 )
 
-// platforms are hosts, other than the networks, where many brands have one page
-// each, with the platform's name and icon: link lists, maps, reviews, markets,
-// payments. Platforms with a separate host for each brand are not listed.
+// platforms are hosts, other than the networks, where many brands have one page each, with the platform's name and
+// icon: link lists, maps, reviews, markets, payments. Platforms with a separate host for each brand are not listed.
 var platforms = []string{
 	"linktr.ee", "beacons.ai", "bio.link", "lnk.bio", "campsite.bio", "taplink.cc", "linkin.bio", "about.me", "flow.page", "allmylinks.com", "solo.to",
 	"google.com", "maps.google.com", "business.google.com", "sites.google.com", "docs.google.com", "drive.google.com", "play.google.com", "g.page", "goo.gl", "maps.app.goo.gl", "forms.gle",
@@ -21,9 +20,8 @@ var platforms = []string{
 	"gitlab.com", "bitbucket.org", "npmjs.com", "pypi.org", "notion.so", "dropbox.com", "calendly.com", "behance.net", "dribbble.com", "quora.com", "goodreads.com", "imdb.com", "producthunt.com", "wellfound.com",
 }
 
-// onPlatform reports whether a home page is the brand's page on a network or
-// another platform: its declarations are the platform's. A platform's own start
-// page is the target of its other domains.
+// onPlatform reports whether a home page is the brand's page on a network or another platform: its declarations are the
+// platform's. A platform's own start page is the target of its other domains.
 func (r *run) onPlatform(u *url.URL) bool {
 	return strings.Trim(u.Path, "/") != "" && !r.site.Own(u) && isPlatform(u.Hostname()) && !isPlatform(r.target.Domain)
 }

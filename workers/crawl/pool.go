@@ -88,8 +88,7 @@ func (p *pool) decide(j *job, err error) {
 	defer p.mu.Unlock()
 	delete(p.returned, j.request.CrawlID)
 	if err != nil {
-		// Another crawler may take a returned crawl, so it is forgotten after
-		// attemptKept.
+		// Another crawler may take a returned crawl, so it is forgotten after attemptKept.
 		maps.DeleteFunc(p.returned, func(_ string, old *job) bool { return j.received.Sub(old.received) > attemptKept })
 		p.returned[j.request.CrawlID] = j
 	}
@@ -117,6 +116,5 @@ func (p *pool) start(wg *sync.WaitGroup, do func(*job)) {
 	}
 }
 
-// close lets the workers finish their current jobs. accept must not be called
-// afterwards.
+// close lets the workers finish their current jobs. accept must not be called afterwards.
 func (p *pool) close() { close(p.free) }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"letterhead/workers/crawl/inlinesvg"
@@ -14,25 +15,23 @@ import (
 // readings are the decoded image files of one crawl, by content: a file is
 // decoded once, even if the page refers to it several times or in several roles.
 type readings struct {
-	sprites bool // rasters may be cut into pieces
+	sprites bool         // rasters may be cut into pieces
+	decoded atomic.Int32 // so far
 
-	mu      sync.Mutex
-	of      map[[sha256.Size]byte]*reading
-	decoded int // so far
+	mu sync.Mutex
+	of map[[sha256.Size]byte]*reading
 }
 
 // reading is one file.
 type reading struct {
 	done chan struct{} // closed when the others are set
 	err  error
-	// file remains while it is in use, and until the crawl ends if there is
-	// room.
+	// file remains while it is in use, and until the crawl ends if there is room.
 	file weak.Pointer[logofinder.File]
 	kept *logofinder.File
 }
 
-// at returns the reading of a file, and whether the caller must decode it: then
-// it calls set and closes done.
+// at returns the reading of a file, and whether the caller must decode it: then it calls set and closes done.
 func (r *readings) at(data []byte, part *inlinesvg.Sprite) (one *reading, first bool) {
 	key := sha256.Sum256(data)
 	if part != nil {
@@ -51,8 +50,7 @@ func (r *readings) at(data []byte, part *inlinesvg.Sprite) (one *reading, first 
 	return one, true
 }
 
-// set records the result of decoding. Only the caller may access the reading
-// until done is closed.
+// set records the result of decoding. Only the caller may access the reading until done is closed.
 func (one *reading) set(file *logofinder.File, err error, keep bool) {
 	if one.err = err; err != nil {
 		return
@@ -63,21 +61,9 @@ func (one *reading) set(file *logofinder.File, err error, keep bool) {
 	}
 }
 
-// get returns the decoded file, or nil if it was dropped for lack of memory.
-func (one *reading) get() *logofinder.File { return one.file.Value() }
-
-// count counts a decoded file.
-func (r *readings) count() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.decoded++
-}
-
-// decode decodes a file, unless this crawl has already done so, and calls use,
-// in a turn at the gate with room for both. Concurrent callers for one file
-// share one decoding. cost is the memory, in bytes, for use, in addition to the
-// file and its pixels. Errors: those of logofinder.Open and of use,
-// errNotInTime.
+// decode decodes a file, unless this crawl has already done so, and calls use, in a turn at the gate with room for
+// both. Concurrent callers for one file share one decoding. cost is the memory, in bytes, for use, in addition to the
+// file and its pixels. Errors: as logofinder.Open and of use, errNotInTime.
 func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg.Sprite, cost int64, use func(*logofinder.File) error) error {
 	one, first := r.readings.at(data, part)
 	if !first {
@@ -98,7 +84,7 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg
 	defer finish()
 	var file *logofinder.File
 	if !first {
-		file = one.get()
+		file = one.file.Value() // nil if it was dropped for lack of memory
 	}
 	if r.readings.sprites {
 		cost += logofinder.CutCost
@@ -112,7 +98,7 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg
 	}
 	defer leave()
 	if file == nil {
-		r.readings.count()
+		r.readings.decoded.Add(1)
 		var err error
 		if file, err = logofinder.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
 			one.set(file, err, err == nil && r.held.takeSpare(file.Bytes()))

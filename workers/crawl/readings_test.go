@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/membudget"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -26,8 +27,7 @@ func (inked) Render(_ context.Context, _ []byte, side int) (*image.NRGBA, error)
 	return img, nil
 }
 
-// The rendering of a vector is counted like its pixels, and dropped with them
-// if there is no room.
+// The rendering of a vector is counted like its pixels, and dropped with them if there is no room.
 func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 	data := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><path d="M0 0h64v64z" fill="#0b5fff"/></svg>`)
 	for name, c := range map[string]struct {
@@ -40,13 +40,9 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := logofinder.Open(t.Context(), inked{}, data, nil, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			p, err := file.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			spares := semaphore.NewWeighted(c.room(int64(len(p.SVG))))
 			r := &run{crawler: &Crawler{gate: newGate(1)}, held: held{common: semaphore.NewWeighted(commonBytes), spares: spares}}
 			r.crawler.cfg.Renderer, r.crawler.cfg.MemoryBudget = inked{}, membudget.New(64<<20)
@@ -58,9 +54,7 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			runtime.GC()
 			if kept := vector.Value() != nil; kept != c.kept {
 				t.Errorf("the vector is held: %t", kept)

@@ -13,12 +13,14 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/crawl"
 )
 
 // A crawl that was begun is not begun again on redelivery, in the same process or in another one, because it may have
 // crashed the first one. A crawl that was only requested before a process started is begun.
+// Rule 5.
 func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 	p := newStores(t)
 	registry := prometheus.NewRegistry()
@@ -47,16 +49,12 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 		t.Errorf("the crawl began another %d times", n)
 	}
 	state, err := next.brands.State(t.Context(), "deadly.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, _, _, running := state.Running(); !running {
 		t.Error("the crawl has an outcome, want none before its deadline")
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "letterhead_crawls_skipped_total" && (m.GetCounter().GetValue() != 1 || m.GetLabel()[1].GetValue() != "begun") {
@@ -66,19 +64,14 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 	}
 }
 
-// An attempt is recorded once, even if the response is lost, and forgotten when
-// no message can arrive any more.
+// An attempt is recorded once, even if the response is lost, and forgotten when no message can arrive any more.
 func TestAttempts_Crawl_CountOnce(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	now := time.Now()
 	a, err := crawl.NewAttempts(t.Context(), store, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	begin := func(crawlID, attempt string, want bool) {
 		t.Helper()
 		if got, err := a.Begin(t.Context(), crawlID, attempt); err != nil || got != want {
@@ -198,8 +191,7 @@ func (h manualBroker) Subscribe(ctx context.Context, topic, _ string, handle bro
 	return nil
 }
 
-// A redelivery does not acknowledge a waiting crawl, because the first delivery
-// may fail.
+// A redelivery does not acknowledge a waiting crawl, because the first delivery may fail.
 func TestRedelivery_WaitingCrawl_IsNotAcknowledged(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})
 	never := make(chan struct{})
@@ -209,17 +201,13 @@ func TestRedelivery_WaitingCrawl_IsNotAcknowledged(t *testing.T) {
 	}
 	h := manualBroker{live: make(chan broker.Handler, 1)}
 	w, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: 1}, h, o.brands, o.attempts, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	handle := testwait.Receive(t, h.live, "the subscription")
 	_, first := o.request("first.com", brand.PriorityLive, time.Hour)
-	if err := handle(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, handle(t.Context(), first))
 	_, waiting := o.request("waits.com", brand.PriorityLive, time.Hour)
 	lost, lose := context.WithCancel(t.Context())
 	results := make(chan error, 2)

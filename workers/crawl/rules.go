@@ -19,24 +19,20 @@ import (
 )
 
 const (
-	// agent is the product token of this crawler in robots.txt;
-	// safehttp.UserAgent sends it.
+	// agent is the product token of this crawler in robots.txt; the User-Agent has it.
 	agent = "LetterheadBot"
 	// rulesTime limits the fetch of a robots.txt.
 	rulesTime = 2 * time.Second
-	// rulesGrace is how long a live crawl that has its home page waits for
-	// the rules.
+	// rulesGrace is how long a live crawl that has its home page waits for the rules.
 	rulesGrace = 500 * time.Millisecond
-	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a
-	// day).
+	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a day).
 	rulesFor = 24 * time.Hour
 	// maxRulesBytes limits the memory of the rules of all hosts.
 	maxRulesBytes = 16 << 20
 	// rulesOverhead is the memory of one host's entry, excluding the rules.
 	rulesOverhead = 256
-	// pageGap is the time between two pages of one host, and maxCrawlDelay the
-	// longest Crawl-delay that is obeyed: for a longer one only one page is
-	// fetched.
+	// pageGap is the time between two pages of one host, and maxCrawlDelay the longest Crawl-delay that is obeyed: for a
+	// longer one only one page is fetched.
 	pageGap       = 200 * time.Millisecond
 	maxCrawlDelay = 10 * time.Second
 )
@@ -80,7 +76,7 @@ func (b *rulebook) known(u *url.URL) (*robots.Rules, bool) {
 }
 
 // of returns the rules of a URL's server. Errors: errRulesUnavailable, and
-// those of safehttp if no server responded.
+// the errors of safehttp if no server responded.
 func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL) (*robots.Rules, error) {
 	if rules, ok := b.known(u); ok {
 		return rules, nil
@@ -107,9 +103,8 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 
 const rulesPath = "/robots.txt"
 
-// isRulesOf reports whether the final URL of a robots.txt is a server's own
-// within the same domain. After a redirect to another domain, the rules are
-// those of its owner.
+// isRulesOf reports whether the final URL of a robots.txt is a server's own within the same domain. After a redirect to
+// another domain, the rules are those of its owner.
 func isRulesOf(asked, final *url.URL) bool {
 	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
 }
@@ -141,10 +136,9 @@ func (r *run) askRules(ctx context.Context, u *url.URL) {
 	}()
 }
 
-// permitted reports whether a page may be fetched or, if already fetched, kept.
-// It waits for the rules of its server for a limited time. A scheduled crawl
-// obeys the rules for all agents; a live crawl only those that name this
-// crawler, because it is a visit on behalf of a user.
+// permitted reports whether a page may be fetched or, if already fetched, kept. It waits for the rules of its server
+// for a limited time. A scheduled crawl obeys the rules for all agents; a live crawl only those that name this crawler,
+// because it is a visit on behalf of a user.
 func (r *run) permitted(ctx context.Context, u *url.URL) error {
 	if origin := originOf(u); r.ruling.origin != origin {
 		if r.asking.origin != origin || r.asking.answer == nil {
@@ -175,9 +169,8 @@ func (r *run) checkLateRules(page *url.URL) error {
 	return r.allowed(page)
 }
 
-// allowed returns nil unless the known rules forbid crawling a page. Without
-// rules, because the server failed to serve them, no page of it is crawled on a
-// schedule (RFC 9309, section 2.3.1.4).
+// allowed returns nil unless the known rules forbid crawling a page. Without rules, because the server failed to serve
+// them, no page of it is crawled on a schedule (RFC 9309, section 2.3.1.4).
 func (r *run) allowed(page *url.URL) error {
 	known := r.ruling
 	if known.origin != originOf(page) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 )
 
@@ -163,9 +164,7 @@ func TestRobots_SameSite_CachedForADay(t *testing.T) {
 	cfg := config(t)
 	cfg.Now = func() time.Time { return now }
 	crawler, err := crawl.New(cfg, n.client(), n.assets())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	count := func() (times int) {
 		for _, r := range n.requests() {
 			if r == "acme.com/robots.txt" {
@@ -243,9 +242,7 @@ func TestRobots_SchemeOrHostDiffers_FetchedAgain(t *testing.T) {
 func (n *internet) crawler() *crawl.Crawler {
 	n.t.Helper()
 	c, err := crawl.New(config(n.t), n.client(), n.assets())
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testmust.Succeed(n.t, err)
 	return c
 }
 
@@ -302,14 +299,8 @@ func TestRobots_BrowserURL_IsChecked(t *testing.T) {
 	n.serve("app.acme.com", refusing())
 	cfg := config(t)
 	cfg.Browser = &fakeBrowser{html: acmePage + strings.Repeat("<p>Acme makes careful instruments.</p>", 40), at: "https://app.acme.com/"}
-	c, err := crawl.New(cfg, n.client(), n.assets())
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, _, err := c.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result, _, err := n.crawlWith(cfg, crawl.Target{Domain: "acme.com"}, crawlTime)
+	testmust.Succeed(t, err)
 	if strings.Contains(text(result.Record.Description), "careful") {
 		t.Error("kept a page rendered from a server that refuses this crawler")
 	}

@@ -17,16 +17,13 @@ import (
 )
 
 const (
-	// maxFurther limits the pages that are read in addition to the home page,
-	// and maxTried those that are requested.
+	// maxFurther limits the pages that are read in addition to the home page, and maxTried those that are requested.
 	maxFurther = 2
 	maxTried   = 3
-	// furtherTime is the minimum remaining time for one of them, and its
-	// timeout.
+	// furtherTime is the minimum remaining time for one of them, and its timeout.
 	furtherTime = 1500 * time.Millisecond
 	maxPageTime = 4 * time.Second
-	// maxFurtherDepth limits the segments of the path: /en/company/about-us,
-	// not an article about something.
+	// maxFurtherDepth limits the segments of the path: /en/company/about-us, not an article about something.
 	maxFurtherDepth = 4
 )
 
@@ -60,8 +57,7 @@ func (r *run) further(ctx context.Context, f *found, h *home) []task {
 	}}}
 }
 
-// missing lists the topics of further pages to read, the most useful first;
-// none if the home page is sufficient.
+// missing lists the topics of further pages to read, the most useful first; none if the home page is sufficient.
 func missing(in extract.Input) []company.Topic {
 	_, described := extract.Description(in)
 	name, _ := extract.Name(in)
@@ -114,8 +110,7 @@ func (r *run) furtherLinks(p *page.Page, wanted []company.Topic, name string) []
 	return out
 }
 
-// isFurther reports whether a link leads to another page of the same host,
-// whose rules are known.
+// isFurther reports whether a link leads to another page of the same host, whose rules are known.
 func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	u := a.URL
 	if u == nil || p.URL == nil || u.Host != p.URL.Host || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || u.Path == p.URL.Path {
@@ -124,8 +119,7 @@ func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	return strings.Count(strings.Trim(u.Path, "/"), "/") < maxFurtherDepth && r.mayFetchPage(u)
 }
 
-// waitUntil waits until a moment. It returns false if there is not enough time
-// for a page after it.
+// waitUntil waits until a moment. It returns false if there is not enough time for a page after it.
 func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	if wait := time.Until(at); wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
@@ -134,8 +128,7 @@ func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	return delay.For(ctx, time.Until(at)) == nil
 }
 
-// otherPage fetches one page, or returns nil if it is not one of the site's
-// own.
+// otherPage fetches one page, or returns nil if it is not one of the site's own.
 func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 	if r.files.Add(1) > maxFiles {
 		return nil

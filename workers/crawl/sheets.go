@@ -16,13 +16,11 @@ import (
 
 // Limits of stylesheets.
 const (
-	// maxSheets limits the linked stylesheets that are fetched: pages of site
-	// builders have up to 42. Usually their bytes and the time are the limit.
-	// maxImports limits those that they import.
+	// maxSheets limits the linked stylesheets that are fetched: pages of site builders have up to 42. Usually their bytes
+	// and the time are the limit. maxImports limits those that they import.
 	maxSheets  = 48
 	maxImports = 4
-	// maxSheetsBytes limits the text of all of them; a single one has at most
-	// safehttp.MaxCSSBytes.
+	// maxSheetsBytes limits the text of all of them; a single one has at most safehttp.MaxCSSBytes.
 	maxSheetsBytes = 3 << 20
 	// maxSheetsBlocks limits the blocks of all of them. It leaves some of the
 	// rules that package css reads to the styles in the page itself.
@@ -42,17 +40,15 @@ type sheets struct {
 	blocks int
 }
 
-// linked returns the tasks that fetch the stylesheets of a page in the order of
-// their rank, and those of the same rank in the order of the page. Those of font
-// services are left out.
+// linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and those of the same rank
+// in the order of the page. Those of font services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
 	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fontHosts, u.Hostname()) })
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.tasks(ctx, list, maxSheets)
 }
 
-// imported returns the tasks that fetch the imports of the fetched
-// stylesheets. Further nested imports are ignored.
+// imported returns the tasks that fetch the imports of the fetched stylesheets. Further nested imports are ignored.
 func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 	var list []*url.URL
 	for _, u := range p.Styles { // in the order of the page
@@ -72,7 +68,7 @@ var (
 	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
 )
 
-// rank returns the place of a stylesheet among those of a page, from 0. The
+// rank returns the place of a stylesheet among a page's, from 0. The
 // site's design comes first, wherever it is served from.
 func (s *sheets) rank(u *url.URL) int {
 	rank := 0
@@ -123,8 +119,7 @@ func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	s.texts[u.String()] = text
 }
 
-// firstBlocks returns the beginning of a sheet in which at most limit blocks
-// start, and how many do.
+// firstBlocks returns the beginning of a sheet in which at most limit blocks start, and how many do.
 func firstBlocks(sheet []byte, limit int) (text []byte, blocks int) {
 	for i, c := range sheet {
 		if c != '{' {

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/internal/broker"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/crawl"
 	"letterhead/workers/relay"
@@ -48,15 +49,14 @@ func TestShutdown_LongCrawl_HasTimeLimit(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 	state, err := o.brands.State(t.Context(), "acme.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, _, _, running := state.Running(); !running {
 		t.Error("an interrupted crawl has an outcome, want none before its deadline")
 	}
 }
 
 // Crawls that wait for a worker at a clean shutdown run after the next start, because the relay has not passed them.
+// Rule 6.
 func TestShutdown_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 	p := newStores(t)
 	first := p.start(t, crawl.WorkerConfig{LiveWorkers: 1, Drain: time.Millisecond})
@@ -66,9 +66,7 @@ func TestShutdown_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 	}
 	relaying := func(o *testWorker) (stop func()) {
 		r, err := relay.New(relay.Config{SaveEvery: time.Millisecond}, p.log, o.bus, p.positions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 )
 
@@ -52,9 +53,7 @@ func TestCrawl_RecordedSites_MatchLabels(t *testing.T) {
 				}
 			}
 			result, err := n.crawlTarget(target, crawlTime)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			show(t, result)
 			if result.Record.Name == nil || *result.Record.Name != c.name {
 				t.Errorf("name is %v, want %q", result.Record.Name, c.name)

@@ -25,14 +25,11 @@ const Group = "crawler"
 
 // Defaults and limits of a Worker.
 const (
-	DefaultLiveWorkers    = 32
-	DefaultRefreshWorkers = 4
-	// DefaultDrain limits how long a shutdown waits for running crawls.
-	DefaultDrain = 10 * time.Second
-
-	maxWorkers = 1000
-	// hurry is subtracted from the allowed time, so that the outcome is in the
-	// log before the deadline of waiting callers.
+	defaultLiveWorkers    = 32
+	defaultRefreshWorkers = 4
+	// defaultDrain limits how long a shutdown waits for running crawls.
+	defaultDrain = 10 * time.Second
+	// hurry is subtracted from the allowed time, so that the outcome is in the log before the deadline of waiting callers.
 	hurry = 500 * time.Millisecond
 	// recordTime limits appending an outcome, including retries.
 	recordTime = 10 * time.Second
@@ -54,9 +51,8 @@ type Brands interface {
 // Noted records, for all processes that crawl, which crawls were begun;
 // *Attempts implements it.
 type Noted interface {
-	// Begin durably records that an attempt begins a crawl. It reports false if
-	// another attempt has already begun it. A repeat by the same attempt
-	// reports true again.
+	// Begin durably records that an attempt begins a crawl. It reports false if another attempt has already begun it. A
+	// repeat by the same attempt reports true again.
 	Begin(ctx context.Context, crawlID, attempt string) (bool, error)
 }
 
@@ -65,51 +61,33 @@ type Crawls interface {
 	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
 }
 
-// WorkerConfig configures a Worker.
+// WorkerConfig configures a Worker. Package config checks the numbers.
 type WorkerConfig struct {
-	LiveWorkers    int                   // concurrent crawls of priority live (DefaultLiveWorkers)
-	RefreshWorkers int                   // concurrent crawls of priority refresh (DefaultRefreshWorkers)
-	Drain          time.Duration         // how long a shutdown waits for running crawls (DefaultDrain)
+	LiveWorkers    int                   // concurrent crawls of priority live (32)
+	RefreshWorkers int                   // concurrent crawls of priority refresh (4)
+	Drain          time.Duration         // how long a shutdown waits for running crawls (10 s)
 	Logger         *slog.Logger          // nil: none
 	Registerer     prometheus.Registerer // nil: none
 	Now            func() time.Time      // nil: time.Now
 }
 
 func (c *WorkerConfig) setDefaults() {
-	c.LiveWorkers = cmp.Or(c.LiveWorkers, DefaultLiveWorkers)
-	c.RefreshWorkers = cmp.Or(c.RefreshWorkers, DefaultRefreshWorkers)
-	c.Drain = cmp.Or(c.Drain, DefaultDrain)
+	c.LiveWorkers = cmp.Or(c.LiveWorkers, defaultLiveWorkers)
+	c.RefreshWorkers = cmp.Or(c.RefreshWorkers, defaultRefreshWorkers)
+	c.Drain = cmp.Or(c.Drain, defaultDrain)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 }
 
-// Validate reports all errors in the configuration.
-func (c WorkerConfig) Validate() error {
-	var errs []error
-	if c.LiveWorkers < 1 || c.LiveWorkers > maxWorkers {
-		errs = append(errs, fmt.Errorf("crawl worker: LiveWorkers is %d, must be 1 to %d", c.LiveWorkers, maxWorkers))
-	}
-	if c.RefreshWorkers < 1 || c.RefreshWorkers > maxWorkers {
-		errs = append(errs, fmt.Errorf("crawl worker: RefreshWorkers is %d, must be 1 to %d", c.RefreshWorkers, maxWorkers))
-	}
-	if c.Drain < 0 {
-		errs = append(errs, fmt.Errorf("crawl worker: Drain is %s, must not be negative", c.Drain))
-	}
-	return errors.Join(errs...)
-}
-
 // Worker takes crawl requests from the broker and runs them, in a separate pool
 // for each priority: live work never waits behind bulk.
 //
-// A message is acknowledged when a worker of its pool has taken the crawl and
-// recorded the attempt. A waiting crawl is therefore redelivered after a stop
-// or a crash, and while a store that it needs is unavailable. A crawl is begun
-// once, however often it is delivered. A crawl that crashed its process is left
-// to its deadline, which counts it as lost in the brand's stream. A crawl that
-// is already running here, has ended, or is past its deadline is not repeated
-// either.
+// A message is acknowledged when a worker of its pool has taken the crawl and recorded the attempt. A waiting crawl is
+// therefore redelivered after a stop or a crash, and while a store that it needs is unavailable. A crawl is begun once,
+// however often it is delivered. A crawl that crashed its process is left to its deadline, which counts it as lost in
+// the brand's stream. A crawl that is already running here, has ended, or is past its deadline is not repeated either.
 type Worker struct {
 	cfg     WorkerConfig
 	from    broker.Port
@@ -124,9 +102,6 @@ type Worker struct {
 // NewWorker returns a Worker.
 func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, crawls Crawls) (*Worker, error) {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("crawl worker configuration: %w", err)
-	}
 	if from == nil || brands == nil || noted == nil || crawls == nil {
 		return nil, errors.New("crawl worker: broker, brands, noted attempts and crawler are needed")
 	}
@@ -140,12 +115,10 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, c
 	return w, nil
 }
 
-// Run works until ctx ends. Then it takes no more messages, finishes the
-// running crawls within the configured time, and returns nil. Errors: those of
-// the broker's Subscribe.
+// Run works until ctx ends. Then it takes no more messages, finishes the running crawls within the configured time, and
+// returns nil. Errors: those of the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
-	// Running crawls outlive ctx by Drain, so that a restart does not lose
-	// them.
+	// Running crawls outlive ctx by Drain, so that a restart does not lose them.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	subscribed, cancel := context.WithCancel(ctx)
@@ -208,8 +181,7 @@ func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error
 	})
 }
 
-// crawl runs one job: it checks whether the crawl is still needed, crawls, and
-// appends the outcome.
+// crawl runs one job: it checks whether the crawl is still needed, crawls, and appends the outcome.
 func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	priority, began := in.priority, w.cfg.Now()
 	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", priority)
@@ -231,7 +203,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
 	defer cancel()
 	result, stats, err := w.safely(working, target)
-	if err == nil && result.Withheld && held != nil && held.HasLogo() && !result.Record.HasLogo() {
+	if err == nil && result.Withheld && brand.LosesLogo(held, result.Record) {
 		result = &Result{NotModified: true} // a more restricted crawl must not lose the result of a live look-up
 	}
 	outcome := w.record(ctx, logger, j, result, err)
@@ -240,13 +212,10 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	logger.Info("crawl ended", "outcome", outcome, "duration", took, "requests", stats.Requests, "bytes", stats.Bytes)
 }
 
-// wanted folds the brand's state: a crawl that has ended, was superseded or is
-// past its deadline is skipped. Otherwise the crawl is recorded as begun, and
-// skipped if it already was. It returns the target and its known data: the data
-// set's record of the brand, and for a scheduled crawl of a complete record the
-// validators of the last home page. held is the record of the last crawl, or
-// nil. Errors: those of the brand and of the attempts if one of them is
-// unavailable.
+// wanted folds the brand's state: a crawl that has ended, was superseded or is past its deadline is skipped. Otherwise
+// the crawl is recorded as begun, and skipped if it already was. It returns the target and its known data: the data
+// set's record of the brand, and for a scheduled crawl of a complete record the validators of the last home page. held
+// is the record of the last crawl, or nil. Errors: as the brand and of the attempts if one of them is unavailable.
 func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *eventschemas.Record, why string, err error) {
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
 	if !w.cfg.Now().Before(j.received.Add(allowed)) {
@@ -290,8 +259,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	return target, held, "", nil
 }
 
-// safely crawls, and turns a panic into a failure: a page that triggers a bug
-// in a parser must not stop other crawls.
+// safely crawls, and turns a panic into a failure: a page that triggers a bug in a parser must not stop other crawls.
 func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats Stats, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -351,8 +319,7 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 	return failure.Outcome
 }
 
-// repeat retries a function within recordTime, unless it fails with a permanent
-// error.
+// repeat retries a function within recordTime, unless it fails with a permanent error.
 func repeat(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()

@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/crawl"
 )
@@ -27,8 +28,7 @@ import (
 // waitLimit limits the wait for expected events.
 const waitLimit = 30 * time.Second
 
-// stores is the state that outlives a worker's process: the log and the
-// database.
+// stores is the state that outlives a worker's process: the log and the database.
 type stores struct {
 	log       eventlog.Log
 	attempts  crawl.Noted
@@ -39,14 +39,10 @@ type stores struct {
 func newStores(t *testing.T) *stores {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	p := &stores{log: log}
 	if p.attempts, err = crawl.NewAttempts(t.Context(), store, time.Now); err != nil {
@@ -58,8 +54,7 @@ func newStores(t *testing.T) *stores {
 	return p
 }
 
-// testWorker is a worker with the real broker and brand commands, and a crawler
-// controlled by the test.
+// testWorker is a worker with the real broker and brand commands, and a crawler controlled by the test.
 type testWorker struct {
 	*stores
 	t      *testing.T
@@ -88,10 +83,7 @@ func (p *stores) start(t *testing.T, cfg crawl.WorkerConfig) *testWorker {
 	if o.brands, err = commands.NewBrands(commands.BrandsConfig{}, p.log); err != nil {
 		t.Fatal(err)
 	}
-	transport, err := inprocess.New(inprocess.Config{RedeliverAfter: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := inprocess.New(inprocess.Config{RedeliverAfter: time.Millisecond})
 	if o.bus, err = broker.New(broker.Config{Retries: 1, RetryAfter: time.Millisecond}, transport); err != nil {
 		t.Fatal(err)
 	}
@@ -128,16 +120,13 @@ func named(name string) *crawl.Result {
 	return &crawl.Result{Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://" + name + "/"}
 }
 
-// request appends a crawl request and returns the message that the relay would
-// send.
+// request appends a crawl request and returns the message that the relay would send.
 func (o *testWorker) request(domain, priority string, allowed time.Duration) (commands.Crawl, broker.Message) {
 	o.t.Helper()
 	c, err := o.brands.RequestCrawl(o.t.Context(), commands.RequestCrawl{
 		Request: commands.Request{ID: "request-" + domain, Actor: "account:a"}, Domain: domain, Cause: brand.CauseSchedule, Priority: priority, Allowed: allowed,
 	})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testmust.Succeed(o.t, err)
 	events, err := o.log.ReadStream(o.t.Context(), brand.Stream(domain), eventlog.End, eventlog.Backward, 1)
 	if err != nil || len(events) != 1 {
 		o.t.Fatal(len(events), err)
@@ -147,9 +136,7 @@ func (o *testWorker) request(domain, priority string, allowed time.Duration) (co
 
 func (o *testWorker) publish(topic string, m ...broker.Message) {
 	o.t.Helper()
-	if err := o.bus.Publish(o.t.Context(), topic, m...); err != nil {
-		o.t.Fatal(err)
-	}
+	testmust.Succeed(o.t, o.bus.Publish(o.t.Context(), topic, m...))
 }
 
 // outcome waits for the end of a crawl in the log.
@@ -158,9 +145,7 @@ func (o *testWorker) outcome(domain, crawlID string) brand.Ended {
 	ctx, cancel := context.WithTimeout(o.t.Context(), waitLimit)
 	defer cancel()
 	events, err := o.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.Stream(domain)}})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testmust.Succeed(o.t, err)
 	defer events.Close()
 	state := brand.New(domain)
 	for {
@@ -173,9 +158,7 @@ func (o *testWorker) outcome(domain, crawlID string) brand.Ended {
 				continue
 			}
 			ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
-			if err != nil {
-				o.t.Fatal(err)
-			}
+			testmust.Succeed(o.t, err)
 			state.Apply(ev, r.Revision, r.OccurredAt)
 		}
 		if end, ok := state.LastOutcome(crawlID); ok {
@@ -227,6 +210,7 @@ func TestWorker_Crawls_AppendOutcomes(t *testing.T) {
 	})
 }
 
+// Rule 6.
 func TestWorker_LiveCrawl_DoesNotWaitBehindBulk(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{LiveWorkers: 1, RefreshWorkers: 1})
 	release := make(chan struct{})
@@ -261,6 +245,7 @@ func TestWorker_LiveCrawl_DoesNotWaitBehindBulk(t *testing.T) {
 	}
 }
 
+// Rule 6.
 func TestWorker_Acceptance_Acknowledges(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})
 	release := make(chan struct{})
@@ -311,9 +296,7 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 		t.Errorf("crawls of skipped requests: %v", o.count)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	sums := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -325,6 +308,7 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 	}
 }
 
+// Rule 5.
 func TestWorker_Time_CountsFromReceipt(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})
 	left := make(chan time.Duration, 1)
@@ -364,15 +348,6 @@ func TestWorker_InvalidMessage_IsDeadLettered(t *testing.T) {
 		}
 		cancel()
 		<-gone
-	}
-}
-
-func TestWorkerConfig_Invalid_ReportsEveryFault(t *testing.T) {
-	_, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: -1, RefreshWorkers: -1, Drain: -1}, nil, nil, nil, nil)
-	for _, field := range []string{"LiveWorkers", "RefreshWorkers", "Drain"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v does not name %s", err, field)
-		}
 	}
 }
 

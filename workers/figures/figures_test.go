@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections/projectionstest"
 	"letterhead/workers/figures"
@@ -56,9 +57,7 @@ func (s *service) lead() (stop func()) {
 func (s *service) series() string {
 	s.Helper()
 	all, err := s.metrics.Gather()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	var out strings.Builder
 	for _, metric := range all {
 		for _, m := range metric.Metric {

@@ -1,7 +1,8 @@
 // Package generate makes believable histories of accounts, for tests, demonstrations and measurements.
 //
 // Every event is the result of a decision of package account on the account's state at that time, and has the id, the
-// time and the hash that the account writer would give it. The same Options always give the same events, with the same release on the same kind of processor.
+// time and the hash that the account writer would give it. The same Options always give the same events, with the same
+// release on the same kind of processor.
 package generate
 
 import (
@@ -61,7 +62,7 @@ func (o Options) Validate() error {
 }
 
 // Events returns the events of a history in the order of the log, as an empty SQLite log would number them. An error
-// ends the sequence. Errors: ErrOptions, those of encoding.
+// ends the sequence. Errors: ErrOptions, the errors of encoding.
 func Events(o Options) iter.Seq2[eventlog.Recorded, error] {
 	return func(yield func(eventlog.Recorded, error) bool) {
 		if err := o.Validate(); err != nil {
@@ -112,7 +113,7 @@ var ErrNotEmpty = errors.New("the event log is not empty")
 const batchEvents = eventlog.MaxImportEvents
 
 // History writes a history to an empty log. progress is called with the number of events
-// written so far. An interrupted history remains in the log. Errors: ErrNotEmpty, those of Events and of the log.
+// written so far. An interrupted history remains in the log. Errors: ErrNotEmpty, the errors of Events and of the log.
 func History(ctx context.Context, log eventlog.Importer, o Options, progress func(events int)) (Summary, error) {
 	sum := Summary{Types: map[string]int{}}
 	if err := o.Validate(); err != nil {

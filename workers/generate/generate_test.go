@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/commands/streamwriter"
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite/sqlitetest"
+	"letterhead/internal/testmust"
 	"letterhead/workers/generate"
 )
 
@@ -29,9 +30,7 @@ func collect(t testing.TB, o generate.Options) []eventlog.Recorded {
 	t.Helper()
 	var events []eventlog.Recorded
 	for e, err := range generate.Events(o) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		events = append(events, e)
 	}
 	return events
@@ -153,9 +152,7 @@ func TestEvents_EveryEvent_IsAccepted(t *testing.T) {
 			s = &state{account.New(strings.TrimPrefix(e.Stream, account.StreamPrefix)), books.New(), map[string]eventlog.Recorded{}, map[string]bool{}}
 			states[e.Stream] = s
 		}
-		if err := eventschemas.ValidateJSON(e.Type, e.SchemaVersion, e.Data); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, eventschemas.ValidateJSON(e.Type, e.SchemaVersion, e.Data))
 		body := decode(t, &e)
 		// The account writer releases overdue holds before it decides anything else.
 		if overdue := s.ReleaseOverdue(e.OccurredAt); len(overdue.Events) > 0 && e.Type != overdue.Events[0].EventType() {
@@ -228,9 +225,7 @@ func TestHistory_EmptyLog_HoldsTheEvents(t *testing.T) {
 	log, o := sqlitetest.Open(t), options(50, 10_000, 5)
 	var shown []int
 	sum, err := generate.History(t.Context(), log, o, func(events int) { shown = append(shown, events) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	want := collect(t, o)
 	var got []eventlog.Recorded
 	for at := eventlog.Position(0); len(got) < len(want); {
@@ -247,7 +242,7 @@ func TestHistory_EmptyLog_HoldsTheEvents(t *testing.T) {
 			t.Fatalf("event %d in the log is %+v, want %+v", i, got[i], want[i])
 		}
 		if want[i].Revision == 0 {
-			n, err := streamwriter.VerifyChain(t.Context(), log, want[i].Stream)
+			n, err := commands.Chain.Verify(t.Context(), log, want[i].Stream)
 			if err != nil {
 				t.Error(err)
 			}
@@ -271,9 +266,7 @@ func TestHistory_LogWithAccounts_WritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, err := log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	o.Seed++
 	if _, err := generate.History(t.Context(), log, o, func(int) {}); !errors.Is(err, generate.ErrNotEmpty) {
 		t.Errorf("a second history: %v", err)

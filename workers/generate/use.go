@@ -50,7 +50,7 @@ func (g *generator) crawl(c *customer) {
 	work := g.between(time.Second, 9*time.Second)
 	in := account.Hold{
 		HoldID:  eventschemas.EventID(c.stream, request.ID, eventschemas.CreditsHeld{}.EventType(), found.domain).String(),
-		Credits: plan.LookupCredits, Deadline: g.at.Add(work + commands.HoldGrace), RequestID: request.ID, Domain: found.domain,
+		Credits: plan.LookupCredits, Deadline: g.at.Add(work + account.HoldGrace), RequestID: request.ID, Domain: found.domain,
 	}
 	out, err := c.Hold(in, 0, g.at)
 	if !g.record(c, request, out, err) {
@@ -72,7 +72,7 @@ func (g *generator) crawl(c *customer) {
 	case n < 95:
 		g.later(work, func() { g.release(c, request, in.HoldID) })
 	default:
-		g.later(work+commands.HoldGrace+time.Microsecond, expire)
+		g.later(work+account.HoldGrace+time.Microsecond, expire)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/workers/generate"
 )
 
@@ -18,9 +19,7 @@ import (
 func history(b *testing.B) (log *sqlite.Log, events int) {
 	b.Helper()
 	events, err := strconv.Atoi(cmp.Or(os.Getenv("LETTERHEAD_BENCH_EVENTS"), "100000"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	w := newWorld(b)
 	o := generate.Defaults()
 	o.Accounts, o.Events = 1000, events
@@ -35,9 +34,7 @@ func BenchmarkWrite(b *testing.B) {
 	for _, format := range Formats() {
 		b.Run(string(format), func(b *testing.B) {
 			for b.Loop() {
-				if err := Write(b.Context(), log, Options{Format: format, Chart: DefaultChart()}, io.Discard); err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, Write(b.Context(), log, Options{Format: format, Chart: DefaultChart()}, io.Discard))
 			}
 			b.ReportMetric(float64(events*b.N)/b.Elapsed().Seconds(), "events/s")
 		})
@@ -57,9 +54,7 @@ func BenchmarkClosing(b *testing.B) {
 			d := newDerivation(r, last)
 			err = d.run(b.Context(), d.add)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 	}
 	b.ReportMetric(float64(events*b.N)/b.Elapsed().Seconds(), "events/s")
 }

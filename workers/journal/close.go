@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/commands"
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -14,7 +15,7 @@ import (
 var (
 	// ErrNoEvents: there is nothing to close.
 	ErrNoEvents = errors.New("the books have no events")
-	// ErrBalance: the balances before a month are not those of the month that was closed before.
+	// ErrBalance: the balances before a month differ from the balances of the month that was closed before.
 	ErrBalance = errors.New("the balances at its start are not those that were closed")
 )
 
@@ -24,7 +25,6 @@ type Closer struct {
 	Encoder  eventschemas.Encoder
 	Metadata eventlog.Metadata // of the events
 	Now      func() time.Time
-	Progress Progress // may be nil
 }
 
 // Check returns the month if it is closed, and otherwise nil if it can be closed now. Errors: those of
@@ -54,8 +54,8 @@ func (c *Closer) Check(ctx context.Context, month time.Time) (*books.Period, err
 	return nil, r.periods.MayEnd(month, first, c.Now())
 }
 
-// Close ends a month and records its books. It may be repeated, also by several callers at once, and leaves a month that
-// is closed as it is; then repeated is true. Errors: those of Check and of the log; ErrBalance, before the month ends.
+// Close ends a month and records its books. It may be repeated, also by several callers at once, and leaves a month
+// that is closed as it is; then repeated is true. Errors: as Check and of the log; ErrBalance, before the month ends.
 func (c *Closer) Close(ctx context.Context, month time.Time) (period *books.Period, repeated bool, err error) {
 	if period, err := c.Check(ctx, month); period != nil || err != nil {
 		return period, period != nil, err
@@ -74,10 +74,10 @@ func (c *Closer) Close(ctx context.Context, month time.Time) (period *books.Peri
 	return periods.Find(month), false, nil
 }
 
-// end ends a month and derives its books, from the events before PeriodEnded; so all callers derive the same. It folds the
-// events before the month once: the balances that they leave are checked before the month ends.
+// end ends a month and derives its books, from the events before PeriodEnded; so all callers derive the same. It folds
+// the events before the month once: the balances that they leave are checked before the month ends.
 func (c *Closer) end(ctx context.Context, month time.Time) (eventschemas.PeriodClosed, error) {
-	r, err := newReader(ctx, c.Log, "", c.Progress)
+	r, err := newReader(ctx, c.Log, "", nil)
 	if err != nil {
 		return eventschemas.PeriodClosed{}, err
 	}
@@ -127,14 +127,12 @@ func (c *Closer) append(ctx context.Context, month time.Time, event eventschemas
 			return nil
 		}
 	}
-	encoded, err := c.Encoder.Encode(event)
+	stream, key := eventschemas.BooksStream, month.Format(books.MonthLayout)
+	proposed, err := commands.Proposal(c.Encoder, stream, key, event, c.Now(), c.Metadata)
 	if err != nil {
 		return err
 	}
-	_, err = c.Log.Append(ctx, eventschemas.BooksStream, eventlog.After(revisions), []eventlog.Proposed{{
-		ID:   eventschemas.EventID(eventschemas.BooksStream, month.Format(books.MonthLayout), event.EventType(), ""),
-		Type: encoded.Type, SchemaVersion: encoded.SchemaVersion, OccurredAt: c.Now().UTC().Truncate(time.Microsecond), Data: encoded.Data, Metadata: c.Metadata,
-	}})
+	_, err = c.Log.Append(ctx, stream, eventlog.After(revisions), []eventlog.Proposed{proposed})
 	if err != nil {
 		return fmt.Errorf("append %s: %w", event.EventType(), err)
 	}
@@ -178,7 +176,7 @@ func (d *derivation) closing() eventschemas.PeriodClosed {
 	return closing
 }
 
-// sameBalances reports whether the balances of a closing are those of the journal. Both are sorted.
+// sameBalances reports whether the balances of a closing equal the journal's. Both are sorted.
 func sameBalances(closed []eventschemas.PeriodTotal, balances []books.Posting) bool {
 	if len(closed) != len(balances) {
 		return false
@@ -208,7 +206,7 @@ func (m MonthStatus) State(now time.Time) string {
 	return "open"
 }
 
-// Status returns the months from that of the first event to the running one.
+// Status returns the months from the month of the first event to the running one.
 func Status(ctx context.Context, log eventlog.Log, now time.Time) ([]MonthStatus, error) {
 	r, err := newReader(ctx, log, "", nil)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func monthAt(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
@@ -43,9 +44,7 @@ func (w *world) close(month time.Month, now time.Time) *books.Period {
 func (w *world) closings() int {
 	w.t.Helper()
 	periods, err := ReadPeriods(context.Background(), w.stored(), anyPosition)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	closed := 0
 	for _, p := range periods.All() {
 		if p.Closed() {
@@ -111,9 +110,7 @@ func digestOf(t *testing.T, lines []byte) string {
 	var all []line
 	for text := range strings.Lines(string(lines)) {
 		l := line{text: text}
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(text), &l))
 		all = append(all, l)
 	}
 	slices.SortStableFunc(all, func(a, b line) int { return cmp.Compare(a.Account, b.Account) })
@@ -162,6 +159,7 @@ func TestClose_Digest_IsThatOfTheExport(t *testing.T) {
 	}
 }
 
+// Rule 14.
 func TestClose_LateEvent_IsBookedInTheFirstOpenMonth(t *testing.T) {
 	w := story(t)
 	october := w.write(Options{Format: CSV, From: monthAt(10), Until: monthAt(11)})
@@ -252,17 +250,14 @@ func (w *world) books(revision uint64, events ...eventschemas.Event) {
 	w.t.Helper()
 	for i, event := range events {
 		enc, err := eventschemas.Encode(event)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testmust.Succeed(w.t, err)
 		_, err = w.stored().Append(context.Background(), eventschemas.BooksStream, eventlog.After(revision+uint64(i)),
 			[]eventlog.Proposed{{ID: [16]byte{1, byte(revision) + byte(i)}, Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: day(11, 5), Data: enc.Data}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testmust.Succeed(w.t, err)
 	}
 }
 
+// Rule 14.
 func TestWriteFile_ClosedMonthDiffers_Fails(t *testing.T) {
 	w := story(t)
 	w.books(0, eventschemas.PeriodEnded{Month: "2026-09"}, eventschemas.PeriodClosed{Month: "2026-09", Digest: strings.Repeat("0", 64)})
@@ -309,6 +304,7 @@ func TestClose_Interrupted_KeepsTheEnd(t *testing.T) {
 
 // TestClose_TwoClosers_AgreeOnOneClosing lets a second closer begin at every step of the first one, with events between
 // them.
+// Rule 14.
 func TestClose_TwoClosers_AgreeOnOneClosing(t *testing.T) {
 	for step := range 2 {
 		w := story(t)
@@ -396,9 +392,7 @@ func TestClose_EarlierEventArrivesMeanwhile_IsInTheOpening(t *testing.T) {
 		return now()
 	}
 	period, _, err := c.Close(t.Context(), monthAt(9))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	i := slices.IndexFunc(period.Closing.Totals, func(t eventschemas.PeriodTotal) bool { return t.LedgerAccount == "credits" })
 	if got := period.Closing.Totals[i]; got.Balance != 117 || got.Change != 110 {
 		t.Errorf("the credits are %+v, want 110 of September and 7 before", got)
@@ -407,6 +401,7 @@ func TestClose_EarlierEventArrivesMeanwhile_IsInTheOpening(t *testing.T) {
 }
 
 // TestClose_AnyHistory_ClosedMonthsStay closes months while events of several nodes arrive, some of them late.
+// Rule 14.
 func TestClose_AnyHistory_ClosedMonthsStay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)

@@ -54,7 +54,7 @@ func detailsOf(ev eventschemas.Event) details {
 	return details{}
 }
 
-// columns are those of the formats that have a row for each posting.
+// columns are the columns of formats that have a row for each posting.
 var columns = [...]string{"transaction", "date", "time", "event", "account", "revision", "code", "ledger_account", "commodity", "amount",
 	"late_for", "kind", "payment_id", "reference", "request_id", "domain", "key_id"}
 

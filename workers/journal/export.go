@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,11 +79,9 @@ func (o Options) encoder(ctx context.Context, w io.Writer) (encoder, error) {
 // after which no event can belong to the export. If it is the journal of all accounts in one closed month, Write
 // compares it with the digest of the closing.
 //
-// Errors: those of the log and of w; of an event that cannot be decoded, with its position; ErrDigest.
+// Errors: as the log and of w; of an event that cannot be decoded, with its position; ErrDigest.
 func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error {
-	if o.maxSheetRows == 0 {
-		o.maxSheetRows = maxSheetRows
-	}
+	o.maxSheetRows = cmp.Or(o.maxSheetRows, maxSheetRows)
 	r, err := newReader(ctx, log, o.AccountID, o.Progress)
 	if err != nil {
 		return err

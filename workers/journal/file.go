@@ -32,7 +32,7 @@ var ErrLocked = errors.New("another export writes this file")
 // derives the journal again, compares it with that file, and continues from the first difference. If writing fails, as
 // on a full disk, the unfinished file is removed.
 //
-// Errors: those of Write and of files, ErrLocked.
+// Errors: as Write and of files, ErrLocked.
 func WriteFile(ctx context.Context, log eventlog.Log, o Options, name string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", name)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/internal/disk/disktest"
+	"letterhead/internal/testmust"
 )
 
 func TestWriteFile_FullDisk_LeavesNothing(t *testing.T) {
@@ -18,9 +19,7 @@ func TestWriteFile_FullDisk_LeavesNothing(t *testing.T) {
 		}
 		for _, format := range Formats() {
 			name := filepath.Join(at, "journal")
-			if err := os.WriteFile(name, []byte("older"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.WriteFile(name, []byte("older"), 0o600))
 			err := WriteFile(t.Context(), w.stored(), Options{Format: format, Chart: DefaultChart()}, name)
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("%s: %v, want ENOSPC", format, err)

@@ -28,6 +28,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func TestWrite_Story_EveryEventIsATransaction(t *testing.T) {
@@ -77,6 +78,7 @@ func TestWrite_LaterStart_OpensWithOneTransactionForEachAccount(t *testing.T) {
 
 // TestWrite_AnyHistory_BalancesClose folds random histories of accounts whose events occur in another order than they
 // lie in the log, as with nodes whose clocks differ.
+// Rule 14.
 func TestWrite_AnyHistory_BalancesClose(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
@@ -199,9 +201,7 @@ func TestWrite_TableFormats_HoldTheSameRows(t *testing.T) {
 
 	b := w.write(Options{Format: Parquet})
 	stored, err := parquet.Read[parquetRow](bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(stored) != len(rows)-1 {
 		t.Fatalf("%d rows in parquet, %d in CSV", len(stored), len(rows)-1)
 	}
@@ -223,16 +223,12 @@ func TestWrite_TableFormats_HoldTheSameRows(t *testing.T) {
 	// Three sheets, each with a header.
 	b = w.write(Options{Format: XLSX, maxSheetRows: 16})
 	f, err := excelize.OpenReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer f.Close()
 	var cells [][]string
 	for i, name := range f.GetSheetList() {
 		sheet, err := f.GetRows(name, excelize.Options{RawCellValue: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if name != fmt.Sprintf("Journal %d", i+1) || len(sheet) > 16 || !reflect.DeepEqual(sheet[0], columns[:]) {
 			t.Errorf("sheet %d is %q with %d rows that begin with %v", i+1, name, len(sheet), sheet[0])
 		}
@@ -350,9 +346,7 @@ func TestWriteFile_Interrupted_IsContinued(t *testing.T) {
 	}
 	for _, format := range Formats() {
 		name := filepath.Join(t.TempDir(), "journal")
-		if err := os.WriteFile(name, []byte("an older export"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(name, []byte("an older export"), 0o600))
 		ctx, cancel := context.WithCancel(t.Context())
 		o := Options{Format: format, Chart: DefaultChart(), Progress: func(uint64, eventlog.Position, eventlog.Position) { cancel() }}
 		if err := WriteFile(ctx, w.stored(), o, name); !errors.Is(err, context.Canceled) {
@@ -366,9 +360,7 @@ func TestWriteFile_Interrupted_IsContinued(t *testing.T) {
 			t.Errorf("%s: unfinished file remains: %t, want %t", format, kept, format.IsText())
 		}
 		o.Progress = nil
-		if err := WriteFile(t.Context(), w.stored(), o, name); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, WriteFile(t.Context(), w.stored(), o, name))
 		got, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got, w.write(Options{Format: format})) {
 			t.Errorf("%s: the continued export differs from a whole one (%v)", format, err)
@@ -391,22 +383,14 @@ func TestWriteFile_Continued_KeepsWhatIsWritten(t *testing.T) {
 	w := story(t)
 	want := w.write(Options{Format: CSV})
 	name := filepath.Join(t.TempDir(), "journal.csv")
-	if err := os.WriteFile(name+partialSuffix, want[:len(want)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(name+partialSuffix, want[:len(want)/2], 0o600))
 	before, err := os.Stat(name + partialSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	file, err := os.OpenFile(name+partialSuffix, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer file.Close()
 	c := &continuation{file: file, written: bufio.NewReader(file)}
-	if err := Write(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, c); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, Write(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, c))
 	if c.same != before.Size() {
 		t.Errorf("%d bytes of the unfinished file were kept, want all %d", c.same, before.Size())
 	}
@@ -441,12 +425,8 @@ func TestWriteFile_OtherUnfinishedFile_IsReplaced(t *testing.T) {
 	want := w.write(Options{Format: CSV})
 	for _, unfinished := range [][]byte{nil, []byte("another text"), want[:100], append(bytes.Clone(want[:50]), "damage"...), append(bytes.Clone(want), "more"...), bytes.Repeat([]byte("x"), len(want)+9)} {
 		name := filepath.Join(t.TempDir(), "journal.csv")
-		if err := os.WriteFile(name+partialSuffix, unfinished, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteFile(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, name); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(name+partialSuffix, unfinished, 0o600))
+		testmust.Succeed(t, WriteFile(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, name))
 		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("after the unfinished file %.20q: %v, and the export has %d bytes, want %d", unfinished, err, len(got), len(want))
 		}
@@ -494,9 +474,7 @@ func TestReadChart(t *testing.T) {
 
 func TestDocument_Chart_IsComplete(t *testing.T) {
 	page, err := os.ReadFile("../../docs/books.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, e := range books.Chart {
 		yes := ""
 		if e.ByCustomer {

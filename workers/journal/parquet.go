@@ -21,7 +21,7 @@ const (
 	parquetBatch = 1 << 10
 )
 
-// parquetRow is a posting. The names are those of columns.
+// parquetRow is a posting. The names are the columns' names.
 type parquetRow struct {
 	Transaction   string   `parquet:"transaction"`
 	Date          int32    `parquet:"date,date"`
@@ -42,8 +42,8 @@ type parquetRow struct {
 	KeyID         string   `parquet:"key_id,dict"`
 }
 
-// compressionWindow is the window of the compressor, in bytes. A page of a column is not larger by much. The library's own
-// codec takes 8 MiB for its window, for each of the encoders that it keeps.
+// compressionWindow is the window of the compressor, in bytes. A page of a column is not larger by much. The library's
+// own codec takes 8 MiB for its window, for each of the encoders that it keeps.
 const compressionWindow = 256 << 10
 
 // codec compresses the pages of a file. It only writes.

@@ -200,7 +200,7 @@ func appendComponent(b []byte, id string) []byte {
 }
 
 // appendCustomer appends an id as a part of an account's name. Different ids have different names: one whose component
-// could be that of another id has all its bytes as X and two hex digits instead.
+// could belong to another id has all its bytes as X and two hex digits instead.
 func appendCustomer(b []byte, id string) []byte {
 	if !ambiguous(id) {
 		return appendComponent(b, id)
@@ -212,8 +212,9 @@ func appendCustomer(b []byte, id string) []byte {
 	return b
 }
 
-// ambiguous reports whether an id begins with a capital, like that which a small letter becomes; or with a 0 before a byte
-// that becomes X and hex digits, like the 0 that appendComponent adds; or has an X before hex digits, like those of a byte.
+// ambiguous reports whether an id begins with a capital, like that which a small letter becomes; or with a 0 before a
+// byte that becomes X and hex digits, like the 0 that appendComponent adds; or has an X before hex digits, like those
+// of a byte.
 func ambiguous(id string) bool {
 	const hex, allowed = "0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 	if 'A' <= id[0] && id[0] <= 'Z' || id[0] == '0' && len(id) > 1 && strings.IndexByte(allowed, id[1]) < 0 {

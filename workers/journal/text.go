@@ -15,7 +15,7 @@ type csvEncoder struct {
 	w            io.Writer
 	chart        Chart
 	buf          []byte
-	before, last []byte // the columns before and after those of the postings
+	before, last []byte // the columns before and after the postings' columns
 }
 
 func newCSV(w io.Writer, chart Chart) (*csvEncoder, error) {

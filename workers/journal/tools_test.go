@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -32,9 +33,7 @@ func (w *world) file(o Options, name string) string {
 	if o.Chart == (Chart{}) {
 		o.Chart = DefaultChart()
 	}
-	if err := WriteFile(w.t.Context(), w.stored(), o, path); err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, WriteFile(w.t.Context(), w.stored(), o, path))
 	return path
 }
 
@@ -81,13 +80,9 @@ func TestHLedger_Check_Passes(t *testing.T) {
 	// The check is able to fail.
 	path := w.file(Options{Format: HLedger}, "x.journal")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	text = bytes.Replace(text, []byte("payments  119.00 EUR"), []byte("payments  119.01 EUR"), 1)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, text, 0o600))
 	if err := exec.Command(hledger, "-f", path, "check").Run(); err == nil {
 		t.Error("hledger check passes a journal with a changed amount")
 	}
@@ -102,13 +97,9 @@ func TestBeancount_Check_Passes(t *testing.T) {
 	}
 	path := w.file(Options{Format: Beancount}, "x.beancount")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	text = bytes.Replace(text, []byte("Payments  119.00 EUR"), []byte("Payments  119.01 EUR"), 1)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, text, 0o600))
 	if err := exec.Command(check, path).Run(); err == nil {
 		t.Error("bean-check passes a journal with a changed amount")
 	}

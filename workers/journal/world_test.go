@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/eventlog/sqlite/sqlitetest"
+	"letterhead/internal/testmust"
 )
 
 // world is a log with a history.
@@ -39,9 +40,7 @@ func (w *world) append(at time.Time, accountID string, events ...eventschemas.Ev
 	var proposed []eventlog.Proposed
 	for _, ev := range events {
 		enc, err := eventschemas.Encode(ev)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testmust.Succeed(w.t, err)
 		w.n++
 		proposed = append(proposed, eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, w.n)), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data})
 	}
@@ -58,9 +57,7 @@ func (w *world) stored() *sqlite.Log {
 			events += len(w.pending[runs].Events)
 			runs++
 		}
-		if err := w.log.Import(context.Background(), w.pending[:runs]); err != nil {
-			w.t.Fatal(err)
-		}
+		testmust.Succeed(w.t, w.log.Import(context.Background(), w.pending[:runs]))
 		w.pending = w.pending[runs:]
 	}
 	return w.log
@@ -73,9 +70,7 @@ func (w *world) write(o Options) []byte {
 		o.Chart = DefaultChart()
 	}
 	var b bytes.Buffer
-	if err := Write(context.Background(), w.stored(), o, &b); err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, Write(context.Background(), w.stored(), o, &b))
 	return b.Bytes()
 }
 
@@ -167,9 +162,7 @@ func (w *world) rows(o Options) [][]string {
 	w.t.Helper()
 	o.Format = CSV
 	rows, err := csv.NewReader(bytes.NewReader(w.write(o))).ReadAll()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	return rows
 }
 

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ type Accepted struct {
 
 // Prepare finds an acceptance that was interrupted, or begins one for the given losses in memory;
 // nothing is written. It returns nil if there is nothing to accept. Errors: *UnfinishedError of a
-// restore or a migration, *text.EmailError of the reason of a new one, those of the database, ctx.Err().
+// restore or a migration, *text.EmailError of the reason of a new one, the errors of the database, ctx.Err().
 func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []*eventlog.LossError) (*Acceptance, error) {
 	p, err := readPending(ctx, store)
 	if err != nil {
@@ -91,13 +92,13 @@ func (a *Acceptance) add(losses []*eventlog.LossError) {
 }
 
 // Begin records that the loss is being accepted. From then on Verify fails until Finish has returned.
-// Errors: those of the database, ctx.Err().
+// Errors: as the database, ctx.Err().
 func (a *Acceptance) Begin(ctx context.Context) error {
 	return a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return writePending(ctx, a.store, tx, a.state) })
 }
 
 // Withdraw reverts Begin if this run began the acceptance: it is for a log that has not changed since,
-// which shows the loss itself. Errors: those of the database, ctx.Err().
+// which shows the loss itself. Errors: as the database, ctx.Err().
 func (a *Acceptance) Withdraw(ctx context.Context) error {
 	if !a.fresh {
 		return nil // an earlier run may have changed the log
@@ -112,7 +113,7 @@ func (a *Acceptance) end(ctx context.Context) error {
 // Moot ends an acceptance that was interrupted before it changed anything, if the log again contains
 // everything that was missing, and reports whether it did.
 //
-// Errors: those of the log and of the database, ctx.Err().
+// Errors: as the log and of the database, ctx.Err().
 func (a *Acceptance) Moot(ctx context.Context, log eventlog.Log) (bool, error) {
 	if a.fresh || a.state.Other {
 		return false, nil
@@ -141,8 +142,7 @@ func (a *Acceptance) eventID() uuid.UUID {
 // snapshots past the end of their stream, checkpoints past the head, the search index; for another log
 // everything. The log may have been opened by cutting off an unreadable part.
 //
-// Errors: those of the log and of the database, ctx.Err(). Prepare, Begin and Finish then continue
-// where they ended.
+// Errors: as the log and of the database, ctx.Err(). Prepare, Begin and Finish then continue where they ended.
 func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting) (out Accepted, err error) {
 	probe := eventlog.Probe(log)
 	losses, err := Survey(ctx, a.store, probe)
@@ -224,9 +224,7 @@ func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted
 		next = last[0].Revision + 1
 	}
 	event := eventschemas.LossAccepted{Head: uint64(out.Head), Witnesses: a.state.Losses, Reason: a.state.Reason}
-	if event.Reason == "" {
-		event.Reason = "no reason was given"
-	}
+	event.Reason = cmp.Or(event.Reason, "no reason was given")
 	if found {
 		event.LastEventID = end.ID.String()
 	}

@@ -28,9 +28,8 @@ func NewFilling(store *sqlstore.Store, work string, now func() time.Time, forget
 	return &Filling{store: store, work: work, now: now, forgetSearch: forgetSearch}
 }
 
-// Done reports whether the database knows which log it belongs to: no work on it is unfinished, and a
-// relay or a worker has a position in it, which a restore leaves, too. Errors: those of the database,
-// ctx.Err().
+// Done reports whether the database knows which log it belongs to: no work on it is unfinished, and a relay or a worker
+// has a position in it, which a restore leaves, too. Errors: as the database, ctx.Err().
 func (f *Filling) Done(ctx context.Context) (bool, error) {
 	p, err := readPending(ctx, f.store)
 	if err != nil || p != nil {
@@ -42,7 +41,7 @@ func (f *Filling) Done(ctx context.Context) (bool, error) {
 
 // Begin discards, in one transaction, the database's data about an earlier log: read models, snapshots
 // and checkpoints. Beginning again, after an interruption, does the same. Errors: *UnfinishedError of
-// another command, those of the database, ctx.Err().
+// another command, the errors of the database, ctx.Err().
 func (f *Filling) Begin(ctx context.Context) error {
 	p, err := readPending(ctx, f.store)
 	if err != nil {
@@ -67,7 +66,7 @@ func (f *Filling) Begin(ctx context.Context) error {
 }
 
 // End lets nodes use the log. A node that has read an earlier one, and was not stopped, must forget what it knows, as
-// after an acceptance (LastAccepted). Errors: those of the database, ctx.Err().
+// after an acceptance (LastAccepted). Errors: as the database, ctx.Err().
 func (f *Filling) End(ctx context.Context) error {
 	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		if err := writeWork(ctx, f.store, tx, acceptedName, uuid.NewString()); err != nil {
@@ -83,7 +82,7 @@ func (f *Filling) End(ctx context.Context) error {
 // log. Afterwards the database fits both the old and the new log, so the replacement may be
 // interrupted; accounts must have the same events in both. Call it while the log is not in use.
 //
-// Errors: those of the database, ctx.Err(). Repeat an interrupted call.
+// Errors: as the database, ctx.Err(). Repeat an interrupted call.
 func Renew(ctx context.Context, store *sqlstore.Store, readers map[string]eventlog.Position) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		errs := []error{engine.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}

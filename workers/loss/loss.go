@@ -1,18 +1,16 @@
 // Package loss compares the event log with all data about an earlier state of it, and lets an operator
 // continue without missing events.
 //
-// The log is the only truth, so it cannot itself show that its end is gone. The database can: the
-// registry of the read models (engine.FoldedLog: the first event, one of the last, a position for
-// each read model), snapshots by the revision of their stream, the sweeper's memory, and the positions
-// of relays and workers. The head marker next to a log file belongs to the log adapter
-// (internal/eventlog/sqlite). A log that lacks what one of these witnesses remembers is shorter than
-// it was, or is another log: Verify returns a *eventlog.LossError, and no process may append, fold or
-// rebuild.
+// The log is the only truth, so it cannot itself show that its end is gone. The database can: the registry of the read
+// models (engine.FoldedLog: the first event, one of the last, a position for each read model), snapshots by the
+// revision of their stream, the sweeper's memory, and the positions of relays and workers. The head marker next to a
+// log file belongs to the log adapter (internal/eventlog/sqlite). A log that lacks what one of these witnesses
+// remembers is shorter than it was, or is another log: Verify returns a *eventlog.LossError, and no process may append,
+// fold or rebuild.
 //
-// Accept records the loss as an event (eventschemas.LossAccepted) and discards the data about the lost
-// events. Filling does the same for a log that a restore or a migration writes. Both may be killed at
-// any time: a row of the database records that they have begun, Verify fails while it exists, and
-// running the command again finishes them.
+// Accept records the loss as an event (eventschemas.LossAccepted) and discards the data about the lost events. Filling
+// does the same for a log that a restore or a migration writes. Both may be killed at any time: a row of the database
+// records that they have begun, Verify fails while it exists, and running the command again finishes them.
 package loss
 
 import (
@@ -36,14 +34,12 @@ import (
 )
 
 const (
-	// MaxSnapshots limits the snapshots that one comparison looks up, starting with those of the
-	// longest streams. A look-up takes about ten microseconds in a log file, and about a hundred in an
-	// event store.
+	// MaxSnapshots limits the snapshots that one comparison looks up, starting with the longest streams. A look-up takes
+	// about ten microseconds in a log file, and about a hundred in an event store.
 	MaxSnapshots = 2048
 	// lookups is how many snapshots are looked up at the same time.
 	lookups = 32
-	// looks is how often a shared store is compared before a loss is reported: a replica may lag for a
-	// moment.
+	// looks is how often a shared store is compared before a loss is reported: a replica may lag for a moment.
 	looks = 5
 )
 
@@ -58,8 +54,7 @@ const (
 	Migrate = "migrate"
 )
 
-// UnfinishedError reports that a command which replaces the log, or the data about it, was
-// interrupted.
+// UnfinishedError reports that a command which replaces the log, or the data about it, was interrupted.
 type UnfinishedError struct {
 	Work  string // the command's name without "letterhead"
 	Since time.Time
@@ -77,7 +72,7 @@ func (e *UnfinishedError) Is(target error) bool {
 // Verify compares a log with all data about it in the database. With a shared database it compares
 // several times before it reports a loss.
 //
-// Errors: a *eventlog.LossError for the witness that remembers most; *UnfinishedError; those of the
+// Errors: a *eventlog.LossError for the witness that remembers most; *UnfinishedError; the errors of the
 // log and of the database; ctx.Err().
 func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) error {
 	p, err := readPending(ctx, store)
@@ -114,8 +109,7 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	return worst
 }
 
-// Worst returns the loss whose witness remembers most, with the number of other witnesses in its
-// detail.
+// Worst returns the loss whose witness remembers most, with the number of other witnesses in its detail.
 func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 	worst := *slices.MaxFunc(losses, func(a, b *eventlog.LossError) int {
 		if a.Remembered < b.Remembered {
@@ -130,7 +124,7 @@ func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 }
 
 // Survey returns one loss for each witness in the database that remembers more than the log contains.
-// Errors: those of the log and of the database, ctx.Err().
+// Errors: as the log and of the database, ctx.Err().
 func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
 	return survey(ctx, store, log, true, looksAt(store))
 }
@@ -261,7 +255,7 @@ const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL P
 const pendingName, acceptedName = "pending", "accepted"
 
 // LastAccepted returns the id of the last completed acceptance, restore or migration, "" if there was none. A process
-// that has read the log before it must forget what it read. Errors: those of the database, ctx.Err().
+// that has read the log before it must forget what it read. Errors: as the database, ctx.Err().
 func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
 	return readWork(ctx, store, acceptedName)
 }

@@ -15,6 +15,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
@@ -67,12 +68,11 @@ func (w *world) verify(log eventlog.Log) error {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 }
 
 // A witness that remembers a later position, or another log, makes Verify fail.
+// Rule 8.
 func TestVerify_AnyWitnessPastLog_Fails(t *testing.T) {
 	for name, hurt := range map[string]func(w *world){
 		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },

@@ -15,21 +15,16 @@ import (
 // revision (workers/sweep).
 const sweeperMemory = "sweep"
 
-// snapshotTables are those of this release and of the previous one.
-var snapshotTables = []string{"snapshots", "stream_snapshots"}
-
-const positionsTable = "positions"
+const snapshotTable, positionsTable = "stream_snapshots", "positions"
 
 // readSnapshots returns the highest revision of the snapshots of each stream, for the longest streams.
 func readSnapshots(ctx context.Context, store *sqlstore.Store, limit int) (map[string]uint64, error) {
 	out := map[string]uint64{}
-	for _, table := range snapshotTables {
-		err := eachRow(ctx, store, "SELECT stream, max(revision) FROM "+table+" GROUP BY stream ORDER BY 2 DESC LIMIT $1", []any{limit}, func(stream string, revision int64) {
-			out[stream] = max(out[stream], uint64(revision))
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the revisions of snapshots: %w", err)
-		}
+	const longest = "SELECT stream, max(revision) FROM " + snapshotTable + " GROUP BY stream ORDER BY 2 DESC LIMIT $1"
+	err := eachRow(ctx, store, longest, []any{limit},
+		func(stream string, revision int64) { out[stream] = uint64(revision) })
+	if err != nil {
+		return nil, fmt.Errorf("read the revisions of snapshots: %w", err)
 	}
 	return out, nil
 }
@@ -65,7 +60,7 @@ func eachRow(ctx context.Context, store *sqlstore.Store, query string, args []an
 	return sqlstore.Classify(rows.Err())
 }
 
-// present returns those of the tables that exist in the database.
+// present returns the tables that exist in the database.
 func present(ctx context.Context, tx *sqlstore.Tx, tables ...string) ([]string, error) {
 	var out []string
 	for _, table := range tables {
@@ -90,7 +85,7 @@ const (
 // forget deletes what depends on positions: every checkpoint, which charges of earlier runs were answered, and the
 // snapshots selected by allSnapshots or notOfAccounts.
 func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
-	tables, err := present(ctx, tx, append([]string{positionsTable, runs.Table}, snapshotTables...)...)
+	tables, err := present(ctx, tx, positionsTable, runs.Table, snapshotTable)
 	if err != nil {
 		return err
 	}
@@ -114,15 +109,13 @@ func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
 
 // forgetSnapshots deletes the snapshots of streams that lost events.
 func forgetSnapshots(ctx context.Context, tx *sqlstore.Tx, streams []string) error {
-	tables, err := present(ctx, tx, snapshotTables...)
-	if err != nil {
+	tables, err := present(ctx, tx, snapshotTable)
+	if err != nil || len(tables) == 0 {
 		return err
 	}
-	for _, table := range tables {
-		for _, stream := range streams {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE stream = $1", stream); err != nil {
-				return fmt.Errorf("forget the snapshot of %s: %w", stream, err)
-			}
+	for _, stream := range streams {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+snapshotTable+" WHERE stream = $1", stream); err != nil {
+			return fmt.Errorf("forget the snapshot of %s: %w", stream, err)
 		}
 	}
 	return nil

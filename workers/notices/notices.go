@@ -1,10 +1,10 @@
-// Package notices delivers the notices that the read model of notices raises: to the URL and to the e-mail address of the
-// account's holder.
+// Package notices delivers the notices that the read model of notices raises: to the URL and to the e-mail address of
+// the account's holder.
 //
-// Every attempt is appended to the account's stream of notices before it is sent, at the revision that the decision follows
-// from. So of two nodes only one sends it, and a node that starts again continues the pauses between attempts. If a node
-// stops between sending and recording the outcome, the notice is sent again; it has the same id, by which a receiver
-// recognizes repeats.
+// Every attempt is appended to the account's stream of notices before it is sent, at the revision that the decision
+// follows from. So of two nodes only one sends it, and a node that starts again continues the pauses between attempts.
+// If a node stops between sending and recording the outcome, the notice is sent again; it has the same id, by which a
+// receiver recognizes repeats.
 package notices
 
 import (
@@ -44,7 +44,7 @@ const (
 	actor = "system:notices"
 )
 
-// Reasons of failures that are not those of a sender.
+// Reasons of failures for which no sender is responsible.
 const (
 	noDestination = "no_destination"
 	noOutcome     = "no_outcome" // the node stopped during the attempt
@@ -144,7 +144,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Round attempts what is due, once, and returns when all attempts have an outcome. Errors: those of the queue.
+// Round attempts what is due, once, and returns when all attempts have an outcome. Errors: as the queue.
 func (w *Worker) Round(ctx context.Context) error {
 	err := w.look(ctx)
 	w.sending.Wait()
@@ -206,8 +206,8 @@ func (w *Worker) deliver(ctx context.Context, due notices.Due) {
 	}
 }
 
-// attempt makes one attempt, and returns the number of events of the account's stream of notices. A destination that the
-// settings have is stored after them (see commands.Notices.Set): until then, attempts fail.
+// attempt makes one attempt, and returns the number of events of the account's stream of notices. A destination that
+// the settings have is stored after them (see commands.Notices.Set): until then, attempts fail.
 func (w *Worker) attempt(ctx context.Context, n Notice, has bool, to string, events uint64) (uint64, error) {
 	by := commands.Request{ID: uuid.NewString(), Actor: actor, CorrelationID: n.NoticeID}
 	settled := eventschemas.NoticeSettled{NoticeID: n.NoticeID, Destination: n.Destination, Attempt: n.Attempts}

@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections/engine"
 	projection "letterhead/projections/notices"
@@ -97,9 +98,7 @@ func (s *service) open(id string, destinations ...string) {
 			value = address
 		}
 		set.Webhook, set.Email = set.Webhook || destination == domain.Webhook, set.Email || destination == domain.Email
-		if err := s.names.Put(s.Context(), commands.DestinationID(id, destination), value); err != nil {
-			s.Fatal(err)
-		}
+		testmust.Succeed(s, s.names.Put(s.Context(), commands.DestinationID(id, destination), value))
 	}
 	s.env.Events("account-"+id, s.now(), eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: 50})
 	s.env.Events("notices-"+id, s.now(), set)
@@ -113,17 +112,13 @@ func (s *service) workerWith(senders map[string]notices.Sender, deliveries notic
 	s.Helper()
 	s.metrics = prometheus.NewRegistry()
 	w, err := notices.New(notices.Config{Senders: senders, PollEvery: time.Millisecond, Now: s.now, Logger: slog.New(slog.NewTextHandler(s, nil)), Registerer: s.metrics}, s.model, deliveries)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	return w
 }
 
 func (s *service) round(w *notices.Worker) {
 	s.Helper()
-	if err := w.Round(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, w.Round(s.Context()))
 	s.env.CatchUp(s.runner)
 }
 
@@ -188,9 +183,7 @@ func TestRound_EachDestinationOnce(t *testing.T) {
 func (s *service) exposition() string {
 	s.Helper()
 	all, err := s.metrics.Gather()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	var out strings.Builder
 	for _, family := range all {
 		for _, m := range family.Metric {
@@ -236,9 +229,7 @@ func TestRound_NeverAnswered_DeadLettersThenRetries(t *testing.T) {
 
 	by := commands.Request{ID: "retry", Actor: "operator:test"}
 	_, events, err := s.model.Find(t.Context(), "a", d.NoticeID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := s.commands.Append(t.Context(), by, "a", events, eventschemas.NoticeReopened{NoticeID: d.NoticeID, Destination: domain.Webhook}); err != nil {
 		t.Fatal(err)
 	}
@@ -273,9 +264,7 @@ func TestRound_DestinationRemoved_IsOutdated(t *testing.T) {
 	s.raise("a", domain.Webhook)
 	s.env.Events("notices-a", s.now(), eventschemas.NoticesSet{LowBalance: 40})
 	s.env.CatchUp(s.runner)
-	if err := s.names.Erase(t.Context(), commands.DestinationID("a", domain.Webhook)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.names.Erase(t.Context(), commands.DestinationID("a", domain.Webhook)))
 	var hook sent
 	s.round(s.worker(map[string]notices.Sender{domain.Webhook: &hook}))
 	s.expect("a", domain.Outdated, 0, "no_destination")
@@ -303,16 +292,12 @@ func TestRound_DestinationNotStoredYet_IsTriedAgain(t *testing.T) {
 	s := newService(t)
 	s.raise("a", domain.Webhook)
 	id := commands.DestinationID("a", domain.Webhook)
-	if err := s.names.Erase(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.names.Erase(t.Context(), id))
 	var hook sent
 	w := s.worker(map[string]notices.Sender{domain.Webhook: &hook})
 	s.round(w)
 	d := s.expect("a", domain.Open, 1, "no_destination")
-	if err := s.names.Put(t.Context(), id, url); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.names.Put(t.Context(), id, url))
 	s.pass(d.NextAt.Sub(s.now()))
 	s.round(w)
 	s.expect("a", domain.Delivered, 2, "")
@@ -441,8 +426,7 @@ func TestRun_SlowReceiver_DelaysOnlyItsOwnNotices(t *testing.T) {
 	}
 }
 
-// A worker that is stopped records what it knows of the attempt.
-// senderFunc is a Sender.
+// A worker that is stopped records what it knows of the attempt. senderFunc is a Sender.
 type senderFunc func(ctx context.Context) notices.Result
 
 func (f senderFunc) Send(ctx context.Context, _ string, _ notices.Notice) notices.Result {

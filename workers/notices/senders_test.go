@@ -24,6 +24,7 @@ import (
 	"letterhead/internal/email/emailtest"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 	"letterhead/internal/webhook"
 	worker "letterhead/workers/notices"
 )
@@ -53,9 +54,7 @@ type received struct {
 func newHook(s *service) *hook {
 	s.Helper()
 	authority, err := testcert.NewAuthority()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	h := &hook{}
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -68,14 +67,10 @@ func newHook(s *service) *hook {
 			return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 		},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	s.Cleanup(h.Client.Close)
 	key, err := webhook.NewKey(rand.Reader)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	if h.public, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_")); err != nil {
 		s.Fatal(err)
 	}
@@ -180,9 +175,7 @@ func TestWebhook_PrivateAddress_IsNotConnected(t *testing.T) {
 		t.Error("connected to a private address")
 		return nil, errors.New("not connected")
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s.raise("a", notices.Webhook)
 	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
 	s.expect("a", notices.Open, 1, "blocked_address")
@@ -203,13 +196,9 @@ const billingURL = "https://brands.example.com/billing"
 func (s *service) mail(through *emailtest.Server) *worker.Mail {
 	s.Helper()
 	server, err := email.ParseURL("smtp://" + through.Addr())
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	from, err := email.ParseSender("Brands <billing@example.com>")
-	if err != nil {
-		s.Fatal(err)
-	}
+	testmust.Succeed(s, err)
 	return &worker.Mail{Server: server, From: from, BillingURL: billingURL, Now: s.now}
 }
 

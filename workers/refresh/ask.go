@@ -50,14 +50,7 @@ func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("fold brand %s: %w", c.domain, err)
 	}
-	if b.Withdrawn() || !c.due(b) {
-		return false, nil
-	}
-	if _, _, _, running := b.Running(); running {
-		return false, nil
-	}
-	_, _, remembered := b.Remembered(r.cfg.Now())
-	return !remembered, nil
+	return b.Idle(r.cfg.Now()) && c.due(b), nil
 }
 
 func (r *Refresher) request(ctx context.Context, c candidate) error {

@@ -10,6 +10,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/refresh"
 )
@@ -67,9 +68,7 @@ func TestChargeOfNewerRelease_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	w.raw("account-a", eventschemas.CreditsCharged{}, 1000, `{}`)
 	r, err := refresh.New(refresh.Config{}, w.log, w, w, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := r.Run(t.Context()); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CreditsCharged") {
 		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CreditsCharged", err)
 	}
@@ -77,9 +76,7 @@ func TestChargeOfNewerRelease_EndsTheRefresher(t *testing.T) {
 
 func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	w, output := newWorld(t), testwait.NewLines()
-	if err := w.positions.Save(t.Context(), checkpoint, 1<<40); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.positions.Save(t.Context(), checkpoint, 1<<40))
 	w.imported("old.com", "new.com")
 	w.charge("old.com")
 	w.run(refresh.Config{Logger: output.Logger()})
@@ -89,9 +86,7 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 		t.Errorf("got %s, want the brand charged after the start", in.Domain)
 	}
 	head, err := w.log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if at, _, err := w.positions.Load(t.Context(), checkpoint); err != nil || at > head {
 		t.Errorf("the checkpoint is still at %d (%v), past the log's head %d: the next start skips the events until then", at, err, head)
 	}

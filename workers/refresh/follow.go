@@ -15,8 +15,7 @@ import (
 
 var charges = eventlog.Filter{EventTypes: []string{eventschemas.CreditsCharged{}.EventType()}}
 
-// Run works until ctx ends, then returns nil. After a fault it continues where it was, after a growing
-// wait.
+// Run works until ctx ends, then returns nil. After a fault it continues where it was, after a growing wait.
 //
 // Errors: eventlog.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if a charge was
 // written by a newer release.
@@ -166,7 +165,7 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 	}
 	seen[charge.Domain] = now
 	err = r.ask(ctx, candidate{
-		domain: charge.Domain, due: r.neverCrawled, why: "looked_up", after: recorded.Position,
+		domain: charge.Domain, due: (*brand.Brand).OnlyImported, why: "looked_up", after: recorded.Position,
 		request: commands.Request{ID: recorded.ID.String(), Actor: actor, CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
 	})
 	if err == nil || isUnavailable(ctx, err) {
@@ -189,6 +188,3 @@ func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
 	r.skipped.Inc()
 	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision, "domain", domain, "error", err)
 }
-
-// neverCrawled reports whether a brand was imported, and no crawl has found it.
-func (r *Refresher) neverCrawled(b *brand.Brand) bool { return !b.Crawled() && b.Imported() != nil }

@@ -47,7 +47,7 @@ func (r *Refresher) room(ctx context.Context) error {
 	}
 	defer subscription.Close()
 	for len(r.open) >= r.cfg.MaxOutstanding {
-		batch, err := nextUntil(ctx, subscription, first.Sub(r.cfg.Now()))
+		batch, err := eventlog.NextWithin(ctx, subscription, first.Sub(r.cfg.Now()))
 		if err != nil {
 			return fmt.Errorf("read the ends of crawls after position %d: %w", after, err)
 		}
@@ -60,8 +60,8 @@ func (r *Refresher) room(ctx context.Context) error {
 	return nil
 }
 
-// oldest forgets the crawls that are past their deadlines and returns the first deadline of the
-// others, and the position after which all their ends come.
+// oldest forgets crawls whose deadline has passed. It returns the first deadline of the remaining
+// crawls, and a position that precedes the end of each of them.
 func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
 	now, found := r.cfg.Now(), false
 	for stream, c := range r.open {
@@ -80,17 +80,6 @@ func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
 	return deadline, after
 }
 
-// nextUntil waits for at most the given time, after which it returns an empty batch.
-func nextUntil(ctx context.Context, s eventlog.Subscription, most time.Duration) (eventlog.Batch, error) {
-	bounded, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	batch, err := s.Next(bounded)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return eventlog.Batch{}, nil
-	}
-	return batch, err
-}
-
 // ended forgets a crawl that an event ends.
 func (r *Refresher) ended(recorded eventlog.Recorded) {
 	open, ok := r.open[recorded.Stream]
@@ -103,16 +92,7 @@ func (r *Refresher) ended(recorded eventlog.Recorded) {
 		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream, "revision", recorded.Revision, "error", err)
 		return
 	}
-	var id string
-	switch ev := ev.(type) {
-	case eventschemas.CrawlSucceeded:
-		id = ev.CrawlID
-	case eventschemas.CrawlConfirmed:
-		id = ev.CrawlID
-	case eventschemas.CrawlFailed:
-		id = ev.CrawlID
-	}
-	if id == open.id {
+	if id, _ := brand.EndOf(ev); id == open.id {
 		delete(r.open, recorded.Stream)
 	}
 }

@@ -16,7 +16,6 @@ package refresh
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -42,8 +41,6 @@ const (
 	// DefaultPoll is how often the schedule is read when nothing is due.
 	DefaultPoll = time.Minute
 
-	// limitOutstanding limits MaxOutstanding.
-	limitOutstanding = 1000
 	// maxSeen limits the domains that are remembered as examined, so that a popular brand is folded
 	// occasionally, not for each charge.
 	maxSeen = 10_000
@@ -112,24 +109,6 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Every < 0 {
-		errs = append(errs, fmt.Errorf("refresher: Every is %s, must not be negative", c.Every))
-	}
-	if c.Allowed < time.Second {
-		errs = append(errs, fmt.Errorf("refresher: Allowed is %s, must be at least a second", c.Allowed))
-	}
-	if c.Poll < 0 {
-		errs = append(errs, fmt.Errorf("refresher: Poll is %s, must not be negative", c.Poll))
-	}
-	if c.MaxOutstanding < 1 || c.MaxOutstanding > limitOutstanding {
-		errs = append(errs, fmt.Errorf("refresher: MaxOutstanding is %d, must be 1 to %d", c.MaxOutstanding, limitOutstanding))
-	}
-	return errors.Join(errs...)
-}
-
 // Refresher requests crawls of due brands. It is for one goroutine, which calls Run.
 type Refresher struct {
 	cfg         Config
@@ -140,8 +119,7 @@ type Refresher struct {
 	requested   *prometheus.CounterVec
 	skipped     prometheus.Counter
 
-	// turn is held while requesting a crawl, so that both kinds together keep to the rate. It guards
-	// open.
+	// turn is held while requesting a crawl, so that both kinds together keep to the rate. It guards open.
 	turn chan struct{}
 	open map[string]outstanding
 
@@ -154,12 +132,6 @@ type Refresher struct {
 // New returns a Refresher.
 func New(cfg Config, log Log, checkpoints Checkpoints, brands Brands, schedule Schedule) (*Refresher, error) {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("refresher configuration: %w", err)
-	}
-	if log == nil || checkpoints == nil || brands == nil || schedule == nil {
-		return nil, errors.New("refresher: log, checkpoints, brands and schedule are needed")
-	}
 	r := &Refresher{
 		cfg: cfg, log: log, checkpoints: checkpoints, brands: brands, schedule: schedule,
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections/brands"
 	"letterhead/workers/refresh"
@@ -49,14 +49,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	w := &world{t: t, log: log, requested: make(chan asked, 100)}
 	if w.positions, err = sqlstore.NewPositions(t.Context(), store); err != nil {
@@ -92,9 +88,7 @@ func (w *world) charge(domains ...string) {
 func (w *world) append(stream string, ev eventschemas.Event) {
 	w.t.Helper()
 	enc, err := eventschemas.Encode(ev)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	w.raw(stream, ev, enc.SchemaVersion, string(enc.Data))
 }
 
@@ -104,9 +98,7 @@ func (w *world) raw(stream string, like eventschemas.Event, version int, body st
 	_, err := w.log.Append(w.t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
 		ID: uuid.New(), Type: like.EventType(), SchemaVersion: version, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
 	}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 }
 
 // Due lists the kept domains according to their streams, as the read model does by its rows.
@@ -143,18 +135,14 @@ func (w *world) succeeds(domain, crawlID string) {
 	err := w.SucceedCrawl(w.t.Context(), commands.SucceedCrawl{
 		Request: who, Domain: domain, CrawlID: crawlID, Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://" + domain + "/",
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 }
 
 // live requests a crawl as a look-up does.
 func (w *world) live(domain string) (crawlID string) {
 	w.t.Helper()
 	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	return crawl.ID
 }
 
@@ -163,9 +151,7 @@ func (w *world) imported(domains ...string) {
 	for _, d := range domains {
 		name := "Imported"
 		_, err := w.ImportBrand(w.t.Context(), commands.ImportBrand{Request: who, Domain: d, Source: "set 1", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testmust.Succeed(w.t, err)
 	}
 }
 
@@ -190,9 +176,7 @@ func (w *world) Load(ctx context.Context, name string) (eventlog.Position, bool,
 func (w *world) saved() eventlog.Position {
 	w.t.Helper()
 	p, _, err := w.positions.Load(w.t.Context(), checkpoint)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	return p
 }
 
@@ -202,9 +186,7 @@ func (w *world) run(cfg refresh.Config) (stop func()) {
 		cfg.Every = time.Nanosecond
 	}
 	r, err := refresh.New(cfg, w.log, w, w, w)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -305,9 +287,7 @@ func TestRun_RefreshOff_RequestsNothing(t *testing.T) {
 	w.imported("acme.com")
 	w.charge("acme.com")
 	r, err := refresh.New(refresh.Config{Off: true}, w.log, w.positions, w, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -323,23 +303,9 @@ func TestRun_RefreshOff_RequestsNothing(t *testing.T) {
 func TestClosedLog_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, w.log.Close())
 	if err := r.Run(t.Context()); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Run: %v, want eventlog.ErrClosed", err)
-	}
-}
-
-func TestNew_InvalidConfig_Fails(t *testing.T) {
-	w := newWorld(t)
-	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1, Poll: -1}, w.log, w.positions, w, w)
-	for _, field := range []string{"Every", "Allowed", "MaxOutstanding", "Poll"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%v does not name %s", err, field)
-		}
 	}
 }

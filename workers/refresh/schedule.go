@@ -32,9 +32,8 @@ func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
 	}
 }
 
-// round goes once through all due brands, longest due first. The list lags slightly behind the log:
-// the brand's stream decides. A brand that could not be decided on remains on the list, and is skipped
-// for a while.
+// round goes once through all due brands, longest due first. The list lags slightly behind the log: the brand's stream
+// decides. A brand that could not be decided on remains on the list, and is skipped for a while.
 func (r *Refresher) round(ctx context.Context, skipped map[string]time.Time) error {
 	now := r.cfg.Now()
 	var last brands.Due

@@ -11,6 +11,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
@@ -37,9 +38,7 @@ func (w *world) finds(domain, crawlID string, complete bool) {
 		Request: who, Domain: domain, CrawlID: crawlID, FinalURL: "https://" + domain + "/",
 		Record: eventschemas.Record{Name: &name, Complete: complete, Company: eventschemas.EmptyCompany()},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 }
 
 func TestSchedule_DueRecords_AreCrawled(t *testing.T) {
@@ -138,9 +137,7 @@ func TestSchedule_UnreadableBrand_IsSkipped(t *testing.T) {
 	w.kept = nil
 	w.raw("brand-bad.com", eventschemas.BrandClaimed{}, 1, `{"damaged":`)
 	r, err := refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(30 * day) }}, w.log, w, w, listed{"bad.com", "good.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -171,9 +168,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	w.crawled(false, "acme.com")
 	e := projectionstest.Open(t)
 	model, err := brands.New(brands.Config{}, e.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(model.Close)
 	name := "Acme"
 	e.Events("brand-acme.com", time.Now().UTC(), eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
@@ -182,9 +177,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	runner, _ := e.Start(engine.Config{}, model)
 	e.CatchUp(runner)
 	r, err := refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(day) }}, w.log, w, w, model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/workers/relay"
 )
@@ -43,9 +44,7 @@ func BenchmarkRelayToKafka(b *testing.B) {
 	const appends, each = 100, 1000
 	folder := b.TempDir()
 	log, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer log.Close()
 	data := []byte(`{"charge_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a11","credits":1,"request_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a12","brand_id":"acme.com","domain":"acme.com","record_revision":3}`)
 	for i := range appends {
@@ -61,30 +60,22 @@ func BenchmarkRelayToKafka(b *testing.B) {
 		}
 	}
 	store, err := sqlstore.Open(b.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer store.Close()
 	positions, err := sqlstore.NewPositions(b.Context(), store)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	brokers := strings.Split(testservices.Kafka(b), ",")
 	var took time.Duration
 	runs := 0
 	for b.Loop() {
 		cfg := kafka.Config{Brokers: brokers, TopicPrefix: "test-" + strings.ToLower(rand.Text()[:10]) + ".", Topics: []kafka.Topic{{Name: broker.Ledger, Record: true}}}
 		transport, err := kafka.New(b.Context(), cfg)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		to := &counting{transport.Records(), appends * each, make(chan struct{})}
 		topic := relay.RecordTopics(to)[0]
 		topic.Name = broker.Ledger
 		r, err := relay.New(relay.Config{Topics: []relay.Topic{topic}}, log, to, unsaved{positions})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		ctx, stop := context.WithCancel(b.Context())
 		ended := make(chan error, 1)
 		begun := time.Now()

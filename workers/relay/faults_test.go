@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/relay"
 )
@@ -180,9 +181,7 @@ func TestDamagedRequest_IsSkipped(t *testing.T) {
 func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
@@ -197,9 +196,7 @@ func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
 	request(t, log, brand.PriorityLive, "first.com")
 	before, err := log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	raw(t, log, "newer.com", 1000, `{}`)
 	request(t, log, brand.PriorityLive, "second.com")
 	only := relay.CrawlTopics()[:1]
@@ -245,9 +242,7 @@ func TestTemporaryFailure_IsNotSkipped(t *testing.T) {
 func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
 	for _, topic := range relay.CrawlTopics() {
-		if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, positions.Save(t.Context(), topic.Checkpoint(), 1<<40))
 	}
 	request(t, log, brand.PriorityLive, "old.com") // handled by the longer log's relay
 	output := testwait.NewLines()
@@ -262,9 +257,7 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 // The new log is shorter, so Save would have no effect for a long time.
 func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	log, positions, topic := openLog(t), newPositions(t), relay.CrawlTopics()[0]
-	if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, positions.Save(t.Context(), topic.Checkpoint(), 1<<40))
 	request(t, log, brand.PriorityLive, "old.com")
 	first := newTap(t)
 	stop := run(t, log, first, positions, relay.Config{Topics: []relay.Topic{topic}})
@@ -294,9 +287,7 @@ func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	topics := relay.CrawlTopics()[:1]
 	saved := newPositions(t)
-	if err := saved.Save(t.Context(), topics[0].Checkpoint(), 1<<40); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, saved.Save(t.Context(), topics[0].Checkpoint(), 1<<40))
 	tried, failures := make(chan struct{}, 1), 3
 	positions := &flaky{Checkpoints: saved}
 	positions.fail = func() bool {
@@ -328,9 +319,7 @@ func TestClosedBroker_EndsTheRelay(t *testing.T) {
 func TestClosedLog_EndsTheRelay(t *testing.T) {
 	log := openLog(t)
 	ended, _ := start(t, log, newTap(t), newPositions(t), relay.Config{})
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, log.Close())
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Run: %v, want eventlog.ErrClosed", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/relay"
 )
 
@@ -102,9 +103,7 @@ func usage(t *testing.T, log eventlog.Log, stream string) {
 	_, err := log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
 		ID: uuid.New(), Type: "OfANewerRelease", SchemaVersion: 9, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte("{}"),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 func TestRecordTopics_CarryWholeEvents(t *testing.T) {
@@ -115,9 +114,7 @@ func TestRecordTopics_CarryWholeEvents(t *testing.T) {
 	account(t, log, "b", 5)
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	page, err := log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var want = map[string][]eventlog.Recorded{}
 	for _, r := range page.Events {
 		topic := broker.Ledger
@@ -140,6 +137,7 @@ func TestRecordTopics_CarryWholeEvents(t *testing.T) {
 }
 
 // With several nodes each topic is copied by its leader, which continues where the last one ended.
+// Rule 6.
 func TestTopic_SeveralNodes_IsCopiedByItsLeader(t *testing.T) {
 	log, to, positions := openLog(t), newShelf(), newPositions(t)
 	account(t, log, "a", 10)
@@ -201,9 +199,7 @@ func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, topic 
 		return nil
 	}
 	found, err := relay.Verify(t.Context(), log, relay.LedgerStreams(), checkpoint, source, func(f relay.Fault) { faults = append(faults, f) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if found.Faults != len(faults) {
 		t.Errorf("%d faults were counted but %d reported", found.Faults, len(faults))
 	}
@@ -217,9 +213,7 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 	}
 	usage(t, log, "usage-a-202611")
 	head, err := log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	to := newShelf()
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	sound := to.wait(t, broker.Ledger, 211)
@@ -274,9 +268,7 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 func sound99(t *testing.T, topic []broker.Message) eventlog.Position {
 	t.Helper()
 	r, err := broker.Recorded(topic[99])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return r.Position
 }
 
@@ -286,9 +278,7 @@ func TestVerify_BrokenChain_IsReported(t *testing.T) {
 	_, err := log.Append(t.Context(), "account-a", eventlog.Exact(2), []eventlog.Proposed{{
 		ID: uuid.New(), Type: "CreditsGranted", SchemaVersion: 1, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte("{}"), Metadata: eventlog.Metadata{Hash: "00"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, faults := verify(t, log, 0, nil); len(faults) != 1 || faults[0].Kind != relay.FaultChain || faults[0].Revision != 3 {
 		t.Errorf("faults are %v, want a broken chain at revision 3", faults)
 	}

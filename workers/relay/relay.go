@@ -1,10 +1,9 @@
 // Package relay copies work from the event log to the broker.
 //
-// The log is the outbox: appending a crawl request also publishes it, in one step that cannot fail
-// halfway. A relay reads the log once per topic, publishes the topic's messages in the log's order, and
-// remembers its position. An unavailable broker or log delays a topic until it is back; a full topic
-// does not delay the others. After a restart a relay begins after the last position it saved, so some
-// messages are published twice; consumers detect them.
+// The log is the outbox: appending a crawl request also publishes it, in one step that cannot fail halfway. A relay
+// reads the log once per topic, publishes the topic's messages in the log's order, and remembers its position. An
+// unavailable broker or log delays a topic until it is back; a full topic does not delay the others. After a restart a
+// relay begins after the last position it saved, so some messages are published twice; consumers detect them.
 //
 // Only a damaged event, which no consumer could process, is skipped: it is logged and counted. An
 // event of a newer release ends Run, because skipping it would lose its work forever.
@@ -13,7 +12,6 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -37,15 +35,13 @@ const (
 	maxBatch           = 256
 	DefaultRecordBatch = 4096
 	// maxBytes limits the payloads of one Publish.
-	maxBytes      = 8 << 20
-	maxTopicBatch = 1 << 16
+	maxBytes = 8 << 20
 	// DefaultSaveEvery is the minimum interval between saves of a position while events flow.
 	DefaultSaveEvery = time.Second
 	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
 	DefaultRetryAfter = 100 * time.Millisecond
 	maxRetryAfter     = 30 * time.Second
-	// maxLiveRetryAfter is the longest wait of live work, for which a client waits some seconds at
-	// most.
+	// maxLiveRetryAfter is the longest wait of live work, for which a client waits some seconds at most.
 	maxLiveRetryAfter = time.Second
 	// saveTime limits one save, including the last, which comes after the end of Run's context. A topic
 	// is blocked during a save; saveAgainAfter is the time until the next one if it failed.
@@ -94,8 +90,7 @@ type Topic struct {
 // Checkpoint is the name under which a topic's position is saved.
 func (t Topic) Checkpoint() string { return "relay " + t.Name }
 
-// CrawlTopics returns the two topics of crawl work: by the priority of the request, keyed by the brand's
-// stream.
+// CrawlTopics returns the two topics of crawl work: by the priority of the request, keyed by the brand's stream.
 func CrawlTopics() []Topic {
 	of := func(topic, priority string, maxRetryAfter time.Duration) Topic {
 		return Topic{
@@ -120,10 +115,9 @@ func CrawlTopics() []Topic {
 	return []Topic{of(broker.CrawlLive, brand.PriorityLive, maxLiveRetryAfter), of(broker.CrawlRefresh, brand.PriorityBulk, maxRetryAfter)}
 }
 
-// RecordTopics returns the two record topics: all events of account and usage streams (ledger), and all
-// events of brand streams (brands), keyed by their streams. They have their own publisher. Events are
-// copied unchanged, including those unknown to this release. No personal data is copied, because
-// events contain none.
+// RecordTopics returns the two record topics: all events of account and usage streams (ledger), and all events of brand
+// streams (brands), keyed by their streams. They have their own publisher. Events are copied unchanged, including those
+// unknown to this release. No personal data is copied, because events contain none.
 func RecordTopics(to Publisher) []Topic {
 	of := func(topic string, prefixes ...string) Topic {
 		return Topic{
@@ -141,17 +135,15 @@ func LedgerStreams() []string { return []string{account.StreamPrefix, usage.Stre
 // BrandStreams returns the prefixes of the streams whose events are in the brands topic.
 func BrandStreams() []string { return []string{brand.StreamPrefix} }
 
-// Lead runs do while this process is the leader for the name, and again whenever it becomes the leader
-// again, until ctx ends (returning nil) or do returns before its context ended (returning its error).
-// See sqlstore.Store.Lead.
+// Lead runs do while this process is the leader for the name, and again whenever it becomes the leader again, until ctx
+// ends (returning nil) or do returns before its context ended (returning its error). See sqlstore.Store.Lead.
 type Lead func(ctx context.Context, name string, do func(ctx context.Context) error) error
 
 // Config configures a Relay.
 type Config struct {
 	Topics []Topic // CrawlTopics when nil
-	// Lead ensures that one node copies a topic at a time, by the name of its checkpoint; nil: this one
-	// always does. It only avoids repeats: two nodes that copy the same topic for a while publish some
-	// messages twice.
+	// Lead ensures that one node copies a topic at a time, by the name of its checkpoint; nil: this one always does. It
+	// only avoids repeats: two nodes that copy the same topic for a while publish some messages twice.
 	Lead       Lead
 	SaveEvery  time.Duration // DefaultSaveEvery
 	RetryAfter time.Duration // DefaultRetryAfter
@@ -172,34 +164,6 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	seen := map[string]bool{}
-	for _, t := range c.Topics {
-		if t.Name == "" || t.Message == nil {
-			errs = append(errs, errors.New("relay: Topics: a topic needs a Name and a Message"))
-		}
-		if seen[t.Name] {
-			errs = append(errs, fmt.Errorf("relay: Topics: %s is listed twice", t.Name))
-		}
-		seen[t.Name] = true
-		if t.Batch < 0 || t.Batch > maxTopicBatch {
-			errs = append(errs, fmt.Errorf("relay: Topics: Batch of %s is %d, must be 0 to %d", t.Name, t.Batch, maxTopicBatch))
-		}
-		if t.MaxRetryAfter < 0 {
-			errs = append(errs, fmt.Errorf("relay: Topics: MaxRetryAfter of %s is %s, must not be negative", t.Name, t.MaxRetryAfter))
-		}
-	}
-	if c.SaveEvery < 0 {
-		errs = append(errs, fmt.Errorf("relay: SaveEvery is %s, must not be negative", c.SaveEvery))
-	}
-	if c.RetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("relay: RetryAfter is %s, must not be negative", c.RetryAfter))
-	}
-	return errors.Join(errs...)
-}
-
 // Relay copies the topics of its configuration.
 type Relay struct {
 	cfg         Config
@@ -215,12 +179,6 @@ type Relay struct {
 // New returns a Relay.
 func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, error) {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("relay configuration: %w", err)
-	}
-	if log == nil || to == nil || checkpoints == nil {
-		return nil, errors.New("relay: log, broker and checkpoints are needed")
-	}
 	r := &Relay{
 		cfg: cfg, log: log, to: to, checkpoints: checkpoints,
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{

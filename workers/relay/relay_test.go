@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/internal/broker"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/relay"
 )
@@ -53,6 +54,7 @@ func TestMessage_IsKeyedByItsStream(t *testing.T) {
 	}
 }
 
+// Rule 6.
 func TestLiveTopic_BlockedRefreshTopic_Flows(t *testing.T) {
 	log, bus := openLog(t), newBus(t)
 	stuck, live := make(chan struct{}, 1), make(chan string, 100)
@@ -96,6 +98,7 @@ func TestRestart_ContinuesWithoutGap(t *testing.T) {
 }
 
 // Runs that are interrupted in the middle of a batch, half of whose saves fail, lose nothing.
+// Rule 6.
 func TestRun_CutOffAnywhere_LosesNothing(t *testing.T) {
 	for range 8 {
 		seed := rand.Uint64()
@@ -135,12 +138,8 @@ func cutOff(t *testing.T, random *rand.Rand) {
 			return nil
 		})
 		r, err := relay.New(relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond}, log, to, positions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, r.Run(ctx))
 		cut()
 		bus.Close()
 		published = append(published, to.published(broker.CrawlLive)...)
@@ -152,15 +151,5 @@ func cutOff(t *testing.T, random *rand.Rand) {
 	}
 	if got := firsts(published); !slices.IsSortedFunc(got, func(a, b string) int { return slices.Index(streams(all...), a) - slices.Index(streams(all...), b) }) {
 		t.Errorf("first published in the order %v, want the order of the log", got)
-	}
-}
-
-func TestNew_InvalidConfig_Fails(t *testing.T) {
-	topics := []relay.Topic{{Name: "x", MaxRetryAfter: -1}}
-	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
-	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%v does not contain %q", err, fault)
-		}
 	}
 }

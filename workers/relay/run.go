@@ -96,8 +96,7 @@ func (r *reader) begin(ctx context.Context) error {
 		return fmt.Errorf("read the head of the log: %w", err)
 	}
 	if saved > head {
-		// The log was replaced by an older one. Waiting until it is as long would lose the events
-		// until then.
+		// The log was replaced by an older one. Waiting until it is as long would lose the events until then.
 		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "topic", r.topic.Name, "checkpoint", saved, "head", head)
 		saved, r.past = head, true
 	}

@@ -65,8 +65,7 @@ const (
 //
 // It uses 8 bytes and a bit of memory per event, and about 200 bytes per stream.
 //
-// Errors: those of the log, of source and ctx.Err(); faults are passed to report, one by one, and
-// counted.
+// Errors: as the log, of source and ctx.Err(); faults are passed to report, one by one, and counted.
 func Verify(ctx context.Context, log VerifyLog, prefixes []string, checkpoint eventlog.Position, source Source, report func(Fault)) (Verified, error) {
 	v := &verifier{log: log, prefixes: prefixes, checkpoint: checkpoint, report: report, streams: map[string]*history{}}
 	if err := v.readLog(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/workers/relay"
 )
 
@@ -27,9 +28,7 @@ const timeout = 30 * time.Second
 func openLog(t *testing.T) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
@@ -37,27 +36,17 @@ func openLog(t *testing.T) eventlog.Log {
 func newPositions(t *testing.T) *sqlstore.Positions {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	p, err := sqlstore.NewPositions(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return p
 }
 
 func newBus(t *testing.T) *broker.Bus {
 	t.Helper()
-	transport, err := inprocess.New(inprocess.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus, err := broker.New(broker.Config{}, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus, err := broker.New(broker.Config{}, inprocess.New(inprocess.Config{}))
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }
@@ -130,8 +119,7 @@ func (p *tap) published(topic string) []broker.Message {
 	return append([]broker.Message(nil), p.got[topic]...)
 }
 
-// keys waits until a topic has messages of n keys and returns the keys in the order of their first
-// occurrence.
+// keys waits until a topic has messages of n keys and returns the keys in the order of their first occurrence.
 func (p *tap) keys(topic string, n int) []string {
 	p.t.Helper()
 	deadline := time.After(timeout)
@@ -164,16 +152,12 @@ func firsts(messages []broker.Message) []string {
 func request(t *testing.T, log eventlog.Log, priority string, domains ...string) {
 	t.Helper()
 	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, d := range domains {
 		_, err := brands.RequestCrawl(t.Context(), commands.RequestCrawl{
 			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Priority: priority, Allowed: time.Minute,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 }
 
@@ -184,9 +168,7 @@ func raw(t *testing.T, log eventlog.Log, domain string, version int, body string
 		ID: uuid.New(), Type: eventschemas.CrawlRequested{}.EventType(), SchemaVersion: version,
 		OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 func domains(prefix string, n int) []string {
@@ -210,9 +192,7 @@ func streams(domains ...string) []string {
 func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
 	t.Helper()
 	r, err := relay.New(cfg, log, to, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

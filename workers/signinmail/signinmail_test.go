@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/signin"
 	"letterhead/internal/email"
 	"letterhead/internal/email/emailtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/signinmail"
 )
@@ -56,13 +57,9 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 	t.Helper()
 	mails := emailtest.Start(t, emailtest.Config{Answer: answer})
 	server, err := email.ParseURL("smtp://" + mails.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	from, err := email.ParseSender("Brands <brands@example.com>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	lines := testwait.NewLines()
 	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: lines.Logger(), Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,9 +76,7 @@ func start(t *testing.T, l *links, answer func(command string) string) (*signinm
 
 func send(t *testing.T, m *signinmail.Mailer, address string) {
 	t.Helper()
-	if err := m.Send(address); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, m.Send(address))
 }
 
 // arrived waits for a number of messages.

@@ -8,6 +8,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/workers/sweep"
 )
 
@@ -19,6 +20,7 @@ func (w *world) timedOut(domain string) eventschemas.CrawlFailed {
 	return await(w, brand.Stream(domain), func(ev eventschemas.CrawlFailed) bool { return ev.Outcome == brand.Timeout })
 }
 
+// Rule 5.
 func TestOverdueCrawl_TimesOut_LateSuccessStillCounts(t *testing.T) {
 	w := newWorld(t)
 	crawl := w.crawled("acme.com", brand.PriorityLive)
@@ -48,15 +50,11 @@ func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	succeeded, failed := w.crawled("succeeded.com", brand.PriorityLive), w.crawled("failed.com", brand.PriorityLive)
 	w.succeed("succeeded.com", succeeded.ID)
 	err := w.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: w.request(), Domain: "failed.com", CrawlID: failed.ID, Outcome: brand.NoData})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	confirmed, err := w.brands.RequestCrawl(t.Context(), commands.RequestCrawl{
 		Request: w.request(), Domain: "succeeded.com", Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: work, Force: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w.succeed("succeeded.com", confirmed.ID) // with the same record: confirmed
 	w.crawled("withdrawn.com", brand.PriorityLive)
 	if err := w.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: w.request(), Domain: "withdrawn.com", Reason: "owner"}); err != nil {
@@ -107,6 +105,7 @@ func TestLateEndOfOlderCrawl_NewerOneKeepsItsDeadline(t *testing.T) {
 	}
 }
 
+// Rule 5.
 func TestCrawl_WaiterAndSweeper_EndItOnce(t *testing.T) {
 	w := newWorld(t)
 	crawl := w.crawled("acme.com", brand.PriorityLive)

@@ -35,8 +35,7 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 		case n == account.MaxReleases:
 			continue // there may be more than one command releases
 		}
-		// They are removed now, not when their ends are read from the log, which is not read while
-		// memory is full.
+		// They are removed now, not when their ends are read from the log, which is not read while memory is full.
 		for _, key := range holds {
 			delete(s.open.Holds, key)
 		}

@@ -8,11 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/workers/sweep"
 )
 
+// Rule 4.
 func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 	w := newWorld(t)
 	const accounts = 25
@@ -25,7 +28,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w.sweeper(sweep.Config{Registerer: registry}, parts{})
 	w.sweeper(sweep.Config{}, parts{}) // on another node, with its own account writer
-	w.pass(work + commands.HoldGrace + time.Microsecond)
+	w.pass(work + account.HoldGrace + time.Microsecond)
 	for _, id := range ids {
 		w.releasedOf(id)
 	}
@@ -37,9 +40,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 			t.Errorf("account %s: %+v, want one %+v", id, released, want)
 		}
 		standing, err := w.newAccountWriter().Standing(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if standing.Available != plan.FreeCredits || standing.OpenHolds != 0 {
 			t.Errorf("account %s is %+v, want all credits available and no open hold", id, standing)
 		}
@@ -51,7 +52,7 @@ func TestHold_BeforeItsDeadline_IsKept(t *testing.T) {
 	id := w.opened()
 	w.held(id)
 	w.sweeper(sweep.Config{}, parts{})
-	w.pass(work + commands.HoldGrace) // at its deadline it is not yet overdue
+	w.pass(work + account.HoldGrace) // at its deadline it is not yet overdue
 	w.sweptOver()
 	if released := w.releases(id); len(released) > 0 {
 		t.Fatalf("released at its deadline: %+v, want none", released)
@@ -85,6 +86,7 @@ func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 	}
 }
 
+// Rule 4.
 func TestHold_PartlyCaptured_RestIsReleased(t *testing.T) {
 	w := newWorld(t)
 	partly := w.holding(3, captured(1, "a"))

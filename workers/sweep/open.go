@@ -62,9 +62,8 @@ func nothing() open { return open{Holds: map[string]openHold{}, Crawls: map[stri
 // len returns the number of open holds and crawls.
 func (o *open) len() int { return len(o.Holds) + len(o.Crawls) }
 
-// fold records beginnings and ends, and leaves events in the batch for which there is no room: nothing
-// is forgotten, the log is only read later. Room becomes available with time, because everything has a
-// deadline.
+// fold records beginnings and ends, and leaves events in the batch for which there is no room: nothing is forgotten,
+// the log is only read later. Room becomes available with time, because everything has a deadline.
 func (s *Sweeper) fold(batch *eventlog.Batch) error {
 	for len(batch.Events) > 0 {
 		r := &batch.Events[0]
@@ -126,26 +125,17 @@ func (o *open) applyCrawl(domain string, ev eventschemas.Event, at time.Time) {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlRequested: // replaces one that it supersedes
 		o.Crawls[domain] = runningCrawl{ID: ev.CrawlID, Deadline: at.Add(time.Duration(ev.AllowedMS) * time.Millisecond)}
-	case eventschemas.CrawlSucceeded:
-		o.crawlEnded(domain, ev.CrawlID)
-	case eventschemas.CrawlConfirmed:
-		o.crawlEnded(domain, ev.CrawlID)
-	case eventschemas.CrawlFailed:
-		o.crawlEnded(domain, ev.CrawlID)
 	case eventschemas.BrandWithdrawn:
 		delete(o.Crawls, domain)
-	}
-}
-
-// crawlEnded ignores the late end of an older crawl.
-func (o *open) crawlEnded(domain, id string) {
-	if o.Crawls[domain].ID == id {
-		delete(o.Crawls, domain)
+	default:
+		if ended, _ := brand.EndOf(ev); ended != "" && ended == o.Crawls[domain].ID { // not the late end of an older crawl
+			delete(o.Crawls, domain)
+		}
 	}
 }
 
 // remember loads the state of the last save. If it is unusable it is ignored, and the log is read from
-// its beginning. Errors: those of the log, ctx.Err().
+// its beginning. Errors: as the log, ctx.Err().
 func (s *Sweeper) remember(ctx context.Context) error {
 	s.open, s.saved = nothing(), 0
 	_, state, found, err := s.memory.Load(ctx, stateName, foldVersion)

@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/sweep"
 )
 
@@ -49,9 +50,7 @@ func (h *history) step() {
 		if errors.As(err, new(*brand.RememberedError)) { // the last one was lost, and is not retried immediately
 			return
 		}
-		if err != nil {
-			h.Fatal(err)
-		}
+		testmust.Succeed(h, err)
 		h.crawls[domain] = append(h.crawls[domain], crawl.ID)
 	case 6:
 		if n := len(h.crawls[domain]); n > 0 {
@@ -104,9 +103,7 @@ func TestSweep_AnyHistory_EndsEverythingOverdue(t *testing.T) {
 func (h *history) checkHolds(id string) {
 	h.Helper()
 	events, err := h.log.ReadStream(h.Context(), account.Stream(id), 0, eventlog.Forward, 4096)
-	if err != nil {
-		h.Fatal(err)
-	}
+	testmust.Succeed(h, err)
 	deadlines, open := map[string]time.Time{}, map[string]bool{}
 	for _, r := range events {
 		switch ev := h.decode(r).(type) {

@@ -1,6 +1,5 @@
-// Package sweep ends abandoned holds and crawls: those whose deadline passed because the node that
-// owned them died. It follows the log, remembers open holds and crawls, and appends the ends through the same
-// commands that requests use.
+// Package sweep ends abandoned holds and crawls: those whose deadline passed because the node that owned them died. It
+// follows the log, remembers open holds and crawls, and appends the ends through the same commands that requests use.
 //
 // Any account writer that handles an account also releases its overdue holds, and any waiter ends its overdue
 // crawl; the sweeper is for accounts and brands that are not in use. Several sweepers may run: the
@@ -21,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -31,18 +31,15 @@ const (
 	// number that the service-wide crawl limit of 240 a minute leaves open, and as saved memory, of at
 	// most about 340 bytes each, it is far below sqlstore.MaxSnapshotBytes.
 	DefaultMaxOpen = 1 << 15
-	// DefaultSaveEvery is the interval between saves of the memory, so that a start reads little of
-	// the log.
+	// DefaultSaveEvery is the interval between saves of the memory, so that a start reads little of the log.
 	DefaultSaveEvery = time.Minute
-	// crawlSlack is added to a crawl's time before the sweeper ends it, so that a live waiter comes
-	// first.
+	// crawlSlack is added to a crawl's time before the sweeper ends it, so that a live waiter comes first.
 	crawlSlack = 3 * time.Second
 	// saveTime limits the last save, which comes after the end of ctx.
 	saveTime = 5 * time.Second
 	// endTime limits one command, so that one faulty account does not delay the others.
 	endTime = 10 * time.Second
-	// sweepBatch limits the accounts, and the crawls, that one sweep handles; the rest waits for the
-	// next.
+	// sweepBatch limits the accounts, and the crawls, that one sweep handles; the rest waits for the next.
 	sweepBatch = 1000
 )
 
@@ -84,21 +81,6 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Every < 0 {
-		errs = append(errs, fmt.Errorf("sweeper: Every is %s, must not be negative", c.Every))
-	}
-	if c.SaveEvery < 0 {
-		errs = append(errs, fmt.Errorf("sweeper: SaveEvery is %s, must not be negative", c.SaveEvery))
-	}
-	if c.MaxOpen < 0 {
-		errs = append(errs, fmt.Errorf("sweeper: MaxOpen is %d, must not be negative", c.MaxOpen))
-	}
-	return errors.Join(errs...)
-}
-
 // Sweeper is for one goroutine, which calls Run.
 type Sweeper struct {
 	cfg     Config
@@ -114,12 +96,6 @@ type Sweeper struct {
 
 // New returns a sweeper.
 func New(cfg Config, log eventlog.Log, holds Holds, crawls Crawls, memory Memory) (*Sweeper, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("sweeper configuration: %w", err)
-	}
-	if log == nil || holds == nil || crawls == nil || memory == nil {
-		return nil, errors.New("a sweeper needs a log, account commands, brand commands and a memory")
-	}
 	cfg.setDefaults()
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
@@ -140,10 +116,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			return err
 		}
 		s.cfg.Logger.Warn("the sweeper waits for the log", "error", err, "pause", s.cfg.Every)
-		select {
-		case <-ctx.Done():
+		if delay.For(ctx, s.cfg.Every) != nil {
 			return nil
-		case <-time.After(s.cfg.Every):
 		}
 	}
 }
@@ -169,8 +143,7 @@ func (s *Sweeper) follow(ctx context.Context) error {
 	return s.turn(ctx, batches, failed)
 }
 
-// read passes on the log's events. It runs in a separate goroutine because a sweep must not wait for
-// an event.
+// read passes on the log's events. It runs in a separate goroutine because a sweep must not wait for an event.
 func read(ctx context.Context, sub eventlog.Subscription, batches chan<- eventlog.Batch) error {
 	for {
 		batch, err := sub.Next(ctx)

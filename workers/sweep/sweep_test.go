@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/sweep"
 )
@@ -55,9 +56,7 @@ func (f *following) begun() []eventlog.Position {
 func TestStart_OverdueWorkExists_IsEnded(t *testing.T) {
 	overwritten := func(state string, revision uint64) func(*world) {
 		return func(w *world) {
-			if err := w.snapshots.Save(w.Context(), stateName, foldVersion, revision, []byte(state)); err != nil {
-				w.Fatal(err)
-			}
+			testmust.Succeed(w, w.snapshots.Save(w.Context(), stateName, foldVersion, revision, []byte(state)))
 		}
 	}
 	cases := map[string]struct {
@@ -106,12 +105,8 @@ func TestStart_OverdueWorkExists_IsEnded(t *testing.T) {
 // forget replaces the memory by that of another fold version.
 func (w *world) forget() {
 	w.Helper()
-	if err := w.snapshots.Discard(w.Context(), stateName, foldVersion); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.snapshots.Save(w.Context(), stateName, foldVersion+1, 1, []byte(`{}`)); err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, w.snapshots.Discard(w.Context(), stateName, foldVersion))
+	testmust.Succeed(w, w.snapshots.Save(w.Context(), stateName, foldVersion+1, 1, []byte(`{}`)))
 }
 
 type brokenMemory struct{}
@@ -141,9 +136,7 @@ func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
 	w.sweeper(sweep.Config{}, parts{log: log, accountWriter: watched})
 	w.releasedOf(open)
 	head, err := w.log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if from := log.begun(); from[0] == 0 || from[0] > head {
 		t.Errorf("followed from %v, head is %d", from, head)
 	}
@@ -292,9 +285,7 @@ func (w *world) writtenUnchained(id string) {
 		eventschemas.CreditsHeld{HoldID: "x", Credits: 1, Deadline: w.clock().Add(-time.Hour), RequestID: "r", Domain: "acme.com"},
 	} {
 		enc, err := eventschemas.Encode(ev)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		proposed = append(proposed, eventlog.Proposed{
 			ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: w.clock(), Data: enc.Data,
 			Metadata: eventlog.Metadata{Hash: strings.Repeat("0", 64)},
@@ -312,9 +303,7 @@ func (w *world) damage(stream string, version int, data string) {
 	_, err := w.log.Append(w.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
 		ID: uuid.New(), Type: eventschemas.CrawlRequested{}.EventType(), SchemaVersion: version, OccurredAt: w.clock(), Data: []byte(data),
 	}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 func TestDamagedEvent_IsSkipped(t *testing.T) {
@@ -372,17 +361,8 @@ func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filte
 	return sub, sub.Close()
 }
 
-func TestNew_InvalidConfig_Fails(t *testing.T) {
+func TestNew_MetricsRegisteredAlready_Fails(t *testing.T) {
 	w := newWorld(t)
-	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.accountWriter, w.brands, w.snapshots)
-	for _, field := range []string{"Every", "SaveEvery", "MaxOpen"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%v does not name %s", err, field)
-		}
-	}
-	if _, err := sweep.New(sweep.Config{}, nil, w.accountWriter, w.brands, w.snapshots); err == nil {
-		t.Error("New accepted a missing log")
-	}
 	registry := prometheus.NewRegistry()
 	for i := range 2 {
 		if _, err := sweep.New(sweep.Config{Registerer: registry}, w.log, w.accountWriter, w.brands, w.snapshots); (err != nil) != (i == 1) {

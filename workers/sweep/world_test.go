@@ -24,6 +24,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/workers/sweep"
 )
 
@@ -32,8 +33,7 @@ const (
 	timeout = time.Minute
 	// every is the pause between two sweeps.
 	every = 2 * time.Millisecond
-	// work is the duration of a hold's or crawl's work in these tests; the hold's deadline is
-	// commands.HoldGrace later.
+	// work is the duration of a hold's or crawl's work in these tests; the hold's deadline is account.HoldGrace later.
 	work = 8500 * time.Millisecond
 )
 
@@ -56,9 +56,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w.log = log
 	t.Cleanup(func() {
 		w.check()
@@ -67,14 +65,8 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, store.Close()) })
 	if w.snapshots, err = sqlstore.NewSnapshots(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +80,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) newAccountWriter() *commands.AccountWriter {
 	w.Helper()
 	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
@@ -132,9 +122,7 @@ func (w *world) opened() string {
 func (w *world) held(accountID string) commands.Hold {
 	w.Helper()
 	hold, err := w.accountWriter.HoldCredits(w.Context(), commands.HoldCredits{Request: w.request(), AccountID: accountID, Domain: "acme.com", Work: work})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return hold
 }
 
@@ -143,9 +131,7 @@ func (w *world) capture(accountID, holdID string) {
 	_, err := w.accountWriter.ChargeLookup(w.Context(), commands.ChargeLookup{
 		Request: w.request(), AccountID: accountID, BrandID: brand.ID("acme.com").String(), Domain: "acme.com", RecordRevision: 2, HoldID: holdID,
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 // crawled requests a crawl of the given priority.
@@ -154,9 +140,7 @@ func (w *world) crawled(domain, priority string) commands.Crawl {
 	crawl, err := w.brands.RequestCrawl(w.Context(), commands.RequestCrawl{
 		Request: w.request(), Domain: domain, Cause: brand.CauseLookup, Priority: priority, Allowed: work,
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	if crawl.Joined {
 		w.Fatalf("the crawl of %s was joined", domain)
 	}
@@ -169,22 +153,17 @@ func (w *world) succeed(domain, crawlID string) {
 	err := w.brands.SucceedCrawl(w.Context(), commands.SucceedCrawl{
 		Request: w.request(), Domain: domain, CrawlID: crawlID, Record: eventschemas.Record{Name: &name}, FinalURL: "https://" + domain + "/",
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 func (w *world) state(domain string) *brand.Brand {
 	w.Helper()
 	state, err := w.brands.State(w.Context(), domain)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return state
 }
 
-// written appends events to a stream unchanged, for cases that no command produces. Account streams
-// get their chain.
+// written appends events to a stream unchanged, for cases that no command produces. Account streams get their chain.
 func (w *world) written(stream string, events ...eventschemas.Event) {
 	w.Helper()
 	at := w.clock()
@@ -192,9 +171,7 @@ func (w *world) written(stream string, events ...eventschemas.Event) {
 	var head eventschemas.Hash
 	for i, ev := range events {
 		enc, err := eventschemas.Encode(ev)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		link := eventschemas.ChainLink{
 			Stream: stream, Revision: uint64(i), EventID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 			OccurredAt: at, Actor: "operator:test", RequestID: "r", Data: enc.Data,
@@ -214,8 +191,7 @@ func (w *world) written(stream string, events ...eventschemas.Event) {
 	}
 }
 
-// holding writes an account with one hold of the given credits that was due an hour ago, and the
-// events after it.
+// holding writes an account with one hold of the given credits that was due an hour ago, and the events after it.
 func (w *world) holding(credits int64, more ...eventschemas.Event) (accountID string) {
 	w.Helper()
 	id := uuid.NewString()
@@ -257,9 +233,7 @@ func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E 
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
 	sub, err := w.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{stream}, EventTypes: []string{of.EventType()}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	defer sub.Close()
 	for {
 		batch, err := sub.Next(ctx)
@@ -277,9 +251,7 @@ func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E 
 func (w *world) decode(r eventlog.Recorded) eventschemas.Event {
 	w.Helper()
 	ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return ev
 }
 
@@ -287,9 +259,7 @@ func (w *world) decode(r eventlog.Recorded) eventschemas.Event {
 func all[E eventschemas.Event](w *world, stream string) (found []E) {
 	w.Helper()
 	events, err := w.log.ReadStream(w.Context(), stream, 0, eventlog.Forward, 4096)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	for _, r := range events {
 		if ev, ok := w.decode(r).(E); ok {
 			found = append(found, ev)
@@ -335,7 +305,7 @@ func (w *world) check() {
 	}
 	for stream := range streams {
 		if strings.HasPrefix(stream, account.StreamPrefix) && !slices.Contains(w.unchained, stream) {
-			if _, err := streamwriter.VerifyChain(ctx, w.log, stream); err != nil {
+			if _, err := commands.Chain.Verify(ctx, w.log, stream); err != nil {
 				w.Error(err)
 			}
 		}
@@ -389,9 +359,7 @@ func (w *world) newSweeper(cfg sweep.Config, p parts) *sweep.Sweeper {
 		p.memory = w.snapshots
 	}
 	s, err := sweep.New(cfg, p.log, p.accountWriter, p.crawls, p.memory)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return s
 }
 
@@ -443,9 +411,7 @@ func (d *watched) ExpireCrawl(ctx context.Context, domain, crawlID string) error
 func metric(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

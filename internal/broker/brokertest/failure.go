@@ -131,8 +131,7 @@ func redeliversInterrupted(t *testing.T, open Open) {
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
-	// An interrupted message must not be dead-lettered: the marker must be the first message in the
-	// dead-letter topic.
+	// An interrupted message must not be dead-lettered: the marker must be the first message in the dead-letter topic.
 	other := b.publishTo(broker.DeadLetterTopic(topic), numbered("marker", 0))
 	aside := make(chan string, 4)
 	b.subscribe(broker.DeadLetterTopic(topic), "inspection", func(_ context.Context, m broker.Message) error {

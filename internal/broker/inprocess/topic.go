@@ -129,7 +129,7 @@ type member struct {
 
 func newGroup(to *topic) *group {
 	g := &group{topic: to, changed: make(chan struct{})}
-	for range to.transport.cfg.Partitions {
+	for range partitions {
 		g.partitions = append(g.partitions, &partition{group: g, arrived: make(chan struct{}, 1)})
 	}
 	for i, p := range g.partitions {

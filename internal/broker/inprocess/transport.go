@@ -17,8 +17,8 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultPartitions is how many messages of one topic a group handles concurrently.
-	DefaultPartitions = 16
+	// partitions is how many messages of one topic a group handles concurrently.
+	partitions = 16
 	// DefaultQueue limits the messages in a topic.
 	DefaultQueue = 1024
 	// DefaultRedeliverAfter is the wait before a nacked message is redelivered.
@@ -30,16 +30,12 @@ const (
 )
 
 const (
-	maxPartitions = 1024
-	maxQueue      = 1 << 20
-	maxTopics     = 1024
-	maxGroups     = 64 // of one topic
+	maxTopics = 1024
+	maxGroups = 64 // of one topic
 )
 
 // Config configures a Transport.
 type Config struct {
-	// Partitions is how many messages of one topic a group handles concurrently (DefaultPartitions).
-	Partitions int
 	// Queue limits the messages in a topic; Publish waits while it is full (DefaultQueue).
 	Queue int
 	// RedeliverAfter is the wait before a nacked message is redelivered.
@@ -52,32 +48,10 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.Partitions = cmp.Or(c.Partitions, DefaultPartitions)
 	c.Queue = cmp.Or(c.Queue, DefaultQueue)
 	c.RedeliverAfter = cmp.Or(c.RedeliverAfter, DefaultRedeliverAfter)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
 	c.Keep = cmp.Or(c.Keep, DefaultKeep)
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Partitions < 1 || c.Partitions > maxPartitions {
-		errs = append(errs, fmt.Errorf("in-process broker: Partitions is %d, must be 1 to %d", c.Partitions, maxPartitions))
-	}
-	if c.Queue < 1 || c.Queue > maxQueue {
-		errs = append(errs, fmt.Errorf("in-process broker: Queue is %d, must be 1 to %d", c.Queue, maxQueue))
-	}
-	if c.RedeliverAfter < 0 {
-		errs = append(errs, fmt.Errorf("in-process broker: RedeliverAfter is %s, must not be negative", c.RedeliverAfter))
-	}
-	if c.CloseTimeout < 0 {
-		errs = append(errs, fmt.Errorf("in-process broker: CloseTimeout is %s, must not be negative", c.CloseTimeout))
-	}
-	if c.Keep < 1 || c.Keep > maxQueue {
-		errs = append(errs, fmt.Errorf("in-process broker: Keep is %d, must be 1 to %d", c.Keep, maxQueue))
-	}
-	return errors.Join(errs...)
 }
 
 // Transport is the in-process transport.
@@ -94,17 +68,14 @@ type Transport struct {
 var _ broker.Transport = (*Transport)(nil)
 
 // New returns a Transport.
-func New(cfg Config) (*Transport, error) {
+func New(cfg Config) *Transport {
 	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("in-process broker configuration: %w", err)
-	}
 	return &Transport{
 		cfg:     cfg,
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		topics:  map[string]*topic{},
-	}, nil
+	}
 }
 
 // Publish sends messages to a topic and returns when every group has acknowledged all of them. For a
@@ -226,5 +197,5 @@ func (t *Transport) topic(name string) (*topic, error) {
 func (t *Transport) partition(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))
-	return int(h.Sum32() % uint32(t.cfg.Partitions))
+	return int(h.Sum32() % partitions)
 }

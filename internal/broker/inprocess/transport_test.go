@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,21 +13,17 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/brokertest"
 	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/testmust"
 )
 
 func open(t *testing.T, cfg broker.Config, transport inprocess.Config) *broker.Bus {
 	t.Helper()
-	tr, err := inprocess.New(transport)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.New(cfg, tr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, err := broker.New(cfg, inprocess.New(transport))
+	testmust.Succeed(t, err)
 	return b
 }
 
+// Rule 6.
 func TestContract(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T, cfg broker.Config) broker.Port {
 		return open(t, cfg, inprocess.Config{RedeliverAfter: time.Millisecond})
@@ -107,22 +102,13 @@ func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 
 func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, err := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
 		g, err := tr.Group("g")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		in, err := g.Subscribe(t.Context(), "topic")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		b, err := broker.New(broker.Config{}, tr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		published := make(chan error, 1)
 		go func() { published <- b.Publish(t.Context(), "topic", message("k", 0)) }()
 		<-in // taken, never acknowledged
@@ -145,9 +131,7 @@ func TestDeadLetterTopic_KeepsLatest(t *testing.T) {
 		b := open(t, broker.Config{}, inprocess.Config{Keep: keep})
 		topic := broker.DeadLetterTopic("topic")
 		for i := range 10 {
-			if err := b.Publish(t.Context(), topic, message("k", i)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, b.Publish(t.Context(), topic, message("k", i)))
 		}
 		var got []string
 		ctx, stop := context.WithCancel(t.Context())
@@ -164,25 +148,6 @@ func TestDeadLetterTopic_KeepsLatest(t *testing.T) {
 			t.Errorf("kept %v, want the latest %d", got, keep)
 		}
 	})
-}
-
-func TestConfig_IsValidated(t *testing.T) {
-	_, err := inprocess.New(inprocess.Config{Partitions: -1, Queue: -1, RedeliverAfter: -1, CloseTimeout: -1, Keep: -1})
-	for _, field := range []string{"Partitions", "Queue", "RedeliverAfter", "CloseTimeout", "Keep"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("the error %v does not mention %s", err, field)
-		}
-	}
-	tr, err := inprocess.New(inprocess.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = broker.New(broker.Config{Retries: -1, RetryAfter: -1, MaxRetryAfter: -2}, tr)
-	for _, field := range []string{"Retries", "RetryAfter", "MaxRetryAfter"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("the error %v does not mention %s", err, field)
-		}
-	}
 }
 
 // A subscription that starts during Close either runs and ends, or is rejected. With -race the test

@@ -15,8 +15,7 @@ import (
 const (
 	// askTimeout limits one request to the cluster.
 	askTimeout = 10 * time.Second
-	// metadataTTL is the maximum age of kafka-go's cached metadata. For that long, requests may go to a
-	// former leader.
+	// metadataTTL is the maximum age of kafka-go's cached metadata. For that long, requests may go to a former leader.
 	metadataTTL = 3 * time.Second
 	// topicWait is the interval between checks whether a topic exists.
 	topicWait = 100 * time.Millisecond
@@ -262,8 +261,7 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 			partitions[name] = s.partitions
 		}
 		if ready {
-			// Leaders reject requests for offsets until they know that they lead, which may be later than
-			// other brokers know it.
+			// Leaders reject requests for offsets until they know that they lead, which may be later than other brokers know it.
 			_, err = a.extents(ctx, partitions)
 			ready = err == nil
 		}

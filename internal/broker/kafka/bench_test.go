@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -25,9 +26,7 @@ func benchConfig(b *testing.B) kafka.Config {
 func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
 	b.Helper()
 	transport, err := kafka.New(b.Context(), cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	b.Cleanup(func() { transport.Close() })
 	return transport
 }
@@ -38,9 +37,7 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
 	bus, err := broker.New(broker.Config{}, openBench(b, cfg))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer bus.Close()
 	got := make(chan string, 1)
 	go bus.Subscribe(b.Context(), testTopic, "workers", func(_ context.Context, m broker.Message) error {
@@ -49,9 +46,7 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	})
 	once := func(n int) time.Duration {
 		begun := time.Now()
-		if err := bus.Publish(b.Context(), testTopic, numbered("warm"+strconv.Itoa(n), n)); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, bus.Publish(b.Context(), testTopic, numbered("warm"+strconv.Itoa(n), n)))
 		<-got
 		return time.Since(begun)
 	}
@@ -67,22 +62,17 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkPublishMany publishes 256 messages with different keys concurrently, as a relay does that
-// catches up.
+// BenchmarkPublishMany publishes 256 messages with different keys concurrently, as a relay does that catches up.
 func BenchmarkPublishMany(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
 	transport := openBench(b, cfg)
 	bus, err := broker.New(broker.Config{}, transport)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer bus.Close()
 	n := 0
 	for b.Loop() {
-		if err := bus.Publish(b.Context(), testTopic, spread(256, 1)...); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, bus.Publish(b.Context(), testTopic, spread(256, 1)...))
 		n += 256
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "messages/s")
@@ -104,9 +94,7 @@ func BenchmarkRecords(b *testing.B) {
 	}
 	n := 0
 	for b.Loop() {
-		if err := to.Publish(b.Context(), broker.Ledger, batch...); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, to.Publish(b.Context(), broker.Ledger, batch...))
 		n += len(batch)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")

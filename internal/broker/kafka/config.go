@@ -18,8 +18,8 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultTopicPrefix is the prefix of topics and consumer groups, so that installations can share a
-	// cluster.
+	// DefaultTopicPrefix is the prefix of topics and consumer groups of a URL without one, so that installations can share
+	// a cluster.
 	DefaultTopicPrefix = "letterhead."
 	// DefaultPartitions limits how many messages of a topic all members of a group handle concurrently.
 	DefaultPartitions = 12
@@ -30,9 +30,9 @@ const (
 	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers reject less than their
 	// group.min.session.timeout.ms, which is 6 s by default.
 	DefaultSessionTimeout = 6 * time.Second
-	// DefaultCloseTimeout limits how long an ending subscription waits for its handlers, and how long
+	// closeTimeout limits how long an ending subscription waits for its handlers, and how long
 	// Close waits for the broker.
-	DefaultCloseTimeout = 10 * time.Second
+	closeTimeout = 10 * time.Second
 	// DefaultRedeliverAfter is the wait before a nacked message is redelivered.
 	DefaultRedeliverAfter = 100 * time.Millisecond
 	// DefaultLagEvery is how often the lag of groups is measured.
@@ -49,10 +49,7 @@ const (
 	maxBrokers      = 64
 	maxPartitions   = 1024
 	maxReplication  = 15
-	maxTopics       = 64
 	maxPrefixBytes  = 100
-	maxSession      = 5 * time.Minute
-	minSession      = time.Second
 )
 
 // Mechanism is a SASL mechanism.
@@ -89,8 +86,7 @@ type Topic struct {
 	Partitions int
 	// Retention is how long messages are kept. Forever keeps all of them; 0 means the cluster's default.
 	Retention time.Duration
-	// Record means that the topic holds copies of events for external consumers, and has no
-	// dead-letter topic.
+	// Record means that the topic holds copies of events for external consumers, and has no dead-letter topic.
 	Record bool
 }
 
@@ -108,8 +104,7 @@ func DefaultTopics() []Topic {
 // Config configures a Transport.
 type Config struct {
 	Brokers     []string // host:port, at least one
-	TopicPrefix string   // DefaultTopicPrefix; NoPrefix for none
-	NoPrefix    bool
+	TopicPrefix string
 
 	TLS      bool
 	CAFile   string // PEM; the system's authorities when empty
@@ -122,16 +117,13 @@ type Config struct {
 
 	Topics     []Topic // DefaultTopics
 	Partitions int     // DefaultPartitions
-	// Replication is the replication factor of created topics; 0 leaves it to the cluster's
-	// default.replication.factor.
+	// Replication is the replication factor of created topics; 0 leaves it to the cluster's default.replication.factor.
 	Replication int
-	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before it is
-	// safe. 0 means Replication - 1, so that one broker may be down, or the cluster's default if Replication
-	// is 0.
+	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before it is safe. 0 means
+	// Replication - 1, so that one broker may be down, or the cluster's default if Replication is 0.
 	MinInsync int
 
 	SessionTimeout time.Duration // DefaultSessionTimeout
-	CloseTimeout   time.Duration // DefaultCloseTimeout
 	RedeliverAfter time.Duration // DefaultRedeliverAfter
 	LagEvery       time.Duration // DefaultLagEvery
 
@@ -140,12 +132,8 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.TopicPrefix == "" && !c.NoPrefix {
-		c.TopicPrefix = DefaultTopicPrefix
-	}
 	c.Partitions = cmp.Or(c.Partitions, DefaultPartitions)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
-	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
 	c.RedeliverAfter = cmp.Or(c.RedeliverAfter, DefaultRedeliverAfter)
 	c.LagEvery = cmp.Or(c.LagEvery, DefaultLagEvery)
 	if c.MinInsync == 0 && c.Replication > 0 {
@@ -164,9 +152,7 @@ func (c *Config) setDefaults() {
 // namePattern matches the topic names that Kafka accepts, except that they must not exceed 249 bytes.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
-const maxTopicName = 100
-
-// Validate reports all errors of the configuration.
+// Validate reports all errors of the settings that a URL has.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka: "+format, args...)) }
@@ -192,16 +178,7 @@ func (c Config) Validate() error {
 	if c.Replication > 0 && c.MinInsync > c.Replication {
 		fault("MinInsync is %d, must not exceed Replication, %d", c.MinInsync, c.Replication)
 	}
-	if c.SessionTimeout < minSession || c.SessionTimeout > maxSession {
-		fault("SessionTimeout is %s, must be %s to %s", c.SessionTimeout, minSession, maxSession)
-	}
-	for name, d := range map[string]time.Duration{"CloseTimeout": c.CloseTimeout, "RedeliverAfter": c.RedeliverAfter, "LagEvery": c.LagEvery} {
-		if d <= 0 {
-			fault("%s is %s, must be positive", name, d)
-		}
-	}
-	errs = append(errs, c.validateSecurity()...)
-	return errors.Join(append(errs, c.validateTopics()...)...)
+	return errors.Join(append(errs, c.validateSecurity()...)...)
 }
 
 func (c Config) validateSecurity() []error {
@@ -223,28 +200,6 @@ func (c Config) validateSecurity() []error {
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		errs = append(errs, errors.New("kafka: a certificate needs its key, and a key its certificate"))
-	}
-	return errs
-}
-
-func (c Config) validateTopics() []error {
-	var errs []error
-	if len(c.Topics) > maxTopics {
-		errs = append(errs, fmt.Errorf("kafka: there are %d topics, at most %d", len(c.Topics), maxTopics))
-	}
-	seen := map[string]bool{}
-	for _, each := range c.Topics {
-		switch {
-		case !namePattern.MatchString(each.Name) || len(each.Name) > maxTopicName:
-			errs = append(errs, fmt.Errorf("kafka: %.120q is not a valid topic name", each.Name))
-		case seen[each.Name]:
-			errs = append(errs, fmt.Errorf("kafka: topic %s is listed twice", each.Name))
-		case each.Partitions < 1 || each.Partitions > maxPartitions:
-			errs = append(errs, fmt.Errorf("kafka: topic %s has %d partitions, must be 1 to %d", each.Name, each.Partitions, maxPartitions))
-		case each.Retention < 0 && each.Retention != Forever:
-			errs = append(errs, fmt.Errorf("kafka: retention of topic %s is %s, must be positive or Forever", each.Name, each.Retention))
-		}
-		seen[each.Name] = true
 	}
 	return errs
 }
@@ -272,9 +227,4 @@ func (c Config) topics() []Topic {
 }
 
 // KafkaTopic returns the name of a topic with its prefix.
-func (c Config) KafkaTopic(topic string) string {
-	if c.TopicPrefix == "" && !c.NoPrefix {
-		return DefaultTopicPrefix + topic
-	}
-	return c.TopicPrefix + topic
-}
+func (c Config) KafkaTopic(topic string) string { return c.TopicPrefix + topic }

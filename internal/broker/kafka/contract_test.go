@@ -6,15 +6,15 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/brokertest"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testmust"
 )
 
+// Rule 6.
 func TestContract(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		brokertest.Run(t, func(t *testing.T, cfg broker.Config) broker.Port {
 			bus, err := broker.New(cfg, open(t, config(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			return bus
 		})
 	})

@@ -17,7 +17,7 @@
 //   - Publish returns when the in-sync replicas have the messages. If its context ends first, the
 //     messages may still arrive.
 //   - A dead member is detected after Config.SessionTimeout. Then another member repeats its
-//     uncommitted messages, which are those of the last few seconds. When members join or leave,
+//     uncommitted messages, which are a few seconds old at most. When members join or leave,
 //     messages whose handlers are running may be handled twice.
 //   - A message that no Bus published (without id or key, or too large) is delivered as
 //     broker.Unreadable, so that it is dead-lettered. No message can block a partition.

@@ -16,6 +16,7 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -55,9 +56,7 @@ func all(t *testing.T, cfg kafka.Config, topic string) []kafka.Read {
 		out = append(out, m)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return out
 }
 
@@ -93,9 +92,7 @@ func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
 	link, c := startLinked(t)
 	transport := open(t, fakeConfig(c))
 	bus, err := broker.New(fast, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer bus.Close()
 	publish(t, bus, numbered("a", 0))
 	link.Hang()

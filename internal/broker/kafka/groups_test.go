@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -65,8 +66,8 @@ func (y *tally) handle(m broker.Message) {
 	}
 }
 
-// Members join and leave while messages are published. Each key must keep its order, and no message may
-// be lost.
+// Members join and leave while messages are published. Each key must keep its order, and no message may be lost.
+// Rule 6.
 func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each, rounds = 12, 12, 4
@@ -101,8 +102,8 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 	})
 }
 
-// A node is stopped repeatedly while its handlers are running. No message may be dead-lettered or lost
-// because of that.
+// A node is stopped repeatedly while its handlers are running. No message may be dead-lettered or lost because of that.
+// Rule 6.
 func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each = 10, 20
@@ -111,13 +112,9 @@ func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 		y := newTally(t, keys*each)
 		for range 6 {
 			transport, err := kafka.New(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			bus, err := broker.New(fast, transport)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			some := make(chan struct{})
 			var once sync.Once
 			var members sync.WaitGroup
@@ -193,6 +190,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// Rule 6.
 func TestCrash_RepeatsButLosesNothing(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
 		cfg := fakeConfig(cluster(t))
@@ -225,21 +223,15 @@ func crashes(t *testing.T, cfg kafka.Config) {
 func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	t.Helper()
 	raw, err := json.Marshal(crashCluster{cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	process := exec.CommandContext(ctx, os.Args[0])
 	process.Stderr = t.Output()
 	process.Env = append(os.Environ(), crashVariable+"="+string(raw))
 	output, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, process.Start())
 	lines := bufio.NewScanner(output)
 	for range after {
 		if !lines.Scan() {

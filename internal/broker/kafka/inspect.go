@@ -40,8 +40,7 @@ type TopicReport struct {
 	MinInsync  string `json:"min_insync_replicas"`
 	Retention  string `json:"retention_ms"`
 	MaxMessage string `json:"max_message_bytes"`
-	// Messages is the number of messages in the topic. In a dead-letter topic each of them waits for an
-	// operator.
+	// Messages is the number of messages in the topic. In a dead-letter topic each of them waits for an operator.
 	Messages int64    `json:"messages"`
 	Problems []string `json:"problems,omitempty"`
 }
@@ -188,9 +187,8 @@ const maxGroups = 256
 // subscription is a subscription of this process.
 type subscription struct{ topic, group string }
 
-// lags measures the lag of the groups whose names have the configured prefix, by their committed
-// offsets. also lists groups whose lag counts from the beginning of a topic if they have not committed
-// an offset.
+// lags measures the lag of the groups whose names have the configured prefix, by their committed offsets. also lists
+// groups whose lag counts from the beginning of a topic if they have not committed an offset.
 func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
 	groups, err := a.groups(ctx, also)
 	if err != nil {

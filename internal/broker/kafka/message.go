@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/IBM/sarama"
@@ -46,10 +47,7 @@ func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	m.Metadata = meta
 	if reason := unreadable(in, m); reason != "" {
 		source := fmt.Sprintf("%s/%d/%d", in.Topic, in.Partition, in.Offset)
-		key := string(in.Key)
-		if key == "" {
-			key = source
-		}
+		key := cmp.Or(string(in.Key), source)
 		if id == "" || len(id) > broker.MaxKeyBytes {
 			id = source
 		}
@@ -58,8 +56,7 @@ func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	return m, nil
 }
 
-// maxHeaders limits the headers of a message. It is enough for the maximum metadata and the headers of
-// the Bus.
+// maxHeaders limits the headers of a message. It is enough for the maximum metadata and the headers of the Bus.
 const maxHeaders = broker.MaxMetadata + 8
 
 // unreadable returns the reason why a message cannot have been published by a Bus, or "".

@@ -16,8 +16,7 @@ import (
 	"letterhead/internal/delay"
 )
 
-// HeaderID is the header with the event's id in the topics of record. The other headers are the
-// message's metadata.
+// HeaderID is the header with the event's id in the topics of record. The other headers are the message's metadata.
 const HeaderID = "event_id"
 
 const (
@@ -48,8 +47,6 @@ type Records struct {
 	closed bool
 	active sync.WaitGroup
 }
-
-func newRecords(cfg Config, a *admin) (*Records, error) { return &Records{cfg: cfg, admin: a}, nil }
 
 // PublishError means that some messages are not safe. For each key, the safe messages precede the others.
 type PublishError struct {
@@ -178,8 +175,7 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 	}
 }
 
-// isRetryable reports whether an error may be temporary. Only errors that Kafka declares permanent
-// are not.
+// isRetryable reports whether an error may be temporary. Only errors that Kafka declares permanent are not.
 func isRetryable(err error) bool {
 	var code kafkago.Error
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
@@ -229,9 +225,8 @@ func sizeOf(m broker.Message) int {
 	return n
 }
 
-// partitionOf returns the partition of a key. The FNV-1a hash is interpreted as a signed number, and
-// its remainder is made positive. kafka-go's Hash and sarama's hash partitioner do the same; Java's
-// default partitioner does not.
+// partitionOf returns the partition of a key. The FNV-1a hash is interpreted as a signed number, and its remainder is
+// made positive. kafka-go's Hash and sarama's hash partitioner do the same; Java's default partitioner does not.
 func partitionOf(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testmust"
 )
 
 func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
@@ -60,17 +61,13 @@ func TestRecords_RoundTrip(t *testing.T) {
 		cfg := config(t)
 		sent := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: []byte("{\"a\":\"\x00é\"}"), Metadata: map[string]string{"event_type": "X", "hash": "00"}}
 		to := open(t, cfg).Records()
-		if err := record(t, to, sent); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, record(t, to, sent))
 		large := broker.Message{ID: uuid.NewString(), Key: "account-1", Payload: make([]byte, broker.MaxPayloadBytes)}
 		var many []broker.Message
 		for range 20 { // more than fits into one request
 			many = append(many, large)
 		}
-		if err := record(t, to, many...); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, record(t, to, many...))
 		got := all(t, cfg, broker.Ledger)
 		if len(got) != 21 {
 			t.Fatalf("the topic contains %d records, want 21", len(got))
@@ -106,9 +103,7 @@ func TestRecords_FailedBatch_IsResentInOrder(t *testing.T) {
 			to := open(t, cfg).Records()
 			hit := c.Fault(produceFault(cfg.KafkaTopic(broker.Ledger), []int32{0}, fault.err, 2))
 			sent := spread(40, 5)
-			if err := record(t, to, sent...); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, record(t, to, sent...))
 			first, repeats := inOrder(t, all(t, cfg, broker.Ledger))
 			if first != len(sent) || (repeats > 0) != fault.repeats || hit.Hits() != 2 {
 				t.Errorf("%d of %d records arrived, %d of them twice, after %d faults", first, len(sent), repeats, hit.Hits())
@@ -159,9 +154,7 @@ func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 		cfg := base
 		cfg.TopicPrefix = prefix()
 		transport, err := kafka.New(t.Context(), cfg)
-		if err != nil {
-			r.Fatal(err)
-		}
+		testmust.Succeed(r, err)
 		defer transport.Close()
 		keys, total := rapid.IntRange(1, 12).Draw(r, "keys"), 0
 		var sent []broker.Message
@@ -193,15 +186,11 @@ func TestPartition_SameInBothClients(t *testing.T) {
 		cfg := config(t)
 		transport := open(t, cfg)
 		bus, err := broker.New(fast, transport)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer bus.Close()
 		sent := spread(200, 1)
 		publish(t, bus, sent...)
-		if err := record(t, transport.Records(), sent...); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, record(t, transport.Records(), sent...))
 		at, used := map[string]int{}, map[int]bool{}
 		for _, m := range all(t, cfg, testTopic) {
 			at[m.Key], used[m.Partition] = m.Partition, true

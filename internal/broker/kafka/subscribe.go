@@ -74,7 +74,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 		defer cancel()
 		defer stop()
 		defer close(out)
-		d := &delivery{topic: name, out: out, maxWait: t.cfg.CloseTimeout, logger: t.cfg.Logger}
+		d := &delivery{topic: name, out: out, maxWait: closeTimeout, logger: t.cfg.Logger}
 		d.run(ctx, from)
 	})
 	return out, nil
@@ -171,10 +171,9 @@ func (d *delivery) drain() {
 	}
 }
 
-// holdingLogger is the logger of one subscription. It slows down rejoining: after a failure watermill
-// rejoins a group immediately, so a group without permission would keep a processor busy and fill the
-// log. The only place where a delay can be inserted is the message that watermill logs after the
-// failure.
+// holdingLogger is the logger of one subscription. It slows down rejoining: after a failure watermill rejoins a group
+// immediately, so a group without permission would keep a processor busy and fill the log. The only place where a delay
+// can be inserted is the message that watermill logs after the failure.
 type holdingLogger struct {
 	quietLogger
 	ctx      context.Context // of the subscription

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -61,9 +62,7 @@ func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	report, err := kafka.Inspect(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return report
 }
 
@@ -71,9 +70,7 @@ func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 	c := cluster(t)
 	cfg := fakeConfig(c)
 	name := cfg.KafkaTopic(testTopic)
-	if err := c.CreateTopic(name, 3, map[string]string{"retention.ms": "1000", "max.message.bytes": "1000"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, c.CreateTopic(name, 3, map[string]string{"retention.ms": "1000", "max.message.bytes": "1000"}))
 	var output bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&output, nil))
 	cfg.Topics[0].Retention = time.Hour
@@ -94,9 +91,7 @@ func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 
 func TestInspect_UnreachableBroker_IsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	l.Close()
 	cfg := fakeConfig(cluster(t))
 	cfg.Brokers = append(cfg.Brokers, l.Addr().String())
@@ -151,9 +146,7 @@ func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 	last := -1.0
 	for {
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, f := range families {
 			if f.GetName() != "letterhead_broker_lag" {
 				continue
@@ -179,15 +172,11 @@ func TestLoginAndEncryption(t *testing.T) {
 			c := cluster(t, kfake.EnableSASL(), kfake.Superuser(name, "user", "hunter2"),
 				kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 			cfg, err := kafka.ParseURL("kafka://user:hunter2@" + strings.Join(c.ListenAddrs(), ",") + "?tls=true&sasl=" + string(mechanism) + "&ca=" + ca)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			cfg.Topics = testTopics()
 			transport := open(t, cfg)
 			bus, err := broker.New(fast, transport)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			defer bus.Close()
 			got := make(chan string, 1)
 			subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
@@ -220,16 +209,10 @@ func TestLoginAndEncryption(t *testing.T) {
 func certified(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	authority, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	certificate, err := authority.Issue(nil, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, authority.PEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, authority.PEM(), 0o600))
 	return certificate, file
 }

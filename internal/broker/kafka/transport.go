@@ -36,8 +36,7 @@ const (
 	sendRetryAfter = 50 * time.Millisecond
 	maxSendRetry   = time.Second
 	sendFor        = 20 * time.Second // no attempt starts after this time
-	// maxSending limits the messages being sent. A message whose Publish has given up counts until
-	// sarama gives up, too.
+	// maxSending limits the messages being sent. A message whose Publish has given up counts until sarama gives up, too.
 	maxSending = 256
 )
 
@@ -105,11 +104,7 @@ func (t *Transport) open(ctx context.Context) error {
 	if err := t.admin.ensureTopics(ctx); err != nil {
 		return fmt.Errorf("topics of kafka: %w", err)
 	}
-	records, err := newRecords(t.cfg, t.admin)
-	if err != nil {
-		return err
-	}
-	t.records = records
+	t.records = &Records{cfg: t.cfg, admin: t.admin}
 	config, err := t.cfg.producerConfig()
 	if err != nil {
 		return err
@@ -302,7 +297,7 @@ func (t *Transport) enter() error {
 }
 
 // Close ends all subscriptions and waits for running work, up to a limit that depends on
-// Config.CloseTimeout. Until the last handler has ended, messages can still be dead-lettered.
+// closeTimeout. Until the last handler has ended, messages can still be dead-lettered.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	again := t.closing
@@ -314,14 +309,14 @@ func (t *Transport) Close() error {
 	t.end()
 	ended := make(chan error, 1)
 	go func() { ended <- t.shut() }()
-	// CloseTimeout applies twice: first to the handlers of subscriptions, then to closing connections.
-	timer := time.NewTimer(2 * t.cfg.CloseTimeout)
+	// closeTimeout applies twice: first to the handlers of subscriptions, then to closing connections.
+	timer := time.NewTimer(2 * closeTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-ended:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("close kafka: the brokers did not respond within %s", 2*t.cfg.CloseTimeout)
+		return fmt.Errorf("close kafka: the brokers did not respond within %s", 2*closeTimeout)
 	}
 }
 

@@ -28,7 +28,7 @@ var urlSettings = map[string]func(c *Config, value string) error{
 	"cert":        func(c *Config, v string) error { c.CertFile = v; return nil },
 	"key":         func(c *Config, v string) error { c.KeyFile = v; return nil },
 	"sasl":        func(c *Config, v string) error { c.SASL = Mechanism(strings.ToLower(v)); return nil },
-	"prefix":      func(c *Config, v string) error { c.TopicPrefix, c.NoPrefix = v, v == ""; return nil },
+	"prefix":      func(c *Config, v string) error { c.TopicPrefix = v; return nil },
 	"replication": func(c *Config, v string) (err error) { c.Replication, err = strconv.Atoi(v); return },
 	"min_insync":  func(c *Config, v string) (err error) { c.MinInsync, err = strconv.Atoi(v); return },
 	"partitions":  func(c *Config, v string) (err error) { c.Partitions, err = strconv.Atoi(v); return },
@@ -38,13 +38,12 @@ var urlSettings = map[string]func(c *Config, value string) error{
 //
 //	kafka://user:password@host:9092,host2:9092?tls=true&sasl=scram-sha-512&ca=FILE&prefix=P&replication=3
 //
-// Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256,
-// scram-sha-512), prefix (of topics and groups; may be empty), and replication, min_insync and
-// partitions (of created topics). User and password may be percent-encoded; a ? in a password must be.
-// The default port is 9092. The result is valid; New sets the remaining defaults. Errors: ErrURL, with
-// all faults.
+// Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256, scram-sha-512), prefix (of
+// topics and groups; may be empty), and replication, min_insync and partitions (of created topics). User and password
+// may be percent-encoded; a ? in a password must be. The default port is 9092. The result is valid; New sets the
+// remaining defaults. Errors: ErrURL, with all faults.
 func ParseURL(raw string) (Config, error) {
-	var c Config
+	c := Config{TopicPrefix: DefaultTopicPrefix}
 	rest, ok := strings.CutPrefix(raw, Scheme+"://")
 	if !ok || len(raw) > maxURLBytes {
 		return Config{}, ErrURL

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/internal/testwait"
 )
@@ -29,9 +30,7 @@ func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 		kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second),
 		kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}),
 	}, more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -108,9 +107,7 @@ func open(t *testing.T, cfg kafka.Config) *kafka.Transport {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	transport, err := kafka.New(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { transport.Close() })
 	return transport
 }
@@ -121,9 +118,7 @@ var fast = broker.Config{Retries: 2, RetryAfter: time.Millisecond, MaxRetryAfter
 func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
 	t.Helper()
 	bus, err := broker.New(fast, open(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }
@@ -154,7 +149,5 @@ func publish(t *testing.T, bus broker.Port, messages ...broker.Message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	if err := bus.Publish(ctx, testTopic, messages...); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, bus.Publish(ctx, testTopic, messages...))
 }

@@ -11,11 +11,11 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
-// asRemembered admits a store that begins with the same event as the first one and holds that many events
-// of stream.
+// asRemembered admits a store that begins with the same event as the first one and holds that many events of stream.
 func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober, esdb.Seen) error {
 	return func(ctx context.Context, store eventlog.Prober, _ esdb.Seen) error {
 		held, found, err := store.First(ctx)
@@ -36,6 +36,7 @@ func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64
 }
 
 // A store that comes back without acknowledged events is neither read nor written.
+// Rule 8.
 func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	addresses := []string{"127.0.0.1:0"}
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: addresses, Noise: true})
@@ -86,17 +87,14 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	if n := empty.Counts().Appends; n != 0 {
 		t.Errorf("the other store got %d appends, want 0", n)
 	}
-	if err := empty.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, empty.Close())
+	testmust.Succeed(t, server.Restart())
 	eventually(t, l, 2)
 }
 
 // A server that is asked to stop lets subscriptions continue while its client reconnects by itself with the
 // next call. Another server that has the address by then gets nothing before it was compared.
+// Rule 2.
 func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testing.T) {
 	server := esdbtest.Start(t)
 	var first atomic.Pointer[eventlog.Recorded]
@@ -104,9 +102,7 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	l := connectTo(t, esdb.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: asRemembered(&first, &count)})
 	eventually(t, l, 0)
 	held, _, err := l.First(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	first.Store(&held)
 	server.Leave()
 	var other *esdbtest.Server
@@ -131,9 +127,7 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	}
 	other.Stop()
 	server.Stop()
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, server.Restart())
 	eventually(t, l, 1)
 }
 
@@ -165,9 +159,7 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 		if errors.Is(err, eventlog.ErrUnavailable) && !asked {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
@@ -221,8 +213,7 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	}
 }
 
-// A server that rejects an append names the leader. The server at that address gets nothing before it was
-// compared.
+// A server that rejects an append names the leader. The server at that address gets nothing before it was compared.
 func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersReject: true})
 	var first atomic.Pointer[eventlog.Recorded]
@@ -230,9 +221,7 @@ func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
 	l := connectTo(t, esdb.Config{ConnectionString: "esdb://" + server.Addresses()[0] + "?tls=false", Admit: asRemembered(&first, &count)})
 	eventually(t, l, 0)
 	held, _, err := l.First(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	first.Store(&held)
 	server.StopNode(1)
 	other := esdbtest.StartWith(t, esdbtest.Config{Listen: server.Addresses()[1:]})
@@ -245,11 +234,7 @@ func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
 	if n := other.Counts().Appends; n != 0 {
 		t.Errorf("the other store got %d appends, want 0", n)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.RestartNode(1); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, other.Close())
+	testmust.Succeed(t, server.RestartNode(1))
 	eventually(t, l, 1) // on the leader, which gossip names
 }

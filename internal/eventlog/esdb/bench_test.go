@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -131,9 +132,7 @@ func readPages(b *testing.B, l eventlog.Log, filter eventlog.Filter, size int) i
 	seen := 0
 	for at, end := eventlog.Position(0), false; !end; {
 		page, err := l.ReadAll(b.Context(), at, filter, size)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		seen += len(page.Events)
 		at, end = page.Next, page.End
 	}
@@ -142,15 +141,11 @@ func readPages(b *testing.B, l eventlog.Log, filter eventlog.Filter, size int) i
 
 func followThrough(b *testing.B, l eventlog.Log, filter eventlog.Filter) int {
 	sub, err := l.Subscribe(b.Context(), 0, filter)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer sub.Close()
 	for seen := 0; ; {
 		batch, err := sub.Next(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		if seen += len(batch.Events); batch.Live {
 			return seen
 		}

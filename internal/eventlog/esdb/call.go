@@ -44,12 +44,11 @@ func write[T any](ctx context.Context, l *Log, do func(context.Context, *member)
 	return call(ctx, l, appendGrace, do)
 }
 
-// call runs do in another goroutine. The caller leaves when ctx or CallTimeout ends, or when grace has
-// passed since the member was replaced: the client itself waits for a connection without checking the
-// context, and on a lost connection for an answer that never comes. do must only use copies of the caller's
-// data.
+// call runs do in another goroutine. The caller leaves when ctx or CallTimeout ends, or when grace has passed since the
+// member was replaced: the client itself waits for a connection without checking the context, and on a lost connection
+// for an answer that never comes. do must only use copies of the caller's data.
 //
-// Errors: notSent, errReplaced, ctx.Err(), those of do.
+// Errors: notSent, errReplaced, ctx.Err(), the errors of do.
 func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(context.Context, *member) (T, error)) (T, error) {
 	var none T
 	m, err := l.enter(ctx)

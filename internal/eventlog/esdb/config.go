@@ -33,11 +33,10 @@ const (
 
 // Config configures a Log. Zero values take the defaults.
 type Config struct {
-	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as documented by
-	// EventStoreDB, with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms),
-	// nodePreference, tls, tlsCAFile, tlsVerifyCert, userCertFile, userKeyFile. The settings
-	// discoveryInterval, maxDiscoverAttempts and defaultDeadline are rejected, because the fields below
-	// replace them.
+	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as documented by EventStoreDB,
+	// with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms), nodePreference, tls, tlsCAFile,
+	// tlsVerifyCert, userCertFile, userKeyFile. The settings discoveryInterval, maxDiscoverAttempts and defaultDeadline
+	// are rejected, because the fields below replace them.
 	ConnectionString string
 	// ConnectTimeout bounds the first contact in Open, without Admit.
 	ConnectTimeout time.Duration
@@ -65,18 +64,6 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	problems := []error{checkConnectionString(c.ConnectionString)}
-	if min(c.ConnectTimeout, c.ConnectWait, c.CallTimeout, c.SilentFor, c.AdmitTimeout) < 0 {
-		problems = append(problems, errors.New("EventStoreDB: a timeout is negative"))
-	}
-	if c.Calls < 0 {
-		problems = append(problems, fmt.Errorf("EventStoreDB: Calls is %d, must not be negative", c.Calls))
-	}
-	return errors.Join(problems...)
 }
 
 func (c Config) withDefaults() Config {
@@ -199,8 +186,7 @@ func (c Config) clientConfig() (*esdb.Configuration, error) {
 	conf.Logger = clientLogger(c.Logger)
 	conf.DiscoveryInterval = discoveryInterval
 	if len(conf.GossipSeeds) > 0 {
-		// With esdb+discover:// and several seeds the client would contact an empty address and none of the
-		// seeds.
+		// With esdb+discover:// and several seeds the client would contact an empty address and none of the seeds.
 		conf.DnsDiscover = false
 	}
 	if conf.Username != "" && conf.DisableTLS {
@@ -209,9 +195,8 @@ func (c Config) clientConfig() (*esdb.Configuration, error) {
 	return conf, nil
 }
 
-// checkFiles reads the certificates that the connection string names, to report which of them is invalid:
-// the client's error must not be shown, and the client detects a bad user certificate only when it
-// connects.
+// checkFiles reads the certificates that the connection string names, to report which of them is invalid: the client's
+// error must not be shown, and the client detects a bad user certificate only when it connects.
 func (c Config) checkFiles() error {
 	_, query, _ := strings.Cut(c.ConnectionString, "?")
 	values, err := url.ParseQuery(query)

@@ -9,6 +9,7 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -111,13 +112,7 @@ func open(t testing.TB, server *esdbtest.Server, cfg esdb.Config) *esdb.Log {
 func connectTo(t testing.TB, cfg esdb.Config) *esdb.Log {
 	t.Helper()
 	l, err := esdb.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,39 +43,11 @@ func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
 	if serversNames {
 		m.ServersCorrelationID, m.ServersCausationID = e.Metadata.CorrelationID, e.Metadata.CausationID
 	}
-	if b, plain := m.appendPlain(nil); plain {
-		return b, nil
-	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(m)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
-// appendPlain writes the output of encoding/json at a fraction of its cost. It returns false if a value
-// contains anything that JSON may escape.
-func (m *userMetadata) appendPlain(b []byte) ([]byte, bool) {
-	b = slices.Grow(b, 512)
-	b = append(b, `{"schema_version":`...)
-	b = strconv.AppendInt(b, int64(m.SchemaVersion), 10)
-	b = append(b, `,"occurred_at":"`...)
-	b = append(b, m.OccurredAt...)
-	b = append(b, '"')
-	for _, field := range m.optional() {
-		if *field.value == "" {
-			continue
-		}
-		for i := range len(*field.value) {
-			if c := (*field.value)[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-				return nil, false
-			}
-		}
-		b = append(b, field.begins...)
-		b = append(b, *field.value...)
-		b = append(b, '"')
-	}
-	return append(b, '}'), true
 }
 
 // optional are the fields that are omitted if empty, in the order in which they are written.
@@ -145,9 +116,8 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	return m, rest == "}"
 }
 
-// toClient converts events for the client. An append within the port's limits that is too large for the
-// server because some ids are stored under two names stores them only under ours. Errors:
-// eventlog.ErrTooLarge, ErrInvalid.
+// toClient converts events for the client. An append within the port's limits that is too large for the server because
+// some ids are stored under two names stores them only under ours. Errors: eventlog.ErrTooLarge, ErrInvalid.
 func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
 	out, err := encodeEvents(events, true)
 	if errors.Is(err, eventlog.ErrTooLarge) {

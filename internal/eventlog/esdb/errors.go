@@ -35,9 +35,8 @@ const (
 	textMaximumSize = "Maximum Append Size"
 )
 
-// outcomeOf classifies the error of an append. Everything except a certain rejection is unknown: the client
-// reports a server that ended the call early as EOF without the reason, and a reset connection like a
-// failed attempt to connect.
+// outcomeOf classifies the error of an append. Everything except a certain rejection is unknown: the client reports a
+// server that ended the call early as EOF without the reason, and a reset connection like a failed attempt to connect.
 func outcomeOf(err error) outcome {
 	var e *esdb.Error
 	if !errors.As(err, &e) {

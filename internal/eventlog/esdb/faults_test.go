@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 const stream = "account-1"
@@ -40,9 +41,7 @@ func batch(from, count uint64) []eventlog.Proposed {
 func holds(t *testing.T, l eventlog.Log, count uint64) {
 	t.Helper()
 	got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, eventlog.MaxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if uint64(len(got)) != count {
 		t.Errorf("the stream holds %d events, want %d", len(got), count)
 	}
@@ -201,9 +200,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 	server.Noise()
 	l := open(t, server, esdb.Config{})
 	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	next := uint64(0)
@@ -211,9 +208,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 		t.Helper()
 		for next < count {
 			b, err := sub.Next(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, e := range b.Events {
 				if e.Revision != next {
 					t.Fatalf("revision = %d, want %d", e.Revision, next)
@@ -247,9 +242,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 		write()
 		follow(written)
 	}
-	if err := sub.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, sub.Close())
 }
 
 func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
@@ -259,22 +252,16 @@ func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if b, err := sub.Next(t.Context()); err != nil || len(b.Events) != 1 {
 		t.Fatalf("%+v, %v", b, err)
 	}
 
 	conf, err := client.ParseConnectionString(server.ConnectionString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	conf.Logger = client.NoopLogging()
 	other, err := client.NewClient(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer other.Close()
 	id := uuid.New()
 	if _, err := other.AppendToStream(t.Context(), stream, client.AppendToStreamOptions{}, client.EventData{
@@ -329,16 +316,12 @@ func TestClient_WritesNothingToTheConsole(t *testing.T) {
 	server := esdbtest.Start(t)
 	for range 2 {
 		l, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), Registerer: registry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		server.Faults.Append(esdbtest.LoseReply)
 		if _, err := l.Append(t.Context(), uuid.NewString(), eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
 			t.Errorf("append: %v, want %q", err, eventlog.ErrAmbiguous)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, l.Close())
 	}
 	if console.Len() > 0 {
 		t.Errorf("on the console: %s", console.String())
@@ -347,7 +330,5 @@ func TestClient_WritesNothingToTheConsole(t *testing.T) {
 
 func restart(t *testing.T, server *esdbtest.Server) {
 	t.Helper()
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, server.Restart())
 }

@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // fill appends that many events of each of two kinds, alternately.
@@ -40,24 +41,18 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	chosen := eventlog.Filter{StreamPrefixes: []string{"brand-"}}
 	before := server.Counts().Sent
 	sub, err := l.Subscribe(t.Context(), 0, chosen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer sub.Close()
 	seen := 0
 	until := func(p eventlog.Position) {
 		for at := eventlog.Position(0); at < p; {
 			b, err := sub.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			seen, at = seen+len(b.Events), b.Position
 		}
 	}
 	head, err := l.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	until(head)
 	const excluded = 5000 // appended while the subscription is live
 	for at := uint64(count); at < count+excluded; at += 1000 {
@@ -97,13 +92,9 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 			}
 			chosen := eventlog.Filter{StreamPrefixes: []string{stream}}
 			sub, err := l.Subscribe(t.Context(), 0, chosen)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			at := followTo(t, sub, count)
-			if err := sub.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, sub.Close())
 			// Another subscription begins at the position of this one, and so does a read.
 			if sub, err = l.Subscribe(t.Context(), at, chosen); err != nil {
 				t.Fatal(err)
@@ -121,8 +112,7 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 	}
 }
 
-// followTo takes events until it has the given number and the subscription is live, and returns its
-// position.
+// followTo takes events until it has the given number and the subscription is live, and returns its position.
 func followTo(t *testing.T, sub eventlog.Subscription, count uint64) eventlog.Position {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -10,28 +10,23 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // A checkpoint at the position of an event counts, one before an event means the previous event, which is
 // looked up occasionally, and one past all events means nothing.
 func TestCheckpoints_AdvancePosition(t *testing.T) {
 	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	var at []uint64
 	for n := range uint64(3) {
 		appended, err := l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		at = append(at, uint64(appended.Position))
 	}
 	m, err := l.supervisor.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer m.release()
 	for name, c := range map[string]struct {
 		position esdb.Position

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // An append in flight when its connection is replaced because of another call still gets its answer and
@@ -17,14 +18,10 @@ import (
 func TestAppend_ConnectionReplaced_GetsItsAnswer(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Delay: 100 * time.Millisecond, Delayed: 1}})
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	m, err := l.supervisor.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	m.release()
 	done := make(chan error, 1)
 	go func() {

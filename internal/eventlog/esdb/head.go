@@ -19,9 +19,8 @@ const (
 	headScan = 64
 )
 
-// headReads shares reads of the log's end between concurrent callers: a caller that arrives during a read
-// waits for the next one, which begins after it arrived, as do all others. However many callers there are,
-// at most two reads exist.
+// headReads shares reads of the log's end between concurrent callers: a caller that arrives during a read waits for the
+// next one, which begins after it arrived, as do all others. However many callers there are, at most two reads exist.
 type headReads struct {
 	mu            sync.Mutex
 	running, next *headRead
@@ -117,7 +116,7 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 	}
 }
 
-// lastPosition returns the position of the last record, including those of the server. The caller must hold
+// lastPosition returns the position of the last record, including the server's own records. The caller must hold
 // the member.
 func (l *Log) lastPosition(ctx context.Context, m *member) (eventlog.Position, error) {
 	return l.positionBefore(ctx, m, esdb.End{})

@@ -1,7 +1,6 @@
 package esdb
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,15 +12,14 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/google/uuid"
-	"pgregory.net/rapid"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
-// An append that waited for other calls until its own timeout was not sent: its caller has time left and
-// may retry.
+// An append that waited for other calls until its own timeout was not sent: its caller has time left and may retry.
 func TestAppendError_CallTimeoutBeforeSending_IsUnavailable(t *testing.T) {
 	err := appendError(t.Context(), "s", eventlog.NoStream(), notSent{context.DeadlineExceeded})
 	if !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
@@ -36,9 +34,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
 		Metadata: eventlog.Metadata{RequestID: "r", Actor: "operator:<é>", CorrelationID: "x", CausationID: "y", Hash: "00ff"},
 	}, true)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Add(good)
 	for _, s := range []string{
 		``, `null`, `{}`, `[]`, `{"schema_version":1}`, `{"schema_version":-1,"occurred_at":"2026-11-01T02:03:04.000005Z"}`,
@@ -61,9 +57,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 			return
 		}
 		again, err := encodeMetadata(&e, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var e2 eventlog.Proposed
 		if err := decodeMetadata(again, &e2); err != nil {
 			t.Fatalf("decode the metadata of %+v again: %v", e, err)
@@ -82,37 +76,11 @@ func TestPlainMetadata_UsualMetadata_IsPlain(t *testing.T) {
 		{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
 	} {
 		b, err := encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata}, names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if m, plain := plainMetadata(string(b)); !plain || m.Metadata != metadata || m.SchemaVersion != 3 {
 			t.Errorf("%s: %+v, %t", b, m, plain)
 		}
 	}
-}
-
-// The fast path writes the output of encoding/json, or leaves it to encoding/json.
-func TestAppendPlain_WritesWhatJSONDoes(t *testing.T) {
-	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,40}`), rapid.StringMatching(`[a-z0-9:-]{0,40}`), rapid.String())
-	rapid.Check(t, func(t *rapid.T) {
-		m := userMetadata{
-			SchemaVersion: rapid.Int().Draw(t, "version"), OccurredAt: "2026-11-01T02:03:04.000005Z",
-			Metadata: eventlog.Metadata{
-				RequestID: text.Draw(t, "request"), Actor: text.Draw(t, "actor"), CorrelationID: text.Draw(t, "correlation"),
-				CausationID: text.Draw(t, "causation"), Hash: text.Draw(t, "hash"),
-			},
-			ServersCorrelationID: text.Draw(t, "servers correlation"), ServersCausationID: text.Draw(t, "servers causation"),
-		}
-		var want bytes.Buffer
-		enc := json.NewEncoder(&want)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(m); err != nil {
-			t.Fatal(err)
-		}
-		if got, plain := m.appendPlain(nil); plain && string(got) != strings.TrimSuffix(want.String(), "\n") {
-			t.Errorf("%s, want %s", got, &want)
-		}
-	})
 }
 
 // Events written before the server's names were added are still readable.
@@ -127,9 +95,7 @@ func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", e, err, want)
 	}
 	now, err := encodeMetadata(&e, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if want := strings.TrimSuffix(old, "}") + `,"$correlationId":"b","$causationId":"c"}`; string(now) != want {
 		t.Errorf("written as %s, want %s", now, want)
 	}
@@ -147,9 +113,7 @@ func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	for i := range events {
 		events[i] = large
 	}
-	if err := eventlog.CheckAppend("s", events); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, eventlog.CheckAppend("s", events))
 	out, err := toClient(events)
 	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].Metadata), "$correlationId") {
 		t.Errorf("toClient returned %d events and %v, want all without the server's names", len(out), err)
@@ -177,23 +141,17 @@ func TestPauseAfter_DoublesUntilStable(t *testing.T) {
 func TestSingleConn_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	server := esdbtest.Start(t)
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	m, err := l.supervisor.connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	server.Faults.Append(esdbtest.NotReady)
 	_, err = m.client.AppendToStream(t.Context(), "account-1", esdb.AppendToStreamOptions{}, esdb.EventData{EventID: uuid.New(), EventType: "Counted"})
 	if again := ping(t.Context(), m.client); !isLost(err) || again == nil {
 		t.Fatalf("append: %v, then read: %v; want a lost connection and an error", err, again)
 	}
 	m.conn.end()
-	if err := m.client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, m.client.Close())
 	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Connections() <= 1 }); !ok { // the log's
 		t.Fatalf("%d connections are open, want 1", server.Connections())
 	}

@@ -43,10 +43,10 @@ var _ eventlog.Log = (*Log)(nil)
 
 // Open connects to the store and checks that it answers.
 //
-// Errors: those of the configuration, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit),
+// Errors: as the configuration, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit),
 // ErrUnsupported, ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := checkConnectionString(cfg.ConnectionString); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -129,9 +129,8 @@ func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
 	}
 }
 
-// Seen identifies the event with the highest position that a log has appended, read or followed. A search
-// for the head may stop there, and a store that does not hold the event is not the one that was used. The
-// zero Seen means none.
+// Seen identifies the event with the highest position that a log has appended, read or followed. A search for the head
+// may stop there, and a store that does not hold the event is not the one that was used. The zero Seen means none.
 type Seen struct {
 	ID       uuid.UUID
 	Stream   string

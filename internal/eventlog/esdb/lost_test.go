@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // lostTimeout bounds the recovery after a connection was lost.
@@ -73,9 +74,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		l, other := unaided(t, server, silentFor), open(t, server, esdb.Config{})
 		eventually(t, l, 0)
 		sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer sub.Close()
 		followTo(t, sub, 1)
 		server.LoseConnections()
@@ -84,9 +83,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		defer cancel()
 		for seen := 0; seen == 0; {
 			b, err := sub.Next(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			seen = len(b.Events)
 		}
 	})

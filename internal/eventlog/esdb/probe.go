@@ -9,8 +9,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// probeEvents is the number of records in one read for the first event. The server begins its log with a
-// few of its own.
+// probeEvents is the number of records in one read for the first event. The server begins its log with a few itself.
 const probeEvents = 64
 
 // prober is a client that is not shared yet, as an eventlog.Prober.
@@ -78,8 +77,7 @@ func (n prober) At(ctx context.Context, stream string, revision uint64) (held ev
 	return held, found && held.Revision == revision, err
 }
 
-// End implements eventlog.Prober: it returns the position of the last record, including those of other
-// programs.
+// End implements eventlog.Prober: it returns the position of the last record, including records of other programs.
 func (n prober) End(ctx context.Context) (end eventlog.Position, err error) {
 	defer recovered(&err)
 	events, err := readBack(ctx, n.client, esdb.End{}, 1)

@@ -36,8 +36,7 @@ type request struct {
 func (l *Log) sendUntilKnown(ctx context.Context, r request) (eventlog.Appended, error) {
 	over := time.Now().Add(l.cfg.CallTimeout)
 	appended, dropped := l.send(ctx, r)
-	// The client has followed the hint to the leader, whose store was not compared: the repeat uses the
-	// next member.
+	// The client has followed the hint to the leader, whose store was not compared: the repeat uses the next member.
 	for attempt := 1; isNotLeader(dropped) && attempt < leaderAttempts; attempt++ {
 		appended, dropped = l.send(ctx, r)
 	}

@@ -30,6 +30,7 @@ func TestContract_RepeatsInFlightAreDropped(t *testing.T) {
 }
 
 // The server drops 119 of 120 simultaneous repeats. All of them return the result of the first.
+// Rule 2.
 func TestAppend_RepeatsInFlight_ReturnFirstResult(t *testing.T) {
 	const callers = 120
 	server := silent(t, 0)
@@ -66,6 +67,7 @@ func TestAppend_RepeatsInFlight_ReturnFirstResult(t *testing.T) {
 }
 
 // An append that the server dropped without writing it is repeated until it is written.
+// Rule 2.
 func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	l := open(t, server, esdb.Config{})
@@ -111,8 +113,7 @@ func TestAppend_DroppedAndThenRejected_IsAmbiguous(t *testing.T) {
 	}
 }
 
-// An append in flight is resolved neither by another writer's event at its revision nor by a part of its own
-// events.
+// An append in flight is resolved neither by another writer's event at its revision nor by a part of its own events.
 func TestAppend_InFlight_WaitsForTheServer(t *testing.T) {
 	server := silent(t, 0)
 	l := open(t, server, esdb.Config{})

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Both the client and gRPC reconnect by themselves when a connection ends or the server asks its clients to
+// Both the client and gRPC reconnect when a connection ends or the server asks its clients to
 // leave, and the next call goes to whatever server has the address by then, which is too late for
 // Config.Admit. A member's client therefore gets an address of the scheme below, which leads to a server
 // only once: every call of the member uses the one connection that was compared, or fails. gRPC's resolvers

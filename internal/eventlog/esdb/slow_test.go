@@ -10,6 +10,7 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -17,6 +18,7 @@ import (
 // switches it back to catching up.
 var serversOfBothWays = []string{"23.10.8", "24.10.0"}
 
+// Rule 6.
 func TestContract_SlowReadersFallBehind(t *testing.T) {
 	for _, version := range serversOfBothWays {
 		t.Run(version, func(t *testing.T) {
@@ -43,9 +45,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 				registry, lines := prometheus.NewRegistry(), testwait.NewLines()
 				l := open(t, server, esdb.Config{Registerer: registry, Logger: lines.Logger()})
 				sub, err := l.Subscribe(t.Context(), 0, filter)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				defer sub.Close()
 				resumes := func() float64 { return metric(t, registry, "letterhead_eventlog_subscription_resumes_total") }
 				next := uint64(0)
@@ -58,9 +58,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 					}
 					for next < (i+1)*perAppend {
 						b, err := sub.Next(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
+						testmust.Succeed(t, err)
 						for _, e := range b.Events {
 							if e.Revision != next {
 								t.Fatalf("revision = %d, want %d", e.Revision, next)

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/race"
+	"letterhead/internal/testmust"
 )
 
 // stormGroup is one append of a storm, identified by its events' ids.
@@ -29,11 +30,11 @@ func stormGroup(writer, number, size int) []eventlog.Proposed {
 	return out
 }
 
-// Writers on two nodes append groups to a few streams, together and against each other, while answers and
-// requests are lost, duplicated and delayed, connections reset, and the server restarts. Each behaves like
-// an account writer: it repeats an ambiguous append unchanged, and after a conflict reads the tail and
-// continues. In the end the log holds each acknowledged group once and complete, no group twice or partly,
-// and followers have seen exactly that.
+// Writers on two nodes append groups to a few streams, together and against each other, while answers and requests are
+// lost, duplicated and delayed, connections reset, and the server restarts. Each behaves like an account writer: it
+// repeats an ambiguous append unchanged, and after a conflict reads the tail and continues. In the end the log holds
+// each acknowledged group once and complete, no group twice or partly, and followers have seen exactly that.
+// Rule 2.
 func TestStorm(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -76,9 +77,7 @@ func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
 		nodes = append(nodes, open(t, server, esdb.Config{CallTimeout: shortCall}))
 	}
 	sub, err := nodes[1].Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{"storm-"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	acknowledged := make([][]eventlog.Appended, stormWriters)
 	failed := make([]error, stormWriters)
 	var writers sync.WaitGroup
@@ -96,9 +95,7 @@ func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
 		})
 	}
 	writers.Wait()
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(failed...))
 	checkStorm(ctx, t, nodes[0], acknowledged)
 	checkFollowed(ctx, t, nodes[0], sub)
 }
@@ -151,9 +148,7 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 		events, err := retried(ctx, func() ([]eventlog.Recorded, error) {
 			return l.ReadStream(ctx, stormStream(i), 0, eventlog.Forward, eventlog.MaxPage)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for n, e := range events {
 			if e.Revision != uint64(n) {
 				t.Fatalf("%s: revision = %d, want %d", e.Stream, e.Revision, n)
@@ -186,21 +181,15 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 // checkFollowed compares the events of a subscription with those of a read.
 func checkFollowed(ctx context.Context, t *testing.T, l *esdb.Log, sub eventlog.Subscription) {
 	head, err := retried(ctx, func() (eventlog.Position, error) { return l.Head(ctx) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var followed []eventlog.Recorded
 	for position := eventlog.Position(0); position < head; {
 		b, err := sub.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		followed, position = append(followed, b.Events...), b.Position
 	}
 	page, err := retried(ctx, func() (eventlog.Page, error) { return l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(followed) != len(page.Events) {
 		t.Fatalf("%d events were followed, but there are %d", len(followed), len(page.Events))
 	}

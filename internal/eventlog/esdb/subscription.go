@@ -22,17 +22,15 @@ const (
 	// A failed subscription is retried after a delay that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
-	// failedRetry is the delay at which a failing subscription is logged: once for each outage of the
-	// store.
+	// failedRetry is the delay at which a failing subscription is logged: once for each outage of the store.
 	failedRetry = 32 * firstRetry
 	// gapGrace is how long a subscription that has just become live, and is behind the log's end, may
 	// receive nothing before it is reopened.
 	gapGrace = 250 * time.Millisecond
 )
 
-// subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends
-// another is opened at the same position. Each reads the past with a wide search window and then follows
-// with a narrow one.
+// subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends another is
+// opened at the same position. Each reads the past with a wide search window and then follows with a narrow one.
 type subscription struct {
 	log    *Log
 	filter eventlog.Filter
@@ -194,8 +192,7 @@ func (s *subscription) run() error {
 	return err
 }
 
-// follow delivers the events of one of the client's subscriptions: while catching up, until it has caught
-// up.
+// follow delivers the events of one of the client's subscriptions: while catching up, until it has caught up.
 func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

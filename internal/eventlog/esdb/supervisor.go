@@ -29,9 +29,8 @@ const (
 	stableAfter = 5 * time.Second
 	// probeTimeout bounds each test of a client. A slower client is useless to callers with a deadline.
 	probeTimeout = 3 * time.Second
-	// stallAfter is how long a call must have run for its timeout to cast suspicion on the client instead
-	// of on the caller's short deadline. The store answers within milliseconds, and a suspicion costs one
-	// read.
+	// stallAfter is how long a call must have run for its timeout to cast suspicion on the client instead of on the
+	// caller's short deadline. The store answers within milliseconds, and a suspicion costs one read.
 	stallAfter = 250 * time.Millisecond
 )
 
@@ -173,8 +172,7 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 		conn.end()
 		return nil, errors.Join(err, client.Close())
 	}
-	// Before 24.2 a filtered subscription that began at the position of an excluded event could skip the
-	// next event.
+	// Before 24.2 a filtered subscription that began at the position of an excluded event could skip the next event.
 	m := &member{client: client, conn: conn, version: version, filters: version.since(24, 2)}
 	m.retired, m.retire = context.WithCancel(context.Background())
 	return m, nil
@@ -218,8 +216,7 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
-// connectAdmitted is connect for a store that Config.Admit accepts. connecting limits the connection, but not
-// Admit.
+// connectAdmitted is connect for a store that Config.Admit accepts. connecting limits the connection, but not Admit.
 func (s *supervisor) connectAdmitted(ctx, connecting context.Context) (*member, error) {
 	m, err := s.connect(connecting)
 	if err != nil || s.cfg.Admit == nil {
@@ -245,9 +242,8 @@ func (s *supervisor) connectAdmitted(ctx, connecting context.Context) (*member, 
 // livenessStream is a stream that never has events.
 const livenessStream = "letterhead-connection"
 
-// openLiveness opens a subscription that lasts as long as the connection of a member, and at most until the
-// member is retired. It retires a member whose server does not confirm the subscription within probeTimeout
-// or before ctx ends.
+// openLiveness opens a subscription that lasts as long as the connection of a member, and at most until the member is
+// retired. It retires a member whose server does not confirm the subscription within probeTimeout or before ctx ends.
 func openLiveness(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -348,8 +344,7 @@ func (s *supervisor) replace(m *member, why error) {
 	})
 }
 
-// pauseAfter returns the pause after a member that lived for a time, when the previous member had the given
-// pause.
+// pauseAfter returns the pause after a member that lived for a time, when the previous member had the given pause.
 func pauseAfter(lived, before time.Duration) time.Duration {
 	if lived >= stableAfter {
 		return 0

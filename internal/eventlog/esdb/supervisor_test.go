@@ -16,15 +16,14 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 )
 
 // metric reads one number of a registry.
 func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			m := f.GetMetric()[0]
@@ -113,9 +112,7 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	l := connectTo(t, cfg)
 	eventually(t, l, 0)
 	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	p.Hang()
 	callsEndByContext(t, l, 1)
 	cfg.ConnectTimeout = 400 * time.Millisecond // the test waits this long
@@ -135,9 +132,7 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	holds(t, l, 2)
 	for next := uint64(0); next < 2; {
 		b, err := sub.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, e := range b.Events {
 			if e.Revision != next {
 				t.Fatalf("revision = %d, want %d", e.Revision, next)
@@ -203,17 +198,14 @@ func TestSeeds_OneAnswers_Connects(t *testing.T) {
 	server.StopNode(0)
 	server.Lead(1)
 	eventually(t, l, 1)
-	if err := server.RestartNode(0); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, server.RestartNode(0))
 	server.Lead(0)
 	server.StopNode(1)
 	eventually(t, l, 2)
 	holds(t, l, 3)
 }
 
-// However many callers request the head concurrently, the server gets only a few reads; a single call
-// causes one.
+// However many callers request the head concurrently, the server gets only a few reads; a single call causes one.
 func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{SilentFor: time.Hour}) // no reads of the watch

@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/testcert"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 )
 
 // authority issues certificates for one test.
@@ -29,13 +30,9 @@ type authority struct {
 func newAuthority(t testing.TB) authority {
 	t.Helper()
 	signs, err := testcert.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	a := authority{signs, filepath.Join(t.TempDir(), "ca.pem")}
-	if err := os.WriteFile(a.file, a.PEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(a.file, a.PEM(), 0o600))
 	return a
 }
 
@@ -43,9 +40,7 @@ func newAuthority(t testing.TB) authority {
 func (a authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	c, err := a.Issue(nil, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return c
 }
 
@@ -56,18 +51,14 @@ func files(t testing.TB, c tls.Certificate) (certificate, key string) {
 	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePEM(t, certificate, "CERTIFICATE", c.Certificate[0])
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	writePEM(t, key, "PRIVATE KEY", der)
 	return certificate, key
 }
 
 func writePEM(t testing.TB, path, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // withUser puts credentials into a connection string.

@@ -27,7 +27,7 @@ func (v Version) since(major, minor int) bool {
 
 // versionOf requests the release of a working client's server. Releases that do not report one are 0.0.0.
 //
-// Errors: ErrUnsupported, those of the client.
+// Errors: ErrUnsupported, the errors of the client.
 func versionOf(client *esdb.Client) (Version, error) {
 	answer, err := client.GetServerVersion()
 	if err != nil {

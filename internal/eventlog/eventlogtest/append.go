@@ -37,8 +37,7 @@ func appendRoundTrip(f *fixture) {
 	full := eventlog.Proposed{
 		ID: uuid.MustParse("7f0c4a52-6f0e-5c35-9a55-1d1c2d3e4f50"), Type: "CreditsCharged", SchemaVersion: 3,
 		OccurredAt: time.Date(2026, 2, 28, 23, 59, 59, 999_999_000, time.UTC),
-		// The bytes matter, because the hash chain covers them: spaces, order, escapes and big numbers must
-		// survive.
+		// The bytes matter, because the hash chain covers them: spaces, order, escapes and big numbers must survive.
 		Data: []byte("{ \"z\":1, \"a\": \"\\u00e9é\\n\", \"big\":12345678901234567890.10 }"),
 		Metadata: eventlog.Metadata{
 			RequestID: "req-1", Actor: "operator:Zoë \"Z\" <z>", CorrelationID: "cor", CausationID: "cau",
@@ -145,8 +144,7 @@ func appendRepeat(f *fixture) {
 	f.holds("s", 1, 2, 3, 4, 5)
 }
 
-// reaches checks that the position of an append is at or after its last event, so that it is enough to wait
-// for it.
+// reaches checks that the position of an append is at or after its last event, so that it is enough to wait for it.
 func (f *fixture) reaches(stream string, got eventlog.Appended) {
 	f.t.Helper()
 	for _, e := range f.stream(stream) {

@@ -181,8 +181,7 @@ func cancelDuringAppends(f *fixture) {
 	}
 }
 
-// cancelDuringReads ends contexts at arbitrary moments of reads: a read must return the whole result or an
-// error.
+// cancelDuringReads ends contexts at arbitrary moments of reads: a read must return the whole result or an error.
 func cancelDuringReads(f *fixture) {
 	const count = 2000
 	for n := uint64(0); n < count; n += 500 {

@@ -17,8 +17,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Open makes an empty log for one test and closes it at the end of the test. Closing it twice must be
-// allowed.
+// Open makes an empty log for one test and closes it at the end of the test. Closing it twice must be allowed.
 type Open func(t *testing.T) eventlog.Log
 
 // Run runs all groups.

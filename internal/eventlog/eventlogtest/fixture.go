@@ -42,9 +42,8 @@ func start(t *testing.T, open Open) *fixture {
 	return &fixture{t: t, ctx: ctx, log: &uniqueIDs{Log: open(t), t: t, streams: &sync.Map{}}}
 }
 
-// uniqueIDs is a log that fails the test if an event id is appended to two streams. EventStoreDB finds
-// repeats by id across streams, and production ids are unique: a suite with duplicate ids would test cases
-// that never occur.
+// uniqueIDs is a log that fails the test if an event id is appended to two streams. EventStoreDB finds repeats by id
+// across streams, and production ids are unique: a suite with duplicate ids would test cases that never occur.
 type uniqueIDs struct {
 	eventlog.Log
 	t       reporter

@@ -207,8 +207,7 @@ func (n *nodes) idle() {
 	same(late.t, late.what, late.got, n.one.stream("late"))
 }
 
-// smallSteps waits for each event that the filter excludes: its position must arrive without any later
-// event.
+// smallSteps waits for each event that the filter excludes: its position must arrive without any later event.
 func (n *nodes) smallSteps() {
 	chosen := eventlog.Filter{EventTypes: []string{"Never"}}
 	for round := range uint64(5) {

@@ -16,7 +16,7 @@ import (
 
 // Scope makes a part of a log in use look like an empty log: streams whose names begin with an unused
 // prefix, after the current end of the log. With it the suite can run on a server that cannot be emptied.
-// Head is that of the log: there must be no other writers.
+// Head is the log's: there must be no other writers.
 //
 // An unfiltered read becomes a read filtered by the prefix. The prefix also changes event ids, because earlier
 // runs have used the same ones.

@@ -11,8 +11,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunSubscribe tests that a subscription delivers every event once and in order: first existing events,
-// then new ones.
+// RunSubscribe tests that a subscription delivers every event once and in order: first existing events, then new ones.
 func RunSubscribe(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"an empty log is live immediately":           subscribeEmpty,

@@ -8,6 +8,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,10 +25,9 @@ import (
 )
 
 const (
-	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data.
-	// Values that the roles decoded from them are kept too, and take about three times as much. At either
-	// bound the older half is dropped. A batch of a subscription has at most 4,096 events, so subscriptions
-	// that keep up miss none.
+	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data. Values that the
+	// roles decoded from them are kept too, and take about three times as much. At either bound the older half is dropped.
+	// A batch of a subscription has at most 4,096 events, so subscriptions that keep up miss none.
 	keptEvents = 16384
 	keptBytes  = 16 << 20
 	// page bounds the events of one batch.
@@ -43,7 +43,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Log is an event log whose subscriptions share a reader. All other methods are those of the wrapped log.
+// Log is an event log whose subscriptions share a reader. All other methods come from the wrapped log.
 type Log struct {
 	eventlog.Log
 	eventlog.Prober
@@ -63,9 +63,7 @@ type Log struct {
 // New wraps a log. The reader starts with the first subscription. Close also closes the wrapped log.
 func New(log eventlog.Log, cfg Config) (*Log, error) {
 	l := &Log{Log: log, Prober: eventlog.Probe(log), logger: cfg.Logger, recent: recent{changed: make(chan struct{})}}
-	if l.logger == nil {
-		l.logger = slog.New(slog.DiscardHandler)
-	}
+	l.logger = cmp.Or(l.logger, slog.New(slog.DiscardHandler))
 	l.open = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "letterhead_eventlog_subscriptions",
 		Help: "Subscriptions of this process to the event store: 1 while every role has caught up.",
@@ -211,9 +209,8 @@ func (r *recent) wake() {
 	r.changed = make(chan struct{})
 }
 
-// after returns the kept events after a position, at most a page, the position of the reader after them,
-// and a channel that is closed at the next change. It returns false if events after the position may be
-// missing.
+// after returns the kept events after a position, at most a page, the position of the reader after them, and a channel
+// that is closed at the next change. It returns false if events after the position may be missing.
 func (r *recent) after(at eventlog.Position) (batch eventlog.Batch, changed <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

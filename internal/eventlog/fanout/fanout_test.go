@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/fanout"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -46,18 +47,14 @@ func TestContract(t *testing.T) {
 func folder(t testing.TB) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return log
 }
 
 func store(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
 	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return log
 }
 
@@ -68,14 +65,8 @@ func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.
 		cfg.Registerer = metrics
 	}
 	l, err := fanout.New(log, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }
 
@@ -83,9 +74,7 @@ func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.
 func subscriptions(t testing.TB, metrics *prometheus.Registry) float64 {
 	t.Helper()
 	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range families {
 		if f.GetName() == "letterhead_eventlog_subscriptions" {
 			return first(f).GetGauge().GetValue()
@@ -118,9 +107,7 @@ type role struct {
 func follow(t testing.TB, log eventlog.Log, after eventlog.Position, filter eventlog.Filter) *role {
 	t.Helper()
 	sub, err := log.Subscribe(t.Context(), after, filter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { sub.Close() })
 	return &role{sub: sub}
 }
@@ -166,14 +153,12 @@ func grow(t testing.TB, log eventlog.Log, stream string, from, n, size int) {
 			_, err = log.Append(t.Context(), stream, eventlog.After(uint64(i-len(events))), events)
 			return !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 }
 
-// TestRolesThatHaveCaughtUp_ShareOneSubscription starts roles in the past, with and without filters, and at
-// the end.
+// TestRolesThatHaveCaughtUp_ShareOneSubscription starts roles in the past, with and without filters, and at the end.
+// Rule 6.
 func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	server := esdbtest.Start(t)
 	metrics := prometheus.NewRegistry()
@@ -181,9 +166,7 @@ func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	grow(t, log, "account-a", 0, 100, 10)
 	grow(t, log, "brand-b", 0, 100, 10)
 	head, err := log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -206,6 +189,7 @@ func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 }
 
 // TestFanout_SlowRole_ReadsAloneThenRejoins blocks a role until the reader has dropped events that it needs.
+// Rule 6.
 func TestFanout_SlowRole_ReadsAloneThenRejoins(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, folder(t), metrics)
@@ -217,9 +201,7 @@ func TestFanout_SlowRole_ReadsAloneThenRejoins(t *testing.T) {
 	running.Go(func() { quick.run(ctx, t) })
 	grow(t, log, "account-a", 0, 1, 10)
 	for !slow.live {
-		if err := slow.step(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, slow.step(ctx))
 	}
 	const events, size = 300, 100_000 // more than the reader keeps
 	grow(t, log, "account-a", 1, events, size)
@@ -235,6 +217,7 @@ func TestFanout_SlowRole_ReadsAloneThenRejoins(t *testing.T) {
 }
 
 // TestRoles_SameEvent_IsDecodedOnce counts the decodings of events that reach four roles.
+// Rule 6.
 func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) eventlog.Log{
 		"a folder":       func(t *testing.T) eventlog.Log { log := folder(t); t.Cleanup(func() { log.Close() }); return log },
@@ -247,18 +230,14 @@ func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 			roles := []*role{follow(t, log, 0, all), follow(t, log, 0, accounts), follow(t, log, 0, all), follow(t, log, 0, accounts)}
 			for _, r := range roles {
 				for !r.live {
-					if err := r.step(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, r.step(t.Context()))
 				}
 			}
 			// Each role joins the shared reader when it asks for the first event.
 			grow(t, log, "account-a", 0, 1, 10)
 			for _, r := range roles {
 				for !r.has(1) {
-					if err := r.step(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, r.step(t.Context()))
 				}
 			}
 			var decodings atomic.Int64
@@ -298,6 +277,7 @@ func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 
 // TestFanout_RolePanics_OtherRolesContinue has a role that panics in the middle of a batch and restarts there, and a role
 // that never asks for more; a third role gets all events meanwhile.
+// Rule 6.
 func TestFanout_RolePanics_OtherRolesContinue(t *testing.T) {
 	const events = 400
 	metrics := prometheus.NewRegistry()
@@ -308,9 +288,7 @@ func TestFanout_RolePanics_OtherRolesContinue(t *testing.T) {
 	defer stop()
 	steady, asleep := follow(t, log, 0, eventlog.Filter{}), follow(t, log, 0, eventlog.Filter{})
 	running.Go(func() { steady.run(ctx, t) })
-	if err := asleep.step(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, asleep.step(ctx))
 	crashes, dealt := 0, eventlog.Position(0)
 	var seen []uint64
 	crashing := func() (ended bool) { // one life of the role
@@ -386,6 +364,7 @@ func (s unreadableSubscription) Next(ctx context.Context) (eventlog.Batch, error
 }
 
 // TestFanout_UnreadableEvent_StopsOnlyRolesThatSelectIt appends an unreadable event.
+// Rule 6.
 func TestFanout_UnreadableEvent_StopsOnlyRolesThatSelectIt(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, unreadable{folder(t), "brand-bad"}, metrics)
@@ -417,6 +396,7 @@ func TestFanout_UnreadableEvent_StopsOnlyRolesThatSelectIt(t *testing.T) {
 
 // TestRoles_ServerFails_MissAndRepeatNothing drops subscriptions, connections and the server itself between
 // appends, while roles join, leave and return.
+// Rule 6.
 func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {
 	server := esdbtest.Start(t)
 	metrics := prometheus.NewRegistry()
@@ -441,9 +421,7 @@ func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {
 			server.BreakConnections()
 		case 2:
 			server.Stop()
-			if err := server.Restart(); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, server.Restart())
 		}
 	}
 	for i, r := range roles {

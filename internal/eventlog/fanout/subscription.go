@@ -119,8 +119,7 @@ func (s *subscription) leave() {
 	}
 }
 
-// fallBack opens an own subscription at the current position, because the shared reader has dropped the
-// next events.
+// fallBack opens an own subscription at the current position, because the shared reader has dropped the next events.
 func (s *subscription) fallBack(ctx context.Context) error {
 	own, err := s.log.Log.Subscribe(ctx, s.at, s.filter)
 	if err != nil {

@@ -2,6 +2,7 @@
 package roles
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -49,9 +50,7 @@ func New(log eventlog.Log, cfg Config) (*Meter, error) {
 		log: log, logger: cfg.Logger, now: cfg.Now,
 		open: make(map[*subscription]string), watching: make(map[string]func() (eventlog.Position, bool)),
 	}
-	if m.logger == nil {
-		m.logger = slog.New(slog.DiscardHandler)
-	}
+	m.logger = cmp.Or(m.logger, slog.New(slog.DiscardHandler))
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -61,7 +60,7 @@ func New(log eventlog.Log, cfg Config) (*Meter, error) {
 	return m, nil
 }
 
-// Log returns the log for a role. The position of a role with several subscriptions is that of the slowest;
+// Log returns the log for a role. The position of a role with several subscriptions is the position of the slowest;
 // a role without a subscription, which another node leads, has no lag.
 func (m *Meter) Log(role string) eventlog.Log {
 	return &log{Log: m.log, Prober: eventlog.Probe(m.log), meter: m, role: role}
@@ -155,8 +154,7 @@ func (l *log) Subscribe(ctx context.Context, after eventlog.Position, filter eve
 	return s, nil
 }
 
-// subscription records the position of its role. A role that requests the next batch has processed the
-// previous one.
+// subscription records the position of its role. A role that requests the next batch has processed the previous one.
 type subscription struct {
 	eventlog.Subscription
 	meter *Meter

@@ -13,14 +13,13 @@ import (
 	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 func open(t *testing.T) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
@@ -28,9 +27,7 @@ func open(t *testing.T) eventlog.Log {
 func meter(t *testing.T, log eventlog.Log, cfg roles.Config) *roles.Meter {
 	t.Helper()
 	m, err := roles.New(log, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return m
 }
 
@@ -42,9 +39,7 @@ func TestContract(t *testing.T) {
 func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	found := make(map[string]float64)
 	for _, f := range families {
 		if f.GetName() != name {
@@ -59,6 +54,7 @@ func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]flo
 
 // TestLag_EachRole_IsItsOwn has a role that processes everything, one that processes nothing, one that
 // stops in between, and one that ends.
+// Rule 6.
 func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	metrics, log := prometheus.NewRegistry(), open(t)
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
@@ -74,16 +70,12 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	write(10)
 	follow := func(role string) eventlog.Subscription {
 		sub, err := m.Log(role).Subscribe(t.Context(), 0, eventlog.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return sub
 	}
 	next := func(s eventlog.Subscription) {
 		for batch, err := s.Next(t.Context()); ; batch, err = s.Next(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if batch.Live {
 				return
 			}
@@ -96,9 +88,7 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	m.Watch("watched", func() (eventlog.Position, bool) { return 4, true })
 	m.Watch("elsewhere", func() (eventlog.Position, bool) { return 0, false })
 	next(gone)
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, gone.Close())
 	next(slow) // and requests no more
 	next(quick)
 	write(1)
@@ -129,9 +119,7 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 			t.Errorf("%s lags %v s, want %v", role, ages[role], age)
 		}
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, log.Close())
 	if err := <-asking; !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("a role that waits while the log closes got %v", err)
 	}

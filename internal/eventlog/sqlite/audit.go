@@ -205,7 +205,7 @@ func (a *audit) row(row []driver.Value) error {
 	return nil
 }
 
-// stepIndex verifies the next index entries by stream, skipping those of events after until. After the last
+// stepIndex verifies the next index entries by stream, skipping entries of events after until. After the last
 // entry it compares their number.
 func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -274,8 +274,7 @@ func (a *audit) all(ctx context.Context, until int64, progress func(done int64))
 	return a.structure()
 }
 
-// structure runs SQLite's check of its pages. It takes about a second per gigabyte and cannot be
-// interrupted.
+// structure runs SQLite's check of its pages. It takes about a second per gigabyte and cannot be interrupted.
 func (a *audit) structure() error {
 	var verdict string
 	if err := a.r.conn.once("PRAGMA quick_check(1)", 1, func(row []driver.Value) error {

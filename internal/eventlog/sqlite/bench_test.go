@@ -15,19 +15,14 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 func openBench(b *testing.B) *sqlite.Log {
 	b.Helper()
 	l, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	testmust.Succeed(b, err)
+	b.Cleanup(func() { testmust.Succeed(b, l.Close()) })
 	return l
 }
 
@@ -98,9 +93,7 @@ func BenchmarkReplay(b *testing.B) {
 		seen := 0
 		for {
 			page, err := l.ReadAll(context.Background(), at, eventlog.Filter{}, 4096)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			at = page.Next
 			seen += len(page.Events)
 			if page.End {
@@ -120,9 +113,7 @@ func BenchmarkCheck(b *testing.B) {
 	l := openBench(b)
 	events := fillBench(b, l)
 	for b.Loop() {
-		if err := l.Check(context.Background(), nil); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, l.Check(context.Background(), nil))
 	}
 	b.ReportMetric(float64(b.N*events)/b.Elapsed().Seconds(), "events/s")
 }
@@ -156,9 +147,7 @@ func reportLatency(b *testing.B, took []time.Duration) {
 // The disk's own time for flushing a page, for comparison.
 func BenchmarkFlush(b *testing.B) {
 	f, err := os.Create(filepath.Join(b.TempDir(), "flush"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	defer f.Close()
 	page := make([]byte, 4096)
 	// Rewriting allocated space, as the WAL does after its first round.
@@ -170,9 +159,7 @@ func BenchmarkFlush(b *testing.B) {
 		if _, err := f.WriteAt(page, n%64*4096); err != nil {
 			b.Fatal(err)
 		}
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, f.Sync())
 		n++
 	}
 }

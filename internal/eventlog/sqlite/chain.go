@@ -8,10 +8,9 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// chain is a running digest over the events of a log. The digest of an empty log is zero; each event hashes
-// the previous digest, its position, its revision and its whole content. It uses the names of streams and
-// types instead of their numbers in the file, and omits the row's checksum, so that a copy of the events has
-// the same digests.
+// chain is a running digest over the events of a log. The digest of an empty log is zero; each event hashes the
+// previous digest, its position, its revision and its whole content. It uses the names of streams and types instead of
+// their numbers in the file, and omits the row's checksum, so that a copy of the events has the same digests.
 type chain struct {
 	position int64
 	digest   [sha256.Size]byte

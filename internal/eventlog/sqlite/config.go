@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -59,33 +57,6 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
-}
-
-// Validate reports all problems of the configuration at once.
-func (c Config) Validate() error {
-	var problems []error
-	if c.Path == "" {
-		problems = append(problems, errors.New("event log: Path is empty"))
-	}
-	for _, field := range []struct {
-		name  string
-		value int
-	}{
-		{"QueueLength", c.QueueLength},
-		{"GroupEvents", c.GroupEvents},
-		{"HeadCache", c.HeadCache},
-		{"Readers", c.Readers},
-		{"TailEvents", c.TailEvents},
-		{"CheckpointPages", c.CheckpointPages},
-		{"VerifyBytes", c.VerifyBytes},
-		{"ScrubBytes", c.ScrubBytes},
-		{"ScrubEvery", int(c.ScrubEvery)},
-	} {
-		if field.value < 0 {
-			problems = append(problems, fmt.Errorf("event log: %s is %d, it must not be negative", field.name, field.value))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 func (c Config) withDefaults() Config {

@@ -7,6 +7,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 func TestContract(t *testing.T) {
@@ -30,14 +31,8 @@ func TestContract_SmallLimits(t *testing.T) {
 func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
 	t.Helper()
 	l, err := sqlite.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 const (
@@ -54,6 +55,7 @@ func crashImportChild(path string) error {
 	}
 }
 
+// Rule 2.
 func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	acknowledged := make([]uint64, 1) // imports
@@ -70,9 +72,7 @@ func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 		t.Error(err)
 	}
 	head, err := l.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	imports := uint64(head) / importEvents
 	if uint64(head)%importEvents != 0 || imports < acknowledged[0] {
 		t.Errorf("found %d events, want those of %d acknowledged imports of %d", head, acknowledged[0], importEvents)
@@ -80,9 +80,7 @@ func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 	at := eventlog.Position(0)
 	for n := range imports {
 		page, err := l.ReadAll(t.Context(), at, eventlog.Filter{}, importEvents)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		i := 0
 		for _, r := range crashImport(n) {
 			first, _ := r.Expected.Next()

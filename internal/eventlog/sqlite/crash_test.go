@@ -16,6 +16,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // The test binary starts itself again as the process to be killed.
@@ -53,9 +54,7 @@ func exitWith(err error) {
 func child(t *testing.T, what, path string) *exec.Cmd {
 	t.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	cmd := exec.CommandContext(t.Context(), binary)
 	cmd.Env = append(os.Environ(), childEnv+"="+what, childPathEnv+"="+path)
 	cmd.Stderr = os.Stderr
@@ -128,6 +127,7 @@ func kills(all int) int {
 	return all
 }
 
+// Rule 2.
 func TestAcknowledgedEvents_SurviveKills(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	acknowledged := make([]uint64, crashWriters) // events of each writer
@@ -152,12 +152,8 @@ func TestAcknowledgedEvents_SurviveKills(t *testing.T) {
 func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int) {
 	cmd := child(t, what, path)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, cmd.Start())
 	// The moment is a number of lines: 0 may hit the start or the recovery, 1 the first commits.
 	kill := sync.OnceFunc(func() {
 		if err := cmd.Process.Kill(); err != nil {
@@ -195,9 +191,7 @@ func checkCrashStream(t *testing.T, l *sqlite.Log, w int, acknowledged uint64) {
 	next, position := uint64(0), eventlog.Position(0)
 	for {
 		page, err := l.ReadStream(t.Context(), crashStream(w), next, eventlog.Forward, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, e := range page {
 			if e.Revision != next || e.ID != crashEvent(w, next).ID || e.Position <= position {
 				t.Fatalf("%s: event %d at position %d is revision %d with id %s", crashStream(w), next, e.Position, e.Revision, e.ID)

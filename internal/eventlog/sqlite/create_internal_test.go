@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func appendOne(t *testing.T, l *Log, revision uint64) {
@@ -28,9 +29,7 @@ func appendOne(t *testing.T, l *Log, revision uint64) {
 // A file is in WAL mode before it is moved into place, so nothing writes a rollback journal there.
 func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
-	if err := create(path); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, create(path))
 	header, err := readHeader(path)
 	if err != nil || header[headerWriteVersion] != 2 || header[headerReadVersion] != 2 {
 		t.Errorf("the header has the versions %v (%v), want 2 and 2, which mean WAL mode", header[headerWriteVersion:headerReadVersion+1], err)
@@ -43,22 +42,16 @@ func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 
 // interruptWALSwitch produces the files of a process killed while it enabled WAL mode: a journal with the original
 // first page, and that page fully or partly changed.
-func interruptWALSwitch(t *testing.T, path string, events uint64) {
+func interruptWALSwitch(t *testing.T, path string) {
 	t.Helper()
 	l, err := Open(t.Context(), Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range events {
+	testmust.Succeed(t, err)
+	for n := range uint64(3) {
 		appendOne(t, l, n)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	before := bytes.Clone(raw[:pageBytes])
 	before[headerWriteVersion], before[headerReadVersion] = 1, 1
 	const sector = 512
@@ -74,44 +67,15 @@ func interruptWALSwitch(t *testing.T, path string, events uint64) {
 		sum += uint32(before[at])
 	}
 	journal = binary.BigEndian.AppendUint32(journal, sum)
-	if err := os.WriteFile(path+"-journal", journal, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Earlier releases enabled WAL mode after the file was in place. A kill during that must not make the
-// folder unusable.
-func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
-	for _, marked := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "events.db")
-		interruptWALSwitch(t, path, 0)
-		if !marked {
-			if err := os.Remove(MarkerPath(path)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l, err := Open(t.Context(), Config{Path: path})
-		if err != nil {
-			t.Fatalf("with a marker %t: %v", marked, err)
-		}
-		appendOne(t, l, 0)
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(path + "-journal"); err == nil {
-			t.Error("the journal still exists")
-		}
-	}
+	testmust.Succeed(t, os.WriteFile(path+"-journal", journal, 0o600))
 }
 
 // Rolling back a journal that is not the log's own would change events.
 func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
-	interruptWALSwitch(t, path, 3)
+	interruptWALSwitch(t, path)
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "events.db-journal") {
 		t.Errorf("open: %v", err)
 	}
@@ -123,27 +87,18 @@ func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 
 // A log continues without a marker if none can be created, logs that once, and creates a correct one as
 // soon as possible.
+// Rule 2.
 func TestMarker_CannotBeCreated_LogContinuesAndRetries(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	appendOne(t, l, 0)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(MarkerPath(path)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
+	testmust.Succeed(t, os.Remove(MarkerPath(path)))
 	inTheWay := MarkerPath(path) + ".new" // like a full disk
-	if err := os.Mkdir(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(inTheWay, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Mkdir(inTheWay, 0o700))
+	testmust.Succeed(t, os.WriteFile(filepath.Join(inTheWay, "x"), nil, 0o600))
 	if l, err = Open(t.Context(), Config{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))}); err != nil {
 		t.Fatalf("a log without a marker: %v", err)
 	}
@@ -152,7 +107,7 @@ func TestMarker_CannotBeCreated_LogContinuesAndRetries(t *testing.T) {
 		t.Fatal("a marker was created")
 	}
 	appendOne(t, l, 2)
-	if m, err := ReadMarker(path); m != nil || err != nil {
+	if m, err := readMarker(path); m != nil || err != nil {
 		t.Errorf("there is a marker %+v, %v", m, err)
 	}
 	if err := l.Close(); err != nil { // closing an unmarked log is no failure
@@ -166,9 +121,7 @@ func TestMarker_CannotBeCreated_LogContinuesAndRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := os.RemoveAll(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.RemoveAll(inTheWay))
 	if err := l.head.make(); err != nil { // flushHead does this every second
 		t.Fatal(err)
 	}
@@ -176,7 +129,7 @@ func TestMarker_CannotBeCreated_LogContinuesAndRetries(t *testing.T) {
 		t.Errorf("the marker is %+v, %t (%v)", m, both, err)
 	}
 	appendOne(t, l, 3)
-	if m, err := ReadMarker(path); err != nil || m.Position != 4 {
+	if m, err := readMarker(path); err != nil || m.Position != 4 {
 		t.Errorf("after another event the marker is %+v (%v)", m, err)
 	}
 }

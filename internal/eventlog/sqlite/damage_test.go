@@ -12,6 +12,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // closedLog makes a log with that many events, closes it and returns the bytes of the file.
@@ -20,21 +21,15 @@ func closedLog(t *testing.T, events int) []byte {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, events)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return file
 }
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(path, data, 0o600))
 }
 
 // wantCorrupt checks for ErrCorrupt and that the message contains a remedy.

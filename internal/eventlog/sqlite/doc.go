@@ -6,8 +6,7 @@
 // is on the disk. Checkpoints (moving the WAL into the file) run on another connection, because inside a
 // commit they would cause the slowest appends.
 //
-// An import (eventlog.Importer) is all or nothing and therefore forms a group of its own, on the same
-// goroutine.
+// An import (eventlog.Importer) is all or nothing and therefore forms a separate group, on the same goroutine.
 //
 // Reads use a small pool of connections and never wait for the writer. A subscription reads pages up to the
 // end and then waits for a signal that the writer gives after each commit; nothing polls. This requires that
@@ -18,9 +17,8 @@
 // The envelope column holds the rest (envelope.go), with a checksum over the whole event, because SQLite has
 // no checksums: a flipped bit causes ErrCorrupt instead of a wrong balance.
 //
-// SQLite drops everything after a damaged frame of the WAL, and no check of the file can detect the missing
-// events. The end of the log is therefore recorded outside the log as well, in the marker file (marker.go).
-// Open scans the WAL (walscan.go) and compares the log with the marker before it changes anything
-// (examine.go). AcceptLoss continues with the intact part (salvage.go). Check and Scrub verify a whole log
-// (audit.go).
+// SQLite drops everything after a damaged frame of the WAL, and no check of the file can detect the missing events. The
+// end of the log is therefore recorded outside the log as well, in the marker file (marker.go). Open scans the WAL
+// (walscan.go) and compares the log with the marker before it changes anything (examine.go). AcceptLoss continues with
+// the intact part (salvage.go). Check and Scrub verify a whole log (audit.go).
 package sqlite

@@ -40,9 +40,8 @@ type Report struct {
 // Inspect describes the log at path without changing any of its files. Of a large log that looks intact it
 // reads only the end.
 //
-// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system (fs.ErrNotExist if there is no log),
-// ctx.Err(), and eventlog.ErrCorrupt for a file that never was a log with a marker. The report contains
-// other damage.
+// Errors: ErrInUse, eventlog.ErrUnavailable, the errors of the file system (fs.ErrNotExist if there is no log),
+// ctx.Err(), and eventlog.ErrCorrupt for a file that never was a log with a marker. The report contains other damage.
 func Inspect(ctx context.Context, path string) (Report, error) {
 	lock, err := takeLock(path)
 	if err != nil {

@@ -9,9 +9,11 @@ import (
 	"letterhead/internal/disk/disktest"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // A crash may leave a full disk with a write-ahead log and without room for its index, which SQLite keeps in a file.
+// Rule 2.
 func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 	disktest.Run(t, "8m", func(at string) {
 		ballast := filepath.Join(at, "ballast")
@@ -22,35 +24,25 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				folder := t.TempDir()
 				l, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				const events = 700
 				for next := uint64(0); next < events; next += 7 {
-					if err := add(t, l, next, 7); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, add(t, l, next, 7))
 				}
 				if !c.crashed {
-					if err := l.Close(); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, l.Close())
 				}
 				data := filepath.Join(at, c.name)
 				for _, name := range []string{"events.db", "events.db-wal", "events.head"} { // not the index
 					copyIfThere(t, filepath.Join(folder, name), filepath.Join(data, name))
 				}
 				if c.crashed {
-					if err := l.Close(); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, l.Close())
 				}
 				disktest.Fill(t, ballast)
 				path := filepath.Join(data, "events.db")
 				before, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Loss != nil ||
 					report.Head != events {
 					t.Errorf("Inspect = %+v, %v", report, err)
@@ -74,9 +66,7 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 				if err := add(t, l, events, 40); !errors.Is(err, eventlog.ErrFull) {
 					t.Errorf("Append on a full disk: %v, want ErrFull", err)
 				}
-				if err := os.Remove(ballast); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, os.Remove(ballast))
 				if err := l.Try(t.Context()); err != nil || l.Fault() != nil {
 					t.Errorf("Try when there is room: %v, Fault %v", err, l.Fault())
 				}
@@ -104,21 +94,15 @@ func TestOpen_FullDiskAndLostEvents_ReportsLoss(t *testing.T) {
 		folder := t.TempDir()
 		l := open(t, sqlite.Config{Path: filepath.Join(folder, "events.db")})
 		for next := uint64(0); next < 70; next += 7 {
-			if err := add(t, l, next, 7); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, add(t, l, next, 7))
 		}
 		for _, name := range []string{"events.db", "events.db-wal", "events.head"} {
 			copyIfThere(t, filepath.Join(folder, name), filepath.Join(at, name))
 		}
 		wal := filepath.Join(at, "events.db-wal")
 		info, err := os.Stat(wal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(wal, info.Size()/2); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, os.Truncate(wal, info.Size()/2))
 		disktest.Fill(t, filepath.Join(at, "ballast"))
 		_, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(at, "events.db")})
 		if !errors.Is(err, eventlog.ErrLoss) {
@@ -157,7 +141,5 @@ func copyIfThere(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }

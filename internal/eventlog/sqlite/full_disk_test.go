@@ -17,6 +17,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // fullDiskBytes limits the size of the child's files.
@@ -26,16 +27,13 @@ const fullDiskStream = "full"
 
 // TestFullDisk_RejectsAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This
 // needs no privileges, and the limit can be lifted while the log is open.
+// Rule 2.
 func TestFullDisk_RejectsAppendsUntilRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, cmd.Start())
 	said := map[string]uint64{}
 	for in := bufio.NewScanner(out); in.Scan(); {
 		var what string

@@ -13,8 +13,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Log is an event log in a SQLite file. It implements eventlog.Importer; its methods are safe for
-// concurrent use.
+// Log is an event log in a SQLite file. It implements eventlog.Importer; its methods are safe for concurrent use.
 type Log struct {
 	cfg     Config
 	metrics *metrics
@@ -54,12 +53,9 @@ var _ eventlog.Importer = (*Log)(nil)
 // Open opens the log at cfg.Path, or creates an empty one if there is no file. After a crash it recovers
 // all acknowledged events. If some are missing, it changes nothing and fails, unless cfg.AcceptLoss is set.
 //
-// Errors: those of the configuration, ErrInUse, eventlog.ErrLoss (an *eventlog.LossError),
-// eventlog.ErrCorrupt, eventlog.ErrUnavailable, ctx.Err().
+// Errors: ErrInUse, eventlog.ErrLoss (an *eventlog.LossError), eventlog.ErrCorrupt, eventlog.ErrUnavailable, the errors
+// of the file system, ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -162,7 +158,7 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	if err := finishReplace(path); err != nil {
 		return state{}, fmt.Errorf("finish the replacement that %s%s describes: %w", path, suffixReplace, err)
 	}
-	if err := finishCreate(path); err != nil {
+	if err := refuseJournal(path); err != nil {
 		return state{}, err
 	}
 	s, err := examine(ctx, path, l.cfg.VerifyBytes)
@@ -342,9 +338,8 @@ func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 	return eventlog.ErrClosed
 }
 
-// write is the writer's loop: it commits the queued work; work that arrives during a commit forms the next
-// group. It never waits for a group to fill. If both queues have work, a random choice keeps either from
-// starving.
+// write is the writer's loop: it commits the queued work; work that arrives during a commit forms the next group. It
+// never waits for a group to fill. If both queues have work, a random choice keeps either from starving.
 func (l *Log) write() {
 	defer close(l.checkpoint.kick)
 	var group []*request
@@ -381,8 +376,7 @@ func (l *Log) appendGroup(group []*request) {
 	}
 	for _, r := range group {
 		if err != nil {
-			// This includes the rejected ones: the rejection may be due to events of the group that were not
-			// written.
+			// This includes the rejected ones: the rejection may be due to events of the group that were not written.
 			r.answer(fmt.Errorf("append to %s at %s: %w", r.stream, r.expected, err))
 		} else {
 			r.answer(r.rejected)

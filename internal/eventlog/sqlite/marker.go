@@ -23,10 +23,9 @@ import (
 // each group is durable and before any append is acknowledged, so a log whose head is before the marker's
 // has lost acknowledged events.
 //
-// The marker is written to the page cache with every group, which survives the death of the process, and
-// flushed once a second, because a flush per group would cost as much as the group. After a power failure it
-// may therefore be a second old, but never newer than the log, because events are flushed before they are
-// acknowledged.
+// The marker is written to the page cache with every group, which survives the death of the process, and flushed once a
+// second, because a flush per group would cost as much as the group. After a power failure it may therefore be a second
+// old, but never newer than the log, because events are flushed before they are acknowledged.
 type Marker struct {
 	// LogID is the id of the log's first event, which identifies the log; Nil without events.
 	LogID uuid.UUID
@@ -50,7 +49,7 @@ type mark struct {
 
 func (m mark) chain() chain { return chain{position: int64(m.Position), digest: m.Digest} }
 
-// The marker file has two slots, written in turn, each within a sector of a page of its own, so that a torn
+// The marker file has two slots, written in turn, each within a sector of a separate page, so that a torn
 // write leaves the other. A slot, all numbers big endian:
 //
 //	8 bytes   "LHhead", 0, format 1
@@ -74,17 +73,6 @@ const (
 
 // MarkerPath returns where the marker of the log at path is: events.head for events.db.
 func MarkerPath(path string) string { return strings.TrimSuffix(path, ".db") + ".head" }
-
-// ReadMarker reads the marker of the log at path, nil if there is none.
-//
-// Errors: eventlog.ErrCorrupt if the file is not a marker; those of the file system.
-func ReadMarker(path string) (*Marker, error) {
-	m, _, err := readMark(path)
-	if m == nil {
-		return nil, err
-	}
-	return &m.Marker, err
-}
 
 // errNoMarker marks a marker file without a marker.
 var errNoMarker = errors.New("the head marker cannot be read")

@@ -15,6 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func testMark(sequence uint64) mark {
@@ -77,14 +78,13 @@ func FuzzDecodeMarker(f *testing.F) {
 }
 
 // After every append the file describes the log, before the append returns.
+// Rule 2.
 func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
-	if m, err := ReadMarker(path); err != nil || m == nil || m.Position != 0 || m.LogID != uuid.Nil {
+	if m, err := readMarker(path); err != nil || m == nil || m.Position != 0 || m.LogID != uuid.Nil {
 		t.Fatalf("of a new log: %+v (%v)", m, err)
 	}
 	var first uuid.UUID
@@ -94,9 +94,7 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 			first = e.ID
 		}
 		appended, err := l.Append(t.Context(), "stream", eventlog.After(n), []eventlog.Proposed{e})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		m, both, err := readMark(path)
 		if err != nil || !both || m.Position != appended.Position || m.Count != n+1 || m.LogID != first || m.salts == 0 {
 			t.Fatalf("after event %d: %+v, %v (%v)", n, m, both, err)
@@ -116,9 +114,7 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	if after := l.Marker(); after != before {
 		t.Errorf("a repeat moved the marker from %+v to %+v", before, after)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	m, both, err := readMark(path)
 	if err != nil || !both || m.Position != before.Position || m.Digest != before.Digest || m.salts != 0 {
 		t.Errorf("after Close: %+v, %v (%v)", m, both, err)
@@ -132,17 +128,13 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	events := func(path string, n uint64) {
 		l, err := Open(t.Context(), Config{Path: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for i := range n {
 			if _, err := l.Append(t.Context(), "stream", eventlog.After(i), []eventlog.Proposed{{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, l.Close())
 	}
 	const suffix = suffixLost + "then"
 	for done := range 7 {
@@ -161,9 +153,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 			rename(MarkerPath(with), MarkerPath(path)),
 			func() error { return os.Remove(with + ".lock") },
 		}[:min(done, 6)] {
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, step())
 		}
 		want := eventlog.Position(3)
 		if done == 0 {
@@ -187,9 +177,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	path, with := filepath.Join(folder, "events.db"), filepath.Join(folder, "other.db")
 	events(path, 5)
 	events(with, 3)
-	if err := Replace(path, with, suffix); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, Replace(path, with, suffix))
 	if r, err := Inspect(t.Context(), path); err != nil || r.Loss != nil || r.Head != 3 {
 		t.Errorf("after Replace: %+v (%v)", r, err)
 	}
@@ -200,13 +188,9 @@ func BenchmarkMarker(b *testing.B) {
 	for _, events := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d events", events), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "events.db")
-			if err := os.WriteFile(path+"-wal", make([]byte, walHeaderBytes), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, os.WriteFile(path+"-wal", make([]byte, walHeaderBytes), 0o600))
 			h, err := openHead(path, mark{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			defer h.closeFiles()
 			proposed := make([]eventlog.Proposed, events)
 			for i := range proposed {
@@ -219,27 +203,20 @@ func BenchmarkMarker(b *testing.B) {
 					at++
 					group[0].events[i].recorded.Position = at
 				}
-				if err := h.advance(group); err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, h.advance(group))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 		})
 	}
 }
 
-// A marker that cannot be written is reported but fails no append: acknowledged events are durable without
-// it.
+// A marker that cannot be written is reported but fails no append: acknowledged events are durable without it.
 func TestMarker_WriteFails_AppendsSucceedAndErrorIsCounted(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.head.f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, l.head.f.Close())
 	for n := range uint64(3) {
 		if _, err := l.Append(t.Context(), "stream", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
 			t.Error(err)
@@ -281,4 +258,13 @@ func TestScrubPace_YieldsToAppends(t *testing.T) {
 			}
 		}
 	})
+}
+
+// readMarker reads the marker of the log at path, nil if there is none.
+func readMarker(path string) (*Marker, error) {
+	m, _, err := readMark(path)
+	if m == nil {
+		return nil, err
+	}
+	return &m.Marker, err
 }

@@ -22,12 +22,9 @@ var _ eventlog.Log = ReadOnly{}
 
 // OpenReadOnly opens the log at cfg.Path. It takes no lock and recovers nothing.
 //
-// Errors: those of the configuration, eventlog.ErrCorrupt, eventlog.ErrUnavailable if the file cannot be
-// read or has a write-ahead log that cannot be read without writing; ctx.Err().
+// Errors: eventlog.ErrCorrupt, eventlog.ErrUnavailable if the file cannot be read or has a write-ahead log that cannot
+// be read without writing; ctx.Err().
 func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
-	if err := cfg.Validate(); err != nil {
-		return ReadOnly{}, err
-	}
 	if err := ctx.Err(); err != nil {
 		return ReadOnly{}, err
 	}

@@ -12,14 +12,13 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 func openReadOnly(t *testing.T, path string) sqlite.ReadOnly {
 	t.Helper()
 	l, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -27,9 +26,7 @@ func openReadOnly(t *testing.T, path string) sqlite.ReadOnly {
 func allOf(t *testing.T, l eventlog.Log) []eventlog.Recorded {
 	t.Helper()
 	page, err := l.ReadAll(t.Context(), 0, eventlog.Filter{}, eventlog.MaxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return page.Events
 }
 
@@ -38,9 +35,7 @@ func TestOpenReadOnly_ClosedLog_ReadsAllAndWritesNothing(t *testing.T) {
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 500)
 	want := readAll(t, l)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	before := files(t, filepath.Dir(path))
 	r := openReadOnly(t, path)
 	if got := allOf(t, r); !reflect.DeepEqual(got, want) {
@@ -84,9 +79,7 @@ func TestOpenReadOnly_Pace_IsCalledBeforeEachRead(t *testing.T) {
 		calls++
 		return failure
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { r.Close() })
 	stream := allOf(t, r)[0].Stream
 	if _, err := r.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err != nil || calls != 2 {
@@ -106,30 +99,21 @@ func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	shorter, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	l = open(t, sqlite.Config{Path: path})
 	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(50, 25)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, shorter, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
+	testmust.Succeed(t, os.WriteFile(path, shorter, 0o600))
 	if err := openReadOnly(t, path).Check(t.Context(), nil); !errors.Is(err, eventlog.ErrCorrupt) {
 		t.Errorf("the check ended with %v", err)
 	}
 }
 
-// Without its index, a write-ahead log could only be read by writing one; ignoring the log would lose
-// events.
+// Without its index, a write-ahead log could only be read by writing one; ignoring the log would lose events.
 func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -137,12 +121,8 @@ func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 	copied := logPath(t)
 	for _, end := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + end)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(copied+end, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, os.WriteFile(copied+end, data, 0o600))
 	}
 	_, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: copied})
 	if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "writable") {
@@ -154,15 +134,11 @@ func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 func files(t *testing.T, folder string) map[string]int64 {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	sizes := make(map[string]int64)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		sizes[e.Name()] = info.Size()
 	}
 	return sizes
@@ -173,9 +149,7 @@ func TestOpenReadOnly_EmptyWriteAheadLog_SeesWhatIsAppended(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 100)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	l = open(t, sqlite.Config{Path: path})
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Fatalf("the write-ahead log: %v, %v", info, err)
@@ -198,14 +172,10 @@ func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 100)
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer db.Close()
 	tx, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var seen int
 	if err := tx.QueryRow("SELECT count(*) FROM events").Scan(&seen); err != nil || seen != 100 {
 		t.Fatalf("%d events, %v, want 100", seen, err)
@@ -213,14 +183,10 @@ func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(100, 500)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	l = open(t, sqlite.Config{Path: path})
 	if head, err := l.Head(t.Context()); err != nil || head != 600 {
 		t.Errorf("the head is %d, %v, want 600", head, err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, tx.Rollback())
 }

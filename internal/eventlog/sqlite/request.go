@@ -8,16 +8,14 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// States of a ticket. Either the writer takes a queued ticket, or its caller withdraws it because the
-// context ended.
+// States of a ticket. Either the writer takes a queued ticket, or its caller withdraws it because the context ended.
 const (
 	queued int32 = iota
 	taken
 	withdrawn
 )
 
-// ticket is the handle on which a caller waits for the writer. A run of an import has one without a waiting
-// caller.
+// ticket is the handle on which a caller waits for the writer. A run of an import has one without a waiting caller.
 type ticket struct {
 	state atomic.Int32
 	done  chan struct{} // closed after err and the result are set

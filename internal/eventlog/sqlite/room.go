@@ -14,12 +14,11 @@ import (
 // soleModes reports whether modeSole and modeOwn exist: SQLite has them for Unix only.
 const soleModes = runtime.GOOS != "windows"
 
-// minRoom is the free space, in bytes, below which a log whose last commit failed is not tried again by itself.
+// minRoom is the free space, in bytes, below which a log whose last commit failed is not tried again.
 const minRoom = 1 << 20
 
-// Fault returns why the last commit failed, nil if it succeeded or there was none. While it is not nil, the log tries
-// a commit once a second, unless the disk has less than 1 MiB free. Errors: those of Append that are not about the
-// events.
+// Fault returns why the last commit failed, nil if it succeeded or there was none. While it is not nil, the log tries a
+// commit once a second, unless the disk has less than 1 MiB free. Errors: as Append that are not about the events.
 func (l *Log) Fault() error {
 	if err := l.fault.Load(); err != nil {
 		return *err

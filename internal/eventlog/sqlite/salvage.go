@@ -111,7 +111,7 @@ func (c *copier) write() error {
 // Replace replaces a log by another log in the same folder, together with their markers. Neither may be
 // open. After a crash the next Open finishes the replacement. The previous files are kept, with a suffix.
 //
-// Errors: ErrInUse, those of the file system.
+// Errors: ErrInUse, the errors of the file system.
 func Replace(path, with, suffix string) (err error) {
 	for _, p := range []string{path, with} {
 		lock, locking := takeLock(p)

@@ -83,8 +83,7 @@ func create(path string) error {
 	return disk.SyncFolder(filepath.Dir(path))
 }
 
-// turnWALOn fails if the file does not support WAL mode; SQLite itself then answers with the unchanged
-// mode.
+// turnWALOn fails if the file does not support WAL mode; SQLite itself then answers with the unchanged mode.
 func (c *connection) turnWALOn() error {
 	return c.once("PRAGMA journal_mode = WAL", 1, func(row []driver.Value) error {
 		if mode, _ := row[0].(string); mode != "wal" {
@@ -94,31 +93,15 @@ func (c *connection) turnWALOn() error {
 	})
 }
 
-// finishCreate finishes a creation that a crash interrupted after the file was in place: earlier releases
-// enabled WAL mode there. It rolls back the rollback journal if the log holds no event; the log never
-// writes another one.
-func finishCreate(path string) error {
-	if journal, err := sizeOf(path + "-journal"); err != nil || journal == 0 {
+// refuseJournal fails if a rollback journal is beside the log: no writer of the log leaves one, and SQLite would apply
+// it.
+func refuseJournal(path string) error {
+	journal, err := sizeOf(path + "-journal")
+	if err != nil || journal == 0 {
 		return err
 	}
-	attempt := "roll back the journal " + path + "-journal"
-	a, err := openAudit(path, modeAlone)
-	if err != nil {
-		return unlessDamage(err) // the examination describes it
-	}
-	last, err := a.last()
-	if err = errors.Join(err, a.close()); err != nil {
-		return unlessDamage(err)
-	}
-	if last > 0 {
-		return fmt.Errorf("%s: %w: the log holds events, and no writer of the log leaves such a file: move it away if it does not belong to the log", attempt, eventlog.ErrUnavailable)
-	}
-	conn, err := connect(path, "rw")
-	if err != nil {
-		return classify(attempt, err)
-	}
-	var tables int64
-	return classify(attempt, errors.Join(conn.queryInts("SELECT count(*) FROM sqlite_schema", &tables), conn.close()))
+	return fmt.Errorf("%w: there is a rollback journal, %s-journal, which no writer of the log leaves: move it away if "+
+		"it does not belong to the log", eventlog.ErrUnavailable, path)
 }
 
 // checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read. No

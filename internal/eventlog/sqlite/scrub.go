@@ -19,8 +19,7 @@ const (
 
 // ScrubReport holds the results of Scrub.
 type ScrubReport struct {
-	// Finished is the end of the last complete pass, zero before the first. The fields below describe that
-	// pass.
+	// Finished is the end of the last complete pass, zero before the first. The fields below describe that pass.
 	Finished time.Time
 	// Events is the number of verified events.
 	Events uint64

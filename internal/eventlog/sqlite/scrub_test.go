@@ -19,6 +19,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 // damagedRow makes a closed log with its marker and changes the data of the event at a position.
@@ -33,13 +34,9 @@ func damagedRow(t *testing.T, events int, position uint64) (path string) {
 			data = e.Data
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for at := 0; ; at++ { // also in the copies that page splits leave
 		i := bytes.Index(file[at:], data)
 		if i < 0 {
@@ -62,9 +59,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 		metrics := prometheus.NewRegistry()
 		const rate, pause = 10_000, time.Hour // bytes per second
 		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, VerifyBytes: 1, ScrubBytes: rate, ScrubEvery: pause, Registerer: metrics})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		begun := time.Now()
 		ended := make(chan error)
 		go func() { ended <- l.Scrub(t.Context()) }()
@@ -108,9 +103,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 func TestScrub_OfASoundLog_RepeatsAndFollowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), ScrubEvery: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Scrub(ctx) }()
@@ -134,9 +127,7 @@ func TestScrub_OfASoundLog_RepeatsAndFollowsIt(t *testing.T) {
 func grow(t *testing.T, l *sqlite.Log, count uint64) {
 	t.Helper()
 	last, err := l.ReadStream(t.Context(), "grown", eventlog.End, eventlog.Backward, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	next := uint64(0)
 	if len(last) > 0 {
 		next = last[0].Revision + 1
@@ -159,9 +150,7 @@ func copyLog(t *testing.T, path string) map[string][]byte {
 	files := map[string][]byte{}
 	for _, suffix := range []string{".db", ".db-wal", ".head"} {
 		data, err := os.ReadFile(strings.TrimSuffix(path, ".db") + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		files[suffix] = data
 	}
 	return files
@@ -175,6 +164,7 @@ func writeLog(t *testing.T, path string, files map[string][]byte) {
 }
 
 // Changed bytes anywhere in the files of a log, or a truncation, never lose an event silently.
+// Rule 2.
 func TestOpen_ChangedBytes_ReportsEveryLostEvent(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -249,9 +239,7 @@ func TestOpen_LogAheadOfMarker_Succeeds(t *testing.T) {
 	grow(t, l, 600)
 	marker := copyLog(t, path)[".head"]
 	grow(t, l, 600)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	write(t, sqlite.MarkerPath(path), marker)
 	l = open(t, sqlite.Config{Path: path, VerifyBytes: 1})
 	if m := l.Marker(); m.Position != 1200 {
@@ -266,12 +254,8 @@ func TestAcceptLoss_OfEverything_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
+	testmust.Succeed(t, os.Remove(path))
 	for _, accept := range []bool{false, true} {
 		if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, AcceptLoss: accept}); !errors.Is(err, eventlog.ErrLoss) {
 			t.Errorf("accept %v: %v", accept, err)
@@ -288,9 +272,7 @@ func TestAcceptLoss_OfAnOlderCopy_KeepsAllOfIt(t *testing.T) {
 	grow(t, l, 300)
 	older, kept := copyLog(t, path), readAll(t, l)
 	grow(t, l, 300)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, l.Close())
 	delete(older, ".head")
 	writeLog(t, path, older)
 	report, err := sqlite.Inspect(t.Context(), path)

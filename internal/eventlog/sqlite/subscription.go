@@ -22,7 +22,7 @@ type subscription struct {
 	log    *Log
 	filter eventlog.Filter
 	at     eventlog.Position
-	live   bool // those of the last batch
+	live   bool // of the last batch
 	begun  bool // whether there was a batch
 
 	once   sync.Once

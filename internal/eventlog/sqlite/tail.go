@@ -10,9 +10,8 @@ import (
 // too, and take about three times as much.
 const tailBytes = 8 << 20
 
-// tail keeps the end of the log in memory. All live subscriptions read the same few events; without it each
-// of them would read and decode its own copy from the file at every commit, and those with a filter would
-// drop most of them.
+// tail keeps the end of the log in memory. All live subscriptions read the same few events; without it each of them
+// would read and decode its own copy from the file at every commit, and those with a filter would drop most of them.
 type tail struct {
 	mu    sync.RWMutex
 	ring  []eventlog.Recorded // event p is in slot p % len(ring)

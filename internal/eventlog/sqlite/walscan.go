@@ -26,9 +26,8 @@ const (
 	walSmallestPage = 512
 )
 
-// walScan is the result of scanning a write-ahead log before SQLite sees it. SQLite uses the frames up to
-// the first invalid one and drops the rest, which is right for an interrupted write and wrong for a frame
-// that was damaged later.
+// walScan is the result of scanning a write-ahead log before SQLite sees it. SQLite uses the frames up to the first
+// invalid one and drops the rest, which is right for an interrupted write and wrong for a frame that was damaged later.
 type walScan struct {
 	there  bool
 	salts  uint64

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"letterhead/internal/testmust"
 )
 
 // walWriter writes write-ahead logs as SQLite does.
@@ -52,15 +54,14 @@ func (w *walWriter) write(pages ...byte) {
 
 func frameAt(n int) int { return walHeaderBytes + n*(walFrameBytes+testPage) }
 
-func scanBytes(t interface{ Fatal(...any) }, raw []byte) walScan {
+func scanBytes(t testmust.T, raw []byte) walScan {
 	s, err := scanFrames(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return s
 }
 
 // A power failure may leave any part of the last write; a change in an earlier one is always damage.
+// Rule 2.
 func TestScanWAL_TornLastWrite_IsNotDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWAL(rapid.Uint64().Draw(t, "salts"))
@@ -85,8 +86,7 @@ func TestScanWAL_TornLastWrite_IsNotDamage(t *testing.T) {
 			t.Fatalf("with a torn end: %+v", s)
 		}
 
-		// Damage followed by two whole writes, so that it is detected even if a commit frame has lost its
-		// commit field.
+		// Damage followed by two whole writes, so that it is detected even if a commit frame has lost its commit field.
 		damaged := bytes.Clone(w.bytes)
 		at := rapid.IntRange(0, frameAt(ends[len(ends)-3])-1).Draw(t, "at")
 		damaged[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")

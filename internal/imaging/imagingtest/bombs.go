@@ -11,15 +11,13 @@ import (
 	"slices"
 )
 
-// Bomb is a raster that takes a careless decoder gigabytes or minutes, or an
-// invalid one.
+// Bomb is a raster that takes a careless decoder gigabytes or minutes, or an invalid one.
 type Bomb struct {
 	Name string
 	Data []byte
 }
 
-// RasterBombs returns rasters that a server of images must survive. None of
-// them is a real logo.
+// RasterBombs returns rasters that a server of images must survive. None of them is a real logo.
 func RasterBombs() []Bomb {
 	small := smallPNG(40, 20)
 	return []Bomb{
@@ -64,8 +62,7 @@ func claims(side uint16) []byte {
 	return data
 }
 
-// LargestPNG returns an image of the maximum size that is decoded: 4096×4096
-// pixels, half of them clear.
+// LargestPNG returns an image of the maximum size that is decoded: 4096×4096 pixels, half of them clear.
 func LargestPNG() []byte {
 	const side = 4096
 	img := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.NRGBA{}, color.NRGBA{0x0b, 0x5f, 0xff, 0xff}})
@@ -79,8 +76,7 @@ func LargestPNG() []byte {
 	return b.Bytes()
 }
 
-// ICO returns an icon file with these images, each described as 0×0 in the
-// directory.
+// ICO returns an icon file with these images, each described as 0×0 in the directory.
 func ICO(images ...[]byte) []byte {
 	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(images)))
 	at := 6 + 16*len(images)
@@ -93,8 +89,7 @@ func ICO(images ...[]byte) []byte {
 	return append(out, bytes.Join(images, nil)...)
 }
 
-// DIBHeader returns a BITMAPINFOHEADER for an icon, whose height includes the
-// mask.
+// DIBHeader returns a BITMAPINFOHEADER for an icon, whose height includes the mask.
 func DIBHeader(width, height int32, bits uint16) []byte {
 	h := binary.LittleEndian.AppendUint32(nil, 40)
 	h = binary.LittleEndian.AppendUint32(h, uint32(width))
@@ -104,8 +99,7 @@ func DIBHeader(width, height int32, bits uint16) []byte {
 	return append(h, make([]byte, 24)...)
 }
 
-// NoisePNG returns a square image of noise in 256 colors, which is
-// incompressible.
+// NoisePNG returns a square image of noise in 256 colors, which is incompressible.
 func NoisePNG(side int) []byte {
 	noise := rand.NewChaCha8([32]byte{})
 	colors := make(color.Palette, 256)

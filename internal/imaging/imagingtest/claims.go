@@ -8,13 +8,11 @@ import (
 	"slices"
 )
 
-// Claim returns a small file that declares a size of w×h pixels. Without its
-// body only the header is valid.
+// Claim returns a small file that declares a size of w×h pixels. Without its body only the header is valid.
 type Claim func(w, h int, body bool) []byte
 
-// jpegClaim returns a JPEG of one color: all its codes are zero bits. frame is
-// the marker of its frame, extra the data before it, sampling that of each
-// component, in their order.
+// jpegClaim returns a JPEG of one color: all its codes are zero bits. frame is the marker of its frame, extra the data
+// before it, sampling that of each component, in their order.
 func jpegClaim(frame byte, ids string, extra []byte, sampling ...byte) Claim {
 	return func(w, h int, body bool) []byte {
 		out := []byte{0xff, 0xd8}
@@ -47,14 +45,12 @@ func jpegClaim(frame byte, ids string, extra []byte, sampling ...byte) Claim {
 	}
 }
 
-// adobe returns a segment by Adobe with the transform of the colors: 0 for red,
-// green and blue, or inks.
+// adobe returns a segment by Adobe with the transform of the colors: 0 for red, green and blue, or inks.
 func adobe(transform byte) []byte {
 	return append([]byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00"), transform)
 }
 
-// photoshop returns the segments that Photoshop writes before an image of luma
-// and two chroma.
+// photoshop returns the segments that Photoshop writes before an image of luma and two chroma.
 func photoshop() []byte {
 	const text = "http://ns.adobe.com/xap/1.0/\x00Adobe\x00\x00\x00\x00\x00\x00\x00 Photoshop"
 	return append(append([]byte{0xff, 0xe1, 0, 2 + byte(len(text))}, text...), adobe(1)...)
@@ -122,8 +118,7 @@ func (b *webpBits) only(tables int) {
 	}
 }
 
-// table writes a table with two lengths, each for a number of symbols; the rest
-// of the alphabet is unused.
+// table writes a table with two lengths, each for a number of symbols; the rest of the alphabet is unused.
 func (b *webpBits) table(alphabet, short, shorts, long, longs int) {
 	b.put(0, 1)
 	b.put(19-4, 4)
@@ -204,8 +199,7 @@ func losslessClaim(w, h int, _ bool) []byte {
 	return webpOf("VP8L", b.out)
 }
 
-// animatedClaim is losslessClaim as the first frame of an animation, with other
-// chunks before the image.
+// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the image.
 func animatedClaim(before ...any) Claim {
 	return func(w, h int, _ bool) []byte {
 		var b webpBits
@@ -218,8 +212,7 @@ func animatedClaim(before ...any) Claim {
 	}
 }
 
-// WebPOfManyChunks returns an animation whose first frame has that many empty
-// chunks before its image of w×h pixels.
+// WebPOfManyChunks returns an animation whose first frame has that many empty chunks before its image of w×h pixels.
 func WebPOfManyChunks(w, h, chunks int) []byte {
 	var before []any
 	for range chunks {
@@ -248,10 +241,8 @@ func lossyAlphaClaim(w, h int, body bool) []byte {
 	return webpOf("VP8X", []byte{1 << 4, 0, 0, 0, byte(w - 1), byte((w - 1) >> 8), 0, byte(h - 1), byte((h - 1) >> 8), 0}, "ALPH", b.out, "VP8 ", vp8Claim(w, h, body))
 }
 
-// WebPTables returns a lossless WebP of 204×204 pixels for which the decoder
-// must build tables for that many groups of pixels, each of the maximum size of
-// the format: 85 KiB for 250 bytes of the file. The decoder builds at most
-// 2,600.
+// WebPTables returns a lossless WebP of 204×204 pixels for which the decoder must build tables for that many groups of
+// pixels, each of the maximum size of the format: 85 KiB for 250 bytes of the file. The decoder builds at most 2,600.
 func WebPTables(groups int) []byte {
 	const tiles = 51
 	var b webpBits

@@ -125,12 +125,7 @@ func (f folder) begin() (*generation, error) {
 }
 
 // setCurrent replaces CURRENT atomically.
-func (f folder) setCurrent(name string) error {
-	return writeDurably(f.at(currentName), func(w io.Writer) error {
-		_, err := io.WriteString(w, name+"\n")
-		return err
-	})
-}
+func (f folder) setCurrent(name string) error { return disk.WriteText(f.at(currentName), name+"\n") }
 
 func (f folder) remove(name string) error {
 	return errors.Join(os.RemoveAll(f.at(name)), removeIfThere(f.at(name+sumsSuffix)))
@@ -166,7 +161,7 @@ func (f folder) seal(g *generation) error {
 	if err != nil {
 		return err
 	}
-	return writeDurably(f.at(g.name+sumsSuffix), func(w io.Writer) error {
+	return disk.WriteFile(f.at(g.name+sumsSuffix), func(w io.Writer) error {
 		for _, file := range files {
 			sum, err := sumOf(f.at(filepath.Join(g.name, file)))
 			if err != nil {
@@ -242,8 +237,7 @@ func (f folder) verifySegments(ctx context.Context, name string, files []string)
 	return nil
 }
 
-// segmentWhole reports whether the last four bytes of a segment are the CRC-32 of the bytes before
-// them.
+// segmentWhole reports whether the last four bytes of a segment are the CRC-32 of the bytes before them.
 func segmentWhole(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -295,22 +289,6 @@ func sumOf(path string) (string, error) {
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, file)
 	return fmt.Sprintf("%d-%s", n, hex.EncodeToString(sum.Sum(nil))), err
-}
-
-// writeDurably writes a file atomically: a crash leaves the old file or the new one.
-func writeDurably(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, removeIfThere(f.Name()))
-	}
-	return disk.SyncFolder(filepath.Dir(path))
 }
 
 func removeIfThere(path string) error {

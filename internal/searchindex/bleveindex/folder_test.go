@@ -15,6 +15,7 @@ import (
 
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/bleveindex"
+	"letterhead/internal/testmust"
 )
 
 // filled creates an index from a few batches, so that it has several segments, and returns its folder.
@@ -23,17 +24,13 @@ func filled(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "search")
 	x := open(t, dir)
 	fill(t, x)
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, x.Close())
 	return dir
 }
 
 func fill(t *testing.T, x *bleveindex.Index) {
 	t.Helper()
-	if err := fillIndex(x); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, fillIndex(x))
 }
 
 func fillIndex(x *bleveindex.Index) error {
@@ -77,9 +74,7 @@ func works(t *testing.T, dir string) uint64 {
 		}
 	}()
 	at, err := x.Checkpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	hits, err := x.Search(ctx, "site 7", 5)
 	if err != nil || (len(hits) > 0) != (at > 0) {
 		t.Errorf("at %d the index finds %v, %v", at, hits, err)
@@ -140,11 +135,8 @@ func TestOpen_DamagedFolder_StartsEmpty(t *testing.T) {
 		for name, damage := range damages {
 			t.Run(base+" "+name, func(t *testing.T) {
 				dir := filled(t)
-				if err := damage(counterpart(t, dir, base)); err != nil {
-					t.Fatal(err)
-				}
-				// Files outside the index itself may be missing: the index is then verified without
-				// the list.
+				testmust.Succeed(t, damage(counterpart(t, dir, base)))
+				// Files outside the index itself may be missing: the index is then verified without the list.
 				spare := strings.HasSuffix(base, ".sums") && name == "removed"
 				if at := works(t, dir); at != 0 && !spare {
 					t.Errorf("the index continues at %d", at)
@@ -191,17 +183,11 @@ func crashed(t *testing.T) string {
 	child.Env = append(os.Environ(), childFolder+"="+dir)
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer in.Close()
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, child.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	err = errors.Join(err, child.Process.Kill())
 	var killed *exec.ExitError
@@ -229,9 +215,7 @@ func TestOpen_DamagedAfterCrash_StartsEmpty(t *testing.T) {
 				for _, f := range filesOf(t, dir) {
 					if strings.HasSuffix(f, kind) {
 						hit++
-						if err := damage(f); err != nil {
-							t.Fatal(err)
-						}
+						testmust.Succeed(t, damage(f))
 					}
 				}
 				if hit == 0 {
@@ -262,14 +246,10 @@ func TestOpen_RemovesOnlyOwnLeftovers(t *testing.T) {
 	interrupted := fmt.Sprintf("v%d-000099", searchindex.Analysis)
 	dir := filled(t)
 	for _, name := range []string{interrupted, "v0-000001"} { // an interrupted rebuild, an older layout
-		if err := os.MkdirAll(filepath.Join(dir, name, "store"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.MkdirAll(filepath.Join(dir, name, "store"), 0o700))
 	}
 	for _, name := range []string{"v0-000001.sums", "notes.txt", "v-x"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
 	if at := works(t, dir); at != 150 {
 		t.Errorf("the index continues at %d, want 150", at)
@@ -283,9 +263,7 @@ func TestOpen_RemovesOnlyOwnLeftovers(t *testing.T) {
 
 func TestOpen_OtherLayout_StartsEmpty(t *testing.T) {
 	dir := filled(t)
-	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("v0-000001\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("v0-000001\n"), 0o600))
 	if at := works(t, dir); at != 0 {
 		t.Errorf("the index continues at %d, want 0", at)
 	}
@@ -297,22 +275,13 @@ func TestOpen_SecondProcess_IsRejected(t *testing.T) {
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: dir}); !errors.Is(err, searchindex.ErrUnavailable) {
 		t.Errorf("second open: %v, want ErrUnavailable", err)
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, dir).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, x.Close())
+	testmust.Succeed(t, open(t, dir).Close())
 }
 
-func TestOpen_ReportsErrors(t *testing.T) {
-	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{}); err == nil || !strings.Contains(err.Error(), "Path") {
-		t.Errorf("no path: %v, want an error that contains %q", err, "Path")
-	}
+func TestOpen_FileInsteadOfFolder_Fails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, nil, 0o600))
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: file}); err == nil {
 		t.Error("Open accepted a file instead of a folder")
 	}

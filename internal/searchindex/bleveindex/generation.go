@@ -144,8 +144,7 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	return nil
 }
 
-// fieldsOf returns the fields that Bleve indexes; for a tombstone only the document, so that no search
-// finds it.
+// fieldsOf returns the fields that Bleve indexes; for a tombstone only the document, so that no search finds it.
 func fieldsOf(d searchindex.Document) (map[string]any, error) {
 	stored, err := json.Marshal(d)
 	if err != nil {

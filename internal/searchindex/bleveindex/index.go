@@ -1,6 +1,7 @@
 package bleveindex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +22,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	if c.Path == "" {
-		return errors.New("search index: Path is missing")
-	}
-	return nil
-}
-
 // Index implements searchindex.Index.
 type Index struct {
 	folder folder
@@ -45,16 +38,10 @@ type Index struct {
 
 var _ searchindex.Index = (*Index)(nil)
 
-// Open opens the index in a folder, or creates an empty one, with checkpoint 0, if there is none or it
-// is damaged. Errors: those of the file system; searchindex.ErrUnavailable if another process has the
-// index open.
+// Open opens the index in a folder, or creates an empty one, with checkpoint 0, if there is none or it is damaged.
+// Errors: as the file system; searchindex.ErrUnavailable if another process has the index open.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	x := &Index{folder: folder{cfg.Path}, log: cfg.Logger}
 	err := x.begin(ctx)
 	if err != nil {

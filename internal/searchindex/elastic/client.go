@@ -22,8 +22,7 @@ const (
 	keepAlive    = 15 * time.Second
 	idleTimeout  = 90 * time.Second
 	maxIdleConns = 32
-	// maxAnswer limits a response in bytes. The largest is that of a Scan: 5,000 documents of a few
-	// hundred bytes each.
+	// maxAnswer limits a response in bytes. The largest answers a Scan: 5,000 documents of a few hundred bytes each.
 	maxAnswer = 64 << 20
 	// maxTries limits the attempts at one request, including those for rejected parts of it.
 	maxTries = 5
@@ -49,7 +48,7 @@ func newClient(s settings, m *metrics) (*client, error) {
 	base, err := es.NewBaseClient(es.Config{
 		Addresses: s.addresses, Username: s.user, Password: s.password, APIKey: s.apiKey,
 		Transport:         s.transport,
-		DisableRetry:      true, // the library's own retries have no backoff and ignore 429
+		DisableRetry:      true, // the library's retries share one deadline, and repeat no rejected part of a request
 		DisableMetaHeader: true,
 	})
 	if err != nil {
@@ -69,9 +68,8 @@ type request struct {
 	write  bool
 	// missing means that a missing index may exist at the next attempt: an alias has moved.
 	missing bool
-	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide
-	// about a retry by its status; other errors are final. It may reduce the request to the parts to
-	// be retried. nil accepts every response.
+	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide about a retry by its
+	// status; other errors are final. It may reduce the request to the parts to be retried. nil accepts every response.
 	accept func(r *request, answer []byte) error
 }
 

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -22,8 +23,8 @@ import (
 
 // Defaults and limits of a Config.
 const (
-	DefaultAlias    = "brands"
-	DefaultReplicas = 1
+	defaultAlias    = "brands" // the prefix of all names in the cluster
+	defaultReplicas = 1
 	// maxHosts limits the hosts of one cluster.
 	maxHosts = 64
 	// maxReplicas is far more than one index of brands can use.
@@ -36,20 +37,11 @@ type Config struct {
 	//
 	//	http[s]://[user:password@]host:port[,host:port…][/path][?setting=value&…]
 	//
-	// with a percent-encoded password, and the settings alias and replicas (as the fields below),
-	// api_key (the base64 form, instead of user and password) and ca (a file of PEM certificates that
-	// are trusted in addition to the system's). The fields below take precedence over settings in the
-	// URL.
+	// with a percent-encoded password, and the settings alias (the prefix of all names in the cluster, of which two
+	// installations need different ones; "brands" by default), replicas (1 by default), api_key (the base64 form, instead
+	// of user and password) and ca (a file of PEM certificates that are trusted in addition to the system's).
 	URL string
-	// Alias is the prefix of all names in the cluster, "brands" by default. Two installations on one
-	// cluster need different ones.
-	Alias string
-	// Replicas is the number of replicas, 1 by default.
-	Replicas *int
-	// CA holds PEM certificates that are trusted in addition to the system's.
-	CA []byte
-	// Analyzer analyzes documents and queries, the current one by default. Each version has a separate
-	// index.
+	// Analyzer analyzes documents and queries, the current one by default. Each version has a separate index.
 	Analyzer searchindex.Analyzer
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -73,42 +65,21 @@ var aliasForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
 
 // read reports all errors of the configuration. It never quotes the URL, which may contain a password.
 func (c Config) read() (settings, error) {
-	s := settings{alias: DefaultAlias, replicas: DefaultReplicas, analyzer: c.Analyzer, logger: c.Logger}
+	s := settings{alias: defaultAlias, replicas: defaultReplicas, analyzer: c.Analyzer, transport: newTransport()}
 	if s.analyzer.Version == 0 {
 		s.analyzer = searchindex.Analyzers()[0]
 	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
-	}
+	s.logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	var wrong []error
 	found := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("search: "+format, args...)) }
-	query, ok := s.readURL(c.URL, found)
-	ca := c.CA
-	if ok {
-		s.readSettings(query, &ca, found)
-	}
-	if c.Alias != "" {
-		s.alias = c.Alias
-	}
-	if c.Replicas != nil {
-		s.replicas = *c.Replicas
+	if query, ok := s.readURL(c.URL, found); ok {
+		s.readSettings(query, found)
 	}
 	if !aliasForm.MatchString(s.alias) {
 		found("alias %q is not of 1 to 100 small letters, digits, _ and -, beginning with a letter or digit", s.alias)
 	}
 	if s.replicas < 0 || s.replicas > maxReplicas {
 		found("%d replicas, want 0 to %d", s.replicas, maxReplicas)
-	}
-	s.transport = newTransport()
-	if len(ca) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(ca) {
-			found("the CA holds no PEM certificate")
-		}
-		s.transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	return s, errors.Join(wrong...)
 }
@@ -161,7 +132,7 @@ func (s *settings) readURL(text string, found func(string, ...any)) (url.Values,
 	return query, true
 }
 
-func (s *settings) readSettings(query url.Values, ca *[]byte, found func(string, ...any)) {
+func (s *settings) readSettings(query url.Values, found func(string, ...any)) {
 	for name, values := range query {
 		value := values[len(values)-1]
 		switch name {
@@ -176,13 +147,7 @@ func (s *settings) readSettings(query url.Values, ca *[]byte, found func(string,
 			}
 			s.replicas = n
 		case "ca":
-			pem, err := os.ReadFile(value)
-			if err != nil {
-				found("URL: ca: %w", err)
-			}
-			if len(*ca) == 0 {
-				*ca = pem
-			}
+			s.trust(value, found)
 		default:
 			found("URL has an unknown setting; known are alias, api_key, ca and replicas")
 		}
@@ -190,6 +155,23 @@ func (s *settings) readSettings(query url.Values, ca *[]byte, found func(string,
 	if s.apiKey != "" && s.user != "" {
 		found("URL has both a user and an api_key")
 	}
+}
+
+// trust trusts the certificates in a file, in addition to the system's.
+func (s *settings) trust(file string, found func(string, ...any)) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		found("URL: ca: %w", err)
+		return
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		found("the CA holds no PEM certificate")
+	}
+	s.transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
 func newTransport() *http.Transport {

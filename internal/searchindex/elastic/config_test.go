@@ -19,10 +19,10 @@ import (
 
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/elastic"
+	"letterhead/internal/testmust"
 )
 
 func TestURL_IsParsed(t *testing.T) {
-	two := 2
 	for _, c := range []struct {
 		cfg                           elastic.Config
 		addresses                     []string
@@ -34,7 +34,7 @@ func TestURL_IsParsed(t *testing.T) {
 			elastic.Config{URL: "https://me:p%40ss%2Fword@a.example:9200,b.example,[::1]:9201/es/?alias=other&replicas=0"},
 			[]string{"https://a.example:9200/es", "https://b.example/es", "https://[::1]:9201/es"}, "me", "p@ss/word", "", "other", 0,
 		},
-		{elastic.Config{URL: "https://a.example?api_key=YWJj%3D&alias=other", Alias: "mine", Replicas: &two}, []string{"https://a.example"}, "", "", "YWJj=", "mine", 2},
+		{elastic.Config{URL: "https://a.example?api_key=YWJj%3D"}, []string{"https://a.example"}, "", "", "YWJj=", "brands", 1},
 	} {
 		addresses, user, password, apiKey, alias, replicas, err := c.cfg.Read()
 		if err != nil || !slices.Equal(addresses, c.addresses) || user != c.user || password != c.password || apiKey != c.apiKey || alias != c.alias || replicas != c.replicas {
@@ -43,6 +43,7 @@ func TestURL_IsParsed(t *testing.T) {
 	}
 }
 
+// Rule 13.
 func TestOpen_BadURL_ErrorOmitsURL(t *testing.T) {
 	for _, u := range []string{
 		"", "localhost:9200", "ftp://u:secretword@host", "http://", "http://u:secretword@", "http://u:secretword@a,,b", "http://u:secretword@a:port",
@@ -56,8 +57,9 @@ func TestOpen_BadURL_ErrorOmitsURL(t *testing.T) {
 			t.Errorf("%q: %v", u, err)
 		}
 	}
-	many := -1
-	_, err := elastic.Open(t.Context(), elastic.Config{URL: "x", Alias: "_", Replicas: &many, CA: []byte("no PEM")})
+	empty := filepath.Join(t.TempDir(), "ca.pem")
+	testmust.Succeed(t, os.WriteFile(empty, []byte("no PEM"), 0o600))
+	_, err := elastic.Open(t.Context(), elastic.Config{URL: "http://?alias=_&replicas=-1&ca=" + url.QueryEscape(empty)})
 	for _, part := range []string{"URL", "alias", "replicas", "CA"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not mention %s", err, part)
@@ -86,8 +88,9 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// secured starts a TLS server with a self-signed certificate that accepts one pair of credentials.
-func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.Server, ca []byte) {
+// secured starts a TLS server with a self-signed certificate that accepts one pair of credentials. It returns the path
+// of the certificate, escaped for a URL.
+func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.Server, ca string) {
 	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
 		if !allowed(r) {
@@ -101,7 +104,10 @@ func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.S
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // one of the tests uses a client that does not trust it
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	testmust.Succeed(t, os.WriteFile(path, certificate, 0o600))
+	return server, url.QueryEscape(path)
 }
 
 func TestOpen_CredentialsAndCertificates(t *testing.T) {
@@ -112,31 +118,20 @@ func TestOpen_CredentialsAndCertificates(t *testing.T) {
 		user, query string
 	}{
 		"user and password": {byPassword, "me:p%40ss@", ""},
-		"API key":           {byKey, "", "?api_key=YWJj"},
+		"API key":           {byKey, "", "&api_key=YWJj"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, ca := secured(t, c.allowed)
-			u := "https://" + c.user + strings.TrimPrefix(server.URL, "https://") + c.query
-			x, err := elastic.Open(t.Context(), elastic.Config{URL: u, CA: ca})
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := "https://" + c.user + strings.TrimPrefix(server.URL, "https://") + "?ca=" + ca + c.query
+			x, err := elastic.Open(t.Context(), elastic.Config{URL: u})
+			testmust.Succeed(t, err)
 			defer x.Close()
 			if _, err := x.Search(within(t, time.Minute), "a", 1); err != nil {
 				t.Errorf("search: %v", err)
 			}
 		})
 	}
-	server, ca := secured(t, func(*http.Request) bool { return true })
-	path := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	x, err := elastic.Open(t.Context(), elastic.Config{URL: server.URL + "?ca=" + url.QueryEscape(path)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.Close()
+	server, _ := secured(t, func(*http.Request) bool { return true })
 	untrusting, err := elastic.Open(within(t, time.Second), elastic.Config{URL: server.URL})
 	if err == nil {
 		defer untrusting.Close()

@@ -11,32 +11,29 @@
 //	brands_v1_g…_f_…       alias    of a frozen generation, in place of the write alias
 //	brands_v1              template common settings of all generations
 //
-// Writes require that their name is an alias, so that no write ever creates an index: neither under
-// the alias's name nor under that of a generation that was just dropped. The random suffix of an alias
-// distinguishes the periods in which a generation is writable; that of an index prevents a late
-// request for a dropped generation from affecting another. Nodes of another mapping version use a
-// different alias and different generations, so that two releases can run at the same time; the
-// operator deletes the indices of versions that are no longer used.
+// Writes require that their name is an alias, so that no write ever creates an index: neither under the alias's name
+// nor under the name of a generation that was just dropped. The random suffix of an alias distinguishes the periods in
+// which a generation is writable; the random suffix of an index prevents a late request for a dropped generation from
+// affecting another. Nodes of another mapping version use a different alias and different generations, so that two
+// releases can run at the same time; the operator deletes the indices of versions that are no longer used.
 //
 // # Writing
 //
-// A document's external version is its log position; a conflict means that the index holds a newer
-// one, and counts as success. The checkpoint is a separate document with its value as external
-// version: it only grows, is written after its documents were refreshed, and always to the generation
-// that received these documents. So any number of writers, including a former leader, maintain one
-// invariant in each generation: all changes of brands in the log up to the checkpoint are in the index
-// and searchable. A withdrawn brand leaves a tombstone, because Elasticsearch forgets the version of a
-// deleted document after index.gc_deletes.
+// A document's external version is its log position; a conflict means that the index holds a newer one, and counts as
+// success. The checkpoint is a separate document with its value as external version: it only grows, is written after
+// its documents were refreshed, and always to the generation that received these documents. So any number of writers,
+// including a former leader, maintain one invariant in each generation: all changes of brands in the log up to the
+// checkpoint are in the index and searchable. A withdrawn brand leaves a tombstone, because Elasticsearch forgets the
+// version of a deleted document after index.gc_deletes.
 //
 // # Rebuilding
 //
-// Freeze atomically removes the write alias from the live generation and then sets a write block,
-// whose response means that all running writes have ended. Its checkpoint is then final. Publish moves
-// the read alias, but only if the generation is still frozen by the same rebuild. In the same step it
-// removes the build alias from its own generation. To delete a generation that is being built, because
-// its rebuild is over or void, a node first removes this alias, and spares the generation if the alias
-// is missing: so when a Publish and a Discard, or two rebuilds, race, one loses and does nothing. A
-// writer that finds a generation frozen for longer than half a minute thaws it; the rebuild, if it is
+// Freeze atomically removes the write alias from the live generation and then sets a write block, whose response means
+// that all running writes have ended. Its checkpoint is then final. Publish moves the read alias, but only if the
+// generation is still frozen by the same rebuild. In the same step it removes the build alias from its own generation.
+// To delete a generation that is being built, because its rebuild is over or void, a node first removes this alias, and
+// spares the generation if the alias is missing: so when a Publish and a Discard, or two rebuilds, race, one loses and
+// does nothing. A writer that finds a generation frozen for longer than half a minute thaws it; the rebuild, if it is
 // still alive, then fails.
 //
 // # Searching

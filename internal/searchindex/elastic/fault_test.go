@@ -13,6 +13,7 @@ import (
 
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/elastic"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -74,9 +75,7 @@ func TestBulk_ResendsOnlyRejectedItems(t *testing.T) {
 				return strings.HasSuffix(domain, "7.com") && asked[domain] < 3
 			})
 			f.proxy.set(on("/_bulk", always, rejecting))
-			if err := f.Apply(t.Context(), sites(30), 30); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, f.Apply(t.Context(), sites(30), 30))
 			f.holds(30, 30)
 			for _, d := range sites(30) {
 				want := 1
@@ -93,9 +92,7 @@ func TestBulk_ResendsOnlyRejectedItems(t *testing.T) {
 
 func TestApply_RejectedItems_KeepCheckpointBack(t *testing.T) {
 	f := newFaulty(t)
-	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(429, func(domain string) bool { return domain == "site007.com" })))
 	err := f.Apply(t.Context(), sites(10), 10)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "site007.com") {
@@ -114,9 +111,7 @@ func TestRequest_WholeRejection_IsRetriedUpToLimit(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
 			f.proxy.set(on("/_bulk", 2, answers(status)))
-			if err := f.Apply(t.Context(), sites(3), 3); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 			if n := f.proxy.count("/_bulk"); n != 3 {
 				t.Errorf("%d requests, want 3", n)
 			}
@@ -181,9 +176,7 @@ func TestRequest_HostDownOrHanging_UsesAnother(t *testing.T) {
 	for _, first := range []string{deadAddress(t), hung.URL} {
 		url := first + "," + strings.TrimPrefix(real, "http://")
 		x, err := elastic.Open(within(t, time.Minute), configOf(url, alias))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer x.Close()
 		for range 4 {
 			if _, err := x.Search(within(t, 10*time.Second), "site", 1); err != nil { // half of it for the host that hangs
@@ -221,12 +214,8 @@ func TestRequest_TruncatedResponse_IsRetried(t *testing.T) {
 func TestPublish_LostSwapResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Apply(t.Context(), sites(5), 5); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, g.Apply(t.Context(), sites(5), 5))
 	if _, err := g.Freeze(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -251,9 +240,7 @@ func TestConnections_AreReused(t *testing.T) {
 		if _, err := f.Search(t.Context(), "site", 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Apply(t.Context(), sites(2), 2); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, f.Apply(t.Context(), sites(2), 2))
 	}
 	if len(seen) != 1 {
 		t.Errorf("%d connections for one request at a time, want 1", len(seen))
@@ -304,9 +291,7 @@ func TestOpen_ClusterDown_Succeeds(t *testing.T) {
 		t.Errorf("search: %v, want ErrUnavailable", err)
 	}
 	p.set(nil)
-	if err := x.Apply(t.Context(), sites(3), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, x.Apply(t.Context(), sites(3), 3))
 	if hits, err := x.Search(t.Context(), "site 001", 1); err != nil || len(hits) != 1 {
 		t.Errorf("search: %v, %v", hits, err)
 	}
@@ -331,9 +316,7 @@ func TestWrites_NeverCreateIndex(t *testing.T) {
 		t.Errorf("apply to a deleted index: %v, want ErrReplaced", err)
 	}
 	f.holds(0, 0)
-	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 	f.holds(3, 3)
 	all := indices(t, f.real, f.alias)
 	if len(all) != 1 || all[0].Name != f.alias+version+"_g000001" || len(all[0].Aliases) != 2 {
@@ -383,16 +366,10 @@ func TestOpen_DropsLeftoverGenerations(t *testing.T) {
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
 	g, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Publish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, g.Publish(t.Context()))
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as left by a failed delete
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Close())
 	f.Index = open(t, f.real, f.alias)
 	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+version+"_g000008_") {
 		t.Errorf("the cluster has %v, want generation 8 alone", all)
@@ -402,9 +379,7 @@ func TestOpen_DropsLeftoverGenerations(t *testing.T) {
 func TestApply_LeftoverWriteBlock_IsRemoved(t *testing.T) {
 	f := newFaulty(t)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000001/_block/write", "")
-	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 	f.holds(3, 3)
 }
 
@@ -414,9 +389,7 @@ func (f *faulty) frozenByAnother() searchindex.Generation {
 	other := open(f.t, f.real, f.alias)
 	f.t.Cleanup(func() { other.Close() })
 	g, err := other.Rebuild(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, err)
 	if _, err := g.Freeze(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
@@ -436,9 +409,7 @@ func TestApply_FrozenByDeadRebuild_Thaws(t *testing.T) {
 	if errors.Is(err, searchindex.ErrReplaced) { // the alias differs, so the index assumes another generation
 		err = f.Apply(t.Context(), sites(3), 3)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	f.holds(3, 3)
 	if err := g.Publish(t.Context()); !errors.Is(err, searchindex.ErrReplaced) {
 		t.Errorf("publish of the rebuild that was considered dead: %v, want ErrReplaced", err)
@@ -448,14 +419,10 @@ func TestApply_FrozenByDeadRebuild_Thaws(t *testing.T) {
 
 func TestRebuild_ReplacesDeadRebuild(t *testing.T) {
 	f := newFaulty(t)
-	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 	void := f.frozenByAnother()
 	g, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if at, err := g.Freeze(t.Context()); err != nil || at != 3 {
 		t.Fatalf("frozen at %d, %v, want 3", at, err)
 	}
@@ -465,9 +432,7 @@ func TestRebuild_ReplacesDeadRebuild(t *testing.T) {
 	if err := f.Apply(within(t, 300*time.Millisecond), sites(4), 4); !errors.Is(err, searchindex.ErrUnavailable) {
 		t.Errorf("apply: %v, want ErrUnavailable", err)
 	}
-	if err := errors.Join(g.Apply(t.Context(), sites(3), 3), g.Publish(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(g.Apply(t.Context(), sites(3), 3), g.Publish(t.Context())))
 	f.holds(3, 3)
 }
 
@@ -478,9 +443,7 @@ func TestApply_LargeBatch_UsesSeveralRequests(t *testing.T) {
 		docs[i].Name = strings.Repeat("Long name ", 100_000) // 1 MB
 	}
 	f.proxy.set(nil)
-	if err := f.Apply(t.Context(), docs, 12); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.Apply(t.Context(), docs, 12))
 	if n := f.proxy.count("/_bulk"); n != 3 {
 		t.Errorf("%d requests, want 3 of four documents each", n)
 	}
@@ -492,9 +455,7 @@ func TestMetrics_AreRegisteredOnce(t *testing.T) {
 	cfg := configOf(real, newAlias(t, real))
 	cfg.Registerer = prometheus.NewRegistry()
 	x, err := elastic.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer x.Close()
 	if _, err := elastic.Open(t.Context(), cfg); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/internal/searchindex"
+	"letterhead/internal/telemetry"
 )
 
 // Limits of an open index.
@@ -68,7 +68,8 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 		err = nil
 	}
 	if err == nil {
-		err = m.register(cfg.Registerer) // last: after an earlier failure Open may be retried with the same registry
+		// Last: after an earlier failure Open may be retried with the same registry.
+		err = telemetry.Register(cfg.Registerer, m.seconds, m.retries)
 	}
 	if err != nil {
 		s.transport.CloseIdleConnections()
@@ -183,11 +184,7 @@ func (x *Index) end(ctx context.Context, g generation) error {
 
 // create creates an index together with its aliases.
 func (x *Index) create(ctx context.Context, g generation, aliases, settings object) error {
-	body, err := json.Marshal(object{"aliases": aliases, "settings": settings})
-	if err != nil {
-		return err
-	}
-	return x.acknowledged(ctx, request{op: "create", method: http.MethodPut, path: "/" + g.name, body: body, write: true})
+	return x.change(ctx, "create", http.MethodPut, "/"+g.name, object{"aliases": aliases, "settings": settings})
 }
 
 // Search implements searchindex.Index.
@@ -214,7 +211,7 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 	if err := x.usable(ctx); err != nil {
 		return 0, err
 	}
-	// A writer's position must be that of its bound generation or of a later one: then the next Apply
+	// A writer's position must be the position of its bound generation or of a later one: then the next Apply
 	// is rejected. So the binding comes first.
 	bound, err := x.prepared(ctx)
 	if err != nil {

@@ -39,8 +39,7 @@ func open(t testing.TB, server, alias string) *elastic.Index {
 }
 
 func configOf(server, alias string) elastic.Config {
-	none := 0 // a cluster of one node
-	return elastic.Config{URL: server, Alias: alias, Replicas: &none}
+	return elastic.Config{URL: server + "?replicas=0&alias=" + alias} // a cluster of one node
 }
 
 // newAlias returns a unique alias; everything created under it is removed when the test ends.

@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -18,7 +17,7 @@ var fieldNames = [...]string{
 	searchindex.TyposField:  "typos",
 }
 
-// Additional fields of a document, beyond its terms and those of searchindex.Document.
+// Additional fields of a document, beyond its terms and the fields of searchindex.Document.
 const (
 	fieldDomain     = "domain"
 	fieldOrder      = "order"      // better documents have smaller numbers
@@ -27,12 +26,11 @@ const (
 
 // Settings of an index.
 const (
-	// liveRefresh is the maximum delay until a write is visible without an explicit refresh: Apply
-	// refreshes.
+	// liveRefresh is the maximum delay until a write is visible without an explicit refresh: Apply refreshes.
 	liveRefresh = "1s"
 	// buildRefresh is used for a generation that is being built: no refresh until it is published.
 	buildRefresh = "-1"
-	// templatePriority is higher than that of typical catch-all templates.
+	// templatePriority is higher than the priority of typical catch-all templates.
 	templatePriority = 500
 )
 
@@ -90,11 +88,7 @@ func (x *Index) template() object {
 
 // putTemplate stores the template. Two nodes that open at the same time store the same.
 func (x *Index) putTemplate(ctx context.Context) error {
-	body, err := json.Marshal(x.template())
-	if err != nil {
-		return err
-	}
-	return x.acknowledged(ctx, request{op: "template", method: http.MethodPut, path: "/_index_template/" + x.names.alias, body: body, write: true})
+	return x.change(ctx, "template", http.MethodPut, "/_index_template/"+x.names.alias, x.template())
 }
 
 // checkMapping checks that an index was created from our template.

@@ -1,12 +1,9 @@
 package elastic
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -24,14 +21,6 @@ func newMetrics() *metrics {
 			Name: "letterhead_elasticsearch_retries_total", Help: "Retried requests to Elasticsearch, including partial retries.",
 		}),
 	}
-}
-
-// register registers all metrics, or none of them; the registry may be nil.
-func (m *metrics) register(reg prometheus.Registerer) error {
-	if err := telemetry.Register(reg, m.seconds, m.retries); err != nil {
-		return fmt.Errorf("search index metrics: %w", err)
-	}
-	return nil
 }
 
 func (m *metrics) observe(op string, err error, took time.Duration) {

@@ -55,7 +55,7 @@ const (
 	buildMark  = "_b_"
 )
 
-// own returns a unique name derived from that of an index.
+// own returns a unique name derived from the name of an index.
 func own(index, mark string) string {
 	end := make([]byte, 8)
 	for i := range end {
@@ -141,31 +141,32 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 	return c, nil
 }
 
-// action is one action of an _aliases call, which is atomic.
-type action map[string]any
-
-func addAlias(index, alias string) action {
-	return action{"add": map[string]any{"index": index, "alias": alias}}
+// addAlias is an action of an _aliases call, which is atomic.
+func addAlias(index, alias string) object {
+	return object{"add": object{"index": index, "alias": alias}}
 }
 
 // removeAlias fails the whole call if the alias does not exist.
-func removeAlias(index, alias string) action {
-	return action{"remove": map[string]any{"index": index, "alias": alias, "must_exist": true}}
+func removeAlias(index, alias string) object {
+	return object{"remove": object{"index": index, "alias": alias, "must_exist": true}}
 }
 
-func (x *Index) aliases(ctx context.Context, op string, actions ...action) error {
-	body, err := json.Marshal(map[string]any{"actions": actions})
-	if err != nil {
-		return err
+func (x *Index) aliases(ctx context.Context, op string, actions ...object) error {
+	return x.change(ctx, op, http.MethodPost, "/_aliases", object{"actions": actions})
+}
+
+// change sends a request that changes the cluster's state, which all nodes must acknowledge. body may be nil.
+func (x *Index) change(ctx context.Context, op, method, path string, body object) error {
+	r := request{op: op, method: method, path: path, write: true}
+	if body != nil {
+		var err error
+		if r.body, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
-	return x.acknowledged(ctx, request{op: op, method: http.MethodPost, path: "/_aliases", body: body, write: true})
-}
-
-// acknowledged sends a request that changes the cluster's state, which all nodes must acknowledge.
-func (x *Index) acknowledged(ctx context.Context, r request) error {
 	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
 	if err == nil && !answer.Acknowledged {
-		err = fmt.Errorf("%s: %w: not all nodes of the cluster have acknowledged it yet", r.op, searchindex.ErrUnavailable)
+		err = fmt.Errorf("%s: %w: not all nodes of the cluster have acknowledged it yet", op, searchindex.ErrUnavailable)
 	}
 	return err
 }
@@ -199,7 +200,7 @@ func (x *Index) drop(ctx context.Context, g generation) error {
 	if !g.spent() {
 		return fmt.Errorf("drop: %s is live or being built", g.name)
 	}
-	err := x.acknowledged(ctx, request{op: "drop", method: http.MethodDelete, path: "/" + g.name, write: true})
+	err := x.change(ctx, "drop", http.MethodDelete, "/"+g.name, nil)
 	if isRejection(err, noIndex) {
 		return nil
 	}
@@ -232,13 +233,9 @@ func (x *Index) block(ctx context.Context, index string) error {
 }
 
 func (x *Index) unblock(ctx context.Context, index string) error {
-	return x.configure(ctx, "thaw", index, map[string]any{"index.blocks.write": nil})
+	return x.configure(ctx, "thaw", index, object{"index.blocks.write": nil})
 }
 
-func (x *Index) configure(ctx context.Context, op, index string, settings map[string]any) error {
-	body, err := json.Marshal(settings)
-	if err != nil {
-		return err
-	}
-	return x.acknowledged(ctx, request{op: op, method: http.MethodPut, path: "/" + index + "/_settings", body: body, write: true})
+func (x *Index) configure(ctx context.Context, op, index string, settings object) error {
+	return x.change(ctx, op, http.MethodPut, "/"+index+"/_settings", settings)
 }

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
-// fault manipulates one exchange and reports whether it responded; if not, the cluster gets the
-// request.
+// fault manipulates one exchange and reports whether it responded; if not, the cluster gets the request.
 type fault func(w http.ResponseWriter, r *http.Request) bool
 
 // proxy is between an index and the cluster.
@@ -32,9 +33,7 @@ type proxy struct {
 
 func newProxy(t *testing.T, server string) *proxy {
 	target, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	p := &proxy{t: t, forward: httputil.NewSingleHostReverseProxy(target)}
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.Server.Close)
@@ -179,9 +178,7 @@ func (p *proxy) rejectsItems(status int, reject func(domain string) bool) fault 
 // deadAddress returns an address without a listener.
 func deadAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer l.Close()
 	return "http://" + l.Addr().String()
 }

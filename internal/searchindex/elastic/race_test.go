@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"letterhead/internal/searchindex"
+	"letterhead/internal/testmust"
 )
 
 // kept is a request that the test sends to the cluster later.
@@ -46,15 +47,11 @@ func (f *faulty) rebuilt() searchindex.Generation {
 	f.t.Helper()
 	f.continues(20, 20)
 	g, err := f.Rebuild(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, err)
 	if _, err := g.Freeze(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
-	if err := g.Apply(f.t.Context(), sites(30), 30); err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, g.Apply(f.t.Context(), sites(30), 30))
 	return g
 }
 
@@ -187,16 +184,10 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 			f := newFaulty(t)
 			other := open(t, f.real, f.alias)
 			defer other.Close()
-			if err := f.Apply(t.Context(), sites(20), 20); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, f.Apply(t.Context(), sites(20), 20))
 			g, err := other.Rebuild(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := g.Apply(t.Context(), sites(30), 30); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
+			testmust.Succeed(t, g.Apply(t.Context(), sites(30), 30))
 			var once sync.Once
 			f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
 				if c.at(f, r) {
@@ -212,9 +203,7 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 				return false
 			})
 			mine, err := f.Rebuild(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if err := g.Discard(); err != nil {
 				t.Error(err)
 			}
@@ -253,9 +242,7 @@ func TestConcurrentRebuilds_OneWins(t *testing.T) {
 		return false
 	})
 	last, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	f.generations(2)
 	if err := between.Publish(t.Context()); !errors.Is(err, searchindex.ErrReplaced) {
 		t.Errorf("publish of the first: %v, want ErrReplaced", err)
@@ -278,13 +265,9 @@ func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 		}
 		return false
 	})
-	if err := f.rebuilt().Discard(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.rebuilt().Discard())
 	f.generations(1)
-	if err := f.rebuilt().Publish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, f.rebuilt().Publish(t.Context()))
 	if len(deletes) != 2 {
 		t.Fatalf("%d deletes, want those of the discarded and of the replaced one", len(deletes))
 	}
@@ -298,9 +281,7 @@ func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 func TestDiscard_LostResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	f.proxy.set(on("/_aliases", 1, f.proxy.cuts))
 	if err := g.Discard(); err != nil {
 		t.Error(err)
@@ -350,9 +331,7 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	met := make(chan struct{})
 	var mu sync.Mutex
 	waiting := 0
@@ -369,17 +348,13 @@ func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 		}
 		return false
 	}))
-	if err := g.Apply(within(t, time.Minute), sites(999), 999); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, g.Apply(within(t, time.Minute), sites(999), 999))
 	rejects := f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
 	f.proxy.set(on("/_bulk", always, rejects))
 	if err := g.Apply(t.Context(), sites(1800), 1800); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site1700.com") {
 		t.Errorf("apply: %v, want the error of one of the requests", err)
 	}
 	f.proxy.set(nil)
-	if err := errors.Join(g.Apply(t.Context(), sites(1800), 1800), g.Publish(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(g.Apply(t.Context(), sites(1800), 1800), g.Publish(t.Context())))
 	f.holds(1800, 1800)
 }

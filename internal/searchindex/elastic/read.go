@@ -150,9 +150,8 @@ func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchinde
 // checkpointID is the id of the checkpoint's document. No domain begins like it.
 const checkpointID = "~checkpoint"
 
-// checkpointOf returns the checkpoint of a generation, or of the generation with an alias, and the
-// generation's name. Reading by id returns the latest write; the checkpoint is written after its
-// documents were refreshed.
+// checkpointOf returns the checkpoint of a generation, or of the generation with an alias, and the generation's name.
+// Reading by id returns the latest write; the checkpoint is written after its documents were refreshed.
 func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index string, err error) {
 	type found struct {
 		Index  string `json:"_index"`

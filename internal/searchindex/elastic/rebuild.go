@@ -72,9 +72,8 @@ func (x *Index) release(r *Rebuild) {
 	}
 }
 
-// begin drops the generations that are not live and creates one. If two nodes begin at the same time
-// each may miss the other's generation, but the later of them then sees both, and the larger name
-// wins.
+// begin drops the generations that are not live and creates one. If two nodes begin at the same time each may miss the
+// other's generation, but the later of them then sees both, and the larger name wins.
 func (x *Index) begin(ctx context.Context) (generation, error) {
 	if err := x.putTemplate(ctx); err != nil { // its settings may have changed
 		return generation{}, err
@@ -104,8 +103,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 	return generation{}, fmt.Errorf("%w: other nodes start rebuilds at the same time", searchindex.ErrUnavailable)
 }
 
-// newest reports whether a new generation is the newest of those that are being built, and drops the
-// others if so.
+// newest reports whether a new generation is the newest of those that are being built, and drops the others if so.
 func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
 	c, err := x.look(ctx)
 	if err != nil {
@@ -195,7 +193,7 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	}
 	old := *c.live
 	frozen := own(old.name, frozenMark)
-	actions := []action{addAlias(old.name, frozen)}
+	actions := []object{addAlias(old.name, frozen)}
 	for _, alias := range []string{old.write, old.frozen} { // the latter of a rebuild that died or is void
 		if alias != "" {
 			actions = append(actions, removeAlias(old.name, alias))
@@ -293,12 +291,11 @@ func (r *Rebuild) finish(ctx context.Context) error {
 	return err
 }
 
-// swap returns the actions of Publish. The call fails as a whole if the old generation is not in the
-// state in which the rebuild left it, or if the new one was abandoned, which means that it is or will
-// be deleted.
-func (r *Rebuild) swap(c cluster) []action {
+// swap returns the actions of Publish. The call fails as a whole if the old generation is not in the state in which the
+// rebuild left it, or if the new one was abandoned, which means that it is or will be deleted.
+func (r *Rebuild) swap(c cluster) []object {
 	x := r.index
-	actions := []action{addAlias(r.g.name, x.names.alias), removeAlias(r.g.name, r.g.build)}
+	actions := []object{addAlias(r.g.name, x.names.alias), removeAlias(r.g.name, r.g.build)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"letterhead/internal/searchindex"
+	"letterhead/internal/testmust"
 )
 
 // version follows an alias in the names in the cluster.
@@ -18,9 +19,7 @@ var version = fmt.Sprintf("_v%d", searchindex.Analysis)
 func call(t testing.TB, method, url, body string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -28,9 +27,7 @@ func call(t testing.TB, method, url, body string) (int, []byte) {
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return res.StatusCode, answer
 }
 

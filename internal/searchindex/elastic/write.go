@@ -20,16 +20,14 @@ const (
 	// maxBulk limits the body of one bulk request in bytes, except for a single larger document.
 	// Elasticsearch recommends a few megabytes.
 	maxBulk = 4 << 20
-	// buildWriters is the number of concurrent requests that fill a generation. The cluster processes
-	// each on one thread, and syncs its log at the end of each; two of them keep it busy, measured on
-	// two cores.
+	// buildWriters is the number of concurrent requests that fill a generation. The cluster processes each on one thread,
+	// and syncs its log at the end of each; two of them keep it busy, measured on two cores.
 	buildWriters = 2
 	// minPart is the minimum number of documents of a batch that is divided among them.
 	minPart = 250
 	// maxDomain is the longest id that Elasticsearch accepts, in bytes.
 	maxDomain = 512
-	// frozenWait limits how long a writer waits for a rebuild to be published, which takes three
-	// requests.
+	// frozenWait limits how long a writer waits for a rebuild to be published, which takes three requests.
 	frozenWait = 5 * time.Second
 	// frozenPoll is the interval of its checks.
 	frozenPoll = 50 * time.Millisecond
@@ -156,9 +154,8 @@ func (x *Index) bulk(ctx context.Context, g generation, items []item, visible bo
 	return nil
 }
 
-// bulkApart stores documents of a generation that is being built, which no search reads yet, with
-// several concurrent requests. Each document is in one of them, and has a version, so their order does
-// not matter.
+// bulkApart stores documents of a generation that is being built, which no search reads yet, with several concurrent
+// requests. Each document is in one of them, and has a version, so their order does not matter.
 func (x *Index) bulkApart(ctx context.Context, g generation, items []item) error {
 	var group sync.WaitGroup
 	var wrong [buildWriters]error
@@ -175,7 +172,7 @@ func parts(items []item) [][]item {
 	return slices.Collect(slices.Chunk(items, size))
 }
 
-// bulkPart sends one bulk request, and retries those of its items that were rejected temporarily.
+// bulkPart sends one bulk request, and retries the items that were rejected temporarily.
 func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refresh bool) error {
 	all := len(items)
 	_, err := x.client.do(ctx, request{

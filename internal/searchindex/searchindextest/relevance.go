@@ -108,8 +108,7 @@ func relevance(t *testing.T, open Opener) {
 const (
 	// shown is the number of hits that are compared.
 	shown = 10
-	// askers is the number of concurrent queries: an index of another process answers each with a
-	// delay.
+	// askers is the number of concurrent queries: an index of another process answers each with a delay.
 	askers = 8
 )
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"letterhead/internal/searchindex"
+	"letterhead/internal/testmust"
 )
 
 // An index returns a limited number of candidates for the ranking. For no query in the list does this
@@ -18,9 +19,7 @@ func TestCandidates_IncludeBestBrands(t *testing.T) {
 		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			got, err := table.plain(t.Context(), row[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if want := plain(searchindex.Rank(searchindex.ReadQuery(row[0]), docs, shown)); got != want {
 				t.Errorf("found %s, and these are the best of all: %s", got, want)
 			}
@@ -32,9 +31,7 @@ func TestCandidates_IncludeBestBrands(t *testing.T) {
 func TestAnalysis_ChangedTermsNeedNewVersion(t *testing.T) {
 	sum := sha256.New()
 	for _, d := range documents(extraFile) {
-		if err := json.NewEncoder(sum).Encode(searchindex.TermsOf(d)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.NewEncoder(sum).Encode(searchindex.TermsOf(d)))
 	}
 	const analysis, want = 2, "2ee485826f7d94b5"
 	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != want || searchindex.Analysis != analysis {

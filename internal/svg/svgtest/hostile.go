@@ -1,5 +1,4 @@
 // Package svgtest contains malicious SVG files, and a scan for content that a sanitized one must not have.
-// Package svgtest contains malicious SVG files, and a scan for content that a sanitized one must not have.
 package svgtest
 
 import (
@@ -26,8 +25,7 @@ const (
 type Case struct {
 	Name string
 	SVG  string
-	// Want is the error; nil means that the result must contain the honest
-	// rectangle, and nothing else of relevance.
+	// Want is the error; nil means that the result must contain the honest rectangle, and nothing else of relevance.
 	Want error
 }
 

@@ -13,9 +13,8 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Residue searches a finished SVG for anything that could run, load, or refer
-// outside. It shares no code with the sanitizer and parses the file with an
-// HTML parser, the most tolerant one. The result is empty if nothing was found.
+// Residue searches a finished SVG for anything that could run, load, or refer outside. It shares no code with the
+// sanitizer and parses the file with an HTML parser, the most tolerant one. The result is empty if nothing was found.
 func Residue(svg []byte) []string {
 	var found []string
 	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }

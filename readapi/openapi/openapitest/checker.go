@@ -65,8 +65,7 @@ type Checker struct {
 	checked  sync.Map // [sha256.Size]byte of a checked body with its operation and status, to the error found
 }
 
-// New returns a checker of the document for a service with that base URL. It fails if the document is
-// not valid.
+// New returns a checker of the document for a service with that base URL. It fails if the document is not valid.
 func New(baseURL string) (*Checker, error) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {
@@ -101,8 +100,8 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 			errs = append(errs, fmt.Errorf("header %s is %q", name, have))
 		}
 	}
-	path := c.document.PathOf(a.Path)
-	o := c.document.Operation(a.Method, path)
+	path := PathOf(c.document, a.Path)
+	o := Operation(c.document, a.Method, path)
 	switch {
 	case isRedirected(a):
 		errs = append(errs, c.checkUnknown(a)...)
@@ -118,12 +117,12 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 		if a.Status != http.StatusMethodNotAllowed {
 			return Row{}, false, c.found(a, append(errs, errors.New("the document does not have the method")))
 		}
-		o = c.document.Operation(c.document.Methods(path)[0], path)
+		o = Operation(c.document, Methods(c.document, path)[0], path)
 		errs = append(errs, c.checkAllow(a, path))
 	case a.Status == http.StatusMethodNotAllowed:
 		errs = append(errs, errors.New("the document has the method"))
 	}
-	response := o.Response(a.Status)
+	response := Response(o, a.Status)
 	if response == nil {
 		return Row{}, false, c.found(a, append(errs, errors.New("the document does not have the status")))
 	}
@@ -147,10 +146,9 @@ func (c *Checker) found(a Answer, errs []error) error {
 	return nil
 }
 
-// checkAllow checks that the Allow header contains the document's methods for the path, and OPTIONS,
-// in any order.
+// checkAllow checks that the Allow header contains the document's methods for the path, and OPTIONS, in any order.
 func (c *Checker) checkAllow(a Answer, path string) error {
-	want := append(c.document.Methods(path), http.MethodOptions)
+	want := append(Methods(c.document, path), http.MethodOptions)
 	have := strings.Split(a.Header.Get("Allow"), ", ")
 	slices.Sort(want)
 	slices.Sort(have)
@@ -163,7 +161,7 @@ func (c *Checker) checkAllow(a Answer, path string) error {
 // checkOptions checks OPTIONS, which belongs to HTTP and CORS and is not in the document. A preflight
 // is answered for every path, a plain OPTIONS with the methods of an existing one.
 func (c *Checker) checkOptions(a Answer) []error {
-	path := c.document.PathOf(a.Path)
+	path := PathOf(c.document, a.Path)
 	switch {
 	case a.Header.Get("Access-Control-Allow-Methods") != "":
 		if a.Status != http.StatusNoContent {
@@ -188,8 +186,7 @@ func isRedirected(a Answer) bool {
 	return moved && strings.HasPrefix(a.Path, "/v1/") && path.Clean(a.Path) != a.Path
 }
 
-// checkUnknown checks that a path that is not in the document is a 404, or a redirect to its clean
-// form below /v1.
+// checkUnknown checks that a path that is not in the document is a 404, or a redirect to its clean form below /v1.
 func (c *Checker) checkUnknown(a Answer) []error {
 	switch a.Status {
 	case http.StatusMovedPermanently, http.StatusPermanentRedirect:
@@ -269,8 +266,7 @@ func checkText(s *openapi.Schema, value string) error {
 	return nil
 }
 
-// checkType checks that a body has one of the media types of the document, and that there is no body
-// if it has none.
+// checkType checks that a body has one of the media types of the document, and that there is no body if it has none.
 func checkType(response *openapi.Response, a Answer) []error {
 	if len(response.Contents) == 0 {
 		if len(a.Body) > 0 {

@@ -59,7 +59,7 @@ func TestDocument_ExamplesAreValid(t *testing.T) {
 			for _, content := range r.Contents {
 				for _, e := range content.Examples {
 					a := exampleOf(t, o, r, content, e.Text)
-					if r.Status == http.StatusMethodNotAllowed && len(c.Document().Methods(o.Path)) > 1 {
+					if r.Status == http.StatusMethodNotAllowed && len(openapitest.Methods(c.Document(), o.Path)) > 1 {
 						a.Header.Set("Allow", "GET, HEAD, OPTIONS")
 					}
 					if row, ok, err := c.Check(a); err != nil || !ok || row.Status != r.Status {
@@ -78,9 +78,9 @@ func TestDocument_ExamplesAreValid(t *testing.T) {
 // Each response has one fault and is otherwise valid.
 func TestChecker_FindsFaults(t *testing.T) {
 	c := checker(t)
-	o := c.Document().Operation("GET", "/v1/brands/{identifier}")
+	o := openapitest.Operation(c.Document(), "GET", "/v1/brands/{identifier}")
 	good := func(status int) openapitest.Answer {
-		r := o.Response(status)
+		r := openapitest.Response(o, status)
 		return exampleOf(t, o, r, r.Contents[0], r.Contents[0].Examples[0].Text)
 	}
 	change := func(status int, from, to string) openapitest.Answer {
@@ -149,8 +149,8 @@ func TestChecker_FindsFaults(t *testing.T) {
 // The status decides whether an item has a brand or an error.
 func TestBatchItem_HasBrandOrError(t *testing.T) {
 	c := checker(t)
-	o := c.Document().Operation("POST", "/v1/brands/batch")
-	r := o.Response(http.StatusOK)
+	o := openapitest.Operation(c.Document(), "POST", "/v1/brands/batch")
+	r := openapitest.Response(o, http.StatusOK)
 	good := exampleOf(t, o, r, r.Contents[0], r.Contents[0].Examples[0].Text)
 	if _, _, err := c.Check(good); err != nil {
 		t.Fatal(err)

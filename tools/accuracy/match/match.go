@@ -1,5 +1,4 @@
-// Package match decides when a result matches a label. The accuracy command and
-// the tests in the lab share its rules.
+// Package match decides when a result matches a label. The accuracy command and the tests in the lab share its rules.
 package match
 
 import (
@@ -11,12 +10,10 @@ import (
 // sameBeginning is how many letters two texts must share if one is truncated.
 const sameBeginning = 40
 
-// Name compares letters and digits, because the case of a brand is a matter of
-// taste.
+// Name compares letters and digits, because the case of a brand is a matter of taste.
 func Name(ours, truth string) bool { return letters(ours) == letters(truth) }
 
-// Text accepts a text that is equal except for punctuation, or that is a prefix
-// of the other.
+// Text accepts a text that is equal except for punctuation, or that is a prefix of the other.
 func Text(ours, truth string) bool {
 	a, b := []rune(letters(ours)), []rune(letters(truth))
 	if n := min(len(a), len(b)); n >= sameBeginning {

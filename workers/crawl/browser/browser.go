@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +22,14 @@ import (
 
 // Limits of one page.
 const (
-	// MaxTime limits rendering one page, including the start of the browser
-	// (about 2 s if cold).
+	// MaxTime limits rendering one page, including the start of the browser (about 2 s if cold).
 	MaxTime = 15 * time.Second
 	// maxRequests and maxBytes limit the fetches for one page.
 	maxRequests = 48
 	maxBytes    = 16 << 20
-	// maxPending limits the requests that are held concurrently; further ones
-	// fail immediately.
+	// maxPending limits the requests that are held concurrently; further ones fail immediately.
 	maxPending = 64
-	// maxAsked limits the requests that are answered or rejected: a page with
-	// more never becomes idle.
+	// maxAsked limits the requests that are answered or rejected: a page with more never becomes idle.
 	maxAsked = 500
 	// quiet is how long a page must be idle to count as rendered.
 	quiet = 400 * time.Millisecond
@@ -43,16 +41,12 @@ const (
 	reading = 500 * time.Millisecond
 	// heapMegabytes limits the memory of scripts.
 	heapMegabytes = 256
-	// maxBrowsers limits the concurrent browsers: each takes some hundred
-	// megabytes.
-	maxBrowsers = 8
 )
 
 // ErrNoBrowser: no browser is installed at the expected path.
 var ErrNoBrowser = errors.New("no browser is installed")
 
-// ErrRoot: this process runs as root, for which Chromium has no sandbox, and
-// cannot start the browser as another user.
+// ErrRoot: this process runs as root, for which Chromium has no sandbox, and cannot start the browser as another user.
 var ErrRoot = errors.New("the browser is not started as root, for which Chromium has no sandbox, and switching to the user nobody failed; run as another user")
 
 // names are the programs to search for, in this order.
@@ -60,38 +54,23 @@ var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "go
 
 // Config configures a Browser.
 type Config struct {
-	// Path is the path of the program. Default: the first installed one of
-	// Chromium's usual names.
-	Path string
-	// Concurrent limits the pages that are rendered concurrently. Default 1.
-	Concurrent int
-	Logger     *slog.Logger // nil: none
+	// Path is the path of the program. Default: the first installed one of Chromium's usual names.
+	Path   string
+	Logger *slog.Logger // nil: none
 }
 
-// Browser renders pages. It is safe for concurrent use.
+// Browser renders pages, one at a time, because a browser takes some hundred megabytes. It is safe for concurrent use.
 type Browser struct {
 	cfg    Config
 	client *safehttp.Client
-	places chan struct{}
+	place  chan struct{}
 	// confine confines a browser before it starts.
 	confine func(*exec.Cmd)
 }
 
-// New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser,
-// ErrRoot, and errors in the configuration.
+// New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser, ErrRoot, ErrTempDir.
 func New(cfg Config, client *safehttp.Client) (*Browser, error) {
-	if cfg.Concurrent == 0 {
-		cfg.Concurrent = 1
-	}
-	if cfg.Concurrent < 0 || cfg.Concurrent > maxBrowsers {
-		return nil, fmt.Errorf("browser: Concurrent is %d, must be 1 to %d", cfg.Concurrent, maxBrowsers)
-	}
-	if client == nil {
-		return nil, errors.New("browser: a client is needed")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	var err error
 	if cfg.Path, err = find(cfg.Path); err != nil {
 		return nil, err
@@ -100,11 +79,10 @@ func New(cfg Config, client *safehttp.Client) (*Browser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("browser: %w", err)
 	}
-	return &Browser{cfg: cfg, client: client, places: make(chan struct{}, cfg.Concurrent), confine: confine}, nil
+	return &Browser{cfg: cfg, client: client, place: make(chan struct{}, 1), confine: confine}, nil
 }
 
-// find returns the path of a program, or of the first usual one that is
-// installed.
+// find returns the path of a program, or of the first usual one that is installed.
 func find(path string) (string, error) {
 	candidates := names
 	if path != "" {
@@ -118,15 +96,14 @@ func find(path string) (string, error) {
 	return "", fmt.Errorf("%w: looked for %s", ErrNoBrowser, strings.Join(candidates, ", "))
 }
 
-// Render renders a page and returns its document once the page is idle, or when
-// the time is nearly over, and its URL at that point. Errors: those of the
-// browser, ctx.Err().
+// Render renders a page and returns its document once the page is idle, or when the time is nearly over, and its URL at
+// that point. Errors: as the browser, ctx.Err().
 func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	select {
-	case b.places <- struct{}{}:
-		defer func() { <-b.places }()
+	case b.place <- struct{}{}:
+		defer func() { <-b.place }()
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
@@ -162,8 +139,7 @@ func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	for name, value := range map[string]any{
 		// Explicit, because the driver otherwise disables the sandbox for root.
 		"no-sandbox": false,
-		// No server listens there: a request that is not intercepted goes
-		// nowhere, loopback included.
+		// No server listens there: a request that is not intercepted goes nowhere, loopback included.
 		"proxy-server":                           "http://127.0.0.1:9",
 		"proxy-bypass-list":                      "<-loopback>",
 		"host-resolver-rules":                    "MAP * ~NOTFOUND",
@@ -194,9 +170,8 @@ func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	return out
 }
 
-// disarm removes from pages the features that open connections other than
-// requests, or that outlive the page. It is only the first line of defense:
-// anything that it misses has no network.
+// disarm removes from pages the features that open connections other than requests, or that outlive the page. It is
+// only the first line of defense: anything that it misses has no network.
 const disarm = `(() => {
   for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebSocket", "WebTransport", "EventSource", "SharedWorker"]) {
     try { Object.defineProperty(window, name, {value: undefined, writable: false, configurable: false}); } catch (e) {}

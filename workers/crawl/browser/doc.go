@@ -1,8 +1,6 @@
-// Package browser runs the scripts of pages that are empty until then, in an
-// installed Chromium.
+// Package browser runs the scripts of pages that are empty until then, in an installed Chromium.
 //
-// The browser is the most powerful component exposed to untrusted content, so
-// it has no access to anything:
+// The browser is the most powerful component exposed to untrusted content, so it has no access to anything:
 //
 //   - Every request of the page is intercepted and answered from package safehttp, with its guard, within a
 //     number of requests and bytes. Only documents of the page itself, scripts and the data that they request

@@ -72,7 +72,7 @@ func (h *holder) begin(ev *fetch.EventRequestPaused) bool {
 		return false
 	}
 	if h.main == "" {
-		h.main = ev.FrameID // the first request is that of the page
+		h.main = ev.FrameID // the first request fetches the page
 	}
 	h.pending++
 	h.changed = time.Now()
@@ -81,8 +81,7 @@ func (h *holder) begin(ev *fetch.EventRequestPaused) bool {
 
 func (h *holder) end() { h.note(func() { h.pending-- }) }
 
-// rest waits until the page is loaded and idle for a while, until it has made
-// too many requests, or until ctx ends.
+// rest waits until the page is loaded and idle for a while, until it has made too many requests, or until ctx ends.
 func (h *holder) rest(ctx context.Context) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -102,8 +101,7 @@ func (h *holder) rest(ctx context.Context) {
 	}
 }
 
-// pixel is a transparent GIF of one pixel: pages that hide images that fail to
-// load must not hide their logo.
+// pixel is a transparent GIF of one pixel: pages that hide images that fail to load must not hide their logo.
 const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
 // answer answers one request.
@@ -117,8 +115,7 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 		response := h.fetch(ctx, ev)
 		switch {
 		case response == nil && h.shows(ev):
-			// Without a response the browser's own error page would replace the
-			// page.
+			// Without a response the browser's own error page would replace the page.
 			fulfill(ctx, target, ev, http.StatusNoContent, nil)
 			return
 		case response == nil:
@@ -126,8 +123,7 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 			return
 		}
 		if to := response.FinalURL.String(); ev.ResourceType == network.ResourceTypeDocument && to != ev.Request.URL {
-			// The browser must know the final URL: it is the base of relative
-			// URLs in the page.
+			// The browser must know the final URL: it is the base of relative URLs in the page.
 			h.note(func() { h.moved[to] = response })
 			fulfill(ctx, target, ev, http.StatusFound, nil, "Location", to)
 			return
@@ -172,8 +168,7 @@ func (h *holder) fetch(ctx context.Context, ev *fetch.EventRequestPaused) *safeh
 	return response
 }
 
-// asked returns the headers of a request that are forwarded: the accepted
-// types, and the initiator.
+// asked returns the headers of a request that are forwarded: the accepted types, and the initiator.
 func asked(headers network.Headers) []safehttp.Header {
 	var out []safehttp.Header
 	for name, value := range headers {
@@ -184,8 +179,7 @@ func asked(headers network.Headers) []safehttp.Header {
 	return out
 }
 
-// passed returns the headers of a response that the page sees. Cookies stay in
-// the session.
+// passed returns the headers of a response that the page sees. Cookies stay in the session.
 func passed(header http.Header) []string {
 	var out []string
 	for _, name := range []string{
@@ -199,8 +193,7 @@ func passed(header http.Header) []string {
 	return out
 }
 
-// fulfill answers a request; headers alternates names and values. A closed tab
-// needs no response.
+// fulfill answers a request; headers alternates names and values. A closed tab needs no response.
 func fulfill(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused, status int, body []byte, headers ...string) {
 	params := fetch.FulfillRequestParams{RequestID: ev.RequestID, ResponseCode: int64(status), Body: body}
 	for i := 0; i+1 < len(headers); i += 2 {

@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// nobody is the unprivileged user and group of the browser if this process is
-// root.
-const nobody = 65534
+// unprivileged is the id of the user and group as which the browser runs if this process is root.
+const unprivileged = 65534
 
 // maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107 (unix(7)),
 // and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has ten digits.
@@ -20,12 +19,10 @@ const maxTempDir = 36
 // ErrTempDir means that the path of the folder for temporary files is too long for Chromium.
 var ErrTempDir = fmt.Errorf("the path of the folder for temporary files is too long for a socket of Chromium: set TMPDIR to one of at most %d bytes", maxTempDir)
 
-// confinement returns a function that confines a browser before it starts. The
-// browser is killed with this process.
+// confinement returns a function that confines a browser before it starts. The browser is killed with this process.
 //
-// If this process is root, the browser runs as nobody, in a network namespace
-// without a network where permitted; it talks to us through a pipe and needs
-// none. Chromium creates its own sandbox, for every user but root. Errors:
+// If this process is root, the browser runs as the user nobody, in a network namespace without a network where permitted; it
+// talks to us through a pipe and needs none. Chromium creates its own sandbox, for every user but root. Errors:
 // ErrRoot, ErrTempDir.
 func confinement() (func(*exec.Cmd), error) {
 	if len(filepath.Clean(os.TempDir())) > maxTempDir {
@@ -46,25 +43,23 @@ func confinement() (func(*exec.Cmd), error) {
 	}
 	return func(cmd *exec.Cmd) {
 		if profile := useProfile(cmd); profile != "" {
-			// If Chown fails, the browser cannot write there, reports an error
-			// and exits.
-			_ = os.Chown(profile, nobody, nobody)
+			// If Chown fails, the browser cannot write there, reports an error and exits.
+			_ = os.Chown(profile, unprivileged, unprivileged)
 		}
 		cmd.SysProcAttr = asNobody(namespaces)
 	}, nil
 }
 
-// asNobody returns the attributes of a process without root's privileges, in
-// separate namespaces.
+// asNobody returns the attributes of a process without root's privileges, in separate namespaces.
 func asNobody(namespaces uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Pdeathsig:  syscall.SIGKILL,
 		Cloneflags: namespaces,
-		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, // no supplementary groups
+		Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}, // no supplementary groups
 	}
 }
 
-// try starts a process as nobody in separate namespaces.
+// try starts a process as the user nobody in separate namespaces.
 func try(namespaces uintptr) error {
 	probe := exec.Command("/bin/true")
 	probe.Dir = os.TempDir() // where its profile will be

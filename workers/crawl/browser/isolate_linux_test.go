@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"letterhead/internal/safehttp"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/browser"
 )
 
@@ -26,8 +27,7 @@ type process struct {
 	home   string            // its working directory
 }
 
-// TestRender_Process_HasNoPrivileges inspects the processes of a browser while it renders
-// a page.
+// TestRender_Process_HasNoPrivileges inspects the processes of a browser while it renders a page.
 func TestRender_Process_HasNoPrivileges(t *testing.T) {
 	dir := temporary(t)
 	n := newNet(t)
@@ -79,8 +79,7 @@ func TestRender_Process_HasNoPrivileges(t *testing.T) {
 	}
 }
 
-// mayHaveNoNetwork reports whether a process may be started in a separate
-// network namespace.
+// mayHaveNoNetwork reports whether a process may be started in a separate network namespace.
 func mayHaveNoNetwork() bool {
 	probe := exec.Command("/bin/true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -97,8 +96,7 @@ func processesOf(t *testing.T, dir string) []process {
 		if err != nil || errStatus != nil {
 			continue // it exited meanwhile
 		}
-		// A child of the zygote has one argument, which is its whole command
-		// line.
+		// A child of the zygote has one argument, which is its whole command line.
 		args := strings.FieldsFunc(string(line), func(r rune) bool { return r == 0 || r == ' ' })
 		p := process{args: args, status: map[string]string{}}
 		for line := range strings.Lines(string(status)) {
@@ -113,16 +111,13 @@ func processesOf(t *testing.T, dir string) []process {
 	return out
 }
 
-// alone is set in the environment of a process that runs as root where no other
-// user exists.
+// alone is set in the environment of a process that runs as root where no other user exists.
 const alone = "LETTERHEAD_TEST_ROOT_ALONE"
 
 func TestNew_RootWithoutOtherUser_Fails(t *testing.T) {
 	if os.Getenv(alone) != "" {
 		client, err := safehttp.New(safehttp.Config{OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer client.Close()
 		// Any program will do: it is not started.
 		if _, err := browser.New(browser.Config{Path: "/bin/true"}, client); !errors.Is(err, browser.ErrRoot) {
@@ -153,9 +148,7 @@ func TestNew_TempDirTooLongForSocket_Fails(t *testing.T) {
 	dir := temporary(t)
 	dir += "/" + strings.Repeat("x", longest-1-len(dir))
 	for _, folder := range []string{dir, dir + "x"} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.Mkdir(folder, 0o755))
 	}
 	n := newNet(t)
 	n.sites["acme.com"] = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `<!doctype html><title>Acme</title>`) }
@@ -165,9 +158,7 @@ func TestNew_TempDirTooLongForSocket_Fails(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", dir+"x")
 	client, err := safehttp.New(safehttp.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer client.Close()
 	if _, err := browser.New(browser.Config{}, client); !errors.Is(err, browser.ErrTempDir) {
 		t.Errorf("in a folder with %d bytes: %v, want ErrTempDir", longest+1, err)

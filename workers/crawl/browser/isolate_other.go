@@ -7,10 +7,8 @@ import (
 	"os/exec"
 )
 
-// confinement returns a function that confines a browser before it starts. It
-// does nothing, because namespaces are specific to Linux. Errors: ErrRoot,
-// because Chromium has no sandbox for root, and no other user is available
-// here.
+// confinement returns a function that confines a browser before it starts. It does nothing, because namespaces are
+// specific to Linux. Errors: ErrRoot, because Chromium has no sandbox for root, and no other user is available here.
 func confinement() (func(*exec.Cmd), error) {
 	if os.Geteuid() == 0 {
 		return nil, ErrRoot

@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// challengeHeader recognizes headers that are specific to challenges and
-// refusals.
+// challengeHeader recognizes headers that are specific to challenges and refusals.
 func challengeHeader(h http.Header) string {
 	switch {
 	case strings.EqualFold(h.Get("Cf-Mitigated"), "challenge"):
@@ -28,14 +27,12 @@ func challengeHeader(h http.Header) string {
 	return ""
 }
 
-// challengeTitles matches the complete first part of the titles of challenge
-// and refusal pages: "Access Denied" matches, "Access Denied Escape Rooms" does
-// not.
+// challengeTitles matches the complete first part of the titles of challenge and refusal pages: "Access Denied"
+// matches, "Access Denied Escape Rooms" does not.
 var challengeTitles = lazyregexp.New(`(?i)^(just a moment|attention required|access denied([.:!(-].*| \W.*)?|access to this (page|site|website) (has been|is|was) denied.*|are you (a )?(human|robot)|human verification( required)?|(please )?verify (that )?you('| a)re (a )?human.*|verifying (that )?you are (a )?human.*|security check(point)?|security verification|pardon our interruption|ddos-guard.*|checking your browser.*|one moment,? please|bot verification|robot or human|robot check|robot challenge|vercel security checkpoint.*|making sure you('| a)re not a bot|client challenge|(re)?captcha( challenge| verification| required| check)?|captcha-[\w-]*|request unsuccessful.*|request (rejected|blocked)|the request is blocked.*|error: the request could not be satisfied|(error )?(403[ :–-]*)?forbidden([.:!(-].*| \W.*)?|unusual traffic( (detected|from)\b.*)?|radware (bot manager )?(captcha|page).*|sucuri website firewall.*|you are being redirected|please wait while (your request is being|we) verif.*|bot or not|challenge validation|human check|not acceptable|bot (detection|check|protection|challenge)|imunify360 bot-protection|crowdsec (captcha|access forbidden)|azure waf.*|verifying your (browser|connection).*|verification required|(browser|security) (check|verification) (in progress|required)|hold on|checking (your )?(connection|you are not a bot)|browser verification` +
 	`|(botschutz|sicherheits(über|ue)prüfung|nur einen moment|einen moment,? bitte|sind sie ein (mensch|roboter))|((vérification|contrôle) de sécurité|un instant|un moment,? s'il vous plaît|êtes-vous (un )?(humain|robot))|(verificación de seguridad|un momento|comprobación de seguridad|¿eres (un )?(humano|robot))|(verifica(zione)? di sicurezza|controllo di sicurezza|un attimo|un momento,? per favore|ci siamo quasi|sei un (robot|essere umano))|(verificação de segurança|(só )?um momento|você é (um )?(humano|robô))|(beveiligingscontrole|veiligheidscontrole|een (moment|ogenblik)( geduld)?( a\.?u\.?b)?)|(weryfikacja bezpieczeństwa|chwileczkę|jeszcze chwila|cierpliwości)|((vänta )?ett ögonblick|säkerhetskontroll|et øjeblik|sikkerhetskontroll|sikkerhedskontrol|hetkinen)|(bezpečnostní (kontrola|ověření)|okamžik( prosím)?)|(biztonsági ellenőrzés|egy pillanat)|(bir dakika( lütfen)?|lütfen bekleyin|güvenlik (kontrolü|doğrulaması))|(verificare de securitate|un moment)|(tunggu sebentar|chờ một chút)|((один )?момент|вы (не )?робот|вы человек|подтвердите, что вы.*|я не робот|проверка безопасности|перевірка безпеки|один момент, будь ласка)|人机验证|安全验证|访问验证|访问被阻断|로봇이 아닙니다|(请|請)稍(候|等)|잠시만 기다리(십시오|세요)|しばらくお待ちください)[\s.…!?]*$`)
 
-// challengeTitle reports whether a title is that of a challenge, and not the
-// name of the brand.
+// challengeTitle reports whether a title belongs to a challenge, and not the name of the brand.
 func challengeTitle(a Answer) bool {
 	said := first(a.Page.Title)
 	return challengeTitles.MatchString(said) && !calledSo(a, said) || challengeTitles.MatchString(strings.TrimSpace(a.Page.Title)) && !calledSo(a, a.Page.Title)
@@ -47,8 +44,7 @@ var challengeWordings = lazyregexp.New(`(?i)verify (that )?you('re| are) (a )?(h
 // accessDenied matches Akamai's refusal.
 var accessDenied = lazyregexp.New(`(?i)access denied[\s\S]{0,400}reference\s*#`)
 
-// challengeScripts are traces in inline scripts that are specific to challenge
-// pages.
+// challengeScripts are traces in inline scripts that are specific to challenge pages.
 var challengeScripts = []struct{ trace, sign string }{
 	{"_cf_chl_opt", "Cloudflare challenge script"},
 	{"/cdn-cgi/challenge-platform/h/b/orchestrate", "Cloudflare challenge script"},
@@ -80,8 +76,7 @@ var challengeScripts = []struct{ trace, sign string }{
 	{"onProtectionInitialized", "Imperva script"},
 }
 
-// challengeSources are parts of URLs of scripts and frames that are specific to
-// challenge pages.
+// challengeSources are parts of URLs of scripts and frames that are specific to challenge pages.
 var challengeSources = []string{
 	"captcha-delivery.com", "/cdn-cgi/challenge-platform/h/", "/_sec/cp_challenge", "validate.perfdrive.com", "captcha.awswaf.com", "token.awswaf.com",
 	"/.within.website/x/", "captcha.px-cdn.net", "/.well-known/sgcaptcha", "/TSPD/", "interstitial.datadome",
@@ -141,8 +136,7 @@ func challengeSign(a Answer) string {
 	return ""
 }
 
-// sourceWith returns the first of the parts that a URL of a script or frame
-// contains.
+// sourceWith returns the first of the parts that a URL of a script or frame contains.
 func sourceWith(p *page.Page, parts []string) string {
 	for _, source := range p.Sources {
 		text := source.Host + source.Path
@@ -158,8 +152,7 @@ func sourceWith(p *page.Page, parts []string) string {
 	return ""
 }
 
-// anonymous reports whether a page has no owner: almost no words, and no
-// content that an owner would have written.
+// anonymous reports whether a page has no owner: almost no words, and no content that an owner would have written.
 func anonymous(a Answer) bool {
 	p := a.Page
 	if !saysNothing(p, challengeWords/2) || len(p.Icons) > 0 || p.Manifest != nil || len(p.Headings) > 0 || p.Password || p.Meta("description", "og:title", "og:description") != "" {
@@ -178,9 +171,8 @@ var (
 	needsScripts = lazyregexp.New(`(?i)(enable|activate|allow|requires?|turn on|activer|activez|aktivieren|habilit|abilit|включите) ?(js\b|java ?script|scripts)|java ?script .{0,20}(required|disabled|erforderlich|nécessaire)|ad ?blocker`)
 )
 
-// wallSign recognizes a wall that no trace of a vendor gives away: a page
-// without an owner that consists of scripts, and either sets a cookie and comes
-// back, or asks for scripts.
+// wallSign recognizes a wall that no trace of a vendor gives away: a page without an owner that consists of scripts,
+// and either sets a cookie and comes back, or asks for scripts.
 func wallSign(a Answer) string {
 	p := a.Page
 	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 || len(p.Sources) == 0 && p.Script == "" {
@@ -229,18 +221,17 @@ func onlyScripts(root *html.Node) (only bool, text string) {
 	return only, b.String()
 }
 
-// inWalls are the elements of walls, besides scripts: words for visitors without scripts, and a form that a script sends.
+// inWalls are the elements of walls, besides scripts: words for visitors without scripts, and a form that a script
+// sends.
 var inWalls = []atom.Atom{atom.Noscript, atom.P, atom.Br, atom.Form, atom.Input}
 
 // maxWallNodes limits the elements and texts of a wall.
 const maxWallNodes = 300
 
-// refusalWords limits the words of a refusal with both a typical title and
-// typical wording; some explain themselves.
+// refusalWords limits the words of a refusal with both a typical title and typical wording; some explain themselves.
 const refusalWords = 300
 
-// refuses reports whether a page with status 200 is a refusal: it has a sign of
-// one, and no content of its owner.
+// refuses reports whether a page with status 200 is a refusal: it has a sign of one, and no content of its owner.
 func refuses(a Answer, sign string) bool {
 	if sign == "" {
 		return false
@@ -254,12 +245,10 @@ func refuses(a Answer, sign string) bool {
 // elsewhere matches wordings of pages for visitors from the wrong country.
 var elsewhere = lazyregexp.New(`(?i)\b(not|n't|no longer|un)[ -]?(currently |yet )?(available|accessible|supported|offered)[^.!?]{0,30} (in|from|to|for|within) (your|this) (current )?(country|region|location|area|territory|jurisdiction|state)|(access|service|website|content|visitors?)[^.!?]{0,40}(from|in) your (country|region|location|area|jurisdiction)[^.!?]{0,20}(blocked|restricted|denied|not (permitted|allowed|available|supported)|prohibited)|(blocked|restricted|denied)[^.!?]{0,30}(from|in) your (country|region|location)|unavailable in (most )?(your|european|eu) (countr|region)|geo[- ]?(blocked|restricted|restriction)|geographic(al)? (restriction|location)s?|unavailable for legal reasons|(in|aus) (ihrem|deinem) land (leider )?(nicht|gesperrt)|nicht in (ihrem|deinem) (land|gebiet) verfügbar|pas (disponible|accessible) dans votre (pays|région)|no está disponible en (su|tu) (país|región)|non è disponibile nel (tuo|suo) paese|não está disponível (no seu país|na sua região)|niet beschikbaar in (uw|jouw) land|niedostępn\p{L}* w (twoim|twojej|państwa) (kraju|regionie|lokalizacji)|(inte|ikke) (tillgänglig|tilgængelig|tilgjengelig)\p{L}* i (ditt|dit) (land|område)|není ve vaší zemi dostupn|(ülkenizde|bölgenizde) (kullanılam|mevcut değil|erişilem)|недоступн\p{L}* у ваш\p{L}+ (країні|регіоні)|귀하의 (국가|지역)에서|недоступ[а-я]+ в (вашей|вашем) (стране|регионе)|お住まいの(国|地域)では|您所在的(国家|地区)`)
 
-// delivery matches wordings of shops about their area of delivery, which are
-// not a refusal on a page with an owner.
+// delivery matches wordings of shops about their area of delivery, which are not a refusal on a page with an owner.
 var delivery = lazyregexp.New(`(?i)(in|to|for|within) (your|this) (current )?(area|location|state)`)
 
-// geoSign recognizes a page that rejects visitors because of their location. It
-// may carry the brand's name.
+// geoSign recognizes a page that rejects visitors because of their location. It may carry the brand's name.
 func geoSign(p *page.Page) string {
 	if p.Words >= placeholderWords || innerLinks(p) >= ownLinks {
 		return ""
@@ -291,14 +280,13 @@ func turnsAway(p *page.Page, text string) bool {
 // maxRest is how many bytes of its sentence may follow a wording.
 const maxRest = 40
 
-// providers are login services for other sites: their page is not that of the
-// site that redirected to them.
+// providers are login services for other sites: their page does not belong to the site that redirected to them.
 var providers = []string{
 	"login.microsoftonline.com", "login.live.com", "accounts.google.com", "okta.com", "oktapreview.com", "auth0.com", "onelogin.com", "cloudflareaccess.com",
 	"duosecurity.com", "pingidentity.com", "pingone.com", "id.atlassian.com", "appleid.apple.com", "b2clogin.com", "amazoncognito.com", "login.salesforce.com",
 }
 
-// Foreign reports whether a page is that of a login service that the site uses.
+// Foreign reports whether a page belongs to a login service that the site uses.
 func Foreign(host string, own func(string) bool) bool {
 	return !own(host) && slices.ContainsFunc(providers, func(p string) bool { return host == p || strings.HasSuffix(host, "."+p) })
 }

@@ -1,10 +1,9 @@
 // Package classify determines the kind of response for a home page: the brand's
 // own page, a refusal, a parking page, a page that is not set up, or nothing.
 //
-// The weight of a sign depends on its reliability. A refusing status or a
-// header specific to challenges decides alone. Words and scripts that also
-// occur on good pages (a captcha widget, a bot detector's cookie) count only if
-// the page has no content of its owner.
+// The weight of a sign depends on its reliability. A refusing status or a header specific to challenges decides alone.
+// Words and scripts that also occur on good pages (a captcha widget, a bot detector's cookie) count only if the page
+// has no content of its owner.
 package classify
 
 import (
@@ -27,22 +26,19 @@ const (
 	Usable Kind = iota
 	// Blocked: the site responded and refused to be crawled.
 	Blocked
-	// Limited: the site asked to retry later (429). After a second one the site
-	// is Blocked.
+	// Limited: the site asked to retry later (429). After a second one the site is Blocked.
 	Limited
 	// Failed: the server failed (5xx).
 	Failed
 	// Parked: the domain is for sale, or carries only advertisements.
 	Parked
-	// Placeholder: the default page of a web server or a builder, or "coming
-	// soon".
+	// Placeholder: the default page of a web server or a builder, or "coming soon".
 	Placeholder
 	// Missing: there is no page (404, an empty response, or not HTML).
 	Missing
 	// Shell: an app that is not yet rendered. Its head is the brand's own.
 	Shell
-	// Gate: a page of the brand in front of its content: a login, a question
-	// for the age.
+	// Gate: a page of the brand in front of its content: a login, a question for the age.
 	Gate
 )
 
@@ -130,13 +126,11 @@ func status(code int) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", code, http.StatusText(code)))
 }
 
-// refusals are statuses of refusals of a GET for a home page. 405, 406, 412 and
-// 418 come from firewalls (Aliyun, ModSecurity, Kasada and others), 420 and 430
-// from limits, 444 and 493 from gateways; 999 is specific to LinkedIn.
+// refusals are statuses of refusals of a GET for a home page. 405, 406, 412 and 418 come from firewalls (Aliyun,
+// ModSecurity, Kasada and others), 420 and 430 from limits, 444 and 493 from gateways; 999 is specific to LinkedIn.
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusPreconditionFailed, http.StatusTeapot, 420, 430, 444, http.StatusUnavailableForLegalReasons, 493, 999}
 
-// isHTML reports whether a response is a page: by its type, or without one by
-// its content.
+// isHTML reports whether a response is a page: by its type, or without one by its content.
 func isHTML(a Answer) bool {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || kind == "" || kind == "application/octet-stream" || kind == "text/plain" {

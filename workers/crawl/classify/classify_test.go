@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/classify"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -106,9 +107,7 @@ func check(t *testing.T, status int, line, body, address string, want classify.K
 		address = "https://acme.com/"
 	}
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	of := site.New("acme.com")
 	p := page.Parse([]byte(body), header.Get("Content-Type"), at, of)
 	got := classify.Home(classify.Answer{Status: status, Header: header, Page: p, Site: of, Bytes: len(body)})

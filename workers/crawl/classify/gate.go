@@ -13,8 +13,7 @@ const (
 	shellImages = 3   // an app that is not yet rendered shows no images
 )
 
-// logIns are segments of paths of login pages, and logInTitles the beginnings
-// of their titles.
+// logIns are segments of paths of login pages, and logInTitles the beginnings of their titles.
 var (
 	logIns      = lazyregexp.New(`(?i)(^|[/_.-])(log-?in|sign-?in|signin|auth|sso|wp-login\.php|anmelden|connexion|acceso|accedi|inloggen|session/new|sign_in|oauth2?|saml)([/_.?-]|$)`)
 	logInTitles = lazyregexp.New(`(?i)^(log ?in|sign ?in|log on|sign on|member login|anmelden|anmeldung|einloggen|connexion|se connecter|iniciar sesi[oó]n|acceder|acceso|accedi|login|entrar|inloggen|logga in|log ind|logg inn|zaloguj|logowanie|p[rř]ihl[aá][sš]en[ií]|bejelentkez[eé]s|giri[sş]|autentificare)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
@@ -41,12 +40,10 @@ func gateSign(p *page.Page) string {
 	return ""
 }
 
-// Unrendered reports whether a page is an app that its scripts have yet to draw,
-// whatever its title says.
+// Unrendered reports whether a page is an app that its scripts have yet to draw, whatever its title says.
 func Unrendered(p *page.Page) bool { return shellSign(p) != "" }
 
-// shellSign recognizes an app that is not yet rendered: scripts, almost no
-// text, and no other content.
+// shellSign recognizes an app that is not yet rendered: scripts, almost no text, and no other content.
 func shellSign(p *page.Page) string {
 	runs := len(p.Sources) > 0 || strings.TrimSpace(p.Script) != ""
 	if runs && p.Shell() && len(p.Headings) == 0 && innerLinks(p) < ownLinks && len(p.Images) < shellImages {

@@ -1,10 +1,12 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
 	"letterhead/internal/lazyregexp"
+	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
@@ -19,12 +21,10 @@ const (
 // saysNothing reports whether a page has few words and no sign of an owner.
 func saysNothing(p *page.Page, words int) bool { return p.Words < words && !hasOwner(p) }
 
-// hasOwner reports whether a page declares its owner, or has its own icon and
-// description.
+// hasOwner reports whether a page declares its owner, or has its own icon and description.
 func hasOwner(p *page.Page) bool { return speaks(p) || presents(p) }
 
-// speaks reports whether a page declares a name, an organization or a share
-// image, or has links into the site.
+// speaks reports whether a page declares a name, an organization or a share image, or has links into the site.
 func speaks(p *page.Page) bool { return declaresOwner(p) || innerLinks(p) >= ownLinks }
 
 // declaresOwner reports whether a page's head declares its owner.
@@ -32,14 +32,9 @@ func declaresOwner(p *page.Page) bool {
 	if p.Meta("og:site_name", "og:image", "application-name") != "" {
 		return true
 	}
-	if p.Data != nil {
-		for _, o := range p.Data.Objects {
-			if o.IsOrganization() || o.Is("WebSite") {
-				return true
-			}
-		}
-	}
-	return false
+	return p.Data != nil && slices.ContainsFunc(p.Data.Objects, func(o *linkeddata.Object) bool {
+		return o.IsOrganization() || o.Is("WebSite")
+	})
 }
 
 // madeWith matches descriptions that frameworks write into new sites.
@@ -55,8 +50,7 @@ func presents(p *page.Page) bool {
 	return !madeWith.MatchString(text) && !challengeWordings.MatchString(text) && !isOffer(text) && !elsewhere.MatchString(text) && !soonSays.MatchString(text) && !emptyTexts.MatchString(text)
 }
 
-// wide reports whether a text is in a script without spaces, and longer than a
-// name.
+// wide reports whether a text is in a script without spaces, and longer than a name.
 func wide(text string) bool {
 	const letters = 8
 	n := 0
@@ -82,9 +76,8 @@ func innerLinks(p *page.Page) int {
 	return len(seen)
 }
 
-// calledSo reports whether words are the brand's name: they are in the domain,
-// or in the logo at the head of the page. "Be Right Back" on berightback.com is
-// the bar of that name.
+// calledSo reports whether words are the brand's name: they are in the domain, or in the logo at the head of the page.
+// "Be Right Back" on berightback.com is the bar of that name.
 func calledSo(a Answer, words string) bool {
 	name := site.Letters(words)
 	if len(name) < minCalledLetters {
@@ -93,31 +86,20 @@ func calledSo(a Answer, words string) bool {
 	if inLabels(a.Site, name) {
 		return true
 	}
-	for _, im := range a.Page.Images {
-		if (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign && strings.HasPrefix(site.Letters(im.Alt), name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
+		return (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign && strings.HasPrefix(site.Letters(im.Alt), name)
+	})
 }
 
 func inLabels(of site.Site, name string) bool {
-	for _, label := range of.Labels() {
-		if strings.Contains(site.Letters(label), name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(of.Labels(), func(l string) bool { return strings.Contains(site.Letters(l), name) })
 }
 
 // says reports whether a text matches a pattern outside of the brand's name.
 func says(a Answer, pattern *lazyregexp.Regexp, text string) bool {
-	for _, at := range pattern.FindAllStringIndex(text, maxMatches) {
-		if !calledSo(a, text[at[0]:at[1]]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pattern.FindAllStringIndex(text, maxMatches), func(at []int) bool {
+		return !calledSo(a, text[at[0]:at[1]])
+	})
 }
 
 // maxMatches limits the matches of a pattern that are checked.

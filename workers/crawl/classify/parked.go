@@ -32,8 +32,7 @@ var markets = []string{
 	"nicsell.com", "domaineasy.com", "sav.com", "park.io", "spaceship.com", "forsale.godaddy.com", "domains.atom.com", "nameshift.com", "uniregistry.com",
 }
 
-// offers matches wordings of domains for sale and of parking pages, in the
-// languages of registrars.
+// offers matches wordings of domains for sale and of parking pages, in the languages of registrars.
 var offers = lazyregexp.New(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|\.\S){0,40}\b(is|may be|could be|might be)( now)? (still )?(for sale|available for (sale|purchase)|parked)|\b(buy|purchase|acquire|own|inquire about|get|make an offer (on|for)|bid on) (this|the) (premium )?domain\b|\b(premium )?domain (name )?(is )?for sale\b|\bthis domain( name)? (has been|is|was)( just| recently| already| newly)? (registered|purchased|reserved|parked|expired|pending|listed)|\b(recently|newly|just) registered (at|with|by|through) |\bregistered at namecheap|\bparked (free|domain|for free|page|by|at|courtesy)|\bdomain (parking|is parked)|\b(this|the) domain (name )?has (recently )?expired|\bthis (web ?page|page|site) is parked|isn'?t connected to a website yet|\bclaim this domain\b` +
 	`|\bdiese domain (steht|ist (zu|registriert|bereits|geparkt|reserviert)|kann (gekauft|erworben)|wurde (registriert|reserviert|soeben|erfolgreich))|\bdomain (steht zum verkauf|geparkt|zu verkaufen|kaufen)|\bdomain wurde (soeben )?(registriert|eingerichtet)` +
 	`|\b(ce (nom de )?domaine|ce site) (est|a été) (à vendre|a vendre|réservé(\.|,|!| par| chez| pour|$)|enregistré|déjà|parqué|en vente)|\b(nom de )?domaine (à|a) vendre|\bacheter ce (nom de )?domaine` +
@@ -44,8 +43,7 @@ var offers = lazyregexp.New(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|\.\S
 	`|\b(den här |denna )?domänen? är (till salu|parkerad|registrerad)|\bdomæne[nt]? er (til salg|parkeret|registreret)|\bdomenet er (til salgs|parkert|registrert)|\bverkkotunnus on (myytävänä|varattu|parkkeerattu)` +
 	`|\b(ta )?domena (jest )?(na sprzedaż|zaparkowana|zarejestrowana)|\b(tato )?dom[ée]na (je|byla) (na prodej|zaparkov[aá]na|zaregistrov[aá]na)|\bez a domain (eladó|parkolt|foglalt)|\bacest domeniu este (de v[âa]nzare|parcat|[îi]nregistrat)|\b(bu )?alan ad[ıi] (sat[ıi]l[ıi]k|park|tescil)`)
 
-// offersElsewhere matches those in scripts without word boundaries that a
-// pattern recognizes.
+// offersElsewhere matches those in scripts without word boundaries that a pattern recognizes.
 var offersElsewhere = lazyregexp.New(`(?i)домен (?:[^.!?]|\.\S){0,40}(продается|продаётся|припаркован|зарегистрирован|выставлен на продажу)|купить (этот )?домен|このドメイン(は|を)[^。]{0,30}(取得|販売|登録|売り|購入)|ドメイン(販売中|パーキング)|(此|该|本)域名[^。]{0,20}(出售|转让|已注册|待售)|域名出售|이 도메인(은|을)[^.]{0,20}(판매|구매|등록)`)
 
 // namedOffer is an offer in a title that names the domain itself: "acme.com is for sale".
@@ -54,8 +52,7 @@ var namedOffer = lazyregexp.New(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,
 // isOffer reports whether a text contains a domain offer.
 func isOffer(text string) bool { return offers.MatchString(text) || offersElsewhere.MatchString(text) }
 
-// offersIn is isOffer outside of the brand's name: "Parked by the Sea" on
-// parkedbythesea.com.
+// offersIn is isOffer outside of the brand's name: "Parked by the Sea" on parkedbythesea.com.
 func offersIn(a Answer, text string) bool {
 	return says(a, offers, text) || says(a, offersElsewhere, text)
 }
@@ -84,8 +81,7 @@ func parkedSign(a Answer) string {
 	if (namedInHead || offersIn(a, head)) && !speaks(p) {
 		return "wording of a domain offer"
 	}
-	// In running text the offer must be about this domain, or be the only
-	// content.
+	// In running text the offer must be about this domain, or be the only content.
 	if offersIn(a, p.Text) && innerLinks(p) < ownLinks && (mentions(p.Text, a.Site.Domain) || p.Words < challengeWords*2 && !speaks(p)) {
 		return "wording of a domain offer"
 	}

@@ -19,14 +19,13 @@ var panelLogIns = lazyregexp.New(`(?i)^(hestia|vesta) - login$`)
 // emptyTexts matches the texts of such pages without a typical title.
 var emptyTexts = lazyregexp.New(`(?i)^(it works!?$|caddy works|hello,? world!?$|if you('re| are) (seeing|reading) this (page|message)|if you see this page, the (nginx|openresty|tengine) web server|this is the default (welcome|index|web|page|server|vhost)|default backend - 404|your website is (ready|up and running|working)( properly| correctly| now)?([.!]|$)|this page is used to test the proper operation|(welcome|success)! your (new )?(site|website|(web )?server|virtual host) is (ready|working)|placeholder( page)?\.?$)`)
 
-// The wordings of pages that announce a new or repaired site. Words that
-// builders, mechanics and theaters also use ("expertos en mantenimiento",
-// "prossimamente") count only as a complete part of a title or a heading, or
-// about a site.
+// The wordings of pages that announce a new or repaired site. Words that builders, mechanics and theaters also use
+// ("expertos en mantenimiento", "prossimamente") count only as a complete part of a title or a heading, or about a
+// site.
 const (
 	// soonPlain is sufficient at the end of a text.
 	soonPlain = `coming (very )?soon|under construction|launching soon|opening soon|under (scheduled )?maintenance|(down|closed|offline) for (scheduled )?maintenance|undergoing (scheduled )?maintenance|be right back( soon| shortly)?|be back (very )?(soon|shortly|later|online)|maintenance mode|maintenance in progress`
-	// soonOthers are those of other languages, and short ones.
+	// soonOthers are phrases of other languages, and short ones.
 	soonOthers = `en construction|en cours de (construction|cr[ée]ation|maintenance)|bient[oô]t (disponible|en ligne|de retour)|en maintenance|en travaux|en construcci[oó]n|en mantenimiento|pr[oó]ximamente|im aufbau|in bearbeitung|in kürze|demnächst|wartungs(arbeiten|modus)|wegen wartung|in wartung|em constru[cç][aã]o|em breve|em manuten[cç][aã]o|in costruzione|in allestimento|prossimamente|in manutenzione|(onder|in) (constructie|aanbouw)|binnenkort( online| beschikbaar| live| terug)?|in onderhoud|under (konstruktion|uppbyggnad|ombyggnad|opbygning|oppbygging|utvikling|arbeid|udvikling)|kommer snart|(on )?tulossa pian|työn alla|rakenteilla|w budowie|w przebudowie|wkr[oó]tce|prace techniczne|ve v[yý]stavb[eě]|ji[zž] brzy|ve v[yý]robe|hamarosan( indulunk| nyitunk)?|fel[uú]j[ií]t[aá]s alatt|[eé]p[ií]t[eé]s alatt|karbantart[aá]s alatt|[iî]n construc[tț]ie|[iî]n cur[aâ]nd|yap[ıi]m a[sş]amas[ıi]nda|yap[ıi]m a[sş]amas[ıi]ndad[ıi]r|bak[ıi]mda|yak[ıi]nda|υπό κατασκευή|σύντομα( κοντά σας)?|в разработке|на реконструкции|скоро|у розробці|на реконструкції|незабаром|u izradi|uskoro`
 	// soonSites are words for a site.
 	soonSites = `web ?site|site|web ?page|page|sitio|web|p[aá]gina|sito|seite|webseite|homepage|internetseite|internetauftritt|shop|webshop|boutique|tienda|loja|negozio|winkel|strona|str[aá]nky|honlap|oldal|web ?sayfas[ıi]|(web ?)?sitemiz|sayfam[ıi]z|hjemmeside\p{L}*|nettsted\p{L}*|nettside\p{L}*|webbplats\p{L}*|hemsida\p{L}*|sivusto\p{L}*|ιστοσελίδα|сайт|страница|сторінка|магазин`
@@ -42,16 +41,13 @@ var (
 	soonOfSite = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonSites + `)\s+([^.!?|]{0,30}\s(` + soonVerbs + `)\s+)?((` + soonFill + `)\s+)*(` + soonOthers + `|` + soonPlain + `)($|[^\p{L}])`)
 	// soonService matches wordings that also name a service.
 	soonService = lazyregexp.New(`(?i)^(scheduled|planned|site|web ?site|server) maintenance[\s.…!]*$`)
-	// soonSays matches unambiguous sentences, and words of scripts without word
-	// boundaries.
+	// soonSays matches unambiguous sentences, and words of scripts without word boundaries.
 	soonSays = lazyregexp.New(`(?i)\b(we('ll| will) be (right )?back( soon| shortly)?[.!]?$|(web)?site is being (built|updated|redesigned)|new (web)?site (is )?(coming|on its way|under way)|hier entsteht (eine|unsere|demnächst|in kürze|bald))\b|hier entsteht$|скоро (открытие|откроемся|будет)|технические работы|準備中|工事中|近日公開|メンテナンス中|建设中|維護中|维护中|敬请期待|준비 ?중|점검 ?중`)
-	// soonPlainly matches soonPlain anywhere: sufficient for a page with almost
-	// no other content.
+	// soonPlainly matches soonPlain anywhere: sufficient for a page with almost no other content.
 	soonPlainly = lazyregexp.New(`(?i)\b(` + soonPlain + `)\b`)
 )
 
-// promises reports whether the title or headings of a page announce it for
-// later.
+// promises reports whether the title or headings of a page announce it for later.
 func promises(a Answer) bool {
 	own := presents(a.Page)
 	for _, part := range titleParts(a.Page.Title) {
@@ -115,8 +111,7 @@ func placeholderSign(a Answer) string {
 	return ""
 }
 
-// appTitles are titles of templates that an app keeps when its scripts have
-// drawn it.
+// appTitles are titles of templates that an app keeps when its scripts have drawn it.
 var appTitles = lazyregexp.New(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
 
 // templateText matches what the templates themselves show.
@@ -125,8 +120,7 @@ var templateText = lazyregexp.New(`(?i)save to (test hmr|reload)|\bedit (src|app
 // drawnWords is the least number of words of an app that was drawn.
 const drawnWords = 8
 
-// drawnApp reports whether scripts have drawn more than the template of an app
-// whose title was never changed.
+// drawnApp reports whether scripts have drawn more than the template of an app whose title was never changed.
 func drawnApp(a Answer, title string) bool {
 	return a.Drawn && appTitles.MatchString(title) && !templateText.MatchString(a.Page.Text) && a.Page.Words >= drawnWords && (len(a.Page.Headings) > 0 || len(a.Page.Images)+len(a.Page.InlineSVGs) > 0 || innerLinks(a.Page) > 0)
 }
@@ -134,8 +128,7 @@ func drawnApp(a Answer, title string) bool {
 // soonWords limits the words of a page that announces itself only in its text.
 const soonWords = 25
 
-// TrivialRefresh reports whether a page only redirects with an immediate meta
-// refresh.
+// TrivialRefresh reports whether a page only redirects with an immediate meta refresh.
 func TrivialRefresh(p *page.Page) bool {
 	return p.Refresh != nil && p.Refresh.Seconds <= maxRefreshSeconds && p.Words < challengeWords && !speaks(p)
 }

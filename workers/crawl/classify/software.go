@@ -10,16 +10,15 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// software.tsv lists programs that people run on their own domains. A program
-// that is not in it is recognized by the link or the generator of its log-in
-// page (unknownSoftware).
+// software.tsv lists programs that people run on their own domains. A program that is not in it is recognized by the
+// link or the generator of its log-in page (unknownSoftware).
 //
 //go:embed software.tsv
 var softwareTable string
 
 // program is one row of the table.
 type program struct {
-	name   string   // that of the row
+	name   string   // the row's name
 	called string   // the letters of the spelling
 	vendor []string // labels of its vendor's domains, where it is the brand
 	common bool     // the name is also a common word
@@ -52,9 +51,8 @@ const (
 )
 
 var (
-	// titleBorders separate a page's name and its program's in a title:
-	// "Sign in [Jenkins]", "Login – Nextcloud", "acme.com / localhost |
-	// phpMyAdmin 5.2.1".
+	// titleBorders separate a page's name and its program's in a title: "Sign in [Jenkins]", "Login – Nextcloud",
+	// "acme.com / localhost | phpMyAdmin 5.2.1".
 	titleBorders = lazyregexp.New(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
 	// pageWords are the parts of a title that name a page of any program.
 	pageWords = lazyregexp.New(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|(sign|log) ?in to (your|my|the|continue)\b.{0,30}|let['’]s get started|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
@@ -78,9 +76,8 @@ func ownPages(a Answer) int {
 	return len(made)
 }
 
-// softwareSign recognizes a page that presents the program that runs on the
-// domain, and not the domain's owner: every name that it gives is the
-// program's.
+// softwareSign recognizes a page that presents the program that runs on the domain, and not the domain's owner: every
+// name that it gives is the program's.
 func softwareSign(a Answer) string {
 	p := a.Page
 	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && ownPages(a) < ownLinks && freshInstall.MatchString(p.Text) {
@@ -125,8 +122,7 @@ func declaresStranger(a Answer) bool {
 	return slices.ContainsFunc(softwareParts(a, name), func(part string) bool { _, ok := programOf(part); return !ok })
 }
 
-// softwareParts returns the parts of a title that are names: without those of
-// pages, and without the domain.
+// softwareParts returns the parts of a title that are names: without those of pages, and without the domain.
 func softwareParts(a Answer, title string) []string {
 	if _, ok := programs[site.Letters(title)]; ok {
 		return []string{title}
@@ -143,8 +139,7 @@ func softwareParts(a Answer, title string) []string {
 	return out
 }
 
-// isHost reports whether a text is the name of the page's host, which programs
-// put into their titles.
+// isHost reports whether a text is the name of the page's host, which programs put into their titles.
 func isHost(a Answer, text string) bool {
 	text = strings.TrimPrefix(strings.ToLower(text), "www.")
 	if text == a.Site.Domain {
@@ -153,8 +148,7 @@ func isHost(a Answer, text string) bool {
 	return a.Page.URL != nil && text == strings.TrimPrefix(a.Page.URL.Hostname(), "www.")
 }
 
-// programOf returns the program that a part of a title names, with or without
-// words of welcome and a version around it.
+// programOf returns the program that a part of a title names, with or without words of welcome and a version around it.
 func programOf(part string) (program, bool) {
 	for range 3 { // "Welcome to Acme Webmail 1.6"
 		if is, ok := programs[site.Letters(part)]; ok {
@@ -169,17 +163,15 @@ func programOf(part string) (program, bool) {
 	return program{}, false
 }
 
-// isCalled reports whether the domain, or one of the others of the site, is
-// named like a program. A domain that only contains the name runs it, unless
-// the name is a common word: nextcloud-acme.com, but jenkins-joinery.com.
+// isCalled reports whether the domain, or one of the others of the site, is named like a program. A domain that only
+// contains the name runs it, unless the name is a common word: nextcloud-acme.com, but jenkins-joinery.com.
 func isCalled(a Answer, is program) bool {
 	return is.common && (calledSo(a, is.name) || inLabels(a.Site, is.called)) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool {
 		return site.Letters(l) == is.called || site.Letters(l) == site.Letters(is.name)
 	})
 }
 
-// hasOwnLogo reports whether the page shows an image that it calls by the
-// domain's name.
+// hasOwnLogo reports whether the page shows an image that it calls by the domain's name.
 func hasOwnLogo(a Answer) bool {
 	return slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
 		alt := strings.TrimSuffix(site.Letters(im.Alt), "logo")
@@ -192,9 +184,8 @@ func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLin
 // poweredBy matches what precedes the name of a page's program.
 var poweredBy = lazyregexp.New(`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
 
-// unknownSoftware recognizes the log-in page of a program that the table lacks:
-// all that the page names is its generator, or the name of another site that it
-// links to and is powered by.
+// unknownSoftware recognizes the log-in page of a program that the table lacks: all that the page names is its
+// generator, or the name of another site that it links to and is powered by.
 func unknownSoftware(a Answer) string {
 	p := a.Page
 	if !p.Password || p.Words >= gateWords || hasOwnLogo(a) {

@@ -57,8 +57,7 @@ func (p *parser) statementRule(in scope, name, prelude string) {
 	}
 }
 
-// blockRule adds an at-rule with a block, whose opening brace is the current
-// token.
+// blockRule adds an at-rule with a block, whose opening brace is the current token.
 func (p *parser) blockRule(in scope, name, prelude string, depth int) {
 	if depth >= maxNesting {
 		p.skip()
@@ -107,8 +106,7 @@ func (b *book) layer(within *layer, name string) *layer {
 	return within
 }
 
-// supported assumes that a browser supports all requested features, except
-// those that only old browsers had.
+// supported assumes that a browser supports all requested features, except those that only old browsers had.
 func supported(condition string) bool {
 	condition = strings.ToLower(condition)
 	return !strings.HasPrefix(condition, "not ") && !strings.HasPrefix(condition, "not(") && !strings.Contains(condition, "(-ms-")

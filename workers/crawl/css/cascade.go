@@ -33,10 +33,8 @@ type Face struct {
 // Variable is a custom property of the document's root.
 type Variable struct{ Name, Value string }
 
-// New reads the stylesheets of a document in document order: its style
-// elements, and the linked sheets whose text is given, by absolute URL.
-// Imported sheets are looked up in the same way. It never fails: invalid parts
-// are skipped.
+// New reads the stylesheets of a document in document order: its style elements, and the linked sheets whose text is
+// given, by absolute URL. Imported sheets are looked up in the same way. It never fails: invalid parts are skipped.
 func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 	return &Cascade{
 		book: read(root, base, sheets), work: maxWork,
@@ -50,13 +48,11 @@ func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 	}
 }
 
-// Value returns the winning value of a property on the element itself, with
-// variables resolved, or "" if there is none. The property is in lower case. A
-// shorthand is expanded for font-family, font-weight, font-size,
-// background-image, background-color, background-position, background-size,
-// background-repeat, border-color and mask-image. URLs in url() are absolute and quoted,
-// except those that refer to the document (url(#id)) or contain data. The
-// keyword inherit is resolved; currentColor is kept.
+// Value returns the winning value of a property on the element itself, with variables resolved, or "" if there is none.
+// The property is in lower case. A shorthand is expanded for font-family, font-weight, font-size, background-image,
+// background-color, background-position, background-size, background-repeat, border-color and mask-image. URLs in url()
+// are absolute and quoted, except those that refer to the document (url(#id)) or contain data. The keyword inherit is
+// resolved; currentColor is kept.
 func (c *Cascade) Value(n *html.Node, property string) string {
 	if c == nil || n == nil {
 		return ""
@@ -110,8 +106,7 @@ func (c *Cascade) Faces() []Face {
 	return c.faces
 }
 
-// Imported lists the URLs that the sheets import, including those whose text
-// was not given.
+// Imported lists the URLs that the sheets import, including those whose text was not given.
 func (c *Cascade) Imported() []*url.URL {
 	if c == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/css"
 )
 
@@ -17,9 +18,7 @@ var base = &url.URL{Scheme: "https", Host: "acme.com", Path: "/en/"}
 func cascade(t testing.TB, body string, sheets map[string]string) (*css.Cascade, *html.Node) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	bytes := map[string][]byte{}
 	for at, text := range sheets {
 		bytes[at] = []byte(text)
@@ -288,9 +287,7 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, err := html.Parse(strings.NewReader("<link rel=stylesheet href=/a.css>" + c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)})
 			x := element(root)
 			for _, property := range []string{"color", "font-family", "background-image"} {
@@ -338,9 +335,7 @@ func FuzzCascade(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sheet string) {
 		root, err := html.Parse(strings.NewReader(`<link rel=stylesheet href=/a.css><div class="a b"><p id=x class=b><svg><path fill=red></svg>`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		c := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(sheet)})
 		x := element(root)
 		for _, property := range []string{"color", "font-family", "font-weight", "background-image", "background-color", "mask-image", "--a"} {

@@ -13,8 +13,7 @@ const (
 	maxSteps   = 2000      // tests of one selector on one element: combinators try every ancestor
 	maxMatches = 3000      // rules of one element
 	maxCached  = 50_000    // elements whose rules are cached
-	// manyDeclarations is the number of an element's declarations from which
-	// they are indexed by name.
+	// manyDeclarations is the number of an element's declarations from which they are indexed by name.
 	manyDeclarations = 64
 )
 
@@ -137,8 +136,7 @@ func (c *Cascade) compile(at int32) compiled {
 	return out
 }
 
-// compound prepares one compound; it returns nil if cascadia does not support
-// it.
+// compound prepares one compound; it returns nil if cascadia does not support it.
 func (c *Cascade) compound(text string) *compound {
 	if have, ok := c.tests[text]; ok {
 		return have
@@ -198,8 +196,7 @@ func (c *Cascade) matched(n *html.Node) []match {
 	return out
 }
 
-// matchesFrom matches a selector from its end. It returns false when the work
-// is used up.
+// matchesFrom matches a selector from its end. It returns false when the work is used up.
 func (c *Cascade) matchesFrom(sel compiled, n *html.Node, steps *int) bool {
 	cost := 1
 	if sel[0].positional {

@@ -18,8 +18,7 @@ const (
 	maxMediaDepth = 8
 )
 
-// mediaApplies reports whether a list of media queries matches our screen. An
-// empty list does.
+// mediaApplies reports whether a list of media queries matches our screen. An empty list does.
 func mediaApplies(query string) bool {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
@@ -28,7 +27,7 @@ func mediaApplies(query string) bool {
 	if len(query) > maxMediaBytes {
 		return false
 	}
-	for part := range splitTop(query, ',') {
+	for part := range Split(query, ',') {
 		if mediaQuery(strings.TrimSpace(part), 0) {
 			return true
 		}
@@ -36,8 +35,7 @@ func mediaApplies(query string) bool {
 	return false
 }
 
-// containerApplies evaluates a container query as if the container were as wide
-// as the screen. Its name is ignored.
+// containerApplies evaluates a container query as if the container were as wide as the screen. Its name is ignored.
 func containerApplies(query string) bool {
 	i := strings.IndexByte(query, '(')
 	if i < 0 || len(query) > maxMediaBytes {
@@ -46,8 +44,7 @@ func containerApplies(query string) bool {
 	return mediaQuery(strings.ToLower(query[i:]), 0)
 }
 
-// mediaQuery evaluates one query: conditions joined by and or by or, one of
-// which may be a media type.
+// mediaQuery evaluates one query: conditions joined by and or by or, one of which may be a media type.
 func mediaQuery(query string, depth int) bool {
 	if depth > maxMediaDepth {
 		return false
@@ -63,8 +60,7 @@ func mediaQuery(query string, depth int) bool {
 		case "only":
 			continue
 		case "not":
-			// Before a media type it negates the whole query, before a
-			// condition only that.
+			// Before a media type it negates the whole query, before a condition only that.
 			negate = true
 			negateAll = negateAll || i+1 < len(words) && !strings.HasPrefix(words[i+1], "(")
 			continue
@@ -154,8 +150,7 @@ func mediaFeature(name, value string) bool {
 	return have == wanted
 }
 
-// measure returns the size of our screen for a feature and the value in a
-// query.
+// measure returns the size of our screen for a feature and the value in a query.
 func measure(name, value string) (have, wanted float64, ok bool) {
 	switch name {
 	case "width", "inline-size":

@@ -8,8 +8,7 @@ import (
 	"github.com/tdewolff/parse/v2/css"
 )
 
-// parser reads one sheet from its tokens according to CSS Syntax 3, section 5,
-// with nested rules.
+// parser reads one sheet from its tokens according to CSS Syntax 3, section 5, with nested rules.
 type parser struct {
 	book *book
 	at   *url.URL
@@ -43,8 +42,7 @@ func (p *parser) next() bool {
 	return kind != css.ErrorToken
 }
 
-// block reads rules and, within a style rule, declarations, up to its closing
-// brace.
+// block reads rules and, within a style rule, declarations, up to its closing brace.
 func (p *parser) block(in scope, depth int) {
 	current := -1 // the rule that receives declarations
 	for p.next() {
@@ -103,8 +101,7 @@ func (p *parser) declare(in scope, current int, d declaration) int {
 	return current
 }
 
-// qualified reads a style rule outside of any other, beginning with the current
-// token.
+// qualified reads a style rule outside of any other, beginning with the current token.
 func (p *parser) qualified(in scope, depth int) {
 	start, nest := p.start, 0
 	p.comment = p.kind == css.CommentToken
@@ -145,8 +142,7 @@ func (p *parser) style(in scope, prelude string, depth int) {
 	p.block(in, depth+1)
 }
 
-// statement reads a declaration or a nested rule. ended reports whether the
-// closing brace of its block ended it.
+// statement reads a declaration or a nested rule. ended reports whether the closing brace of its block ended it.
 func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bool) {
 	start := p.start
 	first, nameEnd, colon := p.kind, p.end, -1

@@ -11,8 +11,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of the sheets that are read. They are far above real pages; anything
-// beyond is skipped.
+// Limits of the sheets that are read. They are far above real pages; anything beyond is skipped.
 const (
 	// MaxSheetBytes limits one sheet.
 	MaxSheetBytes = 1 << 20
@@ -88,9 +87,8 @@ func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
 	return b
 }
 
-// order numbers a layer and those within it: a layer is weaker than the layers
-// after it, and than the unlayered rules of its parent (CSS Cascade 5, section
-// 6.4.3).
+// order numbers a layer and those within it: a layer is weaker than the layers after it, and than the unlayered rules
+// of its parent (CSS Cascade 5, section 6.4.3).
 func (l *layer) order(from int) int {
 	for _, child := range l.children {
 		from = child.order(from)
@@ -99,8 +97,7 @@ func (l *layer) order(from int) int {
 	return from + 1
 }
 
-// walk reads the sheets of a tree. The depth is limited by the builder of the
-// tree.
+// walk reads the sheets of a tree. The depth is limited by the builder of the tree.
 func (b *book) walk(n *html.Node, seen map[string]bool, noscript bool) {
 	if n.Type == html.ElementNode {
 		switch n.Data {
@@ -177,8 +174,7 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	newParser(b, text, at, path).block(in, 0)
 }
 
-// resolve makes a URL absolute. It returns nil if the scheme is not http or
-// https.
+// resolve makes a URL absolute. It returns nil if the scheme is not http or https.
 func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {

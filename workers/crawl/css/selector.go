@@ -41,7 +41,7 @@ const (
 // splitSelectors splits a list.
 func splitSelectors(list string) []string {
 	out := []string{}
-	for part := range splitTop(list, ',') {
+	for part := range Split(list, ',') {
 		part = strings.TrimSpace(part)
 		if part == "" || len(part) > maxSelectorBytes {
 			continue
@@ -53,8 +53,7 @@ func splitSelectors(list string) []string {
 	return out
 }
 
-// nestSelectors combines the selectors of a nested rule with those of the
-// surrounding rule (CSS Nesting 1).
+// nestSelectors combines the selectors of a nested rule with the selectors of the surrounding rule (CSS Nesting 1).
 func nestSelectors(parents, children []string) []string {
 	var out []string
 	for _, parent := range parents {
@@ -113,8 +112,7 @@ type scanned struct {
 	end            int // where the pseudo-element begins, or the text ends
 }
 
-// never are the pseudo-classes that match no element here, or that are too
-// expensive.
+// never are the pseudo-classes that match no element here, or that are too expensive.
 var never = map[string]bool{
 	"hover": true, "focus": true, "focus-within": true, "focus-visible": true, "active": true, "visited": true, "target": true,
 	"has": true, "haschild": true, "contains": true, "containsown": true, "matches": true, "matchesown": true,
@@ -175,8 +173,7 @@ func scan(text string, depth int) (s scanned, ok bool) {
 	return s, true
 }
 
-// pseudoAt reads the pseudo-class or pseudo-element at a position and returns
-// its end.
+// pseudoAt reads the pseudo-class or pseudo-element at a position and returns its end.
 func (s *scanned) pseudoAt(text string, at, depth int) (int, bool) {
 	start := at + 1
 	double := start < len(text) && text[start] == ':'
@@ -227,20 +224,18 @@ func mostSpecific(list string, depth int) uint32 {
 	return best
 }
 
-// maxInner limits the combinators within :not(), whose matching tries every way
-// through the ancestors.
+// maxInner limits the combinators within :not(), whose matching tries every way through the ancestors.
 const maxInner = 1
 
 func cheap(list string) bool {
 	count := 0
-	for part := range splitTop(list, ',') {
+	for part := range Split(list, ',') {
 		count += len(strings.FieldsFunc(strings.TrimSpace(part), func(r rune) bool { return strings.ContainsRune(" \t\n>+~", r) })) - 1
 	}
 	return count <= maxInner
 }
 
-// alternatives expands the :is() and :where() of a selector. It omits selectors
-// that cannot be written without them.
+// alternatives expands the :is() and :where() of a selector. It omits selectors that cannot be written without them.
 func alternatives(text string) []string {
 	done, open := []string{}, []string{text}
 	for steps := 0; len(open) > 0 && steps < 4*maxAlternatives; steps++ {
@@ -263,8 +258,7 @@ func alternatives(text string) []string {
 	return done
 }
 
-// findList finds the first :is() or :where() that is outside of brackets, or is
-// the whole content of a :not().
+// findList finds the first :is() or :where() that is outside of brackets, or is the whole content of a :not().
 func findList(text string) (start int, list string, end int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -288,9 +282,8 @@ func findList(text string) (start int, list string, end int) {
 	return -1, "", 0
 }
 
-// mergeAt replaces a list by one of its items. An item with combinators
-// requires that the part before it in its compound can move after it, which
-// holds because the order within a compound is free except for the name of an
+// mergeAt replaces a list by one of its items. An item with combinators requires that the part before it in its
+// compound can move after it, which holds because the order within a compound is free except for the name of an
 // element.
 func mergeAt(before, item, after string) (string, bool) {
 	cut := compoundStart(before)
@@ -335,8 +328,7 @@ func compoundStart(text string) int {
 	return start
 }
 
-// part is one compound of a selector and its relation to the previous one, to
-// its left.
+// part is one compound of a selector and its relation to the previous one, to its left.
 type part struct {
 	text       string
 	combinator byte // ' ', '>', '+', '~'; 0 for the first

@@ -1,6 +1,7 @@
 package css
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -61,8 +62,7 @@ func fontPart(property, value string) (string, bool) {
 	return "", false
 }
 
-// isFontSize reports whether a word is a length, a percentage, a named size or
-// a calculation.
+// isFontSize reports whether a word is a length, a percentage, a named size or a calculation.
 func isFontSize(word string) bool {
 	if fontSizes[word] || strings.HasSuffix(word, ")") {
 		return true
@@ -89,7 +89,7 @@ func borderColor(value string) string {
 func backgroundPart(property, value string) (string, bool) {
 	var images, positions, sizes, repeats []string
 	color := "transparent"
-	for layer := range splitTop(value, ',') {
+	for layer := range Split(value, ',') {
 		image, position, size, repeat := "none", []string{}, []string{}, "repeat"
 		slashed := false
 		for _, word := range words(layer) {
@@ -110,8 +110,8 @@ func backgroundPart(property, value string) (string, bool) {
 			}
 		}
 		images = append(images, image)
-		positions = append(positions, joined(position, "0% 0%"))
-		sizes = append(sizes, joined(size, "auto"))
+		positions = append(positions, cmp.Or(strings.Join(position, " "), "0% 0%"))
+		sizes = append(sizes, cmp.Or(strings.Join(size, " "), "auto"))
 		repeats = append(repeats, repeat)
 	}
 	switch property {
@@ -125,13 +125,6 @@ func backgroundPart(property, value string) (string, bool) {
 		return strings.Join(repeats, ", "), true
 	}
 	return strings.Join(images, ", "), true
-}
-
-func joined(list []string, otherwise string) string {
-	if len(list) == 0 {
-		return otherwise
-	}
-	return strings.Join(list, " ")
 }
 
 func isImage(word string) bool {
@@ -162,8 +155,7 @@ func isColor(word string) bool {
 	return ok
 }
 
-// absolute makes the URLs in a value absolute. Those that refer to the document
-// or contain data are kept.
+// absolute makes the URLs in a value absolute. Those that refer to the document or contain data are kept.
 func absolute(value string, at *url.URL) string {
 	i := indexURL(value)
 	if i < 0 {
@@ -188,8 +180,7 @@ func absolute(value string, at *url.URL) string {
 // maxAddresses limits the URLs of one value that are made absolute.
 const maxAddresses = 64
 
-// urlEnd returns where url( closes: without quotes, brackets within it do not
-// count.
+// urlEnd returns where url( closes: without quotes, brackets within it do not count.
 func urlEnd(value string, at int) int {
 	i := at + len("url(")
 	for i < len(value) && isSpace(value[i]) {
@@ -209,8 +200,7 @@ func urlEnd(value string, at int) int {
 	return len(value)
 }
 
-// presentational are the attributes of drawings that are also properties (SVG
-// 2, section 6.6).
+// presentational are the attributes of drawings that are also properties (SVG 2, section 6.6).
 var presentational = map[string]bool{
 	"fill": true, "stroke": true, "color": true, "opacity": true, "fill-opacity": true, "stroke-opacity": true, "stroke-width": true,
 	"fill-rule": true, "clip-rule": true, "clip-path": true, "mask": true, "filter": true, "display": true, "visibility": true,
@@ -218,8 +208,7 @@ var presentational = map[string]bool{
 	"font-family": true, "font-size": true, "font-weight": true, "text-anchor": true, "transform": true,
 }
 
-// presentation returns the value of a property from an attribute: of a drawing,
-// or of an old HTML page.
+// presentation returns the value of a property from an attribute: of a drawing, or of an old HTML page.
 func (c *Cascade) presentation(n *html.Node, property string) string {
 	if n.Type != html.ElementNode {
 		return ""

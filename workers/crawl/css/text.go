@@ -44,9 +44,8 @@ func stringEnd(text string, start int) int {
 	return len(text)
 }
 
-// splitTop yields the parts of a text between separators outside of brackets
-// and strings.
-func splitTop(text string, separator byte) iter.Seq[string] {
+// Split yields the parts of a text between separators outside of brackets and strings.
+func Split(text string, separator byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := 0
 		for i := 0; i < len(text); i++ {
@@ -68,8 +67,7 @@ func splitTop(text string, separator byte) iter.Seq[string] {
 	}
 }
 
-// words splits a value at white space outside of brackets and strings, and
-// around slashes.
+// words splits a value at white space outside of brackets and strings, and around slashes.
 func words(value string) []string {
 	var out []string
 	start := -1
@@ -190,8 +188,7 @@ func nameEnd(text string, start int) int {
 	return min(i, len(text))
 }
 
-// indexFunction returns the start of a function call in a value, or -1. It
-// ignores longer names with that suffix.
+// indexFunction returns the start of a function call in a value, or -1. It ignores longer names with that suffix.
 func indexFunction(value, name string) int {
 	for from := 0; from < len(value); {
 		i := indexFold(value[from:], name)

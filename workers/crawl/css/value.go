@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/css"
 	"golang.org/x/net/html"
 )
@@ -98,8 +97,7 @@ type candidate struct {
 	order       int
 }
 
-// beats implements the order of the cascade (CSS Cascade 5, section 6.1) among
-// author declarations.
+// beats implements the order of the cascade (CSS Cascade 5, section 6.1) among author declarations.
 func (a candidate) beats(b candidate) bool {
 	important := a.declaration.important
 	switch {
@@ -115,18 +113,12 @@ func (a candidate) beats(b candidate) bool {
 	return a.order >= b.order
 }
 
-// lookup returns an element's value for a property. The strongest declaration
-// with known variables wins, because the sheet that sets the others may not
-// have been read.
+// lookup returns an element's value for a property. The strongest declaration with known variables wins, because the
+// sheet that sets the others may not have been read.
 func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (string, answer) {
 	list := c.candidates(n, pseudo, property)
 	for range maxTries {
-		best := -1
-		for i := range list {
-			if list[i].declaration != nil && (best < 0 || list[i].beats(list[best])) {
-				best = i
-			}
-		}
+		best := strongest(list)
 		if best < 0 {
 			break
 		}
@@ -143,22 +135,11 @@ func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (s
 	return "", unsaid
 }
 
-// candidates lists the declarations of a property in an element's rules and
-// style attribute.
+// candidates lists the declarations of a property in an element's rules and style attribute.
 func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string) []candidate {
 	var out []candidate
 	others := shorthands[property]
-	is := func(name string) bool {
-		if name == property {
-			return true
-		}
-		for _, other := range others {
-			if name == other {
-				return true
-			}
-		}
-		return false
-	}
+	is := func(name string) bool { return name == property || slices.Contains(others, name) }
 	custom := strings.HasPrefix(property, "--")
 	for _, m := range c.matched(n) {
 		if m.pseudo != pseudo {
@@ -188,8 +169,7 @@ func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string
 	return out
 }
 
-// byName returns an index of the custom properties of a long rule: the
-// strongest of each name.
+// byName returns an index of the custom properties of a long rule: the strongest of each name.
 func (c *Cascade) byName(at int32) map[string]int {
 	if names, ok := c.names[at]; ok {
 		return names
@@ -205,6 +185,17 @@ func (c *Cascade) byName(at int32) map[string]int {
 	return names
 }
 
+// strongest returns the index of the declaration that wins, or -1 if all of them were tried.
+func strongest(list []candidate) int {
+	best := -1
+	for i := range list {
+		if list[i].declaration != nil && (best < 0 || list[i].beats(list[best])) {
+			best = i
+		}
+	}
+	return best
+}
+
 // styleAttribute reads an element's own declarations.
 func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 	text := attr(n, "style")
@@ -214,8 +205,7 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 	if out, ok := c.inline[n]; ok {
 		return out
 	}
-	b := &book{layers: &layer{}}
-	p := &parser{book: b, text: text[:min(len(text), maxValue)], lex: css.NewLexer(parse.NewInputString(text[:min(len(text), maxValue)]))}
+	p := newParser(&book{layers: &layer{}}, text[:min(len(text), maxValue)], nil, nil)
 	var out []declaration
 	for p.next() && len(out) < maxInline {
 		if p.kind != css.IdentToken && p.kind != css.CustomPropertyNameToken {
@@ -238,13 +228,17 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 // maxInline limits the declarations of one style attribute.
 const maxInline = 200
 
+// written returns the value of a declaration as it is written, with absolute URLs.
+func (c *Cascade) written(from candidate) string {
+	if from.rule == nil {
+		return absolute(from.declaration.value, c.base)
+	}
+	return absolute(from.declaration.value, from.rule.at)
+}
+
 // evaluate returns the value that a declaration gives a property.
 func (c *Cascade) evaluate(n *html.Node, from candidate, property string) (string, answer) {
-	at := c.base
-	if from.rule != nil {
-		at = from.rule.at
-	}
-	v, ok := c.substitute(n, absolute(from.declaration.value, at), 0)
+	v, ok := c.substitute(n, c.written(from), 0)
 	if !ok {
 		return "", unsaid
 	}
@@ -295,14 +289,13 @@ func pickLight(v string) string {
 			return v
 		}
 		argument, rest, _ := cutFunction(v[i:], "light-dark")
-		schemes := slices.Collect(splitTop(argument, ','))
+		schemes := slices.Collect(Split(argument, ','))
 		v = strings.TrimSpace(v[:i] + strings.TrimSpace(schemes[0]) + " " + rest)
 	}
 	return v
 }
 
-// substitute substitutes the variables in a value. ok is false if one is
-// unknown and has no fallback.
+// substitute substitutes the variables in a value. ok is false if one is unknown and has no fallback.
 func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, bool) {
 	i := indexFunction(value, "var(")
 	if i < 0 {
@@ -331,9 +324,8 @@ func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, boo
 	return out.String(), true
 }
 
-// variable returns the value of a custom property on an element or the nearest
-// ancestor that sets it. A cycle makes all of its variables unknown, as does a
-// value that grows too long.
+// variable returns the value of a custom property on an element or the nearest ancestor that sets it. A cycle makes all
+// of its variables unknown, as does a value that grows too long.
 func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) {
 	if !strings.HasPrefix(name, "--") || depth > maxVarDepth {
 		return "", false
@@ -366,20 +358,11 @@ func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) 
 // customProperty returns the element's own value of a variable.
 func (c *Cascade) customProperty(n *html.Node, name string, depth int) (string, answer) {
 	list := c.candidates(n, ownElement, name)
-	best := -1
-	for i := range list {
-		if best < 0 || list[i].beats(list[best]) {
-			best = i
-		}
-	}
+	best := strongest(list)
 	if best < 0 {
 		return "", unsaid
 	}
-	at := c.base
-	if list[best].rule != nil {
-		at = list[best].rule.at
-	}
-	v, ok := c.substitute(n, absolute(list[best].declaration.value, at), depth)
+	v, ok := c.substitute(n, c.written(list[best]), depth)
 	if !ok {
 		return "", said
 	}

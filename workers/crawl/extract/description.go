@@ -19,8 +19,7 @@ import (
 const (
 	minDescription = 15
 	minDenseText   = 6 // of scripts in which one character may be a word
-	// longerBy is how much longer a long description must be than the short one
-	// to add anything to it.
+	// longerBy is how much longer a long description must be than the short one to add anything to it.
 	longerBy = 1.2
 )
 
@@ -37,14 +36,12 @@ type described struct {
 	note                 string
 }
 
-// Places of a description, in the order of the rules; each step is worth a
-// tenth.
+// Places of a description, in the order of the rules; each step is worth a tenth.
 const (
 	firstDescription = 0.95
 	descriptionStep  = 0.08
-	// moreDescription is the weight of a description on a second page about the
-	// brand; introDescription is that of the front page's own words if nothing
-	// is declared.
+	// moreDescription is the weight of a description on a second page about the brand; introDescription is that of the
+	// front page's own words if nothing is declared.
 	moreDescription  = 0.3
 	introDescription = 0.25
 )
@@ -122,12 +119,10 @@ func weighDescriptions(in Input) []described {
 	return all
 }
 
-// maxIntroName is how far into a paragraph, in bytes, the brand may be named
-// for the paragraph to introduce it.
+// maxIntroName is how far into a paragraph, in bytes, the brand may be named for the paragraph to introduce it.
 const maxIntroName = 60
 
-// intro returns the first paragraph of a front page that begins by naming the
-// brand, or "" if there is none.
+// intro returns the first paragraph of a front page that begins by naming the brand, or "" if there is none.
 func (in Input) intro(name string) string {
 	for _, text := range paragraphs(in.Page.Root) {
 		for _, n := range []string{Folded(name), Folded(in.Site.Label)} {
@@ -139,8 +134,7 @@ func (in Input) intro(name string) string {
 	return ""
 }
 
-// minTagline is the number of words from which the other part of a title is
-// more than a page's name.
+// minTagline is the number of words from which the other part of a title is more than a page's name.
 const minTagline = 4
 
 // tagline returns the part of a front page's title that is not the brand's
@@ -163,9 +157,8 @@ func (in Input) tagline(name string) string {
 	return others[0]
 }
 
-// LongDescription decides the long description: the owner's own declaration,
-// else the first paragraphs of its about page, provided that it says more than
-// the short description. Nothing is repeated or invented.
+// LongDescription decides the long description: the owner's own declaration, else the first paragraphs of its about
+// page, provided that it says more than the short description. Nothing is repeated or invented.
 func LongDescription(in Input, short string) (Found[string], bool) {
 	more := func(text string) bool {
 		return text != "" && Folded(text) != Folded(short) && float64(utf8.RuneCountInString(text)) >= longerBy*float64(utf8.RuneCountInString(short))
@@ -219,8 +212,7 @@ var (
 	softTag    = lazyregexp.New(`(?i)</?(?:abbr|b|big|em|font|i|mark|s|small|span|strong|sub|sup|u)(?:\s[^<>]*)?>`)
 )
 
-// withoutTags drops the markup from a text whose template escaped it, and
-// decodes its content.
+// withoutTags drops the markup from a text whose template escaped it, and decodes its content.
 func withoutTags(text string) string {
 	if !strings.ContainsAny(text, "<&") {
 		return text
@@ -235,9 +227,8 @@ func withoutTags(text string) string {
 	return html.UnescapeString(tagPiece.ReplaceAllString(brand.HTMLTag().ReplaceAllString(text, " "), ""))
 }
 
-// Positions at which a notice must begin for a text to be one: at the
-// beginning, or anywhere in a short text. A longer text that mentions cookies
-// or challenge pages later is a real description.
+// Positions at which a notice must begin for a text to be one: at the beginning, or anywhere in a short text. A longer
+// text that mentions cookies or challenge pages later is a real description.
 const (
 	maxNoticeStart = 30 // bytes
 	maxNoticeWords = 8
@@ -255,8 +246,7 @@ func (in Input) isName(text string) bool {
 	return f == Folded(siteName) && !sentenceLike(siteName) || f == Folded(in.Site.Domain) || f == "www"+Folded(in.Site.Domain)
 }
 
-// Dense reports whether a text consists mostly of characters that represent
-// whole words or syllables.
+// Dense reports whether a text consists mostly of characters that represent whole words or syllables.
 func Dense(text string) bool {
 	n, all := 0, 0
 	for _, r := range text {
@@ -308,8 +298,7 @@ func paragraphs(root *html.Node) []string {
 	return out
 }
 
-// paragraph returns the text of a paragraph if it consists of sentences and is
-// neither a notice nor a list of links.
+// paragraph returns the text of a paragraph if it consists of sentences and is neither a notice nor a list of links.
 func paragraph(n *html.Node) (string, bool) {
 	text := page.Clean(innerText(n, 4*brand.MaxLongDescriptionRunes), brand.MaxLongDescriptionRunes)
 	size := utf8.RuneCountInString(text)
@@ -332,8 +321,7 @@ func paragraph(n *html.Node) (string, bool) {
 	return text, float64(linked) <= maxParagraphLinks*float64(len(text))
 }
 
-// overlayRoles and overlayWords are roles, and words of class and id, of
-// elements over or next to a page's own text.
+// overlayRoles and overlayWords are roles, and words of class and id, of elements over or next to a page's own text.
 var (
 	overlayRoles = []string{"navigation", "banner", "contentinfo", "dialog", "alertdialog", "search", "alert"}
 	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "modal", "popup", "newsletter", "footer", "sidebar", "breadcrumb", "breadcrumbs", "testimonial", "testimonials"}
@@ -342,8 +330,7 @@ var (
 // maxClassBytes limits the class and id that are split into words.
 const maxClassBytes = 300
 
-// overlay reports whether an element is hidden, a layer over the page, or part
-// of the page's frame.
+// overlay reports whether an element is hidden, a layer over the page, or part of the page's frame.
 func overlay(n *html.Node) bool {
 	if page.Attr(n, "aria-hidden") == "true" || slices.Contains(overlayRoles, page.Attr(n, "role")) || slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
 		return true

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/extract/extracttest"
@@ -202,9 +203,7 @@ func TestLinks_Profiles_AreCanonical(t *testing.T) {
 		"https://x.com/<script>":                                "",
 	} {
 		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		name, canonical, ok := extract.Profile(u)
 		got := ""
 		if ok {

@@ -30,14 +30,10 @@ const (
 
 // Folded returns a name's letters and digits in lower case, without diacritics.
 func Folded(text string) string {
-	plain := true
-	for i := 0; plain && i < len(text); i++ {
-		plain = text[i] < utf8.RuneSelf
-	}
-	if plain {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.Map(asciiFold, text)
 	}
-	return foldedLetters(text)
+	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // drops the combining marks, which NFKD has separated
 }
 
 // FoldedSet returns a set of folded names.
@@ -60,10 +56,6 @@ func asciiFold(r rune) rune {
 	return -1
 }
 
-func foldedLetters(text string) string {
-	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // drops the combining marks, which NFKD has separated
-}
-
 // FoldedWords returns the folded words of a name; & and + read as and.
 func FoldedWords(name string) []string {
 	var out []string
@@ -80,9 +72,8 @@ func FoldedWords(name string) []string {
 	return out
 }
 
-// labelFit returns how well a name fits a domain label, from 0 to 1. Labels
-// write umlauts as two letters and other scripts in Latin letters; the best
-// reading counts.
+// labelFit returns how well a name fits a domain label, from 0 to 1. Labels write umlauts as two letters and other
+// scripts in Latin letters; the best reading counts.
 func labelFit(name, label string) float64 {
 	if len(name) > MaxFitName {
 		return 0
@@ -97,8 +88,7 @@ func labelFit(name, label string) float64 {
 	return best
 }
 
-// umlauts are letters that domains often write as two, although some drop the
-// mark instead.
+// umlauts are letters that domains often write as two, although some drop the mark instead.
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa", "Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
 
 func plainFit(name, label string) float64 {
@@ -139,8 +129,7 @@ func plainFit(name, label string) float64 {
 	return 0
 }
 
-// affixes are additions that brands put before or after their name if the name
-// itself is taken.
+// affixes are additions that brands put before or after their name if the name itself is taken.
 var (
 	prefixes = []string{"get", "try", "use", "go", "my", "the", "join", "hello", "weare", "we", "with", "meet", "shop", "visit", "buy", "team", "app", "i", "e"}
 	suffixes = []string{"app", "hq", "inc", "io", "online", "official", "group", "global", "shop", "store", "site", "web", "labs", "lab", "corp", "co", "company", "usa", "uk", "us", "eu", "world", "international", "ai", "tech", "software", "media", "digital", "studio", "team", "home", "now", "inter", "magazine", "mag", "news", "blog"}
@@ -163,8 +152,7 @@ func withAffix(whole, label string) bool {
 // maxShort is the longest label that can be a word with letters omitted.
 const maxShort = 4
 
-// shortOf reports whether a label is a word with inner letters omitted: qz of
-// Quartz.
+// shortOf reports whether a label is a word with inner letters omitted: qz of Quartz.
 func shortOf(label, word string) bool {
 	if len(label) < 2 || len(label) > maxShort || len(word) <= len(label) || label[0] != word[0] || label[len(label)-1] != word[len(word)-1] {
 		return false
@@ -184,9 +172,8 @@ var fillers = map[string]bool{"the": true, "of": true, "and": true, "a": true, "
 // maxPieces limits the number of words that madeOfPieces looks at.
 const maxPieces = 8
 
-// madeOfPieces reports whether a label consists of the beginnings of all words
-// of a name, in order, fillers optional: "la"+"times" of Los Angeles Times,
-// "aws" of Amazon Web Services.
+// madeOfPieces reports whether a label consists of the beginnings of all words of a name, in order, fillers optional:
+// "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.
 func madeOfPieces(words []string, label string) bool {
 	if len(words) < 2 || len(words) > maxPieces {
 		return false

@@ -52,8 +52,7 @@ func latinized(name string) (latin string, ok bool) {
 // yandex and iandeks, habr and khabr, merukari and mercari become similar.
 var sound = strings.NewReplacer("x", "ks", "kh", "h", "zh", "j", "sch", "sh", "shch", "sh", "ts", "c", "tz", "c", "ck", "k", "yo", "e", "yu", "u", "ju", "u", "ya", "ia", "ja", "ia", "ye", "e", "je", "e", "y", "i", "w", "v", "ph", "f", "q", "k", "l", "r", "c", "k")
 
-// soundFit compares a name in Latin letters with a label by sound: they must be
-// equal, or differ in one letter of five.
+// soundFit compares a name in Latin letters with a label by sound: they must be equal, or differ in one letter of five.
 func soundFit(latin, label string) float64 {
 	a, b := sound.Replace(Folded(latin)), sound.Replace(Folded(label))
 	if len(a) < MinPart || len(b) < MinPart || len(a) > MaxFitName || len(b) > MaxFitName {

@@ -15,8 +15,7 @@ import (
 var foreignName = lazyregexp.New(`(?i)cookie|consent|gdpr|onetrust|didomi|usercentrics|^klaro|borlabs|^cky|^cmplz|complianz|iubenda|quantcast|^qc-cmp|sp_message|truste|osano|termly|axeptio|tarteaucitron|evidon|` +
 	`wpadminbar|intercom-|^drift-|hubspot-messages|zendesk|tawk-|^crisp-|addtoany|addthis|sharethis|(^|[-_])(cmp|share|social|advert|ads)([-_]|$)`)
 
-// ForeignBlock reports whether an element and its content belong to a third
-// party.
+// ForeignBlock reports whether an element and its content belong to a third party.
 func ForeignBlock(n *html.Node) bool {
 	if n.Data == "iframe" || n.Data == "template" {
 		return true

@@ -27,7 +27,7 @@ var genericNames = FoldedSet(
 	"首页", "首頁", "主页", "主頁", "网站首页", "網站首頁", "官网", "官網", "官方网站", "欢迎", "新闻", "登录", "關於我們", "关于我们", "ホーム", "トップ", "トップページ", "ホームページ", "公式", "公式サイト", "公式ホームページ", "ニュース", "お問い合わせ", "ログイン", "メニュー", "홈", "홈페이지", "메인", "메인 페이지", "메인페이지", "공식 홈페이지", "로그인", "trang chủ", "beranda", "halaman utama", "laman utama", "utama", "หน้าแรก", "หน้าหลัก", "ยินดีต้อนรับ", "मुखपृष्ठ", "होम", "হোম", "முகப்பு", "الرئيسية", "الصفحة الرئيسية", "مرحبا", "أخبار", "صفحه اصلی", "خانه", "דף הבית", "עמוד הבית", "בית", "ראשי",
 )
 
-// hostNames are providers whose name on a page is that of its host.
+// hostNames are providers whose name on a page names its host.
 var hostNames = FoldedSet(
 	"wordpress", "wordpress.com", "wordpress.org", "wix", "wix.com", "wixsite", "editorx", "squarespace", "shopify", "weebly", "godaddy", "go daddy", "webflow", "blogger", "blogspot", "tumblr", "ghost", "substack", "medium",
 	"netlify", "vercel", "heroku", "herokuapp", "github pages", "gitlab pages", "cloudflare", "cloudflare pages", "namecheap", "bluehost", "hostinger", "hostgator", "siteground", "dreamhost", "ionos", "1&1 ionos", "strato", "ovh", "ovhcloud", "gandi", "one.com", "loopia", "plesk", "cpanel", "directadmin", "litespeed", "nginx", "apache", "iis",
@@ -47,12 +47,10 @@ func generic(name string) bool {
 	return f == "" || genericNames[f] || statusName.MatchString(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// hostedName reports whether a name is that of a site builder, on a site of
-// somebody else.
+// hostedName reports whether a name belongs to a site builder, on a site of somebody else.
 func hostedName(name string, in Input) bool {
 	return hostNames[Folded(name)] && in.fit(name) < StrongFit
 }
 
-// slogan matches a name that addresses the visitor: "Your partner for …", "Ihr
-// Partner rund um …".
+// slogan matches a name that addresses the visitor: "Your partner for …", "Ihr Partner rund um …".
 var slogan = lazyregexp.New(`(?i)^(your|ihre?|dein|votre|su|tu|il (tuo|vostro)|la (tua|vostra)|uw|jouw|din|deres|tw[oó]j|wasz|váš|seu|sua|ваш)\s+\S+\s+\S+`)

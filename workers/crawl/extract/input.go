@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,16 +25,13 @@ type Input struct {
 	// More are other pages of the site that were read because the home page
 	// left a field open: about, imprint, press. Usually none.
 	More []*page.Page
-	// Style is the cascade of the home page's stylesheets, or nil if none was
-	// read.
+	// Style is the cascade of the home page's stylesheets, or nil if none was read.
 	Style *css.Cascade
 	// BIMI is the URL of the mark in the domain's BIMI record, or nil.
 	BIMI *url.URL
-	// Known is a record from a data set, for comparison and as a fallback, or
-	// nil.
+	// Known is a record from a data set, for comparison and as a fallback, or nil.
 	Known *eventschemas.Record
-	// Now is the time of the crawl, which bounds plausible years; zero if
-	// unknown.
+	// Now is the time of the crawl, which bounds plausible years; zero if unknown.
 	Now time.Time
 }
 
@@ -64,8 +62,7 @@ func (in Input) PageURL() string {
 	return in.Page.URL.String()
 }
 
-// ManifestURL returns the URL of the web app manifest, or of the page if it
-// names none.
+// ManifestURL returns the URL of the web app manifest, or of the page if it names none.
 func (in Input) ManifestURL() string {
 	if in.Page.Manifest == nil {
 		return in.PageURL()
@@ -73,8 +70,7 @@ func (in Input) ManifestURL() string {
 	return in.Page.Manifest.String()
 }
 
-// owner returns the organization that owns the site according to the page's
-// linked data, or nil.
+// owner returns the organization that owns the site according to the page's linked data, or nil.
 func (in Input) owner() *linkeddata.Object {
 	if in.Page.Data == nil {
 		return nil
@@ -82,8 +78,7 @@ func (in Input) owner() *linkeddata.Object {
 	return in.Page.Data.Owner(in.Site, in.Fits)
 }
 
-// OwnerLogos lists the URLs of the owner's logo in the page's linked data,
-// unresolved.
+// OwnerLogos lists the URLs of the owner's logo in the page's linked data, unresolved.
 func OwnerLogos(in Input) []string {
 	owner := in.owner()
 	if owner == nil {
@@ -92,8 +87,7 @@ func OwnerLogos(in Input) []string {
 	return owner.URLs("logo")
 }
 
-// Fits returns how well a name fits the best of the site's domain labels, from
-// 0 to 1.
+// Fits returns how well a name fits the best of the site's domain labels, from 0 to 1.
 func (in Input) Fits(name string) float64 {
 	best := 0.0
 	for i, label := range in.Site.Labels() {
@@ -113,3 +107,6 @@ func (in Input) Fits(name string) float64 {
 }
 
 const otherLabelFactor = 0.9
+
+// Round2 rounds to two decimals, to keep noise out of records and evidence.
+func Round2(v float64) float64 { return math.Round(v*100) / 100 }

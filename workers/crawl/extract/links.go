@@ -128,8 +128,7 @@ func weighLinks(in Input) []profile {
 type linker struct {
 	in   Input
 	name string // of the brand
-	// tenants are the folded names of publications hosted on the site: their
-	// profiles do not belong to the site.
+	// tenants are the folded names of publications hosted on the site: their profiles do not belong to the site.
 	tenants map[string]bool
 	// neighbors are the labels of other sites that the page links to.
 	neighbors []string
@@ -139,8 +138,7 @@ type linker struct {
 	out       []profile
 }
 
-// minInside is the length, in bytes, from which another site's label within a
-// handle is not a coincidence.
+// minInside is the length, in bytes, from which another site's label within a handle is not a coincidence.
 const minInside = 8
 
 // maxNeighbors limits the other sites that handles are compared with.
@@ -210,9 +208,8 @@ func (l *linker) look() {
 	}
 }
 
-// others reports whether a profile belongs to another party: its handle is that
-// of another site that the page links to, or the link's own words name another
-// party.
+// others reports whether a profile belongs to another party: its handle is that of another site that the page links to,
+// or the link's own words name another party.
 func (l *linker) others(handle, text string) bool {
 	if l.fit(handle) >= commonFit {
 		return false
@@ -277,10 +274,9 @@ func (l *linker) anchors(p *page.Page, factor float64) {
 	l.text, l.around, l.grouped = "", around{}, false
 }
 
-// groups finds the links in a row of profiles, one per network: the brand's own
-// row, at any place. Either one of them is the brand's by its handle, or
-// neither the links nor the text around them mention another party. An author's
-// row meets neither condition.
+// groups finds the links in a row of profiles, one per network: the brand's own row, at any place. Either one of them
+// is the brand's by its handle, or neither the links nor the text around them mention another party. An author's row
+// meets neither condition.
 func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	out := map[int]bool{}
 	var row []int
@@ -320,8 +316,7 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	return out
 }
 
-// ownWords returns the words of a link without the network's name and the call
-// to follow, folded.
+// ownWords returns the words of a link without the network's name and the call to follow, folded.
 func ownWords(text string) string {
 	if len(text) > maxLinkWords {
 		return ""
@@ -329,9 +324,8 @@ func ownWords(text string) string {
 	return Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
 }
 
-// loose reports whether a link at the edge of the page is too unrelated to the
-// brand: its handle does not fit, and its words mention something other than
-// the network.
+// loose reports whether a link at the edge of the page is too unrelated to the brand: its handle does not fit, and its
+// words mention something other than the network.
 func (l *linker) loose(fit float64) bool {
 	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" && !networkName.MatchString(l.text) && l.fit(l.text) < commonFit
 }
@@ -342,8 +336,7 @@ var networkName = lazyregexp.New(`(?i)twitter|facebook|\bfb\b|insta|linked\s?in|
 // makers are words in the handles of companies that make sites.
 var makers = lazyregexp.New(`(?i)software|agency|agentur|webdesign|themes?$|templates?$|plugins?$|hosting`)
 
-// countryEnd is the suffix that distinguishes a handle from those for other
-// countries.
+// countryEnd is the suffix that distinguishes a handle from those for other countries.
 var countryEnd = lazyregexp.New(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|be|pl|pt|se|dk|no|fi|ie|br|mx|ar|cl|co|in|jp|au|ca|eu|official|news|online|hq|tv)$`)
 
 // fit returns how well a handle fits the domain or the brand's name.
@@ -410,15 +403,9 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	l.out = append(l.out, c)
 }
 
-// insideProfile reports whether a URL leads into a profile: a repository, an
-// article.
+// insideProfile reports whether a URL leads into a profile: a repository, an article.
 func insideProfile(network string, u *url.URL) bool {
-	parts := 0
-	for part := range strings.SplitSeq(u.Path, "/") {
-		if part != "" {
-			parts++
-		}
-	}
+	parts := len(strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' }))
 	switch network {
 	case "github", "medium":
 		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") || parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
@@ -426,8 +413,7 @@ func insideProfile(network string, u *url.URL) bool {
 	return false
 }
 
-// ownProfile reports whether a profile on the site's own network is its own profile there, as
-// github.com/github is.
+// ownProfile reports whether a profile on the site's own network is its own profile there, as github.com/github is.
 func (l *linker) ownProfile(canonical string) bool {
 	return Folded(lastPart(canonical)) == Folded(l.in.Site.Label)
 }

@@ -10,8 +10,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// credit matches a text that names the maker of the site, its theme or its
-// images: such a link is the maker's.
+// credit matches a text that names the maker of the site, its theme or its images: such a link is the maker's.
 var credit = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` +
 	`(?:site|web\s?site|page|homepage|theme|template|layout|design(?:ed)?(?: (?:&|and) \w+)?|web\s?design|developed|development|made|built|created|crafted|coded|powered|hosted|produced|photos?|photography|photographs?|pictures?|images?|illustrations?|videos?|film|art|branding|marketing|seo|content)\s+(?:by|with|from)\s` +
 	`|(?:webdesign|design|gestaltung|gestaltet|umsetzung|umgesetzt|realisierung|realisiert|programmierung|programmiert|entwickelt|erstellt|konzept|fotos?|fotografie|bilder|seite)\s+(?:von|durch|by)\s` +
@@ -81,8 +80,7 @@ func before(n *html.Node) string {
 // inlineElements are elements that may wrap a link within a credit.
 var inlineElements = map[string]bool{"span": true, "strong": true, "b": true, "em": true, "i": true, "small": true}
 
-// amongPersons reports whether a link is among the profiles of an author, a
-// member or a guest.
+// amongPersons reports whether a link is among the profiles of an author, a member or a guest.
 func amongPersons(n *html.Node) bool {
 	left := maxParents
 	for at := n; at != nil && left > 0; at = at.Parent {
@@ -98,6 +96,5 @@ func amongPersons(n *html.Node) bool {
 	return false
 }
 
-// otherNetworks matches hosts of networks without a field, and other hosts that are
-// common in a row of profiles.
+// otherNetworks matches hosts of networks without a field, and other hosts that are common in a row of profiles.
 var otherNetworks = lazyregexp.New(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)

@@ -14,8 +14,7 @@ var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 // machineFile matches scripts and documents of the network itself.
 var machineFile = lazyregexp.New(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
 
-// at builds the profile function of networks with profiles at
-// https://host/handle.
+// at builds the profile function of networks with profiles at https://host/handle.
 func at(host, prefix string, reserved ...string) func(string, []string) string {
 	return func(_ string, path []string) string {
 		if len(path) == 0 {
@@ -62,18 +61,17 @@ var profileOn = map[string]func(host string, path []string) string{
 	"instagram":  slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory", "blog", "press", "api", "privacy", "terms", "oauth", "share", "challenge", "emails", "session", "static", "invites", "lite", "download", "hashtag", "locations", "topics", "help", "support", "jobs", "business", "create", "sharer", "ar", "igtv", "s", "popular"),
 	"facebook":   facebook,
 	"youtube":    youtube,
-	"tiktok":     tiktok,
+	"tiktok":     withSign("www.tiktok.com"),
 	"crunchbase": below("www.crunchbase.com", "organization", "company"),
 	"discord":    discord,
 	"pinterest":  at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js", "signup", "password", "resource", "source", "topics", "video", "videos", "tos", "privacy", "developers", "careers", "shopping", "create", "share", "offsite", "_", "news_hub", "homefeed"),
-	"threads":    threads,
+	"threads":    withSign("www.threads.net"),
 	"bluesky":    bluesky,
 	"medium":     medium,
 	"wikipedia":  wikipedia,
 }
 
-// below builds the profile function of networks with profiles at
-// https://host/section/handle.
+// below builds the profile function of networks with profiles at https://host/section/handle.
 func below(host string, sections ...string) func(string, []string) string {
 	return func(_ string, path []string) string {
 		if len(path) < 2 || !slices.Contains(sections, strings.ToLower(path[0])) || !handle.MatchString(path[1]) {
@@ -83,7 +81,7 @@ func below(host string, sections ...string) func(string, []string) string {
 	}
 }
 
-// github reads the URL of an organization's settings as that of the organization.
+// github reads the URL of an organization's settings as the organization's.
 func github(profile func(string, []string) string) func(string, []string) string {
 	return func(host string, path []string) string {
 		if len(path) > 1 && path[0] == "orgs" {
@@ -149,18 +147,14 @@ func youtube(host string, path []string) string {
 	return ""
 }
 
-func tiktok(_ string, path []string) string {
-	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
-		return ""
+// withSign builds the profile function of networks with profiles at https://host/@handle.
+func withSign(host string) func(string, []string) string {
+	return func(_ string, path []string) string {
+		if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
+			return ""
+		}
+		return "https://" + host + "/" + path[0]
 	}
-	return "https://www.tiktok.com/" + path[0]
-}
-
-func threads(_ string, path []string) string {
-	if len(path) == 0 || !strings.HasPrefix(path[0], "@") || !handle.MatchString(path[0]) {
-		return ""
-	}
-	return "https://www.threads.net/" + path[0]
 }
 
 func discord(host string, path []string) string {
@@ -193,8 +187,8 @@ func medium(host string, path []string) string {
 		}
 		return "https://" + sub + ".medium.com"
 	}
-	if len(path) > 0 && strings.HasPrefix(path[0], "@") && handle.MatchString(path[0]) {
-		return "https://medium.com/" + path[0]
+	if profile := withSign("medium.com")(host, path); profile != "" {
+		return profile
 	}
 	return at("medium.com", "", "m", "p", "me", "tag", "tags", "about", "search", "membership", "topic", "topics", "new-story", "policy", "jobs-at-medium", "s", "share", "plans", "creators", "business", "partner-program", "earn", "signin", "register", "explore-topics", "gift", "verified-authors", "r", "u")("", path)
 }
@@ -210,9 +204,8 @@ func wikipedia(host string, path []string) string {
 	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
 }
 
-// sharePaths are parts of URLs of share dialogs, on any network; postPaths are
-// those of single posts if more segments follow: a profile has a tab of that
-// name.
+// sharePaths are parts of URLs of share dialogs, on any network; postPaths are those of single posts if more segments
+// follow: a profile has a tab of that name.
 var (
 	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
 	postPaths  = []string{"status", "statuses", "post", "posts", "video", "videos", "photo", "photos", "permalink", "stream-item", "moments", "p", "reel", "tv", "pin", "events", "lists", "live", "watch", "clip", "jobs"}

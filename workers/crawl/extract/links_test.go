@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/extracttest"
 )
@@ -60,9 +61,7 @@ func TestLinks_OtherNetworks_AreCanonical(t *testing.T) {
 		"javascript:alert(1)":                                        "",
 	} {
 		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		got := ""
 		if name, canonical, ok := extract.Profile(u); ok {
 			got = name + " " + canonical

@@ -24,9 +24,8 @@ type nameCandidate struct {
 	note   string
 }
 
-// Weights of the places; the order is that of the rules, JSON-LD of the owner
-// first. A name's fit to the domain counts more than one step: on home pages
-// the title has the brand at either end.
+// Weights of the places; the order follows the rules, JSON-LD of the owner first. A name's fit to the domain counts
+// more than one step: on home pages the title has the brand at either end.
 const (
 	ownerBase     = 40.0
 	websiteBase   = 36.0
@@ -44,18 +43,14 @@ const (
 	headingBase   = 10.0
 	authorBase    = 10.0
 	handleBase    = 4.0
-	// shortBase is added for a title of one short part: it is a name, not a
-	// sentence.
+	// shortBase is added for a title of one short part: it is a name, not a sentence.
 	shortBase  = 4.0
 	shortWords = 3
-	// endBase is added for the part of a title that usually has the site's
-	// name: the last on an inner page.
+	// endBase is added for the part of a title that usually has the site's name: the last on an inner page.
 	endBase = 2.0
-	// labelBase is more than that of a title that does not fit the domain at
-	// all.
+	// labelBase is more than that of a title that does not fit the domain at all.
 	labelBase = 16.0
-	// moreFactor is the weight of a place on a second page relative to the home
-	// page.
+	// moreFactor is the weight of a place on a second page relative to the home page.
 	moreFactor = 0.6
 
 	fitWeight       = 30.0
@@ -102,8 +97,7 @@ func NamesWeighed(in Input) []Weighed {
 	return out
 }
 
-// weighNames scores every candidate and returns the best first, in the spelling
-// that the brand uses.
+// weighNames scores every candidate and returns the best first, in the spelling that the brand uses.
 func weighNames(in Input) []nameCandidate {
 	all := nameCandidates(in)
 	shorten(all)
@@ -165,8 +159,7 @@ func weighNames(in Input) []nameCandidate {
 	return all
 }
 
-// maxFrontPath is the longest path of one segment that may be a front page's:
-// /en, /de-de, /home.
+// maxFrontPath is the longest path of one segment that may be a front page's: /en, /de-de, /home.
 const maxFrontPath = 6
 
 // Inner reports whether the page is not the site's front page.
@@ -218,9 +211,8 @@ func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
 	return len(methods)
 }
 
-// spelled returns the best name as the brand itself spells it: with its
-// diacritics, because an alt text may have Citta and the title Città; and with
-// its capitals, if other places have them.
+// spelled returns the best name as the brand itself spells it: with its diacritics, because an alt text may have Citta
+// and the title Città; and with its capitals, if other places have them.
 func spelled(in Input, all []nameCandidate) string {
 	text, same := all[0].text, Folded(all[0].text)
 	for _, c := range all {
@@ -264,8 +256,7 @@ func spelled(in Input, all []nameCandidate) string {
 	return text
 }
 
-// partOf returns the words of a text that a folded name consists of, or "" if
-// it does not contain them.
+// partOf returns the words of a text that a folded name consists of, or "" if it does not contain them.
 func partOf(text, name string) string {
 	words := strings.Fields(text)
 	for i := range words {
@@ -289,8 +280,7 @@ func beyondASCII(text string) int {
 	return n
 }
 
-// nameFit returns how well a candidate fits the site, leniently for scripts
-// that cannot be compared with a domain.
+// nameFit returns how well a candidate fits the site, leniently for scripts that cannot be compared with a domain.
 func (in Input) nameFit(text string) float64 {
 	if isDomain(text, in) {
 		return insideFit

@@ -5,13 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// minCased is how many letters a name in capitals has that is not read as an
-// abbreviation.
+// minCased is how many letters a name in capitals has that is not read as an abbreviation.
 const minCased = 4
 
-// casing returns the spelling of a name in capitals that the page itself uses
-// most, or "" if that is the given one, or if it is unclear. Menus and
-// headlines are often in capitals, so only a majority for other letters counts.
+// casing returns the spelling of a name in capitals that the page itself uses most, or "" if that is the given one, or
+// if it is unclear. Menus and headlines are often in capitals, so only a majority for other letters counts.
 func (in Input) casing(all []nameCandidate, text string) string {
 	same := Folded(text)
 	if text != strings.ToUpper(text) || text == strings.ToLower(text) || utf8.RuneCountInString(same) < minCased {

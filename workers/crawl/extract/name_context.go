@@ -65,8 +65,7 @@ func (c *nameContext) groupsOf(text string) map[string]bool {
 const (
 	// minVouchers is how many independent places make a name the site's own.
 	minVouchers = 2
-	// maxVouchedWords limits the words of a name that a title and a heading
-	// give; longer ones are headlines.
+	// maxVouchedWords limits the words of a name that a title and a heading give; longer ones are headlines.
 	maxVouchedWords = 5
 	// taglineWords is the least number of words of a tagline.
 	taglineWords = 3
@@ -82,8 +81,7 @@ func (c *nameContext) vouched(n *nameCandidate) bool {
 	return namesSite(c.all, n) || groups["feed"] || nameWords(n.text) <= maxVouchedWords
 }
 
-// doubt returns why a candidate is not the site's name in spite of its place,
-// or "".
+// doubt returns why a candidate is not the site's name in spite of its place, or "".
 func (c *nameContext) doubt(n *nameCandidate) string {
 	if n.method == FromDomain || n.fit >= StrongFit || isDomain(n.text, c.in) {
 		return ""
@@ -110,8 +108,7 @@ func (c *nameContext) shows(text string) bool {
 	return strings.Contains(c.visible, sameKey(text))
 }
 
-// yieldToSite moves the names that only the domain gives behind a name that
-// the site gives in several places.
+// yieldToSite moves the names that only the domain gives behind a name that the site gives in several places.
 func (c *nameContext) yieldToSite() {
 	var best *nameCandidate
 	for i := range c.all {
@@ -140,13 +137,11 @@ func (in Input) describes(text string) bool {
 	})
 }
 
-// sentenceWords are words of a sentence, in lower case, that names rarely
-// contain.
+// sentenceWords are words of a sentence, in lower case, that names rarely contain.
 var sentenceWords = lazyregexp.New(`(?:^|\s)(?:for|with|from|your|our|you|we|that|is|are|to|in|für|mit|aus|ihr|ihre[nm]?|wir|unser[e]?|sind|ist|von|bei|rund|pour|avec|votre|vos|notre|nos|dans|chez|en|para|con|tu|su|nuestr[oa]s?|per|con|il tuo|voor|met|uw|jouw|uit|com|sua|seu|dla|z|twój|twoje|för|med|til|for|для|из|ваш[аеи]?|с)(?:\s|$)`)
 
-// sentenceLike reports whether a text says something instead of naming
-// somebody: several words, most of them in lower case or with words of a
-// sentence between them, or a period at the end.
+// sentenceLike reports whether a text says something instead of naming somebody: several words, most of them in lower
+// case or with words of a sentence between them, or a period at the end.
 func sentenceLike(text string) bool {
 	n := nameWords(text)
 	if n < taglineWords {

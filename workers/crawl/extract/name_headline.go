@@ -8,19 +8,16 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// ofHeadline reports whether a place shows the page's headline as often as the
-// site's name.
+// ofHeadline reports whether a place shows the page's headline as often as the site's name.
 func ofHeadline(method string) bool {
 	return method == "title" || method == "og:title" || method == "heading" || method == "feed title"
 }
 
-// minHeadline is how many letters of a headline make a text that contains them
-// a headline too.
+// minHeadline is how many letters of a headline make a text that contains them a headline too.
 const minHeadline = 10
 
-// isHeadline reports whether a candidate from a title, heading or feed is a
-// part of an inner page's headline: "Folge 70" of "Folge 70: Star Trek", or a
-// headline followed by more text.
+// isHeadline reports whether a candidate from a title, heading or feed is a part of an inner page's headline: "Folge
+// 70" of "Folge 70: Star Trek", or a headline followed by more text.
 func (in Input) isHeadline(c *nameCandidate) bool {
 	if c.fit >= affixFit {
 		return false
@@ -51,9 +48,8 @@ func namesSite(all []nameCandidate, c *nameCandidate) bool {
 	return slices.ContainsFunc(all, func(o nameCandidate) bool { return slices.Contains(atTheSite, o.method) && sameKey(o.text) == same })
 }
 
-// headlines lists the page's headings and its shared title, without the site's
-// name at the end. A shared title equal to the title adds nothing, so it counts
-// only if same is set.
+// headlines lists the page's headings and its shared title, without the site's name at the end. A shared title equal to
+// the title adds nothing, so it counts only if same is set.
 func (in Input) headlines(same bool) []string {
 	out := slices.Clone(in.Page.Headings)
 	for _, h := range in.Page.Headings {
@@ -73,10 +69,9 @@ func (in Input) headlines(same bool) []string {
 	return append(out, strings.Join(shared, " "))
 }
 
-// yieldToDomain moves names that fit the domain badly, and those that are the
-// domain with additions, behind the bare domain if the page uses it as its
-// name. A name that several places give, or one in a script that domains do not
-// use, stays.
+// yieldToDomain moves names that fit the domain badly, and those that are the domain with additions, behind the bare
+// domain if the page uses it as its name. A name that several places give, or one in a script that domains do not use,
+// stays.
 func yieldToDomain(all []nameCandidate, in Input) {
 	bare := -1
 	for i := range all {

@@ -18,8 +18,7 @@ import (
 // Limits of the search for names.
 const (
 	maxHomeTexts = 3 // texts of links to the front page
-	// maxHomeImages limits the images in links to the front page that are
-	// searched for a name.
+	// maxHomeImages limits the images in links to the front page that are searched for a name.
 	maxHomeImages = 12
 	maxCopyrights = 4      // copyright lines
 	maxLine       = 400    // bytes of a copyright line
@@ -108,8 +107,7 @@ func (c *collector) page(p *page.Page) {
 			}
 			c.add(o.Text("name"), "json-ld publisher", base)
 			if len(c.out) > n && slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
-				// It names the requested host as its own domain: as good as a
-				// name that fits.
+				// It names the requested host as its own domain: as good as a name that fits.
 				c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
 			}
 		}
@@ -143,8 +141,7 @@ func (c *collector) page(p *page.Page) {
 	}
 }
 
-// namedOtherwise reports whether the site declares a name that is not its
-// owner's: the owner is its author.
+// namedOtherwise reports whether the site declares a name that is not its owner's: the owner is its author.
 func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 	names := []string{p.Meta("og:site_name")}
 	if w := p.Data.WebSite(c.in.Site); w != nil {
@@ -163,8 +160,7 @@ func inTree(p *page.Page) *page.InTree {
 	return tree
 }
 
-// feedWords matches the words in the title of a feed that are not the site's
-// name.
+// feedWords matches the words in the title of a feed that are not the site's name.
 var feedWords = lazyregexp.New(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
 
 // maxFeeds limits the feeds whose titles are read.
@@ -190,8 +186,7 @@ func feedTitles(root *html.Node) []string {
 	return out
 }
 
-// homeLinks adds the content of links to the front page: an image's alt text,
-// or words.
+// homeLinks adds the content of links to the front page: an image's alt text, or words.
 func (c *collector) homeLinks(p *page.Page) {
 	images := maxHomeImages
 	for _, im := range p.Images {
@@ -215,8 +210,7 @@ func (c *collector) homeLinks(p *page.Page) {
 	}
 }
 
-// title adds the parts of the title, the heading and the shared title of the
-// home page.
+// title adds the parts of the title, the heading and the shared title of the home page.
 func (c *collector) title(p *page.Page) {
 	segments := titleSegments(p.Title)
 	for i, segment := range segments {
@@ -258,9 +252,8 @@ func (in Input) owners() []*linkeddata.Object {
 	return out
 }
 
-// near reports whether a URL belongs to the requested host, if a publication on
-// a shared domain also has its own domain: map.acme.com and
-// acme.publisher.example.
+// near reports whether a URL belongs to the requested host, if a publication on a shared domain also has its own
+// domain: map.acme.com and acme.publisher.example.
 func (in Input) near(u *url.URL) bool {
 	if in.Page.URL == nil || u == nil {
 		return false
@@ -286,9 +279,8 @@ func handleOf(value string) (string, bool) {
 	return value, handle.MatchString(value)
 }
 
-// written returns the page's spelling of the words in a folded text, with
-// capitals if it ever uses them: Business Today for businesstoday, and Büro
-// Lehm for buerolehm. It returns "" if the page does not contain them.
+// written returns the page's spelling of the words in a folded text, with capitals if it ever uses them: Business Today
+// for businesstoday, and Büro Lehm for buerolehm. It returns "" if the page does not contain them.
 func (in Input) written(label string) string {
 	if len(label) < minCommon || genericNames[label] {
 		return ""
@@ -372,8 +364,7 @@ var (
 // holding matches the additions of the company behind a brand to its name.
 var holding = lazyregexp.New(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
 
-// copyrightOwner returns the owner in a copyright line; it returns other texts
-// unchanged.
+// copyrightOwner returns the owner in a copyright line; it returns other texts unchanged.
 func copyrightOwner(line string) string {
 	if copyrightSign.MatchString(line) {
 		line = copyrightHead.ReplaceAllString(line, "")

@@ -12,9 +12,8 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// fitting returns the part of a name that fits the domain best if the name is
-// written as a title: "PR Newswire: news distribution". If no part fits, it
-// returns the short part next to a sentence, or the whole.
+// fitting returns the part of a name that fits the domain best if the name is written as a title: "PR Newswire: news
+// distribution". If no part fits, it returns the short part next to a sentence, or the whole.
 func fitting(text string, in Input) string {
 	text = poweredBy.ReplaceAllString(webHost.ReplaceAllString(text, "$1"), "")
 	if bare := slices.IndexFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) }); bare >= 0 && !slices.ContainsFunc(titleSegments(text), func(s string) bool {
@@ -49,8 +48,7 @@ func fitting(text string, in Input) string {
 // webHost is the prefix www. of a domain.
 var webHost = lazyregexp.New(`(?i)(^|\s)www\.`)
 
-// sentenceEnd separates the sentences of a slogan: "Acme.com. Spend less. Smile
-// more."
+// sentenceEnd separates the sentences of a slogan: "Acme.com. Spend less. Smile more."
 var sentenceEnd = lazyregexp.New(`[.,!?:]\s+|[，。！？、]`)
 
 // hostedOn is the end of a title that has the site last: "Say Why on Acme".
@@ -74,13 +72,11 @@ func sentence(text string, in Input) string {
 
 var (
 	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
-	// legalForm is a company's legal form at the end of its name, or at the
-	// beginning where that is the custom.
+	// legalForm is a company's legal form at the end of its name, or at the beginning where that is the custom.
 	legalForm = lazyregexp.New(`(?i)[,\s]+\(?(inc|incorporated|llc|l\.l\.c|llp|lp|ltd|limited|corp|corporation|co|company|gmbh(\s*&\s*co\.?\s*kga?)?|mbh|ug|ag|se|sa|s\.a|sas|s\.a\.s|sarl|s\.?à\.?\s?r\.?l|srl|s\.r\.l|spa|s\.p\.a|s\.?l\.?u?|b\.?v|n\.?v|plc|oy|oyj|ab|asa|a/s|aps|kg|kgaa|e\.\s?v|e\.\s?k|lda|ltda|s\.?a\.? de c\.?v|pty|pte|pvt|private limited|sdn\.? bhd|bhd|tbk|kk|k\.k|kft|zrt|s\.?r\.?o|s\.?\s?k\.?\s?a|sp\.\s?(?:k|j|p)|gbr|a\.\s?s|d\.\s?o\.\s?o|sp\.?\s?z\s?o\.?\s?o|ооо|оао|зао|пао|ао|株式会社|有限公司|股份有限公司|주식회사)\.?\)?$`)
 	legalHead = lazyregexp.New(`(?i)^(?:株式会社|有限会社|\(株\)|㈱|주식회사|\(주\)|ооо|оао|зао|пао|ао|pt\.?)\s*`)
 	legalTail = lazyregexp.New(`(?:株式会社|有限公司|股份有限公司|有限责任公司|集团|주식회사)$`)
-	// inBrackets is the text in brackets after a name: Amazon Web Services
-	// (AWS), X (formerly Twitter).
+	// inBrackets is the text in brackets after a name: Amazon Web Services (AWS), X (formerly Twitter).
 	inBrackets = lazyregexp.New(`^(.+?)\s*[\(（\[]([^()（）\[\]]{2,})[\)）\]]$`)
 	// frontPage matches words for a front or official page around a name: "ARD
 	// Startseite", "Acme Home Page", "Sito ufficiale Acme".
@@ -133,8 +129,7 @@ func tidyName(text string, in Input) string {
 	return text
 }
 
-// notName matches text that no name contains: a mail address, a template's
-// variable or key.
+// notName matches text that no name contains: a mail address, a template's variable or key.
 var notName = lazyregexp.New(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\.[a-z_]+){3,}\b|\b[a-z]+_[a-z]+\.[a-z]+\.`)
 
 // addressName matches what is a file's name, a path or an identifier of a
@@ -144,14 +139,12 @@ var addressName = lazyregexp.New(`(?i)^\S+\.(?:png|jpe?g|gif|svg|webp|avif|ico|b
 // isAddress reports whether a text is a URL, a file's name or an identifier.
 func isAddress(text string) bool { return addressName.MatchString(text) }
 
-// isPictogram reports whether a character is an emoji, a star or another
-// ornament, or a part of one.
+// isPictogram reports whether a character is an emoji, a star or another ornament, or a part of one.
 func isPictogram(r rune) bool {
 	return r >= 0x2600 && r <= 0x27bf || r >= 0x2b00 && r <= 0x2bff || r >= 0x1f000 && r <= 0x1faff || r == 0xfe0f || r == 0x200d || r == '★' || r == '►' || r == '▶'
 }
 
-// nameWords counts the words of a name, without its legal form, separators and
-// pictograms.
+// nameWords counts the words of a name, without its legal form, separators and pictograms.
 func nameWords(text string) int {
 	n := 0
 	for w := range strings.FieldsSeq(legalForm.ReplaceAllString(text, "")) {
@@ -165,12 +158,10 @@ func nameWords(text string) int {
 // poweredBy matches the mention of the platform in a name.
 var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`)
 
-// numeral reports whether a text has no letters: the number of a post or
-// telephone.
+// numeral reports whether a text has no letters: the number of a post or telephone.
 func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLetter) }
 
-// said reports whether another place of the page agrees with a name without its
-// legal form.
+// said reports whether another place of the page agrees with a name without its legal form.
 func said(short string, in Input) bool {
 	if in.fit(short) >= StrongFit {
 		return true
@@ -216,8 +207,7 @@ func titleSegments(title string) []string {
 	for i := range parts {
 		parts[i] = strings.ReplaceAll(parts[i], "‑ ", "- ")
 	}
-	// If nothing fits the domain the first part is the best guess, so the order
-	// is kept.
+	// If nothing fits the domain the first part is the best guess, so the order is kept.
 	return slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 

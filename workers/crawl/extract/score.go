@@ -5,10 +5,9 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// Weights of the quality score, to be divided by their sum, 1.10. The score
-// reads in thirds: below 1/3 a record is poor (at most a logo), up to 2/3 it is
-// fair (a name, a description and an image), above that it is good (a proper
-// logo and most of the rest).
+// Weights of the quality score, to be divided by their sum, 1.10. The score reads in thirds: below 1/3 a record is poor
+// (at most a logo), up to 2/3 it is fair (a name, a description and an image), above that it is good (a proper logo and
+// most of the rest).
 const (
 	logoScore        = 0.30
 	secondTypeScore  = 0.10
@@ -38,8 +37,7 @@ const (
 	lonelyNameSource = 1.0
 )
 
-// Score returns how complete a record is, from 0 to 1. nameAgreed reports
-// whether two sources gave the same name.
+// Score returns how complete a record is, from 0 to 1. nameAgreed reports whether two sources gave the same name.
 func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	if r.NSFW {
 		return 0
@@ -71,8 +69,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 // waiting matches descriptions of pages that announce or replace a site.
 var waiting = lazyregexp.New(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
 
-// Complete reports whether a record has a name, a logo file, a color and a
-// description.
+// Complete reports whether a record has a name, a logo file, a color and a description.
 func Complete(r *eventschemas.Record) bool {
 	return r.Name != nil && r.HasLogo() && len(r.Colors) > 0 && r.Description != nil
 }

@@ -41,8 +41,7 @@ func TestScore_ComingSoonPage_IsLower(t *testing.T) {
 	}
 }
 
-// A logo that was derived from another one in white adds no information about
-// the brand; one drawn by the brand does.
+// A logo that was derived from another one in white adds no information about the brand; one drawn by the brand does.
 func TestScore_ReversedLogo_AddsNothing(t *testing.T) {
 	light, dark := "light", "dark"
 	score := func(more ...eventschemas.Logo) float64 {

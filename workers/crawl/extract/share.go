@@ -23,8 +23,7 @@ type shared struct {
 	confidence  float64
 }
 
-// ShareImage decides the page's own share image, which it provides for links to
-// it. A page may have none.
+// ShareImage decides the page's own share image, which it provides for links to it. A page may have none.
 func ShareImage(in Input) (Found[*url.URL], bool) {
 	for _, s := range in.shared() {
 		u := in.shareImageURL(s.raw)
@@ -65,8 +64,7 @@ func (in Input) shared() []shared {
 	return out
 }
 
-// minShareSide is the shortest declared side, in pixels, of an image that is
-// not a spacer.
+// minShareSide is the shortest declared side, in pixels, of an image that is not a spacer.
 const minShareSide = 8
 
 // tiny reports whether the page declares its share image as a spacer.
@@ -89,8 +87,7 @@ var (
 	imageName      = lazyregexp.New(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
 )
 
-// shareImageURL resolves a declared URL. It returns nil if the URL is not an
-// image's.
+// shareImageURL resolves a declared URL. It returns nil if the URL is not an image's.
 func (in Input) shareImageURL(raw string) *url.URL {
 	raw = strings.Trim(strings.TrimSpace(raw), `"'`)
 	if strings.ContainsAny(raw, "{}<>") || strings.HasPrefix(raw, "%") || strings.HasPrefix(strings.ToLower(raw), "data:") {
@@ -107,8 +104,7 @@ func (in Input) shareImageURL(raw string) *url.URL {
 	return u
 }
 
-// withScheme completes a URL without a scheme: www.acme.com/share.png,
-// cdn.acme.com/share.png.
+// withScheme completes a URL without a scheme: www.acme.com/share.png, cdn.acme.com/share.png.
 func withScheme(raw string, in Input) string {
 	host, rest, ok := strings.Cut(raw, "/")
 	if !ok || rest == "" || strings.ContainsAny(host, ":?#") || !strings.Contains(host, ".") || strings.HasPrefix(host, ".") {
@@ -131,7 +127,7 @@ func (in Input) isPage(u *url.URL) bool {
 	return strings.HasPrefix(whole, part)
 }
 
-// isIcon reports whether a URL is that of an icon declared by the page.
+// isIcon reports whether a URL names an icon declared by the page.
 func (in Input) isIcon(u *url.URL) bool {
 	return slices.ContainsFunc(in.Page.Icons, func(icon page.Icon) bool {
 		return icon.URL != nil && icon.URL.Host == u.Host && icon.URL.Path == u.Path && icon.URL.RawQuery == u.RawQuery
@@ -141,9 +137,8 @@ func (in Input) isIcon(u *url.URL) bool {
 // articleTypes are schema.org types of pages.
 var articleTypes = []string{"WebPage", "AboutPage", "CollectionPage", "ItemPage", "ProfilePage", "HomePage", "Article", "NewsArticle", "BlogPosting", "TechArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "Review", "Product", "Recipe", "VideoObject", "PodcastEpisode", "Event", "Book", "Movie", "Course"}
 
-// article returns the object that represents the page in its linked data, or
-// nil. An article goes before the page that contains it, and an object with an
-// image before one without.
+// article returns the object that represents the page in its linked data, or nil. An article goes before the page that
+// contains it, and an object with an image before one without.
 func (in Input) article() *linkeddata.Object {
 	if in.Page.Data == nil {
 		return nil

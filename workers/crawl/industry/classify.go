@@ -28,29 +28,25 @@ type Guess struct {
 	Places int
 }
 
-// The model: each term has a weight, multiplied by the weight of its text. If a
-// term is in several texts the highest product counts, and a fraction of the
-// others: a title that repeats the name is not a second witness. The evidence e
+// The model: each term has a weight, multiplied by the weight of its text. If a term is in several texts the highest
+// product counts, and a fraction of the others: a title that repeats the name is not a second witness. The evidence e
 // of a class is the sum over its terms, and its probability is
 //
 //	(1+e)^sharpness / (nothing^sharpness + Σ (1+e)^sharpness)
 //
-// a softmax over the logarithms, which includes "no class of ours" with an
-// evidence that grows with the number of words, because more words match more
-// terms by chance. The constants were fitted on one half of
-// testdata/labelled.txt; the other half measures them.
+// a softmax over the logarithms, which includes "no class of ours" with an evidence that grows with the number of
+// words, because more words match more terms by chance. The constants were fitted on one half of testdata/labelled.txt;
+// the other half measures them.
 const (
 	sharpness      = 3.0
 	nothing        = 2.8
 	nothingPerRoot = 0.17 // times the square root of the number of words
 	repetition     = 0.35 // the fraction of a term's further texts
 	alone          = 0.65 // factor of the evidence of a class supported by a single term
-	// shortText is the number of words up to which a text counts fully; terms
-	// of a longer one are divided by the square root of the ratio, because more
-	// words match more terms by chance.
+	// shortText is the number of words up to which a text counts fully; terms of a longer one are divided by the square
+	// root of the ratio, because more words match more terms by chance.
 	shortText = 30
-	// repeated is the increment for each further occurrence of a term in the
-	// same text, up to maxRepeats.
+	// repeated is the increment for each further occurrence of a term in the same text, up to maxRepeats.
 	repeated   = 0.25
 	maxRepeats = 4
 	// MinScore is the minimum score of a class.
@@ -65,8 +61,7 @@ const (
 	keptTerms    = 4 // in a guess
 )
 
-// Classify weighs the texts of a page. It returns at most MaxClasses classes,
-// best first, or none if nothing is likely.
+// Classify weighs the texts of a page. It returns at most MaxClasses classes, best first, or none if nothing is likely.
 func Classify(texts []Text) []Guess {
 	v := taxonomy()
 	heard := map[*term]*voice{}
@@ -235,8 +230,7 @@ func strongest(terms map[*term]float64) []string {
 	return out
 }
 
-// words returns the words of a text: letters and digits, lower case, without
-// diacritics.
+// words returns the words of a text: letters and digits, lower case, without diacritics.
 func words(text string) []string {
 	var out []string
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
@@ -252,14 +246,7 @@ func words(text string) []string {
 
 // plain returns a word in lower case without diacritics; ß is ss.
 func plain(w string) string {
-	ascii := true
-	for i := range len(w) {
-		if w[i] >= utf8.RuneSelf {
-			ascii = false
-			break
-		}
-	}
-	if ascii {
+	if !strings.ContainsFunc(w, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(w)
 	}
 	var b strings.Builder

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/industry"
 )
 
@@ -62,9 +63,7 @@ type example struct {
 func examples(t testing.TB, half string) []example {
 	t.Helper()
 	text, err := os.ReadFile("testdata/labelled.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var out []example
 	for line := range strings.Lines(string(text)) {
 		fields := strings.SplitN(strings.TrimSpace(line), "|", 4)
@@ -186,8 +185,7 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// A term that may be a prefix and a suffix keeps both properties, whatever the
-// order of a map.
+// A term that may be a prefix and a suffix keeps both properties, whatever the order of a map.
 func TestClassify_TermIsPrefixAndSuffix_CountsAsBoth(t *testing.T) {
 	for _, text := range []string{"Versicherungsmakler Versicherung", "Krankenversicherung Hausratversicherung"} {
 		got := industry.Classify([]industry.Text{{Body: text, Weight: 2}})

@@ -14,13 +14,11 @@ import (
 
 // Certainty of the two declared sources.
 const (
-	// TypeScore is that of a schema.org type: declared by the site, but from
-	// another taxonomy.
+	// TypeScore is the score of a schema.org type: declared by the site, but from another taxonomy.
 	TypeScore = 0.9
-	// SubIndustryScore is that of a GICS sub-industry, assigned by an analyst.
+	// SubIndustryScore is the score of a GICS sub-industry, assigned by an analyst.
 	SubIndustryScore = 0.95
-	// BroadScore is that of a sub-industry with companies of several of our
-	// classes.
+	// BroadScore is the score of a sub-industry with companies of several of our classes.
 	BroadScore = 0.7
 )
 
@@ -30,12 +28,10 @@ type Class struct {
 	parent            *Class // of the upper level
 }
 
-// idBytes is the length of the hash of a slug in an id: 64 bits avoid
-// collisions among a few hundred slugs.
+// idBytes is the length of the hash of a slug in an id: 64 bits avoid collisions among a few hundred slugs.
 const idBytes = 8
 
-// ID returns a hash of the slug and the parent's slug, stable as long as they
-// are.
+// ID returns a hash of the slug and the parent's slug, stable as long as they are.
 func (c *Class) ID() string {
 	path := c.Slug
 	if c.parent != nil {
@@ -53,8 +49,7 @@ func (c *Class) Industry(score float64) eventschemas.Industry {
 	}
 }
 
-// Weights of terms: almost sufficient alone, ordinary, and only supporting
-// others.
+// Weights of terms: almost sufficient alone, ordinary, and only supporting others.
 const (
 	tellingWeight = 3.0
 	plainWeight   = 1.5
@@ -137,8 +132,7 @@ func slugOf(name string) string {
 	return strings.Join(words(strings.ReplaceAll(name, "&", " and ")), "-")
 }
 
-// termList holds the terms in the order of the file, on which sums of floats
-// depend.
+// termList holds the terms in the order of the file, on which sums of floats depend.
 type termList struct {
 	all   []*term
 	byKey map[string]*term
@@ -169,9 +163,8 @@ func (l *termList) add(text string, class int) {
 	t.hits = append(t.hits, hit{class, weight})
 }
 
-// index builds the indexes of the matcher. A term of several classes is weaker
-// evidence for each: its weight is multiplied by the inverse of their number on
-// a logarithmic scale, 1 for a term of one class.
+// index builds the indexes of the matcher. A term of several classes is weaker evidence for each: its weight is
+// multiplied by the inverse of their number on a logarithmic scale, 1 for a term of one class.
 func (v *vocabulary) index(terms []*term) {
 	all := float64(len(v.classes))
 	for _, t := range terms {
@@ -193,8 +186,7 @@ func (v *vocabulary) index(terms []*term) {
 	}
 }
 
-// ByType returns the class of a schema.org type, or nil for types without one,
-// such as Organization.
+// ByType returns the class of a schema.org type, or nil for types without one, such as Organization.
 func ByType(name string) *Class { return taxonomy().byType[name] }
 
 // BySlug returns the class with a slug, or nil.
@@ -210,8 +202,7 @@ func BySlug(slug string) *Class {
 // ByName returns the class with a name, in any case, or nil.
 func ByName(name string) *Class { return BySlug(slugOf(name)) }
 
-// BySubIndustry returns the class of a GICS sub-industry and its certainty, or
-// nil if it is unknown.
+// BySubIndustry returns the class of a GICS sub-industry and its certainty, or nil if it is unknown.
 func BySubIndustry(name string) (*Class, float64) {
 	v := taxonomy()
 	if v.broad[name] {

@@ -2,6 +2,7 @@ package inlinesvg
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -33,8 +34,7 @@ const (
 var (
 	// ErrEmpty: the image has no visible content.
 	ErrEmpty = errors.New("drawing is empty")
-	// ErrText: the image consists of text, which looks different without its
-	// font.
+	// ErrText: the image consists of text, which looks different without its font.
 	ErrText = errors.New("drawing consists of text")
 	// ErrTooLarge: the image exceeds a limit.
 	ErrTooLarge = errors.New("drawing is too large")
@@ -49,15 +49,13 @@ type Image struct {
 	Sprite *Sprite
 	// Width and Height are CSS pixels on the page, 0 unknown.
 	Width, Height float64
-	Shapes        int
 }
 
 // Sprite is a part of a file that a page draws.
 type Sprite struct {
 	URL *url.URL // without the fragment
 	ID  string
-	// Color is the value of currentColor, and Fill the default fill; "" for the
-	// initial value.
+	// Color is the value of currentColor, and Fill the default fill; "" for the initial value.
 	Color, Fill string
 	ViewBox     string // of the svg element on the page; "" for none
 }
@@ -76,8 +74,7 @@ func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver
 	return &Resolver{root: root, base: base, cascade: cascade}
 }
 
-// Resolve converts an svg element to a file. Errors: ErrEmpty, ErrText,
-// ErrTooLarge.
+// Resolve converts an svg element to a file. Errors: ErrEmpty, ErrText, ErrTooLarge.
 func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 	w := &writer{Resolver: r, written: map[string]bool{}}
 	at := context{color: w.inherited(svg, "color"), fill: w.inherited(svg, "fill")}
@@ -103,16 +100,14 @@ func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 	}
 	w.document(svg, from, box, at)
 	if w.err == nil && w.shapes > 0 && !w.painted {
-		// Its colors are defined where they are not visible here. A logo is not
-		// meant to be invisible.
+		// Its colors are defined where they are not visible here. A logo is not meant to be invisible.
 		w = &writer{Resolver: r, written: map[string]bool{}, repaint: true, around: w.around}
 		w.document(svg, from, box, at)
 	}
 	return d, w.finish(d)
 }
 
-// ResolveSymbol converts a symbol of the document, as an svg element that uses it
-// would show it. Errors: those of Resolve.
+// ResolveSymbol converts a symbol of the document, as an svg element that uses it would show it. Errors: as Resolve.
 func (r *Resolver) ResolveSymbol(id string) (*Image, error) {
 	svg := &html.Node{Type: html.ElementNode, Data: "svg", DataAtom: atom.Svg, Namespace: "svg"}
 	svg.AppendChild(&html.Node{Type: html.ElementNode, Data: "use", Namespace: "svg", Attr: []html.Attribute{{Key: "href", Val: "#" + id}}})
@@ -125,8 +120,7 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	if len(sprite) > MaxSprite {
 		return nil, fmt.Errorf("%w: a sprite of %d bytes", ErrTooLarge, len(sprite))
 	}
-	// SVG is similar enough to HTML's foreign content for the HTML parser,
-	// which is more tolerant than XML.
+	// SVG is similar enough to HTML's foreign content for the HTML parser, which is more tolerant than XML.
 	root, err := html.Parse(bytes.NewReader(selfClosed(sprite)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -138,13 +132,9 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	}
 	w := &writer{Resolver: r, written: map[string]bool{}}
 	at := context{color: part.Color, fill: part.Fill}
-	if at.color == "" {
-		at.color = black
-	}
+	at.color = cmp.Or(at.color, black)
 	box := attr(target, "viewBox")
-	if box == "" {
-		box = part.ViewBox
-	}
+	box = cmp.Or(box, part.ViewBox)
 	from := target
 	switch name(target) {
 	case "view":
@@ -169,8 +159,7 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	return d.SVG, nil
 }
 
-// selfClosed drops the text before the svg element, which an HTML parser would
-// treat as text.
+// selfClosed drops the text before the svg element, which an HTML parser would treat as text.
 func selfClosed(svg []byte) []byte {
 	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
 		return svg[i:]
@@ -188,21 +177,23 @@ func enclosing(n *html.Node) *html.Node {
 	return nil
 }
 
-// sprite returns the reference of an svg element that only uses a part of
-// another file.
+// sprite returns the reference of an svg element that only uses a part of another file.
 func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 	var use *html.Node
-	own := false
-	each(svg, func(n *html.Node) bool {
+	left := maxElements
+	for n := range svg.Descendants() {
+		if left--; left < 0 {
+			break
+		}
 		switch {
+		case n.Type != html.ElementNode:
 		case name(n) == "use" && use == nil:
 			use = n
 		case shapes[name(n)]:
-			own = true
+			return nil
 		}
-		return !own
-	})
-	if use == nil || own {
+	}
+	if use == nil {
 		return nil
 	}
 	file, id, ok := strings.Cut(href(use), "#")
@@ -233,8 +224,7 @@ func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 	return s
 }
 
-// onlyUse returns the single use that is the content of an svg element, and its
-// target.
+// onlyUse returns the single use that is the content of an svg element, and its target.
 func (w *writer) onlyUse(svg *html.Node) (only, target *html.Node) {
 	for c := svg.FirstChild; c != nil; c = c.NextSibling {
 		if c.Type != html.ElementNode || skipped[name(c)] || name(c) == "defs" || name(c) == "symbol" {

@@ -16,20 +16,18 @@ import (
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/inlinesvg"
 )
 
 func home() *url.URL { return &url.URL{Scheme: "https", Host: "acme.com", Path: "/"} }
 
-// resolve resolves the svg element with the id logo, or else the first one of a
-// page.
+// resolve resolves the svg element with the id logo, or else the first one of a page.
 func resolve(t testing.TB, body string) (*inlinesvg.Image, error) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	svg := find(root)
 	if svg == nil {
 		t.Fatal("no svg in the page")
@@ -67,9 +65,7 @@ func pixel(t testing.TB, data []byte, x, y int) string {
 		t.Fatalf("Sanitize: %v\n%s", err, data)
 	}
 	r, err := renderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	img, err := r.Render(t.Context(), clean, 100)
 	if err != nil {
 		t.Fatalf("Render: %v\n%s", err, clean)
@@ -103,9 +99,7 @@ func TestResolve_Colors_AreComputed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := resolve(t, c.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got := pixel(t, d.SVG, 80, 10); got != c.want {
 				t.Errorf("color is %s, want %s\n%s", got, c.want, d.SVG)
 			}
@@ -136,9 +130,7 @@ func TestResolve_Shapes_AreKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := resolve(t, c.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got := pixel(t, d.SVG, c.x, c.y); got != c.want {
 				t.Errorf("%d, %d is %s, want %s\n%s", c.x, c.y, got, c.want, d.SVG)
 			}
@@ -184,9 +176,7 @@ func laughs() string {
 func TestResolve_ActiveContent_IsDropped(t *testing.T) {
 	d, err := resolve(t, `<svg viewBox="0 0 100 50" onload="x()" class="a"><title>Acme</title><script>x()</script><foreignObject><iframe src="//evil"></iframe></foreignObject>
 		<a href="javascript:x()"><path onclick="x()" data-x="1" d="M0 0h100v50z"/></a><animate attributeName="href" to="javascript:x()"/></svg>`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, residue := range []string{"onload", "script", "foreignObject", "iframe", "onclick", "data-x", "animate", "title"} {
 		if strings.Contains(string(d.SVG), residue) {
 			t.Errorf("%s is left in %s", residue, d.SVG)
@@ -196,9 +186,7 @@ func TestResolve_ActiveContent_IsDropped(t *testing.T) {
 
 func TestResolve_SpriteReference_IsFollowed(t *testing.T) {
 	d, err := resolve(t, `<style>header{color:#0b5fff}.logo{fill:currentColor}</style><header><svg class="logo" viewBox="0 0 100 50" width="200" height="100"><use xlink:href="/img/sprite.svg?v=2#mark"></use></svg></header>`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s := d.Sprite
 	if s == nil || s.URL.String() != "https://acme.com/img/sprite.svg?v=2" || s.ID != "mark" || s.Color != "#0b5fff" || s.Fill != "#0b5fff" || d.SVG != nil || d.Width != 200 {
 		t.Errorf("sprite is %+v of %+v", s, d)
@@ -231,9 +219,7 @@ func TestCut_Parts_AreSeparated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			svg, err := inlinesvg.Cut([]byte(sprite), c.part)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got := pixel(t, svg, 80, 10); got != c.want {
 				t.Errorf("color is %s, want %s\n%s", got, c.want, svg)
 			}
@@ -285,8 +271,7 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// check verifies that a result is bounded and well-formed XML for the
-// sanitizer.
+// check verifies that a result is bounded and well-formed XML for the sanitizer.
 func check(t *testing.T, data []byte) {
 	if len(data) > inlinesvg.MaxBytes+4096 {
 		t.Errorf("the result has %d bytes, want at most %d", len(data), inlinesvg.MaxBytes+4096)

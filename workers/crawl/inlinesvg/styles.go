@@ -5,34 +5,33 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/css"
 )
 
-// presentation are the attributes of an svg, symbol or use element that its
-// content inherits.
+// presentation are the attributes of an svg, symbol or use element that its content inherits.
 var presentation = set("fill", "stroke", "color", "opacity", "fill-opacity", "stroke-opacity", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-miterlimit", "fill-rule", "clip-rule", "font-family", "font-size", "font-weight", "text-anchor")
 
-// value returns an element's own value of a property, from a stylesheet, its
-// style attribute or an attribute.
+// value returns an element's own value of a property, from a stylesheet, its style attribute or an attribute.
 func (w *writer) value(n *html.Node, property string) string {
 	if w.cascade != nil && w.lookups < maxStyled {
 		if v := w.cascade.Value(n, property); v != "" {
 			return v
 		}
 	}
-	if v := inline(n, property); v != "" {
+	if v := Inline(n, property); v != "" {
 		return v
 	}
 	return attr(n, property)
 }
 
-// inherited returns the value of a property of an element or its nearest
-// ancestor that has one.
+// inherited returns the value of a property of an element or its nearest ancestor that has one.
 func (w *writer) inherited(n *html.Node, property string) string {
 	if w.cascade != nil {
 		return w.cascade.Inherited(n, property)
 	}
 	for i := 0; n != nil && i < maxWalk; i, n = i+1, n.Parent {
-		if v := inline(n, property); v != "" {
+		if v := Inline(n, property); v != "" {
 			return v
 		}
 		if n.Namespace == "svg" && attr(n, property) != "" {
@@ -44,7 +43,7 @@ func (w *writer) inherited(n *html.Node, property string) string {
 
 // enter returns the context of an element's children.
 func (w *writer) enter(n *html.Node, at context) context {
-	v := inline(n, "color")
+	v := Inline(n, "color")
 	if v == "" && w.cascade != nil && w.lookups < maxStyled {
 		v = w.cascade.Value(n, "color")
 	}
@@ -121,8 +120,7 @@ func plainValue(v string) bool {
 	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" && v != "unset" && v != "revert"
 }
 
-// paint resolves the value of a paint. ok is false if the inherited value
-// applies.
+// paint resolves the value of a paint. ok is false if the inherited value applies.
 func (w *writer) paint(value string, at context) (string, bool) {
 	value = strings.TrimSpace(value)
 	lower := strings.ToLower(value)
@@ -136,8 +134,7 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	case strings.HasPrefix(lower, "url("):
 		return localReference(value), true
 	case strings.HasPrefix(lower, "var("):
-		// Only the fallback after the comma is known here; stylesheets were
-		// checked before.
+		// Only the fallback after the comma is known here; stylesheets were checked before.
 		inside := strings.TrimSuffix(value[4:], ")")
 		if _, fallback, ok := strings.Cut(inside, ","); ok && !strings.HasPrefix(strings.TrimSpace(fallback), "var(") {
 			return w.paint(fallback, at)
@@ -147,8 +144,7 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	return plainColor(value)
 }
 
-// localReference drops the part before the # of a reference: some pages write
-// their own URL there.
+// localReference drops the part before the # of a reference: some pages write their own URL there.
 func localReference(value string) string {
 	m := reference.FindStringSubmatch(value)
 	if m == nil {
@@ -162,14 +158,7 @@ func localReference(value string) string {
 }
 
 // Inline returns the value of a property in a style attribute, or "".
-func Inline(n *html.Node, property string) string { return inline(n, property) }
-
-// Length parses a CSS length in pixels; it returns 0 if the length is invalid
-// or relative to an unknown size.
-func Length(v string) float64 { return length(v) }
-
-// inline returns the value of a property in a style attribute.
-func inline(n *html.Node, property string) string {
+func Inline(n *html.Node, property string) string {
 	text := attr(n, "style")
 	if text == "" || !strings.Contains(text, property) {
 		return ""
@@ -182,63 +171,38 @@ const (
 	maxDeclarations = 100
 )
 
-// parse parses a style attribute. Semicolons inside brackets and quotes do not
-// separate declarations.
+// parse parses a style attribute. Semicolons inside brackets and quotes do not separate declarations.
 func parse(text string) map[string]string {
 	out := map[string]string{}
-	text = text[:min(len(text), maxStyleBytes)]
-	depth, from := 0, 0
-	quote := byte(0)
-	take := func(declaration string) {
+	for declaration := range css.Split(text[:min(len(text), maxStyleBytes)], ';') {
 		if key, v, ok := strings.Cut(declaration, ":"); ok && len(out) < maxDeclarations {
 			out[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(v)
 		}
 	}
-	for i := range len(text) {
-		switch c := text[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '(':
-			depth++
-		case c == ')':
-			depth = max(0, depth-1)
-		case c == ';' && depth == 0:
-			take(text[from:i])
-			from = i + 1
-		}
-	}
-	take(text[from:])
 	return out
 }
 
-// size returns an svg element's size on the page in CSS pixels, 0 if unknown:
-// the style goes before the attributes.
+// size returns an svg element's size on the page in CSS pixels, 0 if unknown: the style goes before the attributes.
 func (w *writer) size(svg *html.Node) (width, height float64) {
 	side := func(property string) float64 {
 		if w.cascade != nil {
-			if v := length(w.cascade.Value(svg, property)); v > 0 {
+			if v := Length(w.cascade.Value(svg, property)); v > 0 {
 				return v
 			}
 		}
-		if v := length(inline(svg, property)); v > 0 {
+		if v := Length(Inline(svg, property)); v > 0 {
 			return v
 		}
-		return length(attr(svg, property))
+		return Length(attr(svg, property))
 	}
 	return side("width"), side("height")
 }
 
-// pixelsPer is the size of units in CSS pixels, assuming the usual font size of
-// 16.
+// pixelsPer is the size of units in CSS pixels, assuming the usual font size of 16.
 var pixelsPer = map[string]float64{"": 1, "px": 1, "rem": 16, "em": 16, "pt": 96.0 / 72, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96}
 
-// length parses a CSS length in pixels; it returns 0 if the length is invalid
-// or relative to an unknown size.
-func length(v string) float64 {
+// Length parses a CSS length in pixels; it returns 0 if the length is invalid or relative to an unknown size.
+func Length(v string) float64 {
 	v = strings.ToLower(strings.TrimSpace(v))
 	end := len(v)
 	for end > 0 && (v[end-1] < '0' || v[end-1] > '9') && v[end-1] != '.' {

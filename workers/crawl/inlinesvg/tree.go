@@ -49,24 +49,6 @@ func attr(n *html.Node, key string) string {
 // href returns the reference of an element, from either of the two attributes.
 func href(n *html.Node) string { return strings.TrimSpace(attr(n, "href")) }
 
-// each visits the descendants of an element until visit returns false.
-func each(n *html.Node, visit func(*html.Node) bool) {
-	left := maxElements
-	var walk func(*html.Node, int) bool
-	walk = func(n *html.Node, depth int) bool {
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			if left--; left < 0 || depth > maxDepth {
-				return false
-			}
-			if c.Type == html.ElementNode && (!visit(c) || !walk(c, depth+1)) {
-				return false
-			}
-		}
-		return true
-	}
-	walk(n, 0)
-}
-
 // target returns the target of a use element in this document, or nil.
 func (r *Resolver) target(use *html.Node) *html.Node {
 	file, id, ok := strings.Cut(href(use), "#")
@@ -82,22 +64,25 @@ func (r *Resolver) target(use *html.Node) *html.Node {
 // byID finds an element anywhere in the document.
 func (r *Resolver) byID(id string) *html.Node {
 	if r.ids == nil {
-		r.ids = map[string]*html.Node{}
-		r.index(r.root, 0)
+		r.index()
 	}
 	return r.ids[id]
 }
 
-func (r *Resolver) index(n *html.Node, depth int) {
-	if n == nil || depth > maxWalk || len(r.ids) >= maxIDs {
+// index indexes the elements of the drawings in the document by id.
+func (r *Resolver) index() {
+	r.ids = map[string]*html.Node{}
+	if r.root == nil {
 		return
 	}
-	if n.Type == html.ElementNode && n.Namespace == "svg" {
-		if id := attr(n, "id"); id != "" && r.ids[id] == nil {
-			r.ids[id] = n
+	for n := range r.root.Descendants() {
+		if len(r.ids) >= maxIDs {
+			return
 		}
-	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		r.index(c, depth+1)
+		if n.Type == html.ElementNode && n.Namespace == "svg" {
+			if id := attr(n, "id"); id != "" && r.ids[id] == nil {
+				r.ids[id] = n
+			}
+		}
 	}
 }

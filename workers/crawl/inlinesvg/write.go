@@ -16,8 +16,7 @@ import (
 
 const black = "#000000"
 
-// skipped elements are never written: scripts, animations, and elements without
-// visible content.
+// skipped elements are never written: scripts, animations, and elements without visible content.
 var skipped = set("script", "foreignObject", "title", "desc", "metadata", "animate", "animateTransform", "animateMotion", "animateColor", "set", "iframe", "audio", "video", "view")
 
 // shapes are the visible elements; text is counted separately.
@@ -26,7 +25,7 @@ var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polyg
 // styled are the properties that are copied from stylesheets.
 var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
 
-// paints are those of them that are colors.
+// paints are the properties that are colors.
 var paints = set("fill", "stroke", "stop-color")
 
 func set(names ...string) map[string]bool {
@@ -65,8 +64,7 @@ type writer struct {
 	repaint  bool // the root is filled regardless of its declarations
 }
 
-// document writes the root with the children of from, followed by the elements
-// they refer to.
+// document writes the root with the children of from, followed by the elements they refer to.
 func (w *writer) document(svg, from *html.Node, box string, at context) {
 	inside := w.enter(svg, at)
 	w.out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"`)
@@ -106,8 +104,7 @@ func (w *writer) document(svg, from *html.Node, box string, at context) {
 	w.out.WriteString("</svg>")
 }
 
-// wrapped writes the children of an element within groups that carry the paint
-// of other elements.
+// wrapped writes the children of an element within groups that carry the paint of other elements.
 func (w *writer) wrapped(around []*html.Node, from *html.Node, at context) {
 	if len(around) == 0 {
 		w.children(from, at)
@@ -155,12 +152,11 @@ func (w *writer) finish(d *Image) error {
 	case w.letters > 0 && w.shapes < minShapesWithText:
 		return ErrText
 	}
-	d.SVG, d.Shapes = w.out.Bytes(), w.shapes
+	d.SVG = w.out.Bytes()
 	return nil
 }
 
-// minShapesWithText is the number of shapes from which an image does not
-// depend on its text.
+// minShapesWithText is the number of shapes from which an image does not depend on its text.
 const minShapesWithText = 2
 
 func (w *writer) children(n *html.Node, at context) {
@@ -245,7 +241,7 @@ func (w *writer) use(n *html.Node, at context, declared []string) {
 	}
 	at.using = append(at.using[:len(at.using):len(at.using)], target)
 	move := attr(n, "transform")
-	if x, y := length(attr(n, "x")), length(attr(n, "y")); x != 0 || y != 0 {
+	if x, y := Length(attr(n, "x")), Length(attr(n, "y")); x != 0 || y != 0 {
 		move += fmt.Sprintf(" translate(%g %g)", x, y)
 	}
 	w.out.WriteString("<g")
@@ -289,8 +285,7 @@ func (w *writer) symbol(symbol, use *html.Node, at context) {
 	w.out.WriteString("</svg>")
 }
 
-// references writes the referenced elements elsewhere in the document:
-// gradients, masks, clips.
+// references writes the referenced elements elsewhere in the document: gradients, masks, clips.
 func (w *writer) references(at context) {
 	for i := 0; i < len(w.needed) && w.err == nil; i++ { // grows during the loop; limited by written ids
 		id := w.needed[i]

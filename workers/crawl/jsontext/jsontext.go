@@ -1,5 +1,4 @@
-// Package jsontext checks JSON before it is decoded: a decoder's stack grows
-// with the nesting of untrusted input.
+// Package jsontext checks JSON before it is decoded: a decoder's stack grows with the nesting of untrusted input.
 package jsontext
 
 // Depth returns the greatest nesting of brackets outside of strings, or at

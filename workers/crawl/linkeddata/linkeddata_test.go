@@ -217,8 +217,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The only organization on a page owns it, unless its files are on its own
-// site.
+// The only organization on a page owns it, unless its files are on its own site.
 func TestOwner_LoneGuest_IsNotOwner(t *testing.T) {
 	none := func(string) float64 { return 0 }
 	for logo, owner := range map[string]bool{

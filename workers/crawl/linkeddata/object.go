@@ -10,12 +10,7 @@ import (
 
 // Is reports whether the object has one of the types.
 func (o *Object) Is(types ...string) bool {
-	for _, t := range o.Types {
-		if slices.Contains(types, t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Types, func(t string) bool { return slices.Contains(types, t) })
 }
 
 // organizationTypes are the schema.org types of possible brands, in addition to
@@ -34,17 +29,10 @@ var organizationEndings = []string{"Organization", "Business", "Store", "Company
 
 // IsOrganization reports whether the object can be a brand or a company.
 func (o *Object) IsOrganization() bool {
-	for _, t := range o.Types {
-		if slices.Contains(organizationTypes, t) {
-			return true
-		}
-		for _, e := range organizationEndings {
-			if strings.HasSuffix(t, e) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Types, func(t string) bool {
+		return slices.Contains(organizationTypes, t) ||
+			slices.ContainsFunc(organizationEndings, func(e string) bool { return strings.HasSuffix(t, e) })
+	})
 }
 
 // Text returns the first text of a property, or "" if there is none. Entities
@@ -116,7 +104,7 @@ func (o *Object) resolve(m map[string]any) *Object {
 	return &Object{ID: id, Types: types(m["@type"]), graph: o.graph, values: m}
 }
 
-// each visits the values of a property, including those of one level of lists.
+// each visits the values of a property, including values in one level of lists.
 func (o *Object) each(name string, visit func(any)) {
 	switch v := o.values[name].(type) {
 	case nil:

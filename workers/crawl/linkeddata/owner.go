@@ -10,8 +10,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// strangers are the properties that lead to another organization, whatever it
-// says about itself.
+// strangers are the properties that lead to another organization, whatever it says about itself.
 var strangers = []string{
 	"review", "reviews", "reviewedBy", "contributor", "editor", "sponsor", "funder", "parentOrganization",
 	"subOrganization", "memberOf", "member", "members", "affiliation", "worksFor", "alumniOf", "client", "brand",
@@ -20,16 +19,14 @@ var strangers = []string{
 	"productionCompany", "recognizingAuthority", "owns", "department", "subjectOf", "competitor", "founder",
 }
 
-// doubtful are the properties that lead to the owner or to another
-// organization: such an organization must declare the site's home page as its
-// own.
+// doubtful are the properties that lead to the owner or to another organization: such an organization must declare the
+// site's home page as its own.
 var doubtful = []string{
 	"author", "creator", "about", "mainEntity", "mainEntityOfPage", "provider", "copyrightHolder", "sourceOrganization",
 	"hiringOrganization", "itemReviewed", "maintainer", "publishingPrinciples", "accountablePerson",
 }
 
-// How well a name must fit the site's domain without a URL: in general, and for
-// the publisher.
+// How well a name must fit the site's domain without a URL: in general, and for the publisher.
 const (
 	clearFit     = 0.7
 	publisherFit = 0.4
@@ -51,13 +48,11 @@ const (
 // frontPath is the path of a front page: /, /en, /de-de, /index.html.
 var frontPath = lazyregexp.New(`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
 
-// Owner returns the organization that owns the site, or nil. On a personal site
-// that may be a person. fit returns how well a name fits the site's domain,
-// from 0 to 1.
+// Owner returns the organization that owns the site, or nil. On a personal site that may be a person. fit returns how
+// well a name fits the site's domain, from 0 to 1.
 //
-// A page also mentions other organizations: reviewers, clients, parents. One
-// counts as the owner if its url leads to the site, if it is the publisher of
-// the WebSite, or if it is at the top level with a fitting name or alone.
+// A page also mentions other organizations: reviewers, clients, parents. One counts as the owner if its url leads to
+// the site, if it is the publisher of the WebSite, or if it is at the top level with a fitting name or alone.
 func (g *Graph) Owner(s site.Site, fit func(name string) float64) *Object {
 	if all := g.Owners(s, fit); len(all) > 0 {
 		return all[0]
@@ -65,9 +60,8 @@ func (g *Graph) Owner(s site.Site, fit func(name string) float64) *Object {
 	return nil
 }
 
-// Owners returns all objects that describe the owner, the most certain first:
-// pages describe it more than once, with different data. Those after the first
-// count if their name is its name or fits as well.
+// Owners returns all objects that describe the owner, the most certain first: pages describe it more than once, with
+// different data. Those after the first count if their name is its name or fits as well.
 func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 	type weighed struct {
 		object *Object
@@ -103,8 +97,7 @@ func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 	return out
 }
 
-// ownership adds up the signs that an organization owns the site; 0 means that
-// it does not.
+// ownership adds up the signs that an organization owns the site; 0 means that it does not.
 func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) int {
 	score, foreign := 0, false
 	urls := o.URLs("url")
@@ -148,8 +141,7 @@ func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) in
 	return score
 }
 
-// atHome reports whether the object's files are on another site that has the
-// object's name: it is a guest on this page.
+// atHome reports whether the object's files are on another site that has the object's name: it is a guest on this page.
 func (o *Object) atHome(s site.Site) bool {
 	for _, property := range []string{"logo", "image"} {
 		for _, text := range o.URLs(property) {
@@ -213,17 +205,15 @@ func (o *Object) isReference() bool {
 	return o.ID != "" && len(o.values) <= 2 && o.values["name"] == nil
 }
 
-// pointedAt reports whether a reference through one of the properties leads to
-// the object. That of a publisher counts only on the site and its pages:
-// articles are bought from agencies.
+// pointedAt reports whether a reference through one of the properties leads to the object. That of a publisher counts
+// only on the site and its pages: articles are bought from agencies.
 func (o *Object) pointedAt(roles ...string) bool {
 	return slices.ContainsFunc(o.pointers, func(p *Object) bool {
 		return slices.Contains(roles, p.Role) && (p.Role != "publisher" || p.Parent != nil && p.Parent.Is("WebSite", "WebPage"))
 	})
 }
 
-// WebSite returns the object that describes the site itself, or nil. One with a
-// URL is preferred.
+// WebSite returns the object that describes the site itself, or nil. One with a URL is preferred.
 func (g *Graph) WebSite(s site.Site) *Object {
 	var silent *Object
 	for _, o := range g.Objects {
@@ -243,9 +233,8 @@ func (g *Graph) WebSite(s site.Site) *Object {
 	return silent
 }
 
-// Publishers returns the organizations that the page's articles name as their
-// publisher, except those whose url leads to another site according to near.
-// They may be agencies: their data needs a second sign.
+// Publishers returns the organizations that the page's articles name as their publisher, except those whose url leads
+// to another site according to near. They may be agencies: their data needs a second sign.
 func (g *Graph) Publishers(s site.Site, near func(*url.URL) bool) []*Object {
 	var out []*Object
 	for _, o := range g.Objects {

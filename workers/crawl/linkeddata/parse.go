@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,8 +33,7 @@ const (
 
 // Graph holds all objects of a page.
 type Graph struct {
-	// Objects holds every object, in document order, parents before children; members of an object are
-	// ordered by name.
+	// Objects holds every object, in document order, parents before children; members of an object are ordered by name.
 	Objects []*Object
 	byID    map[string]*Object
 }
@@ -73,9 +73,8 @@ func Parse(blobs [][]byte) *Graph {
 	return g
 }
 
-// decode tries the text unchanged, then with common mistakes corrected. Some
-// pages write several values one after the other, and some a string that
-// contains the value.
+// decode tries the text unchanged, then with common mistakes corrected. Some pages write several values one after the
+// other, and some a string that contains the value.
 func decode(b []byte) []any {
 	b = trim(b)
 	if tooDeep(b) {
@@ -94,8 +93,7 @@ func decode(b []byte) []any {
 	return nil
 }
 
-// values decodes values up to the end; it returns nil if the text is not
-// entirely valid.
+// values decodes values up to the end; it returns nil if the text is not entirely valid.
 func values(b []byte) []any {
 	var out []any
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -118,8 +116,7 @@ func values(b []byte) []any {
 	return out
 }
 
-// trim removes additions around the JSON: byte order marks, comments, CDATA, a
-// semicolon.
+// trim removes additions around the JSON: byte order marks, comments, CDATA, a semicolon.
 func trim(b []byte) []byte {
 	for {
 		before := len(b)
@@ -206,12 +203,7 @@ func (g *Graph) collect(v any, role string, parent *Object, depth int) {
 		if have := g.byID[o.ID]; o.ID != "" && len(v) > 1 && (have == nil || have.isReference() && !o.isReference()) {
 			g.byID[o.ID] = o
 		}
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names) // map order would make results nondeterministic
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(v)) { // map order would make results nondeterministic
 			if name == "@graph" {
 				g.collect(v[name], role, parent, depth+1)
 				continue

@@ -47,8 +47,7 @@ const (
 	photoPenalty    = 8.0
 	agreementScore  = 10.0
 	minMarkScore    = 45.0
-	// tinySide is the declared size in pixels below which header art is a menu
-	// icon.
+	// tinySide is the declared size in pixels below which header art is a menu icon.
 	tinySide = 40
 	// largeArea is the declared square pixels of a share image or a stage image.
 	largeArea = 200_000
@@ -60,14 +59,12 @@ const (
 	maxInlineSVGs = 24
 	// maxBackgrounds limits the elements whose backgrounds are looked up.
 	maxBackgrounds = 24
-	// maxAncestors limits the ancestors of an element that are checked for
-	// styles that hide it.
+	// maxAncestors limits the ancestors of an element that are checked for styles that hide it.
 	maxAncestors = 12
 )
 
 var (
-	// photoFile matches the file format of photographs: logos have flat colors,
-	// and usually no background.
+	// photoFile matches the file format of photographs: logos have flat colors, and usually no background.
 	photoFile = lazyregexp.New(`(?i)\.jpe?g$`)
 	// bannerFile matches files cropped for or named after the head of a page.
 	bannerFile = lazyregexp.New(`(?i)^cropped-|header|banner`)
@@ -76,15 +73,13 @@ var (
 )
 
 const (
-	// bannerWidth and bannerAspect are the minimum size of a photograph across
-	// the page.
+	// bannerWidth and bannerAspect are the minimum size of a photograph across the page.
 	bannerWidth  = 600 // CSS pixels
 	bannerAspect = 3.0
 )
 
-// banner reports whether something is an image across the head of a page, not a
-// mark: a photograph, by its file or shape, that is named only by the page's
-// own title.
+// banner reports whether something is an image across the head of a page, not a mark: a photograph, by its file or
+// shape, that is named only by the page's own title.
 func (c *collector) banner(s pageImage) bool {
 	name := fileName(s.file)
 	if s.data == nil && themeHeader.MatchString(s.file.Path) {
@@ -152,9 +147,8 @@ func (c *collector) art() {
 	c.list = append(c.list, c.plausible(append(found, c.symbols()...))...)
 }
 
-// plausible drops images that may belong to others if there is a clear logo:
-// those that neither share a box with the best one nor name the brand, nor link
-// home and are called logo.
+// plausible drops images that may belong to others if there is a clear logo: those that neither share a box with the
+// best one nor name the brand, nor link home and are called logo.
 func (c *collector) plausible(found []Candidate) []Candidate {
 	best := -1
 	for i := range found {
@@ -192,9 +186,8 @@ const (
 	signFooterToo = "in the footer too"
 )
 
-// isSureSign reports whether a sign suffices for a logo in the footer if there
-// is a better one: its alt may name the brand even if a theme or an owner put
-// it there.
+// isSureSign reports whether a sign suffices for a logo in the footer if there is a better one: its alt may name the
+// brand even if a theme or an owner put it there.
 func isSureSign(r Reason) bool { return r.Sign == signBrandFile || r.Sign == signDrawn }
 
 func isLogoSign(r Reason) bool { return r.Sign == signLogoOwn || r.Sign == signLogoBox }
@@ -259,10 +252,9 @@ func (c *collector) inlineSVGs() []pageImage {
 	return out
 }
 
-// symbols resolves the symbols named logo that the page defines, whether it shows
-// them or not: a script may. Besides words for a logo, a name consists of the
-// brand's name, or of nothing if there is one such symbol: several, or one with
-// another word or a number, may be the logos of others.
+// symbols resolves the symbols named logo that the page defines, whether it shows them or not: a script may. Besides
+// words for a logo, a name consists of the brand's name, or of nothing if there is one such symbol: several, or one
+// with another word or a number, may be the logos of others.
 func (c *collector) symbols() []Candidate {
 	var out []Candidate
 	resolver := inlinesvg.NewResolver(c.in.Page.Root, c.in.Page.Base, c.in.Style)
@@ -292,15 +284,13 @@ func (c *collector) symbols() []Candidate {
 	return out
 }
 
-// symbolSubject returns the id of a symbol without the words for a logo and its
-// forms.
+// symbolSubject returns the id of a symbol without the words for a logo and its forms.
 func symbolSubject(id string) string {
 	words := slices.DeleteFunc(page.SplitWords(id), func(w string) bool { return slices.Contains(symbolWords, w) })
 	return withoutWords(strings.Join(words, " "))
 }
 
-// symbolWords are words of the id of a symbol that do not name a company, besides
-// decoration.
+// symbolWords are words of the id of a symbol that do not name a company, besides decoration.
 var symbolWords = []string{"logo", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "svg", "full", "color", "horizontal"}
 
 // inPage returns the URL of an inline SVG. Equal ones have the same URL.
@@ -327,8 +317,7 @@ func (c *collector) hidden(n *html.Node) bool {
 	return false
 }
 
-// weigh adds up the signs that something on the page is its logo. ok is false
-// if it cannot be.
+// weigh adds up the signs that something on the page is its logo. ok is false if it cannot be.
 func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	if c.banner(s) {
 		return x, false

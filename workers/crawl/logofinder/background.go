@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// maxWithin limits the descendants of an element that are checked for a
-// background.
+// maxWithin limits the descendants of an element that are checked for a background.
 const maxWithin = 8
 
 // backgrounds finds logos shown as backgrounds or masks of elements.
@@ -44,8 +43,7 @@ func (c *collector) backgrounds() []pageImage {
 	return out
 }
 
-// background checks the background of one element, and of its generated content
-// before and after.
+// background checks the background of one element, and of its generated content before and after.
 func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
 	says := func(property string) string {
 		if v := c.in.Style.Value(n, property); v != "" {
@@ -77,8 +75,7 @@ func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
 	return pageImage{}, false
 }
 
-// cut finds the part of a raster sprite that an element shows. It returns false
-// if the part is unknown.
+// cut finds the part of a raster sprite that an element shows. It returns false if the part is unknown.
 func (s *pageImage) cut(says func(string) string) bool {
 	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") || s.file.Scheme == "data" {
 		return true
@@ -101,8 +98,7 @@ func (s *pageImage) cut(says func(string) string) bool {
 	return true
 }
 
-// position parses a background-position in pixels. ok is false for percentages
-// and words.
+// position parses a background-position in pixels. ok is false for percentages and words.
 func position(v string) (x, y float64, ok bool) {
 	fields := strings.Fields(v)
 	if len(fields) == 0 || len(fields) > 2 {

@@ -23,8 +23,7 @@ type brand struct {
 const (
 	fullFit = 0.9
 	partFit = 0.6
-	// minName is the number of letters from which a name within a text is not a
-	// coincidence.
+	// minName is the number of letters from which a name within a text is not a coincidence.
 	minName = 3
 )
 
@@ -52,8 +51,7 @@ func newBrand(in extract.Input) brand {
 	return b
 }
 
-// fit returns how well a text names the brand: 1 if it is its name, 0 if it is
-// unrelated.
+// fit returns how well a text names the brand: 1 if it is its name, 0 if it is unrelated.
 func (b brand) fit(text string) float64 {
 	f := site.Letters(text)
 	if f == "" {
@@ -93,12 +91,10 @@ func withoutWords(alt string) string {
 	return page.Clean(strings.Trim(decoration.ReplaceAllString(alt, " "), " -–|:·,.'’"), 80)
 }
 
-// fileTalk matches words of a file name other than the subject: size, kind,
-// colors.
+// fileTalk matches words of a file name other than the subject: size, kind, colors.
 var fileTalk = lazyregexp.New(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
 
-// maxStrangerWords is the maximum number of words of a name; a longer text is a
-// sentence.
+// maxStrangerWords is the maximum number of words of a name; a longer text is a sentence.
 const maxStrangerWords = 3
 
 // surely reports whether an image is certainly the brand's own: in a link home
@@ -109,9 +105,8 @@ func (b brand) surely(im page.Image) bool {
 
 func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
 
-// stranger reports whether an image on the page is marked as something other
-// than the brand's logo: "Visa logo" on a page of Acme, a search icon, a
-// network's button.
+// stranger reports whether an image on the page is marked as something other than the brand's logo: "Visa logo" on a
+// page of Acme, a search icon, a network's button.
 func (b brand) stranger(im page.Image) bool {
 	file := fileName(im.URL)
 	fileWords := page.SplitWords(strings.TrimSuffix(file, path.Ext(file)))
@@ -129,8 +124,7 @@ func (b brand) stranger(im page.Image) bool {
 	if len(words) > 0 && len(words) <= maxStrangerWords && slices.ContainsFunc(words, func(w string) bool { return isTool(w) || slices.Contains(networks, w) }) {
 		return true
 	}
-	// Below the page's head and outside of links home, a name belongs to
-	// another party even without a word such as logo.
+	// Below the page's head and outside of links home, a name belongs to another party even without a word such as logo.
 	below := !im.Home && im.Zone != page.Header && im.Zone != page.Nav
 	if !below && !strings.Contains(strings.ToLower(im.Alt), "logo") || len(strings.Fields(rest)) > maxStrangerWords {
 		return false
@@ -141,36 +135,31 @@ func (b brand) stranger(im page.Image) bool {
 	if rest = fileTalk.ReplaceAllString(rest, " "); !strings.ContainsFunc(rest, unicode.IsLetter) {
 		return false
 	}
-	// A name different from the domain's may still be the brand's own: the page
-	// may give it elsewhere.
+	// A name different from the domain's may still be the brand's own: the page may give it elsewhere.
 	own := strings.ToLower(b.in.Page.Meta("og:site_name", "application-name") + " " + b.in.Page.Title)
 	return b.in.Fits(rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
 }
 
-// foreignFolder matches folders of images that are not the site's own marks. A
-// folder called client may also be the source of the browser code, with all of
-// the site's images below it.
+// foreignFolder matches folders of images that are not the site's own marks. A folder called client may also be the
+// source of the browser code, with all of the site's images below it.
 var foreignFolder = lazyregexp.New(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
 
 // pluginFolder matches files of an extension of the content management system.
 var pluginFolder = lazyregexp.New(`(?i)/wp-content/plugins/`)
 
-// isSign reports whether words name an icon of a header: a tool, or the house
-// of a link home.
+// isSign reports whether words name an icon of a header: a tool, or the house of a link home.
 func isSign(words []string) bool {
 	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
-// isSignFile reports whether the words of a file name are only those of an
-// icon.
+// isSignFile reports whether the words of a file name are only those of an icon.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
 		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
 	})
 }
 
-// tools are images in headers other than a logo. networks are those of other
-// sites.
+// tools are images in headers other than a logo. networks are those of other sites.
 var (
 	tools = []string{
 		"search", "menu", "hamburger", "burger", "close", "toggle", "toggler", "cart", "basket", "bag", "wishlist", "account", "user", "login", "arrow", "chevron", "caret",

@@ -21,7 +21,7 @@ var builderIcons = []string{
 	"/templates/protostar/favicon.ico", "/media/templates/site/cassiopeia/images/", "/typo3conf/ext/introduction/", "/static/admin/img/",
 }
 
-// defaultIcon reports whether a URL is that of a default icon.
+// defaultIcon reports whether a URL names a default icon.
 func defaultIcon(u *url.URL, of site.Site) bool {
 	if u.Scheme == "data" {
 		return false

@@ -16,7 +16,7 @@ import (
 const (
 	// MaxCandidates limits the files that are fetched for one brand.
 	MaxCandidates = 12
-	// maxMarks limits those of them that are not icons.
+	// maxMarks limits the candidates that are not icons.
 	maxMarks = 5
 )
 
@@ -37,9 +37,8 @@ func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k]
 
 // Candidate is a file that may be a logo.
 type Candidate struct {
-	// URL is the file's URL. For an inline SVG it is the page's URL
-	// with a fragment for the SVG; for a part of a sprite the fragment is
-	// the part's id.
+	// URL is the file's URL. For an inline SVG it is the page's URL with a fragment for the SVG; for a part of a sprite
+	// the fragment is the part's id.
 	URL    *url.URL
 	Method string // the rule that found it
 	Kind   Kind
@@ -48,14 +47,11 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
-	// Data is the file itself if the page contains it: an inline SVG.
-	// Nothing is fetched then.
+	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
 	Data []byte
-	// Part is the part that Read uses of a sprite of vectors; nil for the whole
-	// file.
+	// Part is the part that Read uses of a sprite of vectors; nil for the whole file.
 	Part *inlinesvg.Sprite
-	// Crop is the part that Read uses of a sprite of pixels; nil for the whole
-	// file.
+	// Crop is the part that Read uses of a sprite of pixels; nil for the whole file.
 	Crop *Crop
 	// Reasons add up to Score.
 	Reasons []Reason
@@ -82,8 +78,7 @@ func (c *Candidate) add(sign string, points float64) {
 	}
 }
 
-// Candidates lists the possible logos, best first: at most maxMarks from the
-// page itself, then icons.
+// Candidates lists the possible logos, best first: at most maxMarks from the page itself, then icons.
 func Candidates(in extract.Input) []Candidate {
 	c := newCollector(in)
 	c.declared()
@@ -151,17 +146,14 @@ func (c *collector) best(limit int) []Candidate {
 	return out[:min(len(out), limit)]
 }
 
-// sizeVariant matches the file of a size that WordPress makes of an upload. A
-// square one is usually a crop.
+// sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
-// cropPenalty keeps a crop of an upload from being a mark if anything else is
-// one.
+// cropPenalty keeps a crop of an upload from being a mark if anything else is one.
 const cropPenalty = 15.0
 
-// withoutCrops drops the square crops of uploads that are candidates in another
-// size, whose score they may raise; the others count less. An icon is square in
-// any case.
+// withoutCrops drops the square crops of uploads that are candidates in another size, whose score they may raise; the
+// others count less. An icon is square in any case.
 func withoutCrops(list []Candidate) []Candidate {
 	stem := func(u *url.URL) string { return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3") }
 	isCrop := func(x Candidate) bool {
@@ -228,7 +220,7 @@ func (c *collector) declared() {
 }
 
 // fileName returns the last part of a URL's path. If the URL asks a server to
-// scale another one, it is that of the other.
+// scale another one, it belongs to the other.
 func fileName(u *url.URL) string {
 	if u == nil || u.Scheme == "data" {
 		return ""

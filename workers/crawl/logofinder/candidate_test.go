@@ -126,8 +126,7 @@ func TestDeclared_Icons_BestFirst(t *testing.T) {
 	}
 }
 
-// sameOrderOfTop checks the relevant order: large and vector icons before small
-// ones, known paths last.
+// sameOrderOfTop checks the relevant order: large and vector icons before small ones, known paths last.
 func sameOrderOfTop(got []string) bool {
 	at := func(path string) int { return slices.Index(got, path) }
 	return at("/512.png") == 0 && at("/t180.png") < at("/t60.png") && at("/v.svg") < at("/96.png") && at("/96.png") < at("/16.png") &&

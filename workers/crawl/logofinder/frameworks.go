@@ -6,12 +6,10 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// frameworkFiles maps the SHA-256 of the icons and logos in the project
-// templates of frameworks to the name of the framework. Source: the files in
-// the npm packages create-vite 2.9.5, 5.2.3 and 9.3.0, cra-template 1.3.0,
-// create-next-app 12.3.4, 14.2.5 and 16.4.3, @schematics/angular 12.2.0, 16.2.0
-// and 21.2.28, @vue/cli-service 5.0.9, create-vue 3.22.3, create-svelte 6.0.0,
-// sv 0.17.1, create-docusaurus 3.10.2.
+// frameworkFiles maps the SHA-256 of the icons and logos in the project templates of frameworks to the name of the
+// framework. Source: the files in the npm packages create-vite 2.9.5, 5.2.3 and 9.3.0, cra-template 1.3.0,
+// create-next-app 12.3.4, 14.2.5 and 16.4.3, @schematics/angular 12.2.0, 16.2.0 and 21.2.28, @vue/cli-service 5.0.9,
+// create-vue 3.22.3, create-svelte 6.0.0, sv 0.17.1, create-docusaurus 3.10.2.
 var frameworkFiles = map[string]string{
 	"4a748afd443918bb16591c834c401dae33e87861ab5dbad0811c3a3b4a9214fb": "vite",
 	"5be21acd42eb7b896e517f4e0f0f11eb5c5d9e54fbbcebe9453f033008fcca6f": "vite",

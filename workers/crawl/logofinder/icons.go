@@ -1,6 +1,7 @@
 package logofinder
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -54,9 +55,7 @@ func (c *collector) icons() {
 		case vector:
 			c.icon(x, svgIconScore, 0)
 		case i.Rel == "apple-touch-icon":
-			if x.Side == 0 {
-				x.Side = touchSide
-			}
+			x.Side = cmp.Or(x.Side, touchSide)
 			c.icon(x, touchScore, 1)
 		case i.Rel == "fluid-icon":
 			x.Side = max(x.Side, fluidSide)

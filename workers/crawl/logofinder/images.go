@@ -17,19 +17,16 @@ const (
 	// minImageSide is also the minimum of the file's shorter side.
 	minImageWidth = 600
 	minImageSide  = 300
-	// minRatio and maxRatio limit width to height; beyond that an image is a
-	// stripe.
+	// minRatio and maxRatio limit width to height; beyond that an image is a stripe.
 	minRatio = 0.5
 	maxRatio = 3.0
 )
 
-// signWords are words of an image's class, file or alt that mark it as an icon
-// or a face, not a scene.
+// signWords are words of an image's class, file or alt that mark it as an icon or a face, not a scene.
 var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
 
-// Images lists the images of a page that show the brand's activity, in the
-// order of the page: large, of a usual aspect ratio, and neither logos nor
-// foreign.
+// Images lists the images of a page that show the brand's activity, in the order of the page: large, of a usual aspect
+// ratio, and neither logos nor foreign.
 func Images(in extract.Input) []*url.URL {
 	var out []*url.URL
 	seen := map[string]bool{}
@@ -51,12 +48,10 @@ func Images(in extract.Input) []*url.URL {
 	return out
 }
 
-// imageKey returns the same key for sizes of one image that differ in the
-// query.
+// imageKey returns the same key for sizes of one image that differ in the query.
 func imageKey(u *url.URL) string { return u.Host + u.Path }
 
-// scene returns the best file of an element that shows a scene, or nil if it
-// shows something else.
+// scene returns the best file of an element that shows a scene, or nil if it shows something else.
 func scene(im page.Image) *url.URL {
 	if im.Excluded || im.Hidden || im.Home || im.Zone == page.Footer || im.Zone == page.Nav || im.URL == nil {
 		return nil

@@ -21,6 +21,7 @@ import (
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -30,8 +31,7 @@ var (
 	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// withInk returns an image whose ink is decided by a function, in coordinates
-// from 0 to 1.
+// withInk returns an image whose ink is decided by a function, in coordinates from 0 to 1.
 func withInk(w, h int, background color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -53,9 +53,7 @@ func word(x, y float64) bool  { return y > 0.2 && y < 0.8 && int(x*12)%2 == 0 }
 func encode(t testing.TB, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -67,9 +65,7 @@ var drawn = sync.OnceValues(func() (*resvg.Renderer, error) {
 func renderer(t testing.TB) *resvg.Renderer {
 	t.Helper()
 	r, err := drawn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return r
 }
 
@@ -96,9 +92,7 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got := fmt.Sprint(p.Type(), " ", p.Theme, " ", p.Clear); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -108,9 +102,7 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 240 60">` + body + `</svg>`)
 	}
 	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), svg(`<script>alert(1)</script><path d="M0 0h200v60L100 9z" fill="#0b5fff" onclick="x()"/>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if p.SVG == nil || bytes.Contains(p.SVG, []byte("script")) || bytes.Contains(p.SVG, []byte("onclick")) || p.Type() != "logo" || p.Width != 240 {
 		t.Errorf("vector: %s, type %s, width %d", p.SVG, p.Type(), p.Width)
 	}
@@ -214,8 +206,7 @@ func pngBomb(t *testing.T) []byte {
 	return data
 }
 
-// icoBomb returns an ICO whose only entry is a bitmap of 40000×40000 pixels
-// without the pixels.
+// icoBomb returns an ICO whose only entry is a bitmap of 40000×40000 pixels without the pixels.
 func icoBomb() []byte {
 	b := make([]byte, 62)
 	binary.LittleEndian.PutUint16(b[2:], 1)
@@ -233,9 +224,7 @@ func icoBomb() []byte {
 func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder.Image {
 	t.Helper()
 	p, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, img))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return p
 }
 
@@ -299,9 +288,7 @@ func TestStore_EveryFormat_IsKept(t *testing.T) {
 	assets := shelf{}
 	p := mustRead(t, candidate(logofinder.Mark, 80), withInk(3000, 600, color.NRGBA{}, blue, word))
 	logo, err := p.Store(t.Context(), assets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got := formats(logo); got != "png 1024×205, webp 1024×205, png 256×51, webp 256×51" || logo.Tags == nil {
 		t.Fatalf("formats are %s", got)
 	}
@@ -333,13 +320,9 @@ func formats(logo eventschemas.Logo) string {
 func TestStore_Vector_HasRasterSizes(t *testing.T) {
 	assets := shelf{}
 	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	logo, err := p.Store(t.Context(), assets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got := formats(logo); got != "svg 200×50, png 512×128, webp 512×128, png 256×64, webp 256×64" {
 		t.Errorf("formats are %s", got)
 	}
@@ -368,13 +351,9 @@ func (f frail) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 func TestStore_VectorTooCostlyInOneSize_KeepsOthers(t *testing.T) {
 	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20"/><path d="M60 5h130L125 45z"/></svg>`)
 	p, err := logofinder.Read(t.Context(), frail{renderer(t), 256}, candidate(logofinder.Mark, 80), svg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	logo, err := p.Store(t.Context(), shelf{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got := formats(logo); got != "svg 200×50, png 256×64, webp 256×64" {
 		t.Errorf("formats are %s", got)
 	}
@@ -406,9 +385,7 @@ func storeImage(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.I
 func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 	assets := shelf{}
 	banner, err := storeBanner(t, assets, encode(t, withInk(2400, 1200, color.NRGBA{}, blue, disc)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	f := banner.Formats[0]
 	info, err := imaging.Probe(assets[f.ID+".jpeg"])
 	if err != nil || info.Format != imaging.JPEG || info.Width != 1200 || *f.Height != 600 || banner.Type != "banner" || f.Background != nil {
@@ -428,9 +405,7 @@ func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 func TestPalettes_Stencils_AreExcluded(t *testing.T) {
 	icon := mustRead(t, candidate(logofinder.Icon, 80), withInk(64, 64, color.NRGBA{}, blue, disc))
 	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	got := logofinder.Palettes([]*logofinder.Image{icon, stencil})
 	if len(got) != 1 || len(got[0].Inks) != 1 || got[0].Inks[0].Color.Hex() != "#0b5fff" {
 		t.Errorf("palettes are %+v", got)

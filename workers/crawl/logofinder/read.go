@@ -30,22 +30,19 @@ const (
 	// icon it is minIconSide if there is nothing better.
 	minSide     = 24
 	minIconSide = 16
-	// maxAspect is the largest ratio of width to height of a logo; separators
-	// and banners exceed it.
+	// maxAspect is the largest ratio of width to height of a logo; separators and banners exceed it.
 	maxAspect = 12.0
 	// maxMasthead is the limit for an image that the page links home or declares
 	// as its logo: a newspaper's or an authority's name may be one long line.
 	maxMasthead = 24.0
-	// photoPalette and photoShare identify a photograph: at least so many
-	// colors, and none with a larger share.
+	// photoPalette and photoShare identify a photograph: at least so many colors, and none with a larger share.
 	photoPalette = 12
 	photoShare   = 0.35
 )
 
 // Errors of Open and As.
 var (
-	// ErrNotLogo: the file is an image but not a logo: blank, tiny, a stripe, a
-	// photograph.
+	// ErrNotLogo: the file is an image but not a logo: blank, tiny, a stripe, a photograph.
 	ErrNotLogo = errors.New("not a logo")
 	// ErrDefault: the file is the default of a framework or a site builder.
 	ErrDefault = errors.New("a framework's own icon")
@@ -95,21 +92,15 @@ func DataURL(u *url.URL) ([]byte, error) {
 	return data, nil
 }
 
-// Renderer draws vectors. internal/resvg implements it. It is safe for
-// concurrent use.
+// Renderer draws vectors. internal/resvg implements it. It is safe for concurrent use.
 type Renderer interface {
-	// Render draws a rebuilt SVG on a transparent background, its longer side
-	// with that many pixels. Errors: imaging.ErrMalformed if it cannot be
-	// drawn, imaging.ErrTooLarge if it takes too many steps or too much memory,
+	// Render draws a rebuilt SVG on a transparent background, its longer side with that many pixels. Errors:
+	// imaging.ErrMalformed if it cannot be drawn, imaging.ErrTooLarge if it takes too many steps or too much memory,
 	// context.DeadlineExceeded if it takes too long, ctx.Err().
 	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
 }
 
-// Home reports whether the candidate is shown in a link to the home page.
-func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) }
-
-// vectorCost is the memory, in bytes, for rebuilding a vector. The renderer
-// limits the memory for drawing.
+// vectorCost is the memory, in bytes, for rebuilding a vector. The renderer limits the memory for drawing.
 const vectorCost = 4 << 20
 
 // Cost returns the memory, in bytes, that Open and As need at most, excluding
@@ -132,13 +123,11 @@ func Cost(data []byte, sprites bool) int64 {
 // limits apply to a file. Images of home pages are smaller.
 var limits = imaging.Limits{Bytes: MaxBytes, Pixels: imaging.MaxPixels}
 
-// readSide is the longest side, in pixels, at which a raster is read: the
-// largest for any use, so that one reading serves all of them and the result
-// does not depend on which use comes first.
+// readSide is the longest side, in pixels, at which a raster is read: the largest for any use, so that one reading
+// serves all of them and the result does not depend on which use comes first.
 const readSide = bannerSide
 
-// readAt returns the longest side, in pixels, at which a raster is read.
-// Sprites are cut from the full size.
+// readAt returns the longest side, in pixels, at which a raster is read. Sprites are cut from the full size.
 func readAt(info imaging.Info, sprites bool) int {
 	if sprites && info.Width*info.Height <= maxSpritePixels {
 		return imaging.MaxSide
@@ -154,20 +143,17 @@ type File struct {
 	svg           []byte // rebuilt; nil for a raster
 	draw          Renderer
 
-	// Pixels are those of a raster, or of a vector drawn analysisSide pixels
-	// long.
+	// Pixels are the pixels of a raster, or of a vector drawn analysisSide pixels long.
 	Pixels *image.NRGBA
 }
 
 // Bytes returns the size of the file's pixels and its rebuilt vector.
 func (f *File) Bytes() int64 { return int64(len(f.Pixels.Pix) + len(f.svg)) }
 
-// Open decodes a file, or the part of a sprite of vectors. sprites reports
-// whether As may cut a raster into pieces. The format is determined from the
-// bytes: a web page in place of a missing icon fails.
+// Open decodes a file, or the part of a sprite of vectors. sprites reports whether As may cut a raster into pieces. The
+// format is determined from the bytes: a web page in place of a missing icon fails.
 //
-// Errors: those of imaging and of package inlinesvg, those of the renderer,
-// ErrNotLogo for a vector of text, ctx.Err().
+// Errors: as imaging and of package inlinesvg, the errors of the renderer, ErrNotLogo for a vector of text, ctx.Err().
 func Open(ctx context.Context, draw Renderer, data []byte, part *inlinesvg.Sprite, sprites bool) (*File, error) {
 	if part != nil {
 		cut, err := inlinesvg.Cut(data, *part)
@@ -245,8 +231,7 @@ func (p *Image) size() error {
 	return nil
 }
 
-// Read opens a candidate's file and returns its image. Errors: those of Open
-// and As.
+// Read opens a candidate's file and returns its image. Errors: as Open and As.
 func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Image, error) {
 	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
 	if err != nil {
@@ -255,8 +240,7 @@ func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Image,
 	return f.As(c)
 }
 
-// analysisSide is the longer side, in pixels, of a vector drawn for analysis.
-// Drawing takes about 15 ms.
+// analysisSide is the longer side, in pixels, of a vector drawn for analysis. Drawing takes about 15 ms.
 const analysisSide = 256
 
 // look analyzes the pixels.
@@ -265,12 +249,11 @@ func (p *Image) look(img *image.NRGBA) error {
 	if seen.Blank {
 		return fmt.Errorf("%w: blank", ErrNotLogo)
 	}
-	// The ink of a tightly cropped wordmark reaches its corners, but the space
-	// between the letters is clear.
+	// The ink of a tightly cropped wordmark reaches its corners, but the space between the letters is clear.
 	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
 	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
 	p.Theme = p.theme(seen)
-	p.Colors = colors.Palette{Source: p.source(), Inks: seen.Palette}
+	p.Colors = colors.Palette{Source: p.Source(), Inks: seen.Palette}
 	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
 	longest := maxAspect
 	if p.Kind == Mark && (strings.HasPrefix(p.Method, methodHome) || isDeclared(p.Method)) {
@@ -312,15 +295,13 @@ func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
 const maxCrop = 1 << 15 // pixels
 
 const (
-	// plainShare is the share of its box from which ink of one color is a
-	// rectangle. A disc fills 79 %.
+	// plainShare is the share of its box from which ink of one color is a rectangle. A disc fills 79 %.
 	plainShare = 0.985
 	// plainColor is the share of that color in all ink.
 	plainColor = 0.99
 )
 
-// isPlain reports whether the visible part is one rectangle of one color: a
-// placeholder for a missing logo.
+// isPlain reports whether the visible part is one rectangle of one color: a placeholder for a missing logo.
 func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
 		return false
@@ -333,14 +314,12 @@ func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 			}
 		}
 	}
-	// An opaque image has its background's color in addition to the ink's, or
-	// is blank.
+	// An opaque image has its background's color in addition to the ink's, or is blank.
 	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
 }
 
 const (
-	// surelyLight and surelyDark are the lumas beyond which the ink decides,
-	// whatever the file's name.
+	// surelyLight and surelyDark are the lumas beyond which the ink decides, whatever the file's name.
 	surelyLight = 190
 	surelyDark  = 70
 )
@@ -364,8 +343,7 @@ func (p *Image) theme(seen imaging.Analysis) string {
 		}
 	}
 	if seenTheme == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
-		// A logo with its own background is not an icon: its ink contrasts with
-		// the background.
+		// A logo with its own background is not an icon: its ink contrasts with the background.
 		if cornerLuma(p.Raster) > lightLuma {
 			return "dark"
 		}
@@ -496,14 +474,13 @@ func cornerLuma(img *image.NRGBA) float64 {
 	return sum / 4
 }
 
-// isPhoto reports whether an opaque image has many colors and no dominant one,
-// unlike a logo.
+// isPhoto reports whether an opaque image has many colors and no dominant one, unlike a logo.
 func isPhoto(a imaging.Analysis) bool {
 	return !a.Transparent && len(a.Palette) >= photoPalette && a.Palette[0].Share < photoShare
 }
 
-// source returns the URL for evidence; an image inside of the page has none.
-func (p *Image) source() string {
+// Source returns the URL for evidence; an image inside of the page has none.
+func (p *Image) Source() string {
 	if p.URL.Scheme == "data" {
 		return "data:"
 	}
@@ -512,10 +489,8 @@ func (p *Image) source() string {
 
 // IsFileFault reports whether an error is caused by the file, not by the store.
 func IsFileFault(err error) bool {
-	for _, fault := range []error{ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
-		if errors.Is(err, fault) {
-			return true
-		}
+	faults := []error{
+		ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed,
 	}
-	return false
+	return slices.ContainsFunc(faults, func(fault error) bool { return errors.Is(err, fault) })
 }

@@ -14,25 +14,19 @@ const (
 	// MaxLogos limits the logos of one record.
 	MaxLogos = 8
 	maxIcons = 3
-	// sameHash is the number of bits by which two perceptual hashes of one
-	// image may differ.
+	// sameHash is the number of bits by which two perceptual hashes of one image may differ.
 	sameHash = 4
-	// relatedHash is the number of bits by which two drawings of one symbol may
-	// differ: with another margin or background.
+	// relatedHash is the number of bits by which two drawings of one symbol may differ: with another margin or background.
 	relatedHash = 20
-	// sameInk is the largest ΔE2000 between the main colors of two sizes of one
-	// drawing; scaling blends edges.
+	// sameInk is the largest ΔE2000 between the main colors of two sizes of one drawing; scaling blends edges.
 	sameInk = 20.0
-	// smallSide is the side below which a larger image of the same drawing
-	// replaces an image.
+	// smallSide is the side below which a larger image of the same drawing replaces an image.
 	smallSide = 128
 	// square is the largest deviation from 1 of an icon's aspect ratio.
 	square = 0.1
-	// wordmark is the aspect ratio of the ink from which header art contains
-	// words.
+	// wordmark is the aspect ratio of the ink from which header art contains words.
 	wordmark = 2.0
-	// sureScore is the score from which a mark has the type logo; below, its
-	// type is "other". A declared logo reaches it.
+	// sureScore is the score from which a mark has the type logo; below, its type is "other". A declared logo reaches it.
 	sureScore = 40.0
 )
 
@@ -62,8 +56,7 @@ func Select(all []*Image) Selection {
 			icons = s.keep(icons, p, maxIcons)
 		}
 	}
-	// A file at a known path may be a framework's or the host's: it must not
-	// contradict what the page declares.
+	// A file at a known path may be a framework's or the host's: it must not contradict what the page declares.
 	declared := slices.DeleteFunc(slices.Clone(icons), func(p *Image) bool { return p.Probed || p.tiny() })
 	icons = s.without(icons, func(p *Image) bool {
 		return p.Probed && len(declared) > 0 && !slices.ContainsFunc(declared, func(d *Image) bool { return imaging.HashDistance(d.Hash, p.Hash) <= relatedHash })
@@ -72,8 +65,7 @@ func Select(all []*Image) Selection {
 	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Image) bool { return !p.tiny() }) {
 		icons = s.without(icons, (*Image).tiny, "tiny, and there is a larger one")
 	}
-	// An image declared both as logo and as icon is kept once, unless the icon
-	// has more signs.
+	// An image declared both as logo and as icon is kept once, unless the icon has more signs.
 	icons = s.without(icons, func(p *Image) bool { return sameFile(marks, p) }, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
@@ -83,7 +75,7 @@ type selector struct{ dropped []Dropped }
 
 func (s *selector) drop(p *Image, why string) { s.dropped = append(s.dropped, Dropped{p, why}) }
 
-// without drops those of the chosen for which a rule is true.
+// without drops the chosen candidates for which a rule is true.
 func (s *selector) without(chosen []*Image, rule func(*Image) bool, why string) []*Image {
 	return slices.DeleteFunc(chosen, func(p *Image) bool {
 		if !rule(p) {
@@ -94,14 +86,12 @@ func (s *selector) without(chosen []*Image, rule func(*Image) bool, why string) 
 	})
 }
 
-// better orders images by score; ties by vector before raster and large before
-// small.
+// better orders images by score; ties by vector before raster and large before small.
 func better(a, b *Image) int {
 	return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.grade(), a.grade()))
 }
 
-// grade returns the quality of a file's form: vectors are better than pixels,
-// and more pixels are better.
+// grade returns the quality of a file's form: vectors are better than pixels, and more pixels are better.
 func (p *Image) grade() int {
 	if p.SVG != nil {
 		return math.MaxInt
@@ -109,8 +99,7 @@ func (p *Image) grade() int {
 	return p.Width * p.Height
 }
 
-// rank returns the candidate's score, corrected by the actual file: a page may
-// declare 180 pixels and serve 32.
+// rank returns the candidate's score, corrected by the actual file: a page may declare 180 pixels and serve 32.
 func (p *Image) rank() float64 {
 	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
 		return p.Score
@@ -118,10 +107,9 @@ func (p *Image) rank() float64 {
 	return p.Score - sized(p.Side) + sized(p.side())
 }
 
-// keep adds an image unless it is another size of a chosen one. If it is, and
-// is a vector, or much larger than a small one, it replaces that one. A light
-// and a dark version of one drawing are different, as are versions with and
-// without a background, and versions in another color.
+// keep adds an image unless it is another size of a chosen one. If it is, and is a vector, or much larger than a small
+// one, it replaces that one. A light and a dark version of one drawing are different, as are versions with and without
+// a background, and versions in another color.
 func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 	i := slices.IndexFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum || have.alike(p) })
 	switch {
@@ -200,8 +188,7 @@ func (p *Image) Type() string {
 	return "logo"
 }
 
-// Palettes returns the colors of the chosen logos. A stencil is black by
-// convention; its color is declared separately.
+// Palettes returns the colors of the chosen logos. A stencil is black by convention; its color is declared separately.
 func Palettes(chosen []*Image) []colors.Palette {
 	var out []colors.Palette
 	for _, p := range chosen {

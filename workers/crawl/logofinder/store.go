@@ -10,13 +10,11 @@ import (
 )
 
 const (
-	// storedSide is the longest side, in pixels, of a stored raster. Nothing is
-	// enlarged.
+	// storedSide is the longest side, in pixels, of a stored raster. Nothing is enlarged.
 	storedSide = 1024
 	// bannerSide is the longest side of a stored share image.
 	bannerSide = 1200
-	// minBanner is the length of the shorter side below which a share image is
-	// an icon.
+	// minBanner is the length of the shorter side below which a share image is an icon.
 	minBanner = 100
 )
 
@@ -25,19 +23,16 @@ type Assets interface {
 	Put(ctx context.Context, data []byte, ext string) (id string, err error)
 }
 
-// ladder lists the longest sides, in pixels, of the stored rasters of a vector,
-// largest first. 1024 would take another 110 ms to draw and 55 ms to encode,
-// for a file that the SVG replaces.
+// ladder lists the longest sides, in pixels, of the stored rasters of a vector, largest first. 1024 would take another
+// 110 ms to draw and 55 ms to encode, for a file that the SVG replaces.
 var ladder = []int{512, smallStored}
 
 // smallStored is the longest side of the small form of a larger raster.
 const smallStored = 256
 
-// Store stores a logo in every format that is served: a vector as the rebuilt
-// SVG and as PNG and WebP in two sizes, a raster as PNG and WebP in its own
-// size and, if that exceeds smallStored, in that size. SVG comes first, then
-// large before small. Errors: of the store, of the renderer, ctx.Err(); the
-// logo then has the formats stored so far.
+// Store stores a logo in every format that is served: a vector as the rebuilt SVG and as PNG and WebP in two sizes, a
+// raster as PNG and WebP in its own size and, if that exceeds smallStored, in that size. SVG comes first, then large
+// before small. Errors: of the store, of the renderer, ctx.Err(); the logo then has the formats stored so far.
 func (p *Image) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
 	logo := eventschemas.Logo{Type: p.Type(), Formats: []eventschemas.Asset{}, Tags: []string{}}
 	if p.Theme != "" {
@@ -70,8 +65,7 @@ func (p *Image) Store(ctx context.Context, to Assets) (eventschemas.Logo, error)
 	return logo, nil
 }
 
-// rungs draws a vector in the sizes of the ladder. The size for analysis exists
-// already.
+// rungs draws a vector in the sizes of the ladder. The size for analysis exists already.
 func (p *Image) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 	var out []*image.NRGBA
 	for _, side := range ladder {
@@ -86,15 +80,13 @@ func (p *Image) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 		case !IsFileFault(err):
 			return nil, err
 		}
-		// A vector that takes too much in this size is kept in the others: a
-		// wide blur may exceed the limit at 512 pixels, but not at the 256 of
-		// the analysis.
+		// A vector that takes too much in this size is kept in the others: a wide blur may exceed the limit at 512 pixels,
+		// but not at the 256 of the analysis.
 	}
 	return out, nil
 }
 
-// putRaster stores a raster as PNG and WebP. On an error it returns the formats
-// stored so far.
+// putRaster stores a raster as PNG and WebP. On an error it returns the formats stored so far.
 func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]eventschemas.Asset, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -127,8 +119,7 @@ const (
 	heldByImage = 12 // as JPEG: pixels, a copy on a background, the file
 )
 
-// StoreCost returns the memory, in bytes, that Store needs at most in addition
-// to the image itself.
+// StoreCost returns the memory, in bytes, that Store needs at most in addition to the image itself.
 func (p *Image) StoreCost() int64 {
 	if p.SVG != nil {
 		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
@@ -143,23 +134,20 @@ func (p *Image) StoreCost() int64 {
 	return cost
 }
 
-// CutCost is the memory, in bytes, that As and storing need at most in addition
-// to the pixels of a file that was opened for its sprites: a piece, and its
-// scaled copies.
+// CutCost is the memory, in bytes, that As and storing need at most in addition to the pixels of a file that was opened
+// for its sprites: a piece, and its scaled copies.
 const CutCost = 2 * 4 * maxSpritePixels
 
-// ImageCost is the memory, in bytes, that StoreBanner and StoreImage need at
-// most in addition to the file's pixels.
+// ImageCost is the memory, in bytes, that StoreBanner and StoreImage need at most in addition to the file's pixels.
 const ImageCost = heldByImage * bannerSide * bannerSide
 
-// StoreBanner stores a share image as JPEG on white. Errors: those of imaging,
+// StoreBanner stores a share image as JPEG on white. Errors: as imaging,
 // of the store, ErrNotLogo for an image that is too small, and for a vector.
 func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StoreImage stores an image of the page as JPEG on white. Errors: those of
-// StoreBanner.
+// StoreImage stores an image of the page as JPEG on white. Errors: those of StoreBanner.
 func (f *File) StoreImage(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minImageSide)
 }

@@ -5,16 +5,14 @@ import "image"
 // thumbSide is the side of the grid on which two drawings are compared.
 const thumbSide = 16
 
-// sameThumb is the mean difference per channel, 0 to 255, below which two
-// grids show one drawing in two sizes. Perceptual hashes alone do not suffice:
-// in flat areas their bits follow the noise of scaling.
+// sameThumb is the mean difference per channel, 0 to 255, below which two grids show one drawing in two sizes.
+// Perceptual hashes alone do not suffice: in flat areas their bits follow the noise of scaling.
 const sameThumb = 10.0
 
 // thumb is an image as a grid of mean colors, premultiplied, with alpha.
 type thumb [thumbSide * thumbSide * 4]float32
 
-// newThumb averages the pixels of each cell. For an image smaller than the grid
-// it uses the nearest pixels.
+// newThumb averages the pixels of each cell. For an image smaller than the grid it uses the nearest pixels.
 func newThumb(img *image.NRGBA) *thumb {
 	var t thumb
 	w, h := img.Rect.Dx(), img.Rect.Dy()

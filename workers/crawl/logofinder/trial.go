@@ -14,8 +14,7 @@ type Trial struct {
 	Format   string // of the file; "" when none was read
 	// Width and Height are pixels, 0 unknown.
 	Width, Height int
-	// AssetID is a stored form of it that browsers can show; "" if it was not
-	// chosen.
+	// AssetID is a stored form of it that browsers can show; "" if it was not chosen.
 	AssetID string
 }
 
@@ -25,9 +24,8 @@ type Stored struct {
 	Logo  eventschemas.Logo
 }
 
-// Trials returns the result of each candidate, in the order of the candidates.
-// read and rejected are parallel to the candidates: an image, or the reason why
-// there is none. stored are the chosen ones that were kept.
+// Trials returns the result of each candidate, in the order of the candidates. read and rejected are parallel to the
+// candidates: an image, or the reason why there is none. stored are the chosen ones that were kept.
 func Trials(candidates []Candidate, read []*Image, rejected []error, s Selection, stored map[*Image]Stored) []Trial {
 	why := map[*Image]string{}
 	for _, d := range s.Dropped {
@@ -35,14 +33,10 @@ func Trials(candidates []Candidate, read []*Image, rejected []error, s Selection
 	}
 	out := make([]Trial, len(candidates))
 	for i, c := range candidates {
-		t := Trial{Candidate: c, Chosen: -1}
-		var p *Image
-		if i < len(read) {
-			p = read[i]
-		}
+		t, p := Trial{Candidate: c, Chosen: -1}, read[i]
 		kept, isKept := stored[p]
 		switch {
-		case p == nil && i < len(rejected) && rejected[i] != nil:
+		case p == nil && rejected[i] != nil:
 			t.Rejected = rejected[i].Error()
 		case p == nil:
 			t.Rejected = "not there"

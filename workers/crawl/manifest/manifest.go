@@ -1,6 +1,5 @@
-// Package manifest parses the two files with a page's icons and colors: the web
-// app manifest (JSON) and Microsoft's browserconfig (XML). Both are bounded and
-// untrusted: values of the wrong type are omitted.
+// Package manifest parses the two files with a page's icons and colors: the web app manifest (JSON) and Microsoft's
+// browserconfig (XML). Both are bounded and untrusted: values of the wrong type are omitted.
 package manifest
 
 import (
@@ -62,8 +61,7 @@ func Parse(data []byte, at *url.URL) (*Manifest, error) {
 	if jsontext.Depth(data, maxDepth) > maxDepth {
 		return nil, fmt.Errorf("%w: nested deeper than %d", ErrUnreadable, maxDepth)
 	}
-	// Each field is decoded separately, so that a wrong type does not affect
-	// the others.
+	// Each field is decoded separately, so that a wrong type does not affect the others.
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/manifest"
 )
 
@@ -16,9 +17,7 @@ func TestParse_Manifest_IsRead(t *testing.T) {
 	m, err := manifest.Parse([]byte("\xef\xbb\xbf"+`{"name":"Acme Instruments","short_name":"Acme","description":"Careful instruments","theme_color":"#0b5fff","background_color":"#fff",
 		"icons":[{"src":"icon-192.png","sizes":"192x192","type":"image/png"},{"src":"/m.png","sizes":"512x512","purpose":"maskable"},
 		{"src":"/any.svg","sizes":"any","purpose":"any maskable"},{"src":"/mono.svg","purpose":"monochrome"},{"src":"javascript:x"},{"sizes":"1x1"},5,null]}`), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if m.Name != "Acme Instruments" || m.ShortName != "Acme" || m.Description != "Careful instruments" || m.ThemeColor != "#0b5fff" || m.BackgroundColor != "#fff" {
 		t.Errorf("manifest is %+v", m)
 	}
@@ -60,9 +59,7 @@ func TestParse_NotManifest_Fails(t *testing.T) {
 func TestParseBrowserConfig_Tiles_AreRead(t *testing.T) {
 	m, err := manifest.ParseBrowserConfig([]byte(`<?xml version="1.0" encoding="utf-8"?><browserconfig><msapplication><tile>
 		<square150x150logo src="/t150.png"/><square310x310logo src="t310.png"/><wide310x150logo src="/wide.png"/><TileColor> #da532c </TileColor></tile></msapplication></browserconfig>`), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if m.TileColor != "#da532c" || len(m.Icons) != 2 || m.Icons[0].URL.String() != "https://acme.com/app/t310.png" || m.Icons[0].Sizes[0].Width != 310 {
 		t.Errorf("config is %+v", m)
 	}

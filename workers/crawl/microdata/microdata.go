@@ -1,7 +1,6 @@
-// Package microdata reads the items that a page marks up with itemscope,
-// itemtype and itemprop (HTML microdata), or with typeof and property (RDFa
-// Lite), into the same graph as JSON-LD, so that queries for the site's owner
-// do not depend on the syntax.
+// Package microdata reads the items that a page marks up with itemscope, itemtype and itemprop (HTML microdata), or
+// with typeof and property (RDFa Lite), into the same graph as JSON-LD, so that queries for the site's owner do not
+// depend on the syntax.
 package microdata
 
 import (
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"letterhead/workers/crawl/linkeddata"
+	"letterhead/workers/crawl/page"
 )
 
 // Limits of one page.
@@ -58,8 +58,7 @@ type reader struct {
 	items      int
 	properties int
 	left       int // nodes
-	// references are the elements that are being read through an itemref, to
-	// detect cycles.
+	// references are the elements that are being read through an itemref, to detect cycles.
 	references []*html.Node
 }
 
@@ -109,10 +108,10 @@ func (r *reader) element(n *html.Node, at scope, depth int) scope {
 			at.rdfa = strings.Contains(a.Val, "schema.org")
 		}
 	}
-	if typeof := attribute(n, "typeof"); typeof != "" && (at.rdfa || strings.HasPrefix(typeof, "schema:")) && !isItem {
+	if typeof := page.Attr(n, "typeof"); typeof != "" && (at.rdfa || strings.HasPrefix(typeof, "schema:")) && !isItem {
 		isItem, kind, at.rdfa = true, typeof, true
 	}
-	if p := attribute(n, "property"); p != "" && at.rdfa && at.item != nil && properties == "" {
+	if p := page.Attr(n, "property"); p != "" && at.rdfa && at.item != nil && properties == "" {
 		properties = strings.ReplaceAll(p, "schema:", "")
 	}
 	if !isItem {
@@ -139,15 +138,13 @@ func (r *reader) element(n *html.Node, at scope, depth int) scope {
 	return inner
 }
 
-// referenced reads the elements elsewhere in the document that an item
-// references by id.
+// referenced reads the elements elsewhere in the document that an item references by id.
 func (r *reader) referenced(references string, at scope, depth int) {
 	if references == "" || r.root == nil {
 		return
 	}
 	if r.ids == nil {
-		r.ids = map[string]*html.Node{}
-		r.index(r.root, 0)
+		r.index()
 	}
 	for i, id := range strings.Fields(references) {
 		if i == maxReferences {
@@ -163,15 +160,16 @@ func (r *reader) referenced(references string, at scope, depth int) {
 	}
 }
 
-func (r *reader) index(n *html.Node, depth int) {
-	if r.left--; r.left < 0 || depth > maxDepth {
-		return
-	}
-	if id := attribute(n, "id"); id != "" && r.ids[id] == nil {
-		r.ids[id] = n
-	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		r.index(c, depth+1)
+// index indexes the elements of the document by id.
+func (r *reader) index() {
+	r.ids = map[string]*html.Node{}
+	for n := range r.root.Descendants() {
+		if r.left--; r.left < 0 {
+			return
+		}
+		if id := page.Attr(n, "id"); id != "" && r.ids[id] == nil {
+			r.ids[id] = n
+		}
 	}
 }
 
@@ -202,25 +200,24 @@ func types(text string) []string {
 	return out
 }
 
-// value returns the value of an element as a property: depending on its kind a
-// URL, a declared value, or its text. A content attribute counts on every
-// element, as search engines treat it.
+// value returns the value of an element as a property: depending on its kind a URL, a declared value, or its text. A
+// content attribute counts on every element, as search engines treat it.
 func (r *reader) value(n *html.Node) string {
-	if v := attribute(n, "content"); v != "" || n.DataAtom == atom.Meta {
+	if v := page.Attr(n, "content"); v != "" || n.DataAtom == atom.Meta {
 		return bounded(v)
 	}
 	address := ""
 	switch n.DataAtom {
 	case atom.A, atom.Area, atom.Link:
-		address = attribute(n, "href")
+		address = page.Attr(n, "href")
 	case atom.Img, atom.Source, atom.Iframe, atom.Embed, atom.Audio, atom.Video, atom.Track:
-		address = attribute(n, "src")
+		address = page.Attr(n, "src")
 	case atom.Object:
-		address = attribute(n, "data")
+		address = page.Attr(n, "data")
 	case atom.Data, atom.Meter:
-		return bounded(attribute(n, "value"))
+		return bounded(page.Attr(n, "value"))
 	case atom.Time:
-		if v := attribute(n, "datetime"); v != "" {
+		if v := page.Attr(n, "datetime"); v != "" {
 			return bounded(v)
 		}
 	}
@@ -268,13 +265,4 @@ func bounded(text string) string {
 		text = text[:maxValueBytes]
 	}
 	return strings.ToValidUTF8(text, "")
-}
-
-func attribute(n *html.Node, key string) string {
-	for _, a := range n.Attr {
-		if a.Key == key && a.Namespace == "" {
-			return a.Val
-		}
-	}
-	return ""
 }

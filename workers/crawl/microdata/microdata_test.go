@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/microdata"
 	"letterhead/workers/crawl/site"
@@ -16,9 +17,7 @@ import (
 func parse(t testing.TB, text string) *linkeddata.Graph {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return microdata.Parse(root, &url.URL{Scheme: "https", Host: "acme.com", Path: "/about/"})
 }
 
@@ -124,9 +123,7 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkParse(b *testing.B) {
 	root, err := html.Parse(strings.NewReader(strings.Repeat(shop, 20)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	for b.Loop() {
 		microdata.Parse(root, nil)
 	}

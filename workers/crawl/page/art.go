@@ -14,10 +14,9 @@ import (
 // describe returns the Image of an element shown at a place.
 func (g *gatherer) describe(n *html.Node, words []string, at place) Image {
 	g.images++
-	// A logo leads home in the same window; a link that opens another window is
-	// in a bar of the company's other sites.
+	// A logo leads home in the same window; a link that opens another window is in a bar of the company's other sites.
 	home := at.home && (!at.window || at.logoNode != nil || has(words, logoWords))
-	im := Image{
+	return Image{
 		Node:      n,
 		Box:       at.box(n),
 		Tokens:    append(slices.Clone(words), ancestorTokens(n)...),
@@ -37,7 +36,6 @@ func (g *gatherer) describe(n *html.Node, words []string, at place) Image {
 		Scheme:    at.scheme,
 		Order:     g.images,
 	}
-	return im
 }
 
 // topWords is the number of visible words within which an element is at the top
@@ -93,8 +91,7 @@ func part(ref string) string {
 
 const maxPart = 100 // bytes
 
-// maxSources limits the children of a picture element that are searched for
-// files, including white space.
+// maxSources limits the children of a picture element that are searched for files, including white space.
 const maxSources = 48
 
 // largeSource returns the largest file in an img and the sources of its picture
@@ -180,8 +177,7 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	}
 }
 
-// symbols adds the symbols of an svg element, or of its definitions, that are
-// named logo.
+// symbols adds the symbols of an svg element, or of its definitions, that are named logo.
 func (g *gatherer) symbols(n *html.Node, left int) {
 	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < MaxSymbols; c, left = c.NextSibling, left-1 {
 		switch id := Attr(c, "id"); {
@@ -197,9 +193,8 @@ func (g *gatherer) symbols(n *html.Node, left int) {
 // maxFramedNodes limits the elements of an svg that only wraps a file.
 const maxFramedNodes = 12
 
-// framed returns the file that is the only content of an svg element: pages wrap an
-// image in an svg so that old browsers show another one. It returns nil for
-// every other svg element.
+// framed returns the file that is the only content of an svg element: pages wrap an image in an svg so that old
+// browsers show another one. It returns nil for every other svg element.
 func (g *gatherer) framed(svg *html.Node) *url.URL {
 	var file *url.URL
 	left := maxFramedNodes
@@ -257,12 +252,10 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 	g.page.Backgrounds = append(g.page.Backgrounds, im)
 }
 
-// maxBackgroundNodes limits the nodes of an element that is a logo; a larger one is
-// a section of the page.
+// maxBackgroundNodes limits the nodes of an element that is a logo; a larger one is a section of the page.
 const maxBackgroundNodes = 30
 
-// containsImage reports whether an element contains an image, or too much to be
-// a logo.
+// containsImage reports whether an element contains an image, or too much to be a logo.
 func containsImage(n *html.Node) bool {
 	left := maxBackgroundNodes
 	var walk func(*html.Node) bool
@@ -302,8 +295,7 @@ func ColorScheme(media string) string {
 // maxSrcset limits the candidates of a srcset.
 const maxSrcset = 40
 
-// largest returns the URL with the largest descriptor of a srcset, and that
-// descriptor: pixels, or a density.
+// largest returns the URL with the largest descriptor of a srcset, and that descriptor: pixels, or a density.
 func largest(srcset string) (best string, bestSize float64) {
 	bestSize = -1
 	for i, part := range strings.Split(srcset, ", ") {
@@ -327,9 +319,8 @@ func largest(srcset string) (best string, bestSize float64) {
 	return best, bestSize
 }
 
-// lastResort reports whether a reference is to a file that is read only if there
-// is no other, by its name: AVIF takes the most to decode, and the other formats
-// cannot be decoded.
+// lastResort reports whether a reference is to a file that is read only if there is no other, by its name: AVIF takes
+// the most to decode, and the other formats cannot be decoded.
 func lastResort(ref string) bool {
 	ref, _, _ = strings.Cut(ref, "?")
 	switch strings.ToLower(path.Ext(ref)) {
@@ -339,8 +330,7 @@ func lastResort(ref string) bool {
 	return false
 }
 
-// pixels parses a width or height attribute; it returns 0 if the attribute is
-// invalid.
+// pixels parses a width or height attribute; it returns 0 if the attribute is invalid.
 func pixels(text string) int {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "px"), 64)
 	if err != nil || n < 1 || n > 100_000 {

@@ -21,8 +21,7 @@ func (g *gatherer) anchor(n *html.Node, at place) place {
 		at.label = Clean(Attr(n, "title"), maxLinkText)
 	}
 	at.home = g.home(u, rels) || g.describedAsHome(at, at.label)
-	// A link that is declared to lead home, or is named logo and leads there,
-	// contains only the site's own images.
+	// A link that is declared to lead home, or is named logo and leads there, contains only the site's own images.
 	if slices.Contains(rels, "home") && !at.foreign || at.home && at.named {
 		at.excluded = false
 	}

@@ -32,11 +32,9 @@ func (g *gatherer) declare(kind, key, content string) {
 }
 
 const (
-	// maxItemDepth is the number of ancestors of a value that are searched for
-	// its item.
+	// maxItemDepth is the number of ancestors of a value that are searched for its item.
 	maxItemDepth = 20
-	// maxItemNodes limits the elements of an item that are searched for its
-	// name.
+	// maxItemNodes limits the elements of an item that are searched for its name.
 	maxItemNodes = 200
 )
 
@@ -198,8 +196,7 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 // maxSize limits a declared size in pixels: larger ones are not serious.
 const maxSize = 8192
 
-// ParseSizes parses a sizes attribute, such as "16x16 32x32 any". Malformed
-// parts are skipped.
+// ParseSizes parses a sizes attribute, such as "16x16 32x32 any". Malformed parts are skipped.
 func ParseSizes(text string) (sizes []Size, any bool) {
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		if word == "any" {

@@ -10,8 +10,7 @@ import (
 )
 
 var (
-	// homeWords are the names of home pages in the URLs of content management
-	// systems, in several languages.
+	// homeWords are the names of home pages in the URLs of content management systems, in several languages.
 	homeWords = []string{
 		"index", "home", "homepage", "start", "startseite", "startpage", "default", "main", "welcome", "accueil", "inicio", "inici", "portada", "capa",
 		"forside", "forsiden", "hjem", "hem", "startsida", "etusivu", "homepagina", "strona-glowna", "strona_glowna", "pagina-principal", "anasayfa",
@@ -22,13 +21,11 @@ var (
 	language    = lazyregexp.New(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
 
-// maxHomePath is the maximum number of segments in the path of a home page:
-// /web/guest/de/home.
+// maxHomePath is the maximum number of segments in the path of a home page: /web/guest/de/home.
 const maxHomePath = 4
 
-// homePath reports whether a path is that of a home page, in any language and
-// content management system: empty, /en, /de-de/, /home, /index.php,
-// /DE/Home/home_node.html, /web/de/start.
+// homePath reports whether a path leads to a home page, in any language and content management system: empty, /en,
+// /de-de/, /home, /index.php, /DE/Home/home_node.html, /web/de/start.
 func homePath(path string) bool {
 	parts := strings.Split(strings.Trim(strings.ToLower(path), "/"), "/")
 	if len(parts) > maxHomePath {
@@ -43,8 +40,7 @@ func homePath(path string) bool {
 	return true
 }
 
-// homePart reports whether a segment of a path names a home page or a language.
-// The last one may be a file.
+// homePart reports whether a segment of a path names a home page or a language. The last one may be a file.
 func homePart(part string, last bool) bool {
 	part, _, _ = strings.Cut(part, ";") // a session
 	if stem, ext, ok := strings.Cut(part, "."); ok {
@@ -67,10 +63,9 @@ func (g *gatherer) home(u *url.URL, rels []string) bool {
 	return homePath(u.EscapedPath()) || g.itself(u) && g.front()
 }
 
-// homeHost reports whether the root of a link's host is the site's home: the
-// host of the page and its parents, the domain itself, its www and its
-// languages, or the same name under another public suffix. Another host of the
-// site is another section: classifieds.acme.com.
+// homeHost reports whether the root of a link's host is the site's home: the host of the page and its parents, the
+// domain itself, its www and its languages, or the same name under another public suffix. Another host of the site is
+// another section: classifieds.acme.com.
 func (g *gatherer) homeHost(u *url.URL) bool {
 	if u == nil || !g.own(u) {
 		return false
@@ -90,8 +85,7 @@ func (g *gatherer) itself(u *url.URL) bool {
 	return at != nil && u.Hostname() == at.Hostname() && u.EscapedPath() == at.EscapedPath() && u.Fragment == ""
 }
 
-// maxFrontName is the maximum number of letters in a path to which a home page
-// is redirected: /store, /personal.
+// maxFrontName is the maximum number of letters in a path to which a home page is redirected: /store, /personal.
 const maxFrontName = 12
 
 // front reports whether the page itself may be the home page, which may be at
@@ -109,8 +103,7 @@ func (g *gatherer) front() bool {
 }
 
 var (
-	// homeLabels are the complete texts of menu entries that lead home;
-	// homePhrases are phrases with that meaning.
+	// homeLabels are the complete texts of menu entries that lead home; homePhrases are phrases with that meaning.
 	homeLabels  = []string{"home", "start", "accueil", "inicio", "início", "hem", "hjem", "forside", "index", "главная", "ホーム", "首页"}
 	homePhrases = []string{
 		"homepage", "home page", "startseite", "startpagina", "startsida", "accueil", "página principal", "pagina principal", "página de inicio",
@@ -130,23 +123,21 @@ func saysHome(text string) bool {
 	return len(strings.Fields(text)) <= maxHomeLabel && slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
 }
 
-// isHomeEntry reports whether a text is that of a menu entry for the home page.
+// isHomeEntry reports whether a text belongs to a menu entry for the home page.
 func isHomeEntry(text string) bool {
 	return slices.Contains(homeLabels, strings.ToLower(text)) || saysHome(text)
 }
 
 // describedAsHome reports whether a link in the page's head is described as leading home,
-// by its own text or that of its content.
+// by its own text or its content's.
 func (g *gatherer) describedAsHome(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
 
-// tracks are query keys for the origin of a user, or the language of the
-// response.
+// tracks are query keys for the origin of a user, or the language of the response.
 var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
 
-// onlyTracks reports whether a query leads to the same page as the URL without
-// it.
+// onlyTracks reports whether a query leads to the same page as the URL without it.
 func onlyTracks(u *url.URL) bool {
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		key, _, _ := strings.Cut(strings.ToLower(pair), "=")
@@ -157,8 +148,7 @@ func onlyTracks(u *url.URL) bool {
 	return true
 }
 
-// minLabel is the number of letters from which the same label of two domains is
-// not a coincidence.
+// minLabel is the number of letters from which the same label of two domains is not a coincidence.
 const minLabel = 5
 
 // own reports whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
@@ -171,8 +161,7 @@ func (g *gatherer) own(u *url.URL) bool {
 	return len(label) >= minLabel && slices.Contains(g.site.Labels(), label)
 }
 
-// sister reports whether a link leads to a host of the site other than that of
-// the page and the domain's own.
+// sister reports whether a link leads to a host of the site other than that of the page and the domain's own.
 func (g *gatherer) sister(u *url.URL) bool {
 	if u == nil || g.page.URL == nil || !g.site.Own(u) {
 		return false

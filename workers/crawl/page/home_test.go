@@ -6,18 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
 )
 
-// leadsHome reports whether the only image of a page, in its header, leads
-// home.
+// leadsHome reports whether the only image of a page, in its header, leads home.
 func leadsHome(t *testing.T, address, head, link string) bool {
 	t.Helper()
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	p := page.Parse([]byte(head+`<header>`+link+`<img src="/x.png"></a></header>`), "text/html", at, site.New("acme-widgets.com"))
 	if len(p.Images) != 1 {
 		t.Fatalf("%d images", len(p.Images))

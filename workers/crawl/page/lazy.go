@@ -16,22 +16,19 @@ import (
 var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
 
 var (
-	// placeholderWords are words in the name of a placeholder file, whatever the rest of
-	// its name.
+	// placeholderWords are words in the name of a placeholder file, whatever the rest of its name.
 	placeholderWords = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
-	// blanks are words in the name of such a file if the rest of the name is
-	// filler.
+	// blanks are words in the name of such a file if the rest of the name is filler.
 	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
 	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
 	// imageFile matches paths of images.
 	imageFile = lazyregexp.New(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )
 
-// minImageBytes is the size in bytes below which an image in a data URL is a
-// placeholder: a pixel, an empty SVG.
+// minImageBytes is the size in bytes below which an image in a data URL is a placeholder: a pixel, an empty SVG.
 const minImageBytes = 150
 
-// placeholder reports whether a URL is that of a placeholder image.
+// placeholder reports whether a URL names a placeholder image.
 func (g *gatherer) placeholder(u *url.URL) bool {
 	if u.Scheme == "data" {
 		return len(u.Opaque) < minImageBytes
@@ -47,9 +44,8 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
 }
 
-// imageURL returns the URL of an image, preferring a real URL to an embedded
-// placeholder. A URL for lazy loading goes before src, which is a placeholder
-// then. It returns nil if there are only placeholders.
+// imageURL returns the URL of an image, preferring a real URL to an embedded placeholder. A URL for lazy loading goes
+// before src, which is a placeholder then. It returns nil if there are only placeholders.
 func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	real := func(u *url.URL) bool { return u != nil && !g.placeholder(u) }
 	for _, name := range lazySources {
@@ -83,8 +79,7 @@ func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	return g.lazyFile(n)
 }
 
-// lazyFile returns the image in any attribute of an element without src, from
-// which the page's own script will load it.
+// lazyFile returns the image in any attribute of an element without src, from which the page's own script will load it.
 func (g *gatherer) lazyFile(n *html.Node) *url.URL {
 	for _, a := range n.Attr {
 		if a.Namespace != "" || !strings.HasPrefix(a.Key, "data-") {

@@ -30,8 +30,7 @@ const (
 	MaxBackgrounds = 60
 	// MaxStyles limits the linked stylesheets.
 	MaxStyles = 64
-	// MaxTextBytes limits the visible text that is kept; words are counted
-	// beyond it.
+	// MaxTextBytes limits the visible text that is kept; words are counted beyond it.
 	MaxTextBytes = 16 << 10
 	// MaxValueRunes limits one text value.
 	MaxValueRunes = 4000
@@ -48,14 +47,10 @@ const (
 
 // Page is the content of one HTML page.
 type Page struct {
-	URL     *url.URL // final URL, after redirects
-	Base    *url.URL // base of relative URLs
-	Charset string   // WHATWG name of its original encoding
-	// Root is the document, for selectors and for items. It must not be
-	// modified.
+	URL  *url.URL // final URL, after redirects
+	Base *url.URL // base of relative URLs
+	// Root is the document, for selectors and for items. It must not be modified.
 	Root *html.Node
-	// Nested is set if the parser failed and the simple tree builder was used.
-	Nested bool
 
 	Lang     string
 	Title    string
@@ -98,8 +93,7 @@ type Meta struct {
 	Kind    string // name, property, itemprop, http-equiv
 	Key     string // lower case
 	Content string
-	// Of is the name of the item that a logo belongs to, or "". Other is set if
-	// it is among images of others.
+	// Of is the name of the item that a logo belongs to, or "". Other is set if it is among images of others.
 	Of    string
 	Other bool
 }
@@ -148,8 +142,8 @@ type Image struct {
 	Box  *html.Node // shared by the variants of one logo: the link around it, the element named logo, or its parent
 	// Alt is its alternative text: alt, aria-label, title.
 	Alt           string
-	Tokens        []string // lower-case words of its class and id, and of those of its nearest ancestors
-	Own           []string // only those of the element itself
+	Tokens        []string // lower-case words of its class and id, and of its nearest ancestors' classes and ids
+	Own           []string // only the element's own
 	Width, Height int      // declared, 0 unknown
 	Large         Source   // the largest file of its srcset
 	Zone          Zone
@@ -204,8 +198,7 @@ func (p *Page) Itemprop(key string) string {
 // invalid, not http or https, too long, or contains credentials.
 func (p *Page) Resolve(ref string) *url.URL { return resolve(p.Base, ref) }
 
-// ResolveImage is Resolve for images: it allows a data: URL, and keeps a
-// fragment, which names a part of the image.
+// ResolveImage is Resolve for images: it allows a data: URL, and keeps a fragment, which names a part of the image.
 func (p *Page) ResolveImage(ref string) *url.URL {
 	u := resolveImage(p.Base, ref)
 	if u == nil || u.Scheme == "data" {
@@ -215,10 +208,8 @@ func (p *Page) ResolveImage(ref string) *url.URL {
 	return u
 }
 
-// shellText is the visible text, in bytes, below which a page with scripts is
-// an app that is not yet rendered.
+// shellText is the visible text, in bytes, below which a page with scripts is an app that is not yet rendered.
 const shellText = 200
 
-// Shell reports whether the page is an empty app shell: scripts, and almost no
-// text.
+// Shell reports whether the page is an empty app shell: scripts, and almost no text.
 func (p *Page) Shell() bool { return p.Scripts > 0 && len(p.Text) < shellText }

@@ -11,19 +11,17 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// maxWalkDepth limits the recursion over a tree; the parser keeps trees
-// shallower than this.
+// maxWalkDepth limits the recursion over a tree; the parser keeps trees shallower than this.
 const maxWalkDepth = 1500
 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
-	text, charset := decode(body[:min(len(body), MaxBytes)], contentType)
-	root, nested := tree(text)
+	root := tree(decode(body[:min(len(body), MaxBytes)], contentType))
 	g := &gatherer{
-		page: &Page{URL: at, Base: at, Charset: charset, Root: root, Nested: nested, ElementID: map[string]bool{}, InTree: new(InTree)},
+		page: &Page{URL: at, Base: at, Root: root, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 	}
-	g.base(root, 0)
+	g.base(root)
 	g.walk(root, place{}, 0)
 	g.page.Text = Clean(g.text.String(), MaxTextBytes)
 	g.page.Data = linkeddata.Parse(g.blobs)
@@ -38,10 +36,8 @@ type gatherer struct {
 	blobs   [][]byte
 	images  int
 	banners bool // a header was seen
-	// strangers and tools are the words of containers without logos of the
-	// site.
+	// strangers and tools are the words of containers without logos of the site.
 	strangers, tools []string
-	baseSet          bool
 }
 
 // place is the current place in the page.
@@ -58,7 +54,7 @@ type place struct {
 	soft     bool       // in a search, a menu of languages, a cart
 	logoWall bool       // among the logos of several
 	narrow   bool       // shown on small screens only
-	inner    bool       // in an article, a list, an aside: a header there is that of a part
+	inner    bool       // in an article, a list, an aside: a header there belongs to a part
 	scheme   string     // color scheme it is shown in
 	picture  *html.Node // the enclosing picture element
 	linkNode *html.Node // the enclosing link
@@ -67,20 +63,15 @@ type place struct {
 	silent   bool       // text is not visible: noscript
 }
 
-// base finds the first base element with a valid href, before any URL is
-// resolved against it.
-func (g *gatherer) base(n *html.Node, depth int) {
-	if g.baseSet || depth > maxWalkDepth {
-		return
-	}
-	if n.Type == html.ElementNode && n.DataAtom == atom.Base && n.Namespace == "" {
-		if u := resolve(g.page.URL, Attr(n, "href")); u != nil {
-			g.page.Base, g.baseSet = u, true
-			return
+// base finds the first base element with a valid href, before any URL is resolved against it.
+func (g *gatherer) base(root *html.Node) {
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode && n.DataAtom == atom.Base && n.Namespace == "" {
+			if u := resolve(g.page.URL, Attr(n, "href")); u != nil {
+				g.page.Base = u
+				return
+			}
 		}
-	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		g.base(c, depth+1)
 	}
 }
 
@@ -90,27 +81,20 @@ const maxFrameNodes = 2000
 // framesPage reports whether an element contains the page itself, so that its
 // class, such as "cookie-notice-visible", is a state of the page.
 func framesPage(n *html.Node) bool {
-	left := maxFrameNodes
-	var found func(*html.Node, int) bool
-	found = func(n *html.Node, depth int) bool {
-		if left--; left < 0 || depth > maxWalkDepth {
-			return left < 0 // an element of that size is not a notice
+	left := maxFrameNodes - 1
+	for c := range n.Descendants() {
+		if c.Type != html.ElementNode {
+			continue
 		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			if c.Type != html.ElementNode {
-				continue
-			}
-			switch c.DataAtom {
-			case atom.Header, atom.Nav, atom.Main, atom.H1:
-				return true
-			}
-			if found(c, depth+1) {
-				return true
-			}
+		switch c.DataAtom {
+		case atom.Header, atom.Nav, atom.Main, atom.H1:
+			return true
 		}
-		return false
+		if left--; left < 0 {
+			return true // an element of that size is not a notice
+		}
 	}
-	return found(n, 0)
+	return false
 }
 
 func (g *gatherer) walk(n *html.Node, at place, depth int) {
@@ -154,8 +138,7 @@ func (g *gatherer) visible(text string, at place) {
 // maxLinkText limits the text of a link, in bytes.
 const maxLinkText = 300
 
-// element processes an element and returns the place of its children, and
-// whether to visit them.
+// element processes an element and returns the place of its children, and whether to visit them.
 func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	words := tokens(n)
 	if n.Namespace != "" { // svg and math: their titles and links do not belong to the page

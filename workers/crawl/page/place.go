@@ -24,24 +24,21 @@ var (
 		"advert", "advertisement", "advertising", "ad", "ads", "adslot", "adunit", "sponsored", "integration", "integrations", "investor", "investors", "backers", "press", "marquee", "publisher", "publishers",
 		"teaser", "teasers", "naviteaser", "review", "reviews", "rating", "ratings", "gravatar", "certification", "certifications", "accreditation", "members",
 	}
-	// toolWords are parts of a header with their own images. A logo among them
-	// is named as such.
+	// toolWords are parts of a header with their own images. A logo among them is named as such.
 	toolWords = []string{"language", "languages", "lang", "locale", "flag", "flags", "country", "search", "cart", "basket", "social", "socials", "share", "modal", "popup", "login", "account", "weather", "currency", "dropdown", "submenu", "megamenu", "promo", "breadcrumb", "breadcrumbs"}
-	// partWords mark a header as that of a part of the page.
+	// partWords mark a header that belongs to a part of the page.
 	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
 	// overlayWords are third-party layers over the page.
 	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmpbox", "cmpwrapper", "cmpbanner"}
 )
 
-// isOverlay reports whether words name a third-party layer over the page.
-// Content management systems use "cmp" for any component, consent platforms
-// together with their own name.
+// isOverlay reports whether words name a third-party layer over the page. Content management systems use "cmp" for any
+// component, consent platforms together with their own name.
 func isOverlay(words []string) bool {
 	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
 }
 
-// foreignTo removes from a list the words of the site's own name: a review
-// site's header may be named review.
+// foreignTo removes from a list the words of the site's own name: a review site's header may be named review.
 func foreignTo(of site.Site, list []string) []string {
 	const minWord = 4
 	return slices.DeleteFunc(slices.Clone(list), func(w string) bool {
@@ -59,8 +56,7 @@ func isLogoWall(words []string) bool {
 
 // within updates a place for an element's name, role and words.
 func (g *gatherer) within(at place, n *html.Node, words []string) place {
-	// The page's own header would have come before: a header in an article or a
-	// list belongs to that part.
+	// The page's own header would have come before: a header in an article or a list belongs to that part.
 	late := g.banners || g.page.Words >= topWords
 	role := strings.ToLower(Attr(n, "role"))
 	own := false // it is the page's header: its words describe its form and state
@@ -145,9 +141,8 @@ func (at place) shown(n *html.Node) place {
 	return at
 }
 
-// IsHidden reports whether an element hides its content by an attribute: hidden,
-// a class of a common framework, or a style that hides it or moves it off the
-// screen.
+// IsHidden reports whether an element hides its content by an attribute: hidden, a class of a common framework, or a
+// style that hides it or moves it off the screen.
 func IsHidden(n *html.Node) bool {
 	if len(n.Attr) == 0 {
 		return false
@@ -155,22 +150,19 @@ func IsHidden(n *html.Node) bool {
 	return place{}.shown(n).hidden || hidesByStyle(Attr(n, "style"))
 }
 
-// IsFooter reports whether the class or the id of an element names the footer
-// of the page.
+// IsFooter reports whether the class or the id of an element names the footer of the page.
 func IsFooter(n *html.Node) bool { return len(n.Attr) > 0 && has(tokens(n), footerWords) }
 
 var (
 	hidingStyle = styled(`visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?:px|r?em|%)?\s*(?:;|!|$)|(?:text-indent|margin-left)\s*:\s*` + offScreen + `|clip\s*:\s*rect\(0|(?:max-)?height\s*:\s*0(?:px)?\s*(?:;|$)`)
 	transparent = styled(`opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)`)
-	// animated marks the start of an animation: scripts show the element when it
-	// is scrolled into view.
+	// animated marks the start of an animation: scripts show the element when it is scrolled into view.
 	animated   = styled(`(?:-webkit-)?(?:transform|transition)(?:-\w+)?\s*:`)
 	movedAway  = styled(`(?:left|top|right)\s*:\s*` + offScreen)
 	positioned = styled(`position\s*:\s*(?:absolute|fixed)`)
 )
 
-// offScreen matches an offset of more than a screen. Smaller negative ones
-// align elements.
+// offScreen matches an offset of more than a screen. Smaller negative ones align elements.
 const offScreen = `-(?:\d{4,}|\d{3,}r?em)`
 
 // styled returns an expression for declarations in a style attribute.
@@ -189,8 +181,7 @@ const (
 	maxClasses    = 80
 )
 
-// Class names of common style frameworks (Tailwind, Bootstrap, Foundation,
-// WordPress, Bulma).
+// Class names of common style frameworks (Tailwind, Bootstrap, Foundation, WordPress, Bulma).
 var (
 	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden", "screen-reader-text", "invisible", "visuallyhidden"}
 	narrowClasses = []string{"mobile-only", "only-mobile", "show-mobile", "show-for-small-only", "hidden-desktop", "hide-desktop", "desktop-hidden", "visible-xs", "is-hidden-desktop", "hide-for-large", "mobile-logo", "logo-mobile", "elementor-hidden-desktop"}

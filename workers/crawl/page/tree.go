@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// maxTreeDepth limits the tree that plainTree builds; deeper elements
-	// become siblings.
+	// maxTreeDepth limits the tree that plainTree builds; deeper elements become siblings.
 	maxTreeDepth = 200
 	// maxTreeNodes limits its nodes: an ordinary page of MaxBytes has fewer.
 	maxTreeNodes = 400_000
@@ -17,16 +16,14 @@ const (
 	maxTokenBytes = MaxBytes
 )
 
-// tree parses HTML. nested is true if the parser failed and the simple builder
-// was used.
-func tree(text []byte) (root *html.Node, nested bool) {
-	// With scripting off the content of noscript is parsed, which contains
-	// lazily loaded images.
+// tree parses HTML, with the simple builder if the parser fails.
+func tree(text []byte) *html.Node {
+	// With scripting off the content of noscript is parsed, which contains lazily loaded images.
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err == nil {
-		return root, false
+		return root
 	}
-	return plainTree(text), true
+	return plainTree(text)
 }
 
 // closes names the elements that a start tag of the same group ends.
@@ -47,9 +44,8 @@ var void = map[atom.Atom]bool{
 	atom.Source: true, atom.Track: true, atom.Wbr: true,
 }
 
-// plainTree builds a tree from tokens, without the error recovery of the HTML
-// standard and never deeper than maxTreeDepth: deeper elements become children
-// of the last one above it.
+// plainTree builds a tree from tokens, without the error recovery of the HTML standard and never deeper than
+// maxTreeDepth: deeper elements become children of the last one above it.
 func plainTree(text []byte) *html.Node {
 	z := html.NewTokenizer(bytes.NewReader(text))
 	z.SetMaxBuf(maxTokenBytes)

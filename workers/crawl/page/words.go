@@ -16,28 +16,20 @@ import (
 
 // has reports whether any word is in the list.
 func has(words, list []string) bool {
-	for _, w := range words {
-		if slices.Contains(list, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
 }
 
-// namedBy are attributes, in addition to class and id, in which builders and
-// frameworks name parts.
+// namedBy are attributes, in addition to class and id, in which builders and frameworks name parts.
 var namedBy = []string{"data-testid", "data-framer-name", "data-component", "data-name", "data-qa"}
 
 // maxNameBytes limits the class and id that are read.
 const maxNameBytes = 1000
 
-// stateName matches the state of a block, not its kind: has-badge,
-// with-press-bar, popup-enabled, modal-host.
+// stateName matches the state of a block, not its kind: has-badge, with-press-bar, popup-enabled, modal-host.
 var stateName = lazyregexp.New(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
 
-// tokens splits class, id and other names of an element into lower-case words:
-// at white space, punctuation and before an upper-case letter after a
-// lower-case one. The html and body elements have none.
+// tokens splits class, id and other names of an element into lower-case words: at white space, punctuation and before
+// an upper-case letter after a lower-case one. The html and body elements have none.
 func tokens(n *html.Node) []string {
 	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
 		return nil
@@ -87,8 +79,7 @@ func SplitWords(text string) []string {
 	return out
 }
 
-// maxAncestors is the number of ancestors whose words are added to an image's
-// own.
+// maxAncestors is the number of ancestors whose words are added to an image's own.
 const maxAncestors = 3
 
 // ancestorTokens returns the words of the nearest containers.
@@ -119,8 +110,7 @@ func namespaced(n *html.Node, namespace, name string) string {
 	return ""
 }
 
-// Attr returns the value of an attribute without a namespace, or "" if the
-// element does not have it.
+// Attr returns the value of an attribute without a namespace, or "" if the element does not have it.
 func Attr(n *html.Node, name string) string {
 	v, _ := lookup(n, name)
 	return v

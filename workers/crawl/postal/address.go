@@ -40,13 +40,12 @@ const (
 type token struct {
 	text  string // without surrounding punctuation
 	comma bool   // followed by a comma, semicolon, bar or dash
-	stop  bool   // followed by a full stop that is not that of an abbreviation
+	stop  bool   // followed by a full stop that does not belong to an abbreviation
 	shape string // digits as 9, capitals as A, other letters as a
 }
 
-// Addresses finds postal addresses in lines of text. near is the country
-// implied by the source, such as the domain's ending; it decides if the form of
-// an address matches several countries. Addresses with an ambiguous country are
+// Addresses finds postal addresses in lines of text. near is the country implied by the source, such as the domain's
+// ending; it decides if the form of an address matches several countries. Addresses with an ambiguous country are
 // omitted, as are a number and a word without a street near them.
 func Addresses(lines []string, near Country) []Address {
 	var out []Address
@@ -83,13 +82,11 @@ func Addresses(lines []string, near Country) []Address {
 	return out
 }
 
-// clock matches a time of day, which precedes a number in comments and lists of
-// news, but not in addresses.
+// clock matches a time of day, which precedes a number in comments and lists of news, but not in addresses.
 var clock = lazyregexp.New(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
 
-// isCopyright reports whether a line is a copyright notice, with a year as its
-// number and the holder as its words. An address in it counts if its code
-// cannot be a year, and it has a street or names its country.
+// isCopyright reports whether a line is a copyright notice, with a year as its number and the holder as its words. An
+// address in it counts if its code cannot be a year, and it has a street or names its country.
 func isCopyright(line string) bool {
 	lower := strings.ToLower(line)
 	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") || strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
@@ -100,28 +97,32 @@ func isYear(code string) bool {
 	return len(code) == len("2000") && (strings.HasPrefix(code, "19") || strings.HasPrefix(code, "20"))
 }
 
-// cityless are words with which no city begins: units and countable things,
-// days, and phrases of footers. As the last word of a city they belong to the
-// text after it.
-var cityless = map[string]bool{
-	"euro": true, "eur": true, "chf": true, "usd": true, "dollar": true, "dollars": true, "watt": true, "kwh": true, "meter": true, "liter": true, "prozent": true, "percent": true, "kredit": true,
-	"uhr": true, "mal": true, "jahre": true, "years": true, "stunden": true, "seiten": true, "artikel": true, "produkte": true, "kunden": true, "customers": true, "mitglieder": true, "members": true,
-	"all": true, "alle": true, "tous": true, "todos": true, "tutti": true, "rights": true, "rechte": true, "copyright": true, "reserved": true, "impressum": true, "imprint": true, "datenschutz": true,
-	"privacy": true, "agb": true, "sitemap": true, "vor": true, "nach": true, "seit": true, "bis": true, "mo": true, "mo-fr": true, "mo-do": true, "mo-sa": true, "mon-fri": true, "montag": true,
-	"monday": true, "lundi": true, "lunes": true, "öffnungszeiten": true, "besuchszentrum": true, "newsletter": true, "impression": true, "forum": true, "version": true,
-	"january": true, "januar": true, "februar": true, "märz": true, "april": true, "mai": true, "juni": true, "juli": true, "august": true, "september": true, "oktober": true, "november": true, "dezember": true,
-}
+// cityless are words with which no city begins: units and countable things, days, and phrases of footers. As the last
+// word of a city they belong to the text after it.
+var cityless = set(`euro, eur, chf, usd, dollar, dollars, watt, kwh, meter, liter, prozent, percent, kredit, uhr,
+	mal, jahre, years, stunden, seiten, artikel, produkte, kunden, customers, mitglieder, members, all, alle, tous,
+	todos, tutti, rights, rechte, copyright, reserved, impressum, imprint, datenschutz, privacy, agb, sitemap, vor,
+	nach, seit, bis, mo, mo-fr, mo-do, mo-sa, mon-fri, montag, monday, lundi, lunes, öffnungszeiten, besuchszentrum,
+	newsletter, impression, forum, version, january, januar, februar, märz, april, mai, juni, juli, august, september,
+	oktober, november, dezember`)
 
 // companyEnds are the last words of company names, with which no city ends.
-var companyEnds = map[string]bool{
-	"gmbh": true, "ag": true, "kg": true, "ohg": true, "gbr": true, "e.v": true, "e.v.": true, "inc": true, "inc.": true, "ltd": true, "ltd.": true, "llc": true, "plc": true, "corp": true, "limited": true,
-	"s.a": true, "s.a.": true, "sarl": true, "sas": true, "s.r.l": true, "srl": true, "s.p.a": true, "spa": true, "b.v": true, "bv": true, "n.v": true, "nv": true, "aps": true, "oy": true, "a/s": true, "verlag": true, "media": true,
-	"group": true, "holding": true, "verein": true, "stiftung": true,
-}
+var companyEnds = set(`gmbh, ag, kg, ohg, gbr, e.v, e.v., inc, inc., ltd, ltd., llc, plc, corp, limited, s.a, s.a.,
+	sarl, sas, s.r.l, srl, s.p.a, spa, b.v, bv, n.v, nv, aps, oy, a/s, verlag, media, group, holding, verein,
+	stiftung`)
 
 // notCity reports whether words at the position of a city are something else.
 func notCity(words []string) bool {
 	return cityless[strings.ToLower(words[0])] || companyEnds[strings.ToLower(words[len(words)-1])]
+}
+
+// set returns the entries of a list, which commas separate.
+func set(list string) map[string]bool {
+	out := map[string]bool{}
+	for entry := range strings.SplitSeq(list, ",") {
+		out[strings.TrimSpace(entry)] = true
+	}
+	return out
 }
 
 func tokens(line string) []token {
@@ -173,8 +174,7 @@ type reader struct {
 	near   Country
 }
 
-// read tries each word of the line as the beginning of a postal code. It
-// returns the first address.
+// read tries each word of the line as the beginning of a postal code. It returns the first address.
 func (r *reader) read() (Address, bool) {
 	for i, t := range r.tokens {
 		if t.shape == "" || !strings.ContainsRune(t.shape, '9') {
@@ -286,20 +286,15 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 }
 
 // particles are the small words within names of cities.
-var particles = map[string]bool{
-	"am": true, "an": true, "der": true, "im": true, "in": true, "ob": true, "bei": true, "a.d.": true, "sur": true, "sous": true, "de": true, "du": true,
-	"la": true, "le": true, "les": true, "del": true, "di": true, "da": true, "den": true, "aan": true, "en": true, "do": true, "dos": true, "el": true, "nad": true, "v": true, "i": true,
-	"upon": true, "on": true, "under": true, "of": true,
-}
+var particles = set(`am, an, der, im, in, ob, bei, a.d., sur, sous, de, du, la, le, les, del, di, da, den, aan, en,
+	do, dos, el, nad, v, i, upon, on, under, of`)
 
 // labels are words after an address without a comma.
-var labels = map[string]bool{
-	"tel": true, "telefon": true, "phone": true, "fon": true, "fax": true, "email": true, "e-mail": true, "mail": true, "t": true, "f": true, "m": true, "p": true,
-	"mobile": true, "mobil": true, "téléphone": true, "teléfono": true, "telefono": true, "telefoon": true, "siret": true, "siren": true, "rcs": true, "cif": true,
-	"nif": true, "vat": true, "hrb": true, "kvk": true, "btw": true, "p.iva": true, "www": true, "web": true, "cedex": true, "phone:": true, "cvr": true, "org": true, "org.nr": true, "regon": true, "krs": true, "nip": true, "bce": true, "iva": true, "cuit": true, "cnpj": true, "rfc": true, "abn": true,
-	"uid": true, "ust": true, "ust-id": true, "orgnr": true, "registergericht": true, "amtsgericht": true, "handelsregister": true, "siège": true, "capital": true,
-	"geschäftsführer": true, "vertreten": true, "kontakt": true, "contact": true, "google": true, "maps": true, "route": true, "directions": true, "map": true,
-}
+var labels = set(`tel, telefon, phone, fon, fax, email, e-mail, mail, t, f, m, p, mobile, mobil, téléphone,
+	teléfono, telefono, telefoon, siret, siren, rcs, cif, nif, vat, hrb, kvk, btw, p.iva, www, web, cedex, phone:, cvr,
+	org, org.nr, regon, krs, nip, bce, iva, cuit, cnpj, rfc, abn, uid, ust, ust-id, orgnr, registergericht,
+	amtsgericht, handelsregister, siège, capital, geschäftsführer, vertreten, kontakt, contact, google, maps, route,
+	directions, map`)
 
 // cityFrom reads the words of a city from token i on, and returns their end.
 func (r *reader) cityFrom(i int) (city string, end int) {
@@ -374,8 +369,7 @@ func titled(city string) string {
 	}, city)
 }
 
-// country reads the name of a country in the rest of the line after token end,
-// or in one of the next lines.
+// country reads the name of a country in the rest of the line after token end, or in one of the next lines.
 func (r *reader) country(end int) (Country, bool) {
 	var words []string
 	for i := end; i < len(r.tokens) && i < end+2*maxCityWords; i++ {
@@ -401,16 +395,14 @@ func (r *reader) country(end int) (Country, bool) {
 
 func hasDigits(word string) bool { return strings.ContainsFunc(word, unicode.IsDigit) }
 
-// The lower-case words allowed in a line of an address, except those within
-// names.
+// The lower-case words allowed in a line of an address, except those within names.
 const (
 	maxSmallWords   = 1
 	maxAbbreviation = 4 // runes of "ul." and similar, with the period
 )
 
-// IsAddressLine reports whether a line can be part of an address rather than a
-// sentence that mentions one: it is short, and its words begin with capitals or
-// digits.
+// IsAddressLine reports whether a line can be part of an address rather than a sentence that mentions one: it is short,
+// and its words begin with capitals or digits.
 func IsAddressLine(line string) bool {
 	if len(line) > maxAddressLine/2 {
 		return false
@@ -438,8 +430,7 @@ func countryName(text string) (Country, bool) {
 	return byName(text)
 }
 
-// streetBefore returns the text before token i in the line, or the line above,
-// if that can be a street.
+// streetBefore returns the text before token i in the line, or the line above, if that can be a street.
 func (r *reader) streetBefore(i int) string {
 	if i > 0 {
 		var words []string
@@ -464,8 +455,7 @@ func (r *reader) streetBefore(i int) string {
 	return ""
 }
 
-// streetWords identify streets, and some of them the countries of their
-// language.
+// streetWords identify streets, and some of them the countries of their language.
 var streetWords = []struct{ part, country string }{
 	{"straße", "DE"}, {"strasse", "DE"}, {"str. ", "DE"}, {"str ", "DE"}, {"platz ", "DE"}, {"allee ", "DE"}, {"weg ", "DE"}, {"ufer ", "DE"}, {"gasse ", "DE"}, {"postfach", "DE"}, {"markt ", "DE"},
 	{" rue ", "FR"}, {" avenue d", "FR"}, {" boulevard d", "FR"}, {" bd ", "FR"}, {" place d", "FR"}, {" chemin ", "FR"}, {" quai ", "FR"}, {" impasse ", "FR"}, {" allée", "FR"}, {" cours d", "FR"},
@@ -478,8 +468,7 @@ var streetWords = []struct{ part, country string }{
 // maxHouseNumber limits the digits of a house number.
 const maxHouseNumber = 4
 
-// IsStreet reports whether a text names a kind of street in one of the
-// languages whose words for it are known.
+// IsStreet reports whether a text names a kind of street in one of the languages whose words for it are known.
 func IsStreet(text string) bool { return streetCountry(text) != "" }
 
 // isStreet reports whether a text can be a street with a house number: one of its parts begins or ends with the
@@ -514,8 +503,7 @@ func isHouseNumber(word string) bool {
 	return digits >= 1 && digits <= maxHouseNumber && unicode.IsDigit(rune(word[0])) && len(word) <= digits+4
 }
 
-// streetCountry returns the country of the language of a street, or "" if that
-// is ambiguous.
+// streetCountry returns the country of the language of a street, or "" if that is ambiguous.
 func streetCountry(street string) string {
 	lower := " " + strings.ToLower(street) + " "
 	for _, w := range streetWords {

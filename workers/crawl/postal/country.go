@@ -4,28 +4,23 @@ import (
 	_ "embed"
 	"strings"
 	"sync"
-	"unicode"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
-	"golang.org/x/text/runes"
-	"golang.org/x/text/transform"
-	"golang.org/x/text/unicode/norm"
 
 	"letterhead/eventschemas"
+	"letterhead/workers/crawl/extract"
 )
 
 // Country is a country or territory of ISO 3166-1.
 type Country struct {
 	Code string // alpha-2
 	Name string // English, as in common use
-	// Region and Subregion are those of UN M49; "" for Antarctica, which has
-	// none.
+	// Region and Subregion follow UN M49; "" for Antarctica, which has none.
 	Region, Subregion string
 }
 
-// Location returns a place in the country with its region and sub-region. Parts
-// that are "" are left out.
+// Location returns a place in the country with its region and sub-region. Parts that are "" are left out.
 func (c Country) Location(city, state string) *eventschemas.Location {
 	return &eventschemas.Location{
 		City: optional(city), State: optional(state), Country: optional(c.Name), CountryCode: optional(c.Code),
@@ -121,15 +116,13 @@ var gazette = sync.OnceValue(func() *gazetteer {
 	return g
 })
 
-// ByCode returns the country with a two- or three-letter code, in any case; UK
-// counts as GB.
+// ByCode returns the country with a two- or three-letter code, in any case; UK counts as GB.
 func ByCode(code string) (Country, bool) {
 	c, ok := gazette().byCode[strings.ToUpper(code)]
 	return c, ok
 }
 
-// Find returns the country with a code or a name in one of some twenty
-// languages.
+// Find returns the country with a code or a name in one of some twenty languages.
 func Find(text string) (Country, bool) {
 	text = strings.Trim(strings.TrimSpace(text), ".,;")
 	if len(text) <= 3 {
@@ -151,17 +144,11 @@ func byName(text string) (Country, bool) {
 // maxNameBytes limits the names that are looked up.
 const maxNameBytes = 100
 
-// soldEndings are country domains that are mostly used for the meaning of their
-// letters.
-var soldEndings = map[string]bool{
-	"io": true, "co": true, "ai": true, "tv": true, "me": true, "cc": true, "ws": true, "fm": true, "ly": true, "gg": true,
-	"to": true, "so": true, "sh": true, "la": true, "ac": true, "vc": true, "im": true, "is": true, "st": true, "tk": true, "ml": true,
-	"cf": true, "ga": true, "gq": true, "eu": true, "nu": true, "bz": true, "gl": true, "lc": true, "mn": true, "pw": true, "sc": true,
-	"vg": true, "ag": true, "am": true, "as": true, "cx": true, "dj": true, "fo": true, "gs": true, "hn": true, "ms": true, "tc": true, "tl": true,
-}
+// soldEndings are country domains that are mostly used for the meaning of their letters.
+var soldEndings = set(`io, co, ai, tv, me, cc, ws, fm, ly, gg, to, so, sh, la, ac, vc, im, is, st, tk, ml, cf, ga,
+	gq, eu, nu, bz, gl, lc, mn, pw, sc, vg, ag, am, as, cx, dj, fo, gs, hn, ms, tc, tl`)
 
-// OfDomain returns the country of a domain's ending; none for endings that are
-// sold worldwide.
+// OfDomain returns the country of a domain's ending; none for endings that are sold worldwide.
 func OfDomain(domain string) (Country, bool) {
 	ending := domain[strings.LastIndexByte(domain, '.')+1:]
 	if len(ending) != 2 || soldEndings[ending] {
@@ -170,17 +157,15 @@ func OfDomain(domain string) (Country, bool) {
 	return ByCode(ending)
 }
 
-// languageCountries are the countries of languages that are official in hardly
-// more than one; German, French and Spanish also imply theirs if the form of a
-// postal code excludes the others.
+// languageCountries are the countries of languages that are official in hardly more than one; German, French and
+// Spanish also imply theirs if the form of a postal code excludes the others.
 var languageCountries = map[string]string{
 	"pl": "PL", "ja": "JP", "cs": "CZ", "hu": "HU", "fi": "FI", "da": "DK", "nb": "NO", "no": "NO", "nn": "NO", "sv": "SE", "it": "IT", "tr": "TR", "ro": "RO", "el": "GR",
 	"uk": "UA", "ru": "RU", "ko": "KR", "he": "IL", "et": "EE", "lv": "LV", "lt": "LT", "sk": "SK", "sl": "SI", "hr": "HR", "bg": "BG", "is": "IS", "de": "DE", "fr": "FR", "es": "ES",
 }
 
-// OfLanguage returns the country implied by a page's language: its region, as
-// in pt-BR, or that of a language of hardly more than one country. It is a hint
-// for an ambiguous address.
+// OfLanguage returns the country implied by a page's language: its region, as in pt-BR, or that of a language of hardly
+// more than one country. It is a hint for an ambiguous address.
 func OfLanguage(tag string) (Country, bool) {
 	code, region, _ := strings.Cut(strings.ReplaceAll(tag, "_", "-"), "-")
 	if len(region) == 2 {
@@ -189,30 +174,5 @@ func OfLanguage(tag string) (Country, bool) {
 	return ByCode(languageCountries[strings.ToLower(code)])
 }
 
-// folded returns a text's letters and digits, lower case, without diacritics.
-func folded(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return r >= unicode.MaxASCII }) < 0 {
-		return strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-				return r
-			case r >= 'A' && r <= 'Z':
-				return r - 'A' + 'a'
-			}
-			return -1
-		}, text)
-	}
-	plain, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), text)
-	if err != nil {
-		plain = text
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 'ß':
-			return 's'
-		case unicode.IsLetter(r), unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, plain)
-}
+// folded returns a text's letters and digits, lower case, without diacritics; ß is s.
+func folded(text string) string { return strings.ReplaceAll(extract.Folded(text), "ß", "s") }

@@ -8,9 +8,8 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// Addresses of China, Japan, Korea and Taiwan begin with the largest part, and
-// are written without a postal code as often as with one. A line is an address
-// if it begins with a province, possibly after a label, a postal code or the
+// Addresses of China, Japan, Korea and Taiwan begin with the largest part, and are written without a postal code as
+// often as with one. A line is an address if it begins with a province, possibly after a label, a postal code or the
 // country, and has a house number.
 
 // maxEastAsian limits the runes of such a line: a longer one is a sentence.
@@ -24,14 +23,12 @@ var (
 	// japaneseCounty precedes a town or village, which is the city.
 	japaneseCounty = lazyregexp.New(`^\p{Han}[\p{Han}\p{Hiragana}\p{Katakana}]{0,3}郡([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[町村])`)
 	japaneseCity   = lazyregexp.New(`^([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[市区町村][市町]?)`)
-	// japaneseNames are cities with the character of another kind of place
-	// within their names.
+	// japaneseNames are cities with the character of another kind of place within their names.
 	japaneseNames = lazyregexp.New(`^(武蔵村山市|東村山市|大和郡山市|郡山市|小郡市|蒲郡市|郡上市|市川市|市原市|四日市市|廿日市市|野々市市)`)
 
 	chinese      = lazyregexp.New(`^((?:河北|山西|辽宁|吉林|黑龙江|江苏|浙江|安徽|福建|江西|山东|河南|湖北|湖南|广东|海南|四川|贵州|云南|陕西|甘肃|青海)省|内蒙古(?:自治区)?|广西(?:壮族自治区)?|西藏(?:自治区)?|宁夏(?:回族自治区)?|新疆(?:维吾尔自治区)?)\s*([\p{Han}]{1,8}?(?:市|自治州|地区|盟))`)
 	municipality = lazyregexp.New(`^(北京|上海|天津|重庆)市?[\s,，]*\p{Han}`)
-	// cityAlone matches an address that begins with the city. It needs a domain
-	// or language of China.
+	// cityAlone matches an address that begins with the city. It needs a domain or language of China.
 	cityAlone = lazyregexp.New(`^([\p{Han}]{2,4}市)\s*[\p{Han}]{2,6}[区县镇]`)
 
 	taiwanese = lazyregexp.New(`^((?:台北|臺北|新北|桃園|台中|臺中|台南|臺南|高雄|基隆|新竹|嘉義)市|(?:新竹|苗栗|彰化|南投|雲林|嘉義|屏東|宜蘭|花蓮|台東|臺東|澎湖|金門|連江)縣)\s*(\p{Han}{1,4}?[區鄉鎮市])?`)
@@ -130,8 +127,7 @@ var (
 	addressLabel = lazyregexp.New(`(?:地址|所在地|住所|住址|주소|소재지)\s*[:：]`)
 )
 
-// japaneseCityOf returns the city, ward, town or village at the beginning of a
-// text.
+// japaneseCityOf returns the city, ward, town or village at the beginning of a text.
 func japaneseCityOf(text string) string {
 	for _, pattern := range []*lazyregexp.Regexp{japaneseNames, japaneseCounty, japaneseCity} {
 		if m := pattern.FindStringSubmatch(text); m != nil {

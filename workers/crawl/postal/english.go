@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// codeLast reads the form of English-speaking and some other countries: city,
-// state, then postal code.
+// codeLast reads the form of English-speaking and some other countries: city, state, then postal code.
 func (r *reader) codeLast(i int) (Address, bool) {
 	code, form := r.tokens[i].text, r.tokens[i].shape
 	next := ""
@@ -47,7 +46,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	return Address{}, false
 }
 
-// isOutward reports whether a shape is that of the first half of a British postal code.
+// isOutward reports whether a shape belongs to the first half of a British postal code.
 func isOutward(form string) bool {
 	switch form {
 	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
@@ -96,7 +95,7 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 }
 
 // postcodeOf reports whether a postal code belongs to an Australian state whose
-// letters mean other things elsewhere; those of three letters are unambiguous.
+// letters mean other things elsewhere; abbreviations of three letters are unambiguous.
 func postcodeOf(state, code string) bool {
 	switch strings.ToUpper(strings.ReplaceAll(state, ".", "")) {
 	case "SA":
@@ -109,23 +108,18 @@ func postcodeOf(state, code string) bool {
 	return true
 }
 
-// speaksFor reports whether a country is written after token end, or is that of
-// the source.
+// speaksFor reports whether a country is written after token end, or is that of the source.
 func (r *reader) speaksFor(code string, end int) bool {
 	named, ok := r.country(end)
 	return ok && named.Code == code || r.near.Code == code
 }
 
 // streetEnds are words after which a city may follow without a comma.
-var streetEnds = map[string]bool{
-	"street": true, "st": true, "avenue": true, "ave": true, "road": true, "rd": true, "boulevard": true, "blvd": true, "drive": true, "dr": true,
-	"lane": true, "ln": true, "way": true, "place": true, "pl": true, "court": true, "ct": true, "parkway": true, "pkwy": true, "highway": true, "hwy": true,
-	"floor": true, "square": true, "sq": true, "plaza": true, "broadway": true, "circle": true, "terrace": true, "fl": true, "nw": true, "ne": true, "sw": true, "se": true,
-}
+var streetEnds = set(`street, st, avenue, ave, road, rd, boulevard, blvd, drive, dr, lane, ln, way, place, pl,
+	court, ct, parkway, pkwy, highway, hwy, floor, square, sq, plaza, broadway, circle, terrace, fl, nw, ne, sw, se`)
 
-// cityBefore reads the city that ends before token i: back to the previous
-// comma, or else to the end of the street. At the beginning of a line it reads
-// the end of the line above.
+// cityBefore reads the city that ends before token i: back to the previous comma, or else to the end of the street. At
+// the beginning of a line it reads the end of the line above.
 func (r *reader) cityBefore(i int) string {
 	words := r.tokens[:i]
 	if i == 0 {
@@ -163,17 +157,14 @@ func (r *reader) cityBefore(i int) string {
 	return titled(city)
 }
 
-// counties may be between a British city and its postal code, and are not the
-// city.
-var counties = map[string]bool{
-	"avon": true, "bedfordshire": true, "berkshire": true, "buckinghamshire": true, "cambridgeshire": true, "cheshire": true, "cornwall": true, "cumbria": true, "derbyshire": true,
-	"devon": true, "dorset": true, "east sussex": true, "essex": true, "gloucestershire": true, "greater manchester": true, "hampshire": true, "herefordshire": true, "hertfordshire": true,
-	"kent": true, "lancashire": true, "leicestershire": true, "lincolnshire": true, "merseyside": true, "middlesex": true, "norfolk": true, "north yorkshire": true, "northamptonshire": true,
-	"northumberland": true, "nottinghamshire": true, "oxfordshire": true, "shropshire": true, "somerset": true, "south yorkshire": true, "staffordshire": true, "suffolk": true,
-	"surrey": true, "tyne and wear": true, "warwickshire": true, "west midlands": true, "west sussex": true, "west yorkshire": true, "wiltshire": true, "worcestershire": true,
-	"england": true, "scotland": true, "wales": true, "northern ireland": true, "united kingdom": true, "uk": true, "greater london": true, "lanarkshire": true, "midlothian": true, "fife": true,
-	"ireland": true, "yorkshire": true, "co dublin": true, "county dublin": true, "co cork": true, "county cork": true,
-}
+// counties may be between a British city and its postal code, and are not the city.
+var counties = set(`avon, bedfordshire, berkshire, buckinghamshire, cambridgeshire, cheshire, cornwall, cumbria,
+	derbyshire, devon, dorset, east sussex, essex, gloucestershire, greater manchester, hampshire, herefordshire,
+	hertfordshire, kent, lancashire, leicestershire, lincolnshire, merseyside, middlesex, norfolk, north yorkshire,
+	northamptonshire, northumberland, nottinghamshire, oxfordshire, shropshire, somerset, south yorkshire,
+	staffordshire, suffolk, surrey, tyne and wear, warwickshire, west midlands, west sussex, west yorkshire, wiltshire,
+	worcestershire, england, scotland, wales, northern ireland, united kingdom, uk, greater london, lanarkshire,
+	midlothian, fife, ireland, yorkshire, co dublin, county dublin, co cork, county cork`)
 
 func (r *reader) british(i int, code string) (Address, bool) {
 	c, _ := ByCode("GB")
@@ -194,8 +185,7 @@ func (r *reader) cityPastCounties(i int) string {
 	return r.cityPast(i, func(name string) bool { return counties[strings.ToLower(name)] })
 }
 
-// cityPast returns the same as cityBefore, but skips names of regions between
-// the city and the code.
+// cityPast returns the same as cityBefore, but skips names of regions between the city and the code.
 func (r *reader) cityPast(i int, isRegion func(name string) bool) string {
 	at := *r
 	for range maxCounties {
@@ -236,8 +226,7 @@ func (r *reader) irish(i int, code string) (Address, bool) {
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
-// behindCity reads a code after the city for countries that must be named, or
-// be that of the source.
+// behindCity reads a code after the city for countries that must be named, or be that of the source.
 func (r *reader) behindCity(i, end int, countries []string, code string) (Address, bool) {
 	c, named := r.country(end)
 	if !named {

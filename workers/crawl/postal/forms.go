@@ -11,13 +11,11 @@ import (
 // argentine are the letters of the provinces in Argentine postal codes.
 const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 
-// thoroughfare matches the words for streets and buildings in addresses
-// without a house number of their own, and in languages whose words imply no
-// country.
+// thoroughfare matches the words for streets and buildings in addresses without a house number of their own, and in
+// languages whose words imply no country.
 var thoroughfare = lazyregexp.New(`(?i)(?:^|[\s,.])(?:street|road|lane|avenue|square|p\.? ?o\.? box|industrial (?:area|estate)|plot|km \d+|ruta|calz\.|col\.|jl\.?|jalan|nagar|marg|bulvarı|bulvari|osb|organize sanayi|no ?[:.] ?\d+|ш\.|просп|пр-т|пер\.|наб\.|شارع|רחוב|רח'|rang \d+|chemin|route|regione|località|frazione|strada|contrada)(?:[\s,.\d:]|$)`)
 
-// stateAfter reads the state in the words after token end, up to the next
-// comma.
+// stateAfter reads the state in the words after token end, up to the next comma.
 func (r *reader) stateAfter(end int, country string) string {
 	if states[country] == nil {
 		return ""
@@ -40,8 +38,7 @@ var (
 	cityOfState = lazyregexp.New(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)
 )
 
-// brazilian reads "city - state" or "city/state" beside a postal code of Brazil
-// in the same line or the next two.
+// brazilian reads "city - state" or "city/state" beside a postal code of Brazil in the same line or the next two.
 func brazilian(lines []string, i int, _ Country) (Address, bool) {
 	if !strings.ContainsAny(lines[i], "-/–—,(") { // cheaper than the expression
 		return Address{}, false
@@ -66,8 +63,7 @@ func brazilian(lines []string, i int, _ Country) (Address, bool) {
 	return Address{Street: lines[i], PostalCode: code[1], City: titled(city), State: states["BR"][m[2]], Country: c, Named: true}, true
 }
 
-// lastMatch returns the last match of an expression: the largest parts of an
-// address are at its end.
+// lastMatch returns the last match of an expression: the largest parts of an address are at its end.
 func lastMatch(pattern *lazyregexp.Regexp, text string) []string {
 	all := pattern.FindAllStringSubmatch(text, maxAddresses)
 	if len(all) == 0 {
@@ -77,19 +73,18 @@ func lastMatch(pattern *lazyregexp.Regexp, text string) []string {
 }
 
 // turkishProvinces are the provinces of Turkey, folded.
-var turkishProvinces = func() map[string]bool {
-	out := map[string]bool{}
-	for name := range strings.FieldsSeq("adana adiyaman afyonkarahisar agri aksaray amasya ankara antalya ardahan artvin aydin balikesir bartin batman bayburt bilecik bingol bitlis bolu burdur bursa canakkale cankiri corum denizli diyarbakir duzce edirne elazig erzincan erzurum eskisehir gaziantep giresun gumushane hakkari hatay igdir isparta istanbul izmir kahramanmaras karabuk karaman kars kastamonu kayseri kilis kirikkale kirklareli kirsehir kocaeli konya kutahya malatya manisa mardin mersin mugla mus nevsehir nigde ordu osmaniye rize sakarya samsun sanliurfa siirt sinop sivas sirnak tekirdag tokat trabzon tunceli usak van yalova yozgat zonguldak") {
-		out[name] = true
-	}
-	return out
-}()
+var turkishProvinces = set(`adana, adiyaman, afyonkarahisar, agri, aksaray, amasya, ankara, antalya, ardahan,
+	artvin, aydin, balikesir, bartin, batman, bayburt, bilecik, bingol, bitlis, bolu, burdur, bursa, canakkale,
+	cankiri, corum, denizli, diyarbakir, duzce, edirne, elazig, erzincan, erzurum, eskisehir, gaziantep, giresun,
+	gumushane, hakkari, hatay, igdir, isparta, istanbul, izmir, kahramanmaras, karabuk, karaman, kars, kastamonu,
+	kayseri, kilis, kirikkale, kirklareli, kirsehir, kocaeli, konya, kutahya, malatya, manisa, mardin, mersin, mugla,
+	mus, nevsehir, nigde, ordu, osmaniye, rize, sakarya, samsun, sanliurfa, siirt, sinop, sivas, sirnak, tekirdag,
+	tokat, trabzon, tunceli, usak, van, yalova, yozgat, zonguldak`)
 
 // districtOf matches a district and a province of Turkey.
 var districtOf = lazyregexp.New(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
 
-// turkish reads "district / province" if the domain, the language or a register
-// number is Turkish.
+// turkish reads "district / province" if the domain, the language or a register number is Turkish.
 func turkish(lines []string, i int, near Country) (Address, bool) {
 	if near.Code != "TR" || !strings.ContainsAny(lines[i], "/-") {
 		return Address{}, false
@@ -108,8 +103,7 @@ func turkish(lines []string, i int, near Country) (Address, bool) {
 
 var turkishCode = lazyregexp.New(`(?:^|\s)\d{5}(?:\s|$)`)
 
-// titledTurkish does the same as titled for Turkish, which has a dotted and a
-// dotless i.
+// titledTurkish does the same as titled for Turkish, which has a dotted and a dotless i.
 func titledTurkish(name string) string {
 	if name != strings.ToUpper(name) {
 		return name

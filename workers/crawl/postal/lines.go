@@ -47,12 +47,10 @@ var silent = map[atom.Atom]bool{
 	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
 }
 
-// quoted are the classes and ids of elements that quote others: comments,
-// reviews, testimonials.
-var quoted = map[string]bool{
-	"comments": true, "comment": true, "commentlist": true, "comment-list": true, "comments-area": true, "comments-section": true, "comment-body": true, "disqus_thread": true,
-	"kommentare": true, "commentaires": true, "comentarios": true, "guestbook": true, "gaestebuch": true, "testimonials": true, "testimonial": true, "reviews": true, "review": true, "review-list": true,
-}
+// quoted are the classes and ids of elements that quote others: comments, reviews, testimonials.
+var quoted = set(`comments, comment, commentlist, comment-list, comments-area, comments-section, comment-body,
+	disqus_thread, kommentare, commentaires, comentarios, guestbook, gaestebuch, testimonials, testimonial, reviews,
+	review, review-list`)
 
 // isOfOthers reports whether an element quotes others.
 func isOfOthers(n *html.Node) bool {
@@ -83,7 +81,7 @@ func isOfOthers(n *html.Node) bool {
 const maxNames = 1000
 
 // Lines returns the lines of a document in order, without those that are hidden
-// by an attribute and those of comments and reviews; nil for no document. Its
+// by an attribute and the lines of comments and reviews; nil for no document. Its
 // limits truncate it, so that no document takes more than a few milliseconds.
 func Lines(root *html.Node) []Line {
 	if root == nil {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/text/language"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/postal"
 )
 
-// The known members of each region and sub-region are checked individually
-// where a table could be wrong, and the whole table against the containment
-// data of CLDR, which follows UN M49 with the exceptions listed.
+// The known members of each region and sub-region are checked individually where a table could be wrong, and the whole
+// table against the containment data of CLDR, which follows UN M49 with the exceptions listed.
 func TestCountries_Regions_AreKnown(t *testing.T) {
 	regions := map[string]string{"Africa": "002", "Americas": "019", "Asia": "142", "Europe": "150", "Oceania": "009"}
 	parts := map[string][]string{
@@ -22,8 +22,7 @@ func TestCountries_Regions_AreKnown(t *testing.T) {
 		"Southern Europe": {"039"}, "Eastern Europe": {"151"}, "Northern Europe": {"154"}, "Western Europe": {"155"},
 		"Australia and New Zealand": {"053"}, "Melanesia": {"054"}, "Micronesia": {"057"}, "Polynesia": {"061"},
 	}
-	// CLDR classifies uninhabited and remote places as "outlying Oceania"; M49
-	// does not.
+	// CLDR classifies uninhabited and remote places as "outlying Oceania"; M49 does not.
 	outlying := map[string]string{
 		"BV": "Latin America and the Caribbean", "GS": "Latin America and the Caribbean", "IO": "Sub-Saharan Africa", "TF": "Sub-Saharan Africa",
 		"HM": "Australia and New Zealand", "CC": "Australia and New Zealand", "CX": "Australia and New Zealand", "UM": "Micronesia", "AQ": "",
@@ -172,8 +171,7 @@ func firstAddress(text, near string) string {
 	return ""
 }
 
-// One address or more of each of the thirty largest economies that the test
-// above does not have.
+// One address or more of each of the thirty largest economies that the test above does not have.
 func TestAddresses_LargestEconomies_AreRead(t *testing.T) {
 	for name, x := range map[string]struct{ text, near, want string }{
 		"Japan":                     {"〒100-0005 東京都千代田区丸の内1-2-3", "", "100-0005 千代田区, 東京都, JP"},
@@ -281,9 +279,7 @@ func TestTail_Line_IsRead(t *testing.T) {
 
 func TestLines_Text_AreJoined(t *testing.T) {
 	root, err := html.Parse(strings.NewReader(`<head><title>no</title><body><p>Acme<br>Main <b>Street</b> 1<script>x</script><p>10115 Berlin</p><footer><address>Foot</address></footer>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var got []string
 	for _, l := range postal.Lines(root) {
 		got = append(got, fmt.Sprintf("%s %t %t", l.Text, l.Footer, l.Address))

@@ -2,11 +2,9 @@ package postal
 
 import "letterhead/internal/lazyregexp"
 
-// registers matches the numbers of companies in registers and tax offices, each
-// with the word for it, which differs by country. Foreign traders also have tax
-// numbers, so only the kinds that residents alone receive are listed. VR and FN
-// with digits also name products, so the word for the register or its court must
-// be beside them.
+// registers matches the numbers of companies in registers and tax offices, each with the word for it, which differs by
+// country. Foreign traders also have tax numbers, so only the kinds that residents alone receive are listed. VR and FN
+// with digits also name products, so the word for the register or its court must be beside them.
 var registers = []struct {
 	country string
 	number  *lazyregexp.Regexp
@@ -52,9 +50,8 @@ func number(text string) *lazyregexp.Regexp {
 	return lazyregexp.New(`(?:^|[^\p{L}\d])(?:` + text + `)`)
 }
 
-// RegisteredIn returns the country whose register or tax office assigned a
-// number in a text. ok is false if the text has no such number, or numbers of
-// several countries.
+// RegisteredIn returns the country whose register or tax office assigned a number in a text. ok is false if the text
+// has no such number, or numbers of several countries.
 func RegisteredIn(text string) (country Country, ok bool) {
 	for _, r := range registers {
 		if !r.number.MatchString(text) {

@@ -2,9 +2,8 @@ package postal
 
 import "strings"
 
-// Seat reads "city, state" or "city, country" or both at the beginning of a
-// text, such as the text after "headquartered in". ok is false if neither a
-// known state nor a country follows the city.
+// Seat reads "city, state" or "city, country" or both at the beginning of a text, such as the text after "headquartered
+// in". ok is false if neither a known state nor a country follows the city.
 func Seat(text string) (city, state string, country Country, ok bool) {
 	if len(text) > maxAddressLine {
 		text = strings.ToValidUTF8(text[:maxAddressLine], "")
@@ -51,8 +50,7 @@ func Seat(text string) (city, state string, country Country, ok bool) {
 	return city, state, country, state != ""
 }
 
-// beginning returns the capitalized words at the beginning of a text, without
-// the rest of the sentence.
+// beginning returns the capitalized words at the beginning of a text, without the rest of the sentence.
 func beginning(text string) string {
 	var words []string
 	for w := range strings.FieldsSeq(text) {
@@ -72,9 +70,8 @@ func beginning(text string) string {
 	return strings.Join(words, " ")
 }
 
-// Tail reads the city and the country at the end of a line such as a footer's,
-// "Acme Ltd, West Harbour, Leeds, United Kingdom". It skips parts of the United
-// Kingdom between them.
+// Tail reads the city and the country at the end of a line such as a footer's, "Acme Ltd, West Harbour, Leeds, United
+// Kingdom". It skips parts of the United Kingdom between them.
 func Tail(line string) (city string, country Country, ok bool) {
 	segments := strings.Split(strings.TrimRight(line, " ."), ",")
 	if len(line) > maxAddressLine || len(segments) < 3 {

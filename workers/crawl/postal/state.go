@@ -2,8 +2,7 @@ package postal
 
 import "strings"
 
-// states are the names of states and provinces whose codes are used in
-// addresses.
+// states are the names of states and provinces whose codes are used in addresses.
 var states = map[string]map[string]string{
 	"US": {
 		"AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado", "CT": "Connecticut",
@@ -72,9 +71,8 @@ var namesOfStates = func() map[string]map[string]string {
 	return out
 }()
 
-// State returns the name of a country's state by its code, or by its name in
-// any case and with or without accents; "" if the country's states are unknown
-// or it has none of that name. "para", which is also a preposition, needs its
+// State returns the name of a country's state by its code, or by its name in any case and with or without accents; ""
+// if the country's states are unknown or it has none of that name. "para", which is also a preposition, needs its
 // capital or its accent.
 func State(country, text string) string {
 	if states[country] == nil {
@@ -93,9 +91,8 @@ func State(country, text string) string {
 	return namesOfStates[country][folded(text)]
 }
 
-// zips are the first digits of the postal codes of the states of the United
-// States, as assigned by its postal service. Delaware, whose code is also
-// Germany's, has two digits.
+// zips are the first digits of the postal codes of the states of the United States, as assigned by its postal service.
+// Delaware, whose code is also Germany's, has two digits.
 var zips = map[string]string{
 	"CT": "0", "MA": "0", "ME": "0", "NH": "0", "NJ": "0", "RI": "0", "VT": "0", "DE": "19", "NY": "1", "PA": "1", "DC": "2", "MD": "2", "NC": "2",
 	"SC": "2", "VA": "2", "WV": "2", "AL": "3", "FL": "3", "GA": "3", "MS": "3", "TN": "3", "IN": "4", "KY": "4", "MI": "4", "OH": "4", "IA": "5",
@@ -103,9 +100,8 @@ var zips = map[string]string{
 	"AZ": "8", "CO": "8", "ID": "8", "NM": "8", "NV": "8", "UT": "8", "WY": "8", "AK": "9", "CA": "9", "HI": "9", "OR": "9", "WA": "9",
 }
 
-// ZIPOf reports whether a postal code can belong to a state of the United
-// States, given by its code or name. The codes of the states mean other things
-// elsewhere, but with a matching postal code they mean the states.
+// ZIPOf reports whether a postal code can belong to a state of the United States, given by its code or name. The codes
+// of the states mean other things elsewhere, but with a matching postal code they mean the states.
 func ZIPOf(state, code string) bool {
 	name := State("US", state)
 	for short, digits := range zips {

@@ -15,8 +15,7 @@ import (
 //go:embed report.tmpl
 var source string
 
-// maxImageBytes limits one image within the report; larger ones are only
-// named.
+// maxImageBytes limits one image within the report; larger ones are only named.
 const maxImageBytes = 2 << 20
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
@@ -34,8 +33,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	},
 }).Parse(source))
 
-// HTML writes the report as one self-contained file: images are embedded, and
-// there are no scripts. Errors: those of w.
+// HTML writes the report as one self-contained file: images are embedded, and there are no scripts. Errors: as w.
 func HTML(w io.Writer, c Crawl) error {
 	trials, more := c.trials()
 	return page.Execute(w, map[string]any{
@@ -45,8 +43,7 @@ func HTML(w io.Writer, c Crawl) error {
 	})
 }
 
-// image returns a chosen candidate's image as a data URL, or "" if it was not
-// stored.
+// image returns a chosen candidate's image as a data URL, or "" if it was not stored.
 func (c Crawl) image(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
 
 // logo returns the first stored form of a logo or an image.
@@ -57,7 +54,7 @@ func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 	return c.file(formats[0].ID)
 }
 
-// mediaTypes are those of the stored formats. A vector was rebuilt from an
+// mediaTypes are the media types of the stored formats. A vector was rebuilt from an
 // allow-list, and browsers do not run scripts in img elements.
 var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
 

@@ -143,7 +143,7 @@ func (c Crawl) cost() string {
 	return fmt.Sprintf("%d requests, %d kB, %s", c.Stats.Requests, (c.Stats.Bytes+999)/1000, c.Took.Round(time.Millisecond))
 }
 
-// evidence returns the evidence other than that of logos.
+// evidence returns the evidence for everything but logos.
 func (c Crawl) evidence() []eventschemas.Evidence {
 	return slices.DeleteFunc(slices.Clone(c.Result.Evidence), func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Text writes the report for a terminal. It removes control characters from the
-// site's texts. Errors: those of w.
+// Text writes the report for a terminal. It removes control characters from the site's texts. Errors: as w.
 func Text(w io.Writer, c Crawl) error {
 	var b strings.Builder
 	r := c.Result.Record

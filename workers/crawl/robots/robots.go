@@ -1,21 +1,21 @@
 // Package robots parses robots.txt according to RFC 9309, for one crawler.
 //
-// The libraries that were considered reject a whole file because of one unknown
-// line, join a group whose rule is empty with the next one, and match wildcards
-// anywhere in a path; each of these reverses an owner's decision.
+// The libraries that were considered reject a whole file because of one unknown line, join a group whose rule is empty
+// with the next one, and match wildcards anywhere in a path; each of these reverses an owner's decision.
 package robots
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Limits.
 const (
-	// MaxBytes is the part of a file that is read (RFC 9309, section 2.5: at
-	// least 500 KiB).
+	// MaxBytes is the part of a file that is read (RFC 9309, section 2.5: at least 500 KiB).
 	MaxBytes = 500 << 10
 	// MaxDelay limits a Crawl-delay: a longer one is reduced to it.
 	MaxDelay = 24 * time.Hour
@@ -28,11 +28,9 @@ const (
 
 // Rules are the rules of a file for one crawler.
 type Rules struct {
-	// Named is set if the file has a group for this crawler; otherwise the
-	// rules are those for all.
+	// Named is set if the file has a group for this crawler; otherwise the rules are those for all.
 	Named bool
-	// Delay is the pause between pages that the group requests (Crawl-delay), 0
-	// for none.
+	// Delay is the pause between pages that the group requests (Crawl-delay), 0 for none.
 	Delay time.Duration
 
 	rules []rule
@@ -47,9 +45,8 @@ type rule struct {
 	exact  bool     // ends with $
 }
 
-// Parse parses a file for the crawler with a product token, such as
-// LetterheadBot. It never fails: lines that are not rules, such as those of a
-// web page served for a missing file, are skipped.
+// Parse parses a file for the crawler with a product token, such as LetterheadBot. It never fails: lines that are not
+// rules, such as lines of a web page served for a missing file, are skipped.
 func Parse(data []byte, agent string) *Rules {
 	data = bytes.TrimPrefix(data[:min(len(data), MaxBytes)], []byte("\xef\xbb\xbf"))
 	var own, all Rules
@@ -100,9 +97,8 @@ func directive(line string) (key, value string, ok bool) {
 // everybody names the group for all other crawlers.
 const everybody = "*"
 
-// token returns the name in a user-agent line: the product token at its
-// beginning (RFC 9309, section 2.2.1), which is LetterheadBot for
-// LetterheadBot/1.0, or everybody, even if words follow it.
+// token returns the name in a user-agent line: the product token at its beginning (RFC 9309, section 2.2.1), which is
+// LetterheadBot for LetterheadBot/1.0, or everybody, even if words follow it.
 func token(value string) string {
 	if rest, ok := strings.CutPrefix(value, everybody); ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t') {
 		return everybody
@@ -117,8 +113,7 @@ func token(value string) string {
 }
 
 func (r *Rules) add(allow bool, pattern string) {
-	// An empty rule has no effect. A rule that does not begin with / or * is a
-	// mistake, but still applies.
+	// An empty rule has no effect. A rule that does not begin with / or * is a mistake, but still applies.
 	if pattern == "" || len(pattern) > maxPatternBytes || len(r.rules) >= maxRules {
 		return
 	}
@@ -146,9 +141,7 @@ func (r *Rules) delay(value string) {
 // Allows reports whether a path, with its query, may be fetched. The longest
 // matching rule decides; of two with equal length, the one that allows.
 func (r *Rules) Allows(path string) bool {
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	if path == "/robots.txt" {
 		return true
 	}
@@ -195,14 +188,7 @@ const upperHex = "0123456789ABCDEF"
 // normal normalizes a path: characters unreserved in RFC 3986 are plain, octets
 // outside of ASCII are percent-encoded, with digits in upper case.
 func normal(path string) string {
-	plain := true
-	for i := range len(path) {
-		if path[i] == '%' || path[i] >= 0x80 {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	if !strings.ContainsFunc(path, func(r rune) bool { return r == '%' || r >= utf8.RuneSelf }) {
 		return strings.Clone(path) // does not keep the whole file in memory
 	}
 	var b strings.Builder
@@ -227,8 +213,7 @@ func normal(path string) string {
 	return b.String()
 }
 
-// unreserved reports whether a character is unreserved in RFC 3986, section
-// 2.3.
+// unreserved reports whether a character is unreserved in RFC 3986, section 2.3.
 func unreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }

@@ -84,8 +84,7 @@ func TestDelay_Rules_AreRead(t *testing.T) {
 	}
 }
 
-// A malicious file: as many rules with as many wildcards as fit. A backtracking
-// matcher would not terminate.
+// A malicious file: as many rules with as many wildcards as fit. A backtracking matcher would not terminate.
 func TestParse_HostileFile_StaysWithinMemory(t *testing.T) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*b\n", robots.MaxBytes/30)
 	r := robots.Parse([]byte(file), agent)
@@ -115,8 +114,7 @@ func FuzzRobots(f *testing.F) {
 		if again := robots.Parse([]byte(file), agent); again.Allows(path) != r.Allows(path) || again.Named != r.Named || again.Delay != r.Delay {
 			t.Fatalf("two parses differ about %q", path)
 		}
-		// A path forbidden to all is not fetched; and more rules for others
-		// change nothing.
+		// A path forbidden to all is not fetched; and more rules for others change nothing.
 		more := robots.Parse([]byte("User-agent: somebody-else\nDisallow: /\n\n"+file), agent)
 		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(file)), "user-agent:") && more.Allows(path) != r.Allows(path) {
 			t.Fatalf("the group of another agent changes %q", path)

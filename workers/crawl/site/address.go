@@ -8,9 +8,8 @@ import (
 	"letterhead/domain/brand"
 )
 
-// Reference returns a reference of a page or a style sheet as browsers read it:
-// without the characters that they ignore, and with slashes for backslashes
-// before the query (WHATWG URL, special schemes).
+// Reference returns a reference of a page or a style sheet as browsers read it: without the characters that they
+// ignore, and with slashes for backslashes before the query (WHATWG URL, special schemes).
 func Reference(ref string) string {
 	ref = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
@@ -53,8 +52,7 @@ func Absolute(base *url.URL, ref string) *url.URL {
 	return u
 }
 
-// Letters returns a text in the form of a domain label: its letters and digits,
-// in lower case.
+// Letters returns a text in the form of a domain label: its letters and digits, in lower case.
 func Letters(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -3,6 +3,7 @@ package site
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -34,8 +35,7 @@ func (s Site) Redirected(final *url.URL) Site {
 	return s
 }
 
-// Registrable returns the registrable domain of a host, or the host itself if
-// it has none.
+// Registrable returns the registrable domain of a host, or the host itself if it has none.
 func Registrable(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
@@ -47,22 +47,13 @@ func Registrable(host string) string {
 // OwnHost reports whether a host belongs to the site.
 func (s Site) OwnHost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if within(host, s.Domain) {
-		return true
-	}
-	for _, d := range s.Others {
-		if within(host, d) {
-			return true
-		}
-	}
-	return false
+	return within(host, s.Domain) || slices.ContainsFunc(s.Others, func(d string) bool { return within(host, d) })
 }
 
 // Own reports whether a URL leads to the site.
 func (s Site) Own(u *url.URL) bool { return u != nil && s.OwnHost(u.Hostname()) }
 
-// Labels returns the labels of all domains of the site, that of the requested
-// domain first.
+// Labels returns the labels of all domains of the site, the label of the requested domain first.
 func (s Site) Labels() []string {
 	out := []string{s.Label}
 	for _, d := range s.Others {

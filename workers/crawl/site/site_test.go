@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/site"
 )
 
@@ -22,9 +23,7 @@ func TestNew_Domain_HasLabel(t *testing.T) {
 func TestSite_Hosts_AreRecognized(t *testing.T) {
 	at := func(s string) *url.URL {
 		u, err := url.Parse(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return u
 	}
 	s := site.New("acme.com").Redirected(at("https://www.acme.com/")).Redirected(at("https://shop.buyer.co.uk/acme"))

@@ -1,6 +1,5 @@
-// Package sp500 contains facts about the companies of the S&P 500 index by the
-// domains of their sites, from an embedded open data set. README.md names its
-// source.
+// Package sp500 contains facts about the companies of the S&P 500 index by the domains of their sites, from an embedded
+// open data set. README.md names its source.
 package sp500
 
 import (
@@ -29,8 +28,7 @@ type Fact struct {
 	SubIndustry string
 }
 
-// Ticker returns the main symbol qualified by its exchange, such as
-// NASDAQ:AAPL, or "" if either is unknown.
+// Ticker returns the main symbol qualified by its exchange, such as NASDAQ:AAPL, or "" if either is unknown.
 func (f Fact) Ticker() string {
 	if f.Exchange == "" || len(f.Symbols) == 0 {
 		return ""

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
@@ -44,9 +45,7 @@ func TestFind_KnownCompany_ReturnsItsData(t *testing.T) {
 
 func TestRows_AreWellFormed(t *testing.T) {
 	text, err := os.ReadFile("sp500.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	symbol := regexp.MustCompile(`^[A-Z]{1,5}(\.[A-Z])?$`)
 	domains, symbols, rows := map[string]bool{}, map[string]bool{}, 0
 	for line := range strings.Lines(string(text)) {

@@ -204,7 +204,7 @@ func response(v verdict, options *streams.AppendReq_Options) *streams.AppendResp
 	return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: success}}
 }
 
-// wrongVersion sets both the current fields and those of 20.6, which other clients read.
+// wrongVersion sets both the current fields and the fields of 20.6, which other clients read.
 func wrongVersion(v verdict, options *streams.AppendReq_Options) *streams.AppendResp_WrongExpectedVersion {
 	w := &streams.AppendResp_WrongExpectedVersion{}
 	if v.empty {

@@ -8,6 +8,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // typed returns an event of a type.
@@ -20,9 +21,7 @@ func typed(name string) esdb.EventData {
 func mustAppend(t *testing.T, client *esdb.Client, stream string, events ...esdb.EventData) *esdb.WriteResult {
 	t.Helper()
 	r, err := client.AppendToStream(t.Context(), stream, esdb.AppendToStreamOptions{}, events...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return r
 }
 
@@ -61,9 +60,7 @@ func TestFilter_EachKind_SelectsEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}, Filter: &c.filter})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			defer sub.Close()
 			if got, _ := received(t, sub); fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
@@ -90,9 +87,7 @@ func TestCheckpoint_FilteredEvents_ArriveAtInterval(t *testing.T) {
 		From: esdb.Start{}, Filter: &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: []string{"mine"}},
 		MaxSearchWindow: 10, CheckpointInterval: 2,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer sub.Close()
 	_, checkpoints := received(t, sub)
 	if len(checkpoints) < count/20 {
@@ -125,9 +120,7 @@ func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 		mustAppend(t, client, stream, typed("A"), typed("B"), typed("C"))
 		mustAppend(t, client, "other", typed("D"))
 		sub, err := client.SubscribeToStream(t.Context(), stream, esdb.SubscribeToStreamOptions{From: c.from})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if got, _ := received(t, sub); fmt.Sprint(got) != c.want {
 			t.Errorf("from %s: %v, want %s", stream, got, c.want)
 		}
@@ -233,18 +226,10 @@ func TestChaos_RandomAndTimedFaults_Occur(t *testing.T) {
 func connectTo(t *testing.T, connection string) *esdb.Client {
 	t.Helper()
 	conf, err := esdb.ParseConnectionString(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	conf.Logger = esdb.NoopLogging()
 	client, err := esdb.NewClient(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testmust.Succeed(t, err)
+	t.Cleanup(func() { testmust.Succeed(t, client.Close()) })
 	return client
 }

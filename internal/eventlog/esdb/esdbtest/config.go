@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Defaults of Config, which are those of the server (ClusterVNodeOptions, Enumerator.MaxLiveEventBufferCount).
+// Defaults of Config, which are the server's defaults (ClusterVNodeOptions, Enumerator.MaxLiveEventBufferCount).
 const (
 	phaseTimeout = 2 * time.Second
 	liveBuffer   = 32

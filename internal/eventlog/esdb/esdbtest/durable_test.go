@@ -20,24 +20,21 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // everythingIn starts a server on a folder and reads the whole log with a client.
 func everythingIn(t *testing.T, dir string) []*esdb.ResolvedEvent {
 	t.Helper()
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	in, err := connect(t, server).ReadAll(t.Context(), esdb.ReadAllOptions{From: esdb.Start{}, Direction: esdb.Forwards}, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer in.Close()
 	var events []*esdb.ResolvedEvent
 	for {
@@ -45,9 +42,7 @@ func everythingIn(t *testing.T, dir string) []*esdb.ResolvedEvent {
 		if errors.Is(err, io.EOF) {
 			return events
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		events = append(events, e)
 	}
 }
@@ -59,9 +54,7 @@ func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir, Noise: true, Now: func() time.Time {
 		return time.Date(2026, 11, 1, 2, 3, 4, 500_000_700, time.UTC)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	client := connect(t, server)
 	binary := esdb.EventData{EventID: uuid.New(), EventType: "Blob", ContentType: esdb.ContentTypeBinary, Data: []byte{0, 255, 1}, Metadata: []byte("not json")}
 	repeated := []esdb.EventData{event(), binary, event()}
@@ -71,9 +64,7 @@ func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 	if _, err := esdbtest.New(esdbtest.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second server on the same folder: %v, want an error that it is in use", err)
 	}
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, server.Close())
 	first := everythingIn(t, dir)
 	if len(first) != 7 { // two initial ones, three appended, statistics, a link
 		t.Fatalf("%d events, want 7", len(first))
@@ -105,9 +96,7 @@ func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	client := connect(t, server)
 	large := event()
 	large.Data = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`)
@@ -117,15 +106,11 @@ func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, server.Close())
 	whole := len(everythingIn(t, dir))
 	path := filepath.Join(dir, "events.journal")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for name, c := range map[string]struct {
 		data []byte
 		want int // events; 0 if the server must not start
@@ -138,9 +123,7 @@ func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 		"another kind of file":         {[]byte("hello, this is not a log"), 0},
 		"killed while creating a file": {data[:3], 2},
 	} {
-		if err := os.WriteFile(path, c.data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(path, c.data, 0o600))
 		if c.want > 0 {
 			if n := len(everythingIn(t, dir)); n != c.want {
 				t.Errorf("%s: %d events, want %d", name, n, c.want)
@@ -241,19 +224,13 @@ func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 func startChild(t *testing.T, dir string) (connection string, kill func()) {
 	t.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	cmd := exec.CommandContext(t.Context(), binary)
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, cmd.Start())
 	in := bufio.NewScanner(out)
 	if !in.Scan() {
 		t.Fatalf("the child process printed nothing: %v", cmd.Wait())

@@ -354,7 +354,7 @@ func (s *Server) WithholdConfirmations() (release func()) {
 	}
 }
 
-// DropSubscriptions ends all subscriptions in the way in which servers before 24.2 end those of slow consumers.
+// DropSubscriptions ends all subscriptions in the way in which servers before 24.2 end subscriptions of slow consumers.
 func (s *Server) DropSubscriptions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

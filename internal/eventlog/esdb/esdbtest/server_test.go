@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // connect returns the real client, without our adapter.
@@ -105,9 +106,7 @@ func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := readAll(t, client, esdb.Start{}, esdb.Forwards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var links int
 	for i, e := range all {
 		if i > 0 && e.Event.Position.Commit <= all[i-1].Event.Position.Commit {
@@ -135,9 +134,7 @@ func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 	}
 
 	sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer sub.Close()
 	if first := sub.Recv().EventAppeared; first == nil || first.Event.Position != all[3].Event.Position {
 		t.Errorf("a subscription begins with %+v, want the event after the position", first)

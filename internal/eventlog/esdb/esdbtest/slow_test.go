@@ -7,6 +7,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -26,9 +27,7 @@ func TestSubscriber_TooSlow_IsDroppedOrFallsBehind(t *testing.T) {
 				}
 			}
 			sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			defer sub.Close()
 			if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Sent > 0 }); !ok {
 				t.Fatal("the server sent nothing")

@@ -82,8 +82,7 @@ func openStore(dir string, flushTime time.Duration, now func() time.Time) (*stor
 		s.shown = s.all[len(s.all)-1].position
 		return s, nil
 	}
-	// A new server begins its log with system events, so the first events of clients are neither first nor at position
-	// 0.
+	// A new server begins its log with system events, so the first events of clients are neither first nor at position 0.
 	if err := errors.Join(s.system("$users", "$User", "application/json", `{}`), s.system("$settings", "$settings", "application/json", `{}`)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -145,7 +144,7 @@ type verdict struct {
 // append decides about an append, writes the events, and returns when everything that the decision depends on is
 // durable. A rejection may depend on events that are still being flushed.
 //
-// Errors: errNotIndexed, errClosed, ctx.Err(), those of the journal.
+// Errors: errNotIndexed, errClosed, ctx.Err(), the errors of the journal.
 func (s *store) append(ctx context.Context, stream string, expected expectation, events []*proposal) (verdict, error) {
 	v, wait, err := s.decide(stream, expected, events)
 	if err != nil || wait == nil {
@@ -352,7 +351,7 @@ func (s *store) system(stream, typ, content, data string) error {
 	return err
 }
 
-// noise appends events that a real server adds between those of clients: statistics, and a link as projections make
+// noise appends events that a real server adds between the clients' events: statistics, and a link as projections make
 // them.
 func (s *store) noise(stream string) error {
 	return errors.Join(

@@ -104,7 +104,7 @@ func (f *follower) tooSlow() bool {
 	return false
 }
 
-// before reports whether a position is before that of an event.
+// before reports whether a position is before an event's.
 func before(p [2]uint64, r *record) bool {
 	return p[0] < r.position || p[0] == r.position && p[1] < r.position
 }

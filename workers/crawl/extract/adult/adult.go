@@ -31,9 +31,8 @@ const (
 	probable = 0.8
 )
 
-// Sign reports whether the site is adult content, by a certain sign or by its
-// words. Method names the sign. Words of a single kind, as on pages about
-// health, fashion or wine, never suffice.
+// Sign reports whether the site is adult content, by a certain sign or by its words. Method names the sign. Words of a
+// single kind, as on pages about health, fashion or wine, never suffice.
 func Sign(in extract.Input) (extract.Found[bool], bool) {
 	if method, confidence := certainSign(in); method != "" {
 		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: confidence}, true
@@ -69,8 +68,7 @@ func certainSign(in extract.Input) (method string, confidence float64) {
 			return "2257 notice", certain
 		}
 		host := strings.TrimPrefix(a.URL.Hostname(), "www.")
-		// A badge is an image, or at the edge of the page. Parents' pages link
-		// to the label in running text.
+		// A badge is an image, or at the edge of the page. Parents' pages link to the label in running text.
 		if host == rtaHost && (a.Text == "" || a.Zone != page.Body || strings.EqualFold(a.Text, "RTA")) {
 			return "RTA link", badge
 		}
@@ -96,9 +94,8 @@ func ratedAdult(value string) bool {
 	})
 }
 
-// recordNotice matches the notice that United States law (18 U.S.C. § 2257)
-// requires of producers of sexual content. A text about the law has no
-// statement of compliance.
+// recordNotice matches the notice that United States law (18 U.S.C. § 2257) requires of producers of sexual content. A
+// text about the law has no statement of compliance.
 var recordNotice = lazyregexp.New(`(?i)(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*2257(?:\(?[a-h]\)?)?[^.]{0,40}(?:compliance|statement|record[- ]?keeping|exempt)|(?:in compliance with|records? required (?:to be \w+ )?(?:by|under|pursuant to))(?: the)?.{0,60}\b2257\b|custodian of records.{0,120}\b2257\b|\b2257 (?:compliance|statement|exemption|notice)\b)`)
 
 // recordLink matches the text of a link to such a notice, recordPath its URL.

@@ -30,8 +30,7 @@ const (
 	enoughTerms = 3
 	// enoughGuarded is required of a page about health, help or research.
 	enoughGuarded = 6
-	// enoughText is required of the running text, in addition to a strong word
-	// in title, description or heading.
+	// enoughText is required of the running text, in addition to a strong word in title, description or heading.
 	enoughText = 7
 )
 
@@ -47,20 +46,17 @@ var kinds = []kind{
 	{"escort", strongTerm, true, termPattern(`escort (?:girls?|ladies|agency|models?)`, `call ?girls?`, `nutten`, `bordell?e?`, `erotic massages?`, `erotische massagen?`, `massages? érotiques?`, `masajes? eróticos?`, `happy ending massage`, `putas`, `acompanhantes de luxo`, `проститутк(?:и|а)`, `индивидуалки`, `шлюхи`, `援交`)},
 	{"nude", weakTerm, false, termPattern(`nude (?:girls?|women|teens?|models?|celebs?|celebrities|pics|photos|pictures|selfies|videos?)`, `naked (?:girls?|women|teens?|ladies|pics|celebs?|babes|guys)`, `nudes`, `nackte (?:frauen|girls|mädchen|weiber)`, `femmes nues`, `filles nues`, `mujeres desnudas`, `ragazze nude`, `donne nude`, `naakte vrouwen`, `голые (?:девушки|женщины|бабы)`, `裸体`, `ヌード`)},
 	{"slang", weakTerm, false, termPattern(`pussy`, `pussies`, `big (?:tits|boobs|cock|cocks|dick|dicks)`, `tits`, `titties`, `cocks`, `boobs`, `shemales?`, `ladyboys?`, `titten`, `fotzen?`, `muschi`, `tetonas`, `сиськи`, `巨乳`, `cum`, `escorts`, `escort services?`, `hookers?`, `threesomes?`, `orgy`, `orgies`, `upskirt`, `エロ`)},
-	// Words with another meaning in another language or trade: to rent in
-	// Dutch, prepaid in Spanish, a golf club, etching.
+	// Words with another meaning in another language or trade: to rent in Dutch, prepaid in Spanish, a golf club, etching.
 	{"ambiguous", weakTerm, false, termPattern(`huren`, `prepagos`, `swingers? (?:club|party|parties)`, `mamadas?`, `エッチ`, `變態`)},
 	{"toys", softTerm, false, termPattern(`sex ?toys?`, `sex ?shops?`, `erotic(?:a| stories| videos?| literature)`, `erotik ?shop`, `dildos?`, `vibrators?`, `butt ?plugs?`, `masturbators?`, `sexspielzeug`, `jouets sexuels`, `juguetes (?:sexuales|eróticos)`, `giocattoli sessuali`, `секс[- ]?шоп`, `アダルトグッズ`)},
 }
 
-// termPattern matches whole words: an adjacent letter makes another word, as in
-// Essex and Scunthorpe.
+// termPattern matches whole words: an adjacent letter makes another word, as in Essex and Scunthorpe.
 func termPattern(words ...string) *lazyregexp.Regexp {
 	return lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
 }
 
-// unspaced matches the words of scripts without spaces, unless they are part of
-// a longer word: フェラ but not フェラーリ.
+// unspaced matches the words of scripts without spaces, unless they are part of a longer word: フェラ but not フェラーリ.
 func unspaced(words []string) string {
 	var out []string
 	for _, w := range words {
@@ -74,17 +70,15 @@ func unspaced(words []string) string {
 	return "(?:" + strings.Join(out, "|") + ")"
 }
 
-// Characters next to which a term of a script without spaces is still a whole
-// word.
+// Characters next to which a term of a script without spaces is still a whole word.
 const (
 	katakanaTails = `(?:サイト|ビデオ|ムービー)?`
 	hangulHeads   = `(?:무료|국산|일본|한국|서양)?`
 	hangulTails   = `(?:사이트|을|를|은|는|이|가|의)?`
 )
 
-// adjacent lists, for Chinese terms, the neighboring characters with which they are
-// the end of one word and the beginning of another: 进出口交易 is trade, 特色情况 a
-// special circumstance.
+// adjacent lists, for Chinese terms, the neighboring characters with which they are the end of one word and the
+// beginning of another: 进出口交易 is trade, 特色情况 a special circumstance.
 var adjacent = map[string][2]string{
 	"口交":  {"出进進入港路窗门門接渡关關", "易通流接换換货貨付界叉汇匯割"},
 	"色情":  {"特绿綠景红紅蓝藍金黄黑白本角彩音夜货貨出各行脸臉气氣国國古", "况況怀懷景感调調趣节節缘緣绪緒侣侶境形报報"},
@@ -122,19 +116,16 @@ func wholeTerm(w string) string {
 	return w
 }
 
-// ageGate matches the prompt before adult content, and before wine and tobacco:
-// it is no proof on its own.
+// ageGate matches the prompt before adult content, and before wine and tobacco: it is no proof on its own.
 var ageGate = lazyregexp.New(`(?i)\b(?:(?:i am|i'm|you (?:must be|are|have to be)|must be|be) (?:at least |over |above )?(?:18|21|eighteen)(?: years)?|(?:18|21)\s?\+|over (?:18|21)\b|(?:18|21) (?:years (?:of age )?)?(?:or|and) (?:older|over|above)|adults only|enter(?: here)?(?: if)?[^.]{0,30}\b18|(?:ab|über|mindestens) 18|18 jahre|plus de 18 ans|avez (?:plus de )?18 ans|majeure?s? (?:et|de)|mayor(?:es)? de (?:18|edad)|18 años|maggiorenn[ei]|18 anni|maior(?:es)? de (?:18|idade)|18 anos|ouder dan 18|18 jaar|ukończone 18|18 lat)|мне (?:уже )?(?:есть )?18|18 лет|старше 18|18歳以上|18歳未満|満18|年满18|未滿18|18禁|만 ?18|19세`)
 
-// adultGuards are words of pages about such topics: health, help, law,
-// research, protection.
+// adultGuards are words of pages about such topics: health, help, law, research, protection.
 var adultGuards = lazyregexp.New(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)? education|sex ed|sexualkunde|sexualpädagog\w*|santé sexuelle|salud sexual|salute sessuale|saúde sexual|sexual wellbeing|reproductive|family planning|contracepti\w+|hiv|stds?|stis?|clinics?|hospitals?|nhs|therap(?:y|ies|ists?)|counsel\w+|addict\w+|recovery|rehab|sobriety|nofap|anti-?porn\w*|against (?:porn|pornography|sexual)|quit(?:ting)? porn\w*|stop watching|parental controls?|block(?:s|er|ers|ing)? (?:porn|adult|explicit)|(?:porn|adult|web|content) filter\w*|content moderation|safe ?search|trafficking|exploitation|sexual (?:abuse|assault|violence)|survivors?|victims?|charit(?:y|ies)|cancer|midwi\w+|museum|universit(?:y|ies)|researche?r?s?|attorneys?|lawyers?|law firm|legislation|newspaper|magazine|encyclopedia|dictionary|wikipedia|adult (?:education|learning|literacy|social care)|beratung|aufklärung|prévention|prevenci[oó]n|prevenzione)\b|профилактик|здоровь|性教育|健康|医院|성교육`)
 
 // hostWords are terms of domain labels that are not part of ordinary words.
 var hostWords = []string{"porn", "xxx", "hentai", "xvideo", "xnxx", "camgirl", "milf", "blowjob", "sexcam", "sexvideo", "sextube", "sexchat", "livesex", "freesex", "pussy", "gangbang", "bdsm", "fuck", "порно"}
 
-// wordSign weighs the words of title, description, headings and the domain. It
-// returns the sign that suffices, or "".
+// wordSign weighs the words of title, description, headings and the domain. It returns the sign that suffices, or "".
 func wordSign(in extract.Input) string {
 	p := in.Page
 	title := strings.Join([]string{begin(p.Title), begin(p.Meta("og:title")), begin(p.Meta("og:site_name"))}, " \n ")

@@ -13,10 +13,9 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// Limits for naming colors and choosing the accent. The thresholds of the
-// accent were fitted on 703 logos of brands with a known color
-// (gilbarbara/logos against simple-icons): 68 % correct. Thresholds fitted on
-// one half were correct on 63 and 69 % of the other.
+// Limits for naming colors and choosing the accent. The thresholds of the accent were fitted on 703 logos of brands
+// with a known color (gilbarbara/logos against simple-icons): 68 % correct. Thresholds fitted on one half were correct
+// on 63 and 69 % of the other.
 const (
 	sameColor    = 8.0 // ΔE2000 below which two colors count as one
 	minChromatic = 40  // channel distance of a color that is not grey
@@ -46,9 +45,8 @@ type chosenColors struct {
 	rest                []int
 }
 
-// Decide decides the brand's colors: the accent first, then at most one dark
-// and one light, then others. There is no accent if only white and pale greys
-// were found: white is the usual background of a brand.
+// Decide decides the brand's colors: the accent first, then at most one dark and one light, then others. There is no
+// accent if only white and pale greys were found: white is the usual background of a brand.
 func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.Color] {
 	pool := poolColors(in, palettes)
 	out := extract.Found[[]eventschemas.Color]{Value: []eventschemas.Color{}}
@@ -65,8 +63,7 @@ func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.C
 	return out
 }
 
-// Weighed lists all colors that were found, the accent first, the others by
-// their strength as the accent.
+// Weighed lists all colors that were found, the accent first, the others by their strength as the accent.
 func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 	pool := poolColors(in, palettes)
 	if len(pool) == 0 {
@@ -141,9 +138,8 @@ var declarations = []string{"theme-color", "tile color", "manifest theme_color",
 // than its trimming: a tenth of the primary logo.
 const minLogoWeight = 0.3
 
-// yieldsToLogo reports whether a color is only declared for browsers' frames,
-// while a logo has a chromatic color of another hue: the frame may be a
-// template's.
+// yieldsToLogo reports whether a color is only declared for browsers' frames, while a logo has a chromatic color of
+// another hue: the frame may be a template's.
 func yieldsToLogo(pool []pooled, at int) bool {
 	only := func(p pooled) bool {
 		return slices.Contains(declarations, p.method) && !slices.ContainsFunc(p.others, func(m string) bool { return !slices.Contains(declarations, m) })
@@ -196,10 +192,9 @@ func (p pooled) chromatic() bool {
 // inked reports whether a color is visible on white.
 func (p pooled) inked() bool { return p.color.Brightness() <= lightAbove }
 
-// strength returns how likely a color of the pool is the accent: the total
-// weight of all shades of its hue, reduced for grey and glaring ones. Of a
-// logo's red and its shadow, the red is the brand's; a gradient is represented
-// by its most vivid step.
+// strength returns how likely a color of the pool is the accent: the total weight of all shades of its hue, reduced for
+// grey and glaring ones. Of a logo's red and its shadow, the red is the brand's; a gradient is represented by its most
+// vivid step.
 func strength(pool []pooled, at int) float64 {
 	p := pool[at]
 	chroma, hue := oklch(p.color)

@@ -114,8 +114,7 @@ func TestDecide_WhiteIsNotAccent(t *testing.T) {
 	}
 }
 
-// A color of Microsoft's palette for tiles counts only if another source
-// agrees, or if it is declared elsewhere.
+// A color of Microsoft's palette for tiles counts only if another source agrees, or if it is declared elsewhere.
 func TestDecide_TileColor_NeedsSecondSource(t *testing.T) {
 	for _, hex := range []string{"#2b5797", "#603cba", "#00aba9", "#b91d47", "#ffc40d", "#2d89ef", "#9f00a7", "#00a300", "#1e7145", "#99b433", "#e3a21a", "#7e3878", "#ee1111", "#da532c", "#ffffff"} {
 		tile := `<meta name=msapplication-TileColor content="` + hex + `">`

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/lazyregexp"
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
@@ -25,8 +26,7 @@ const (
 	minButtons      = 0.2    // of all colored buttons that must have a color
 )
 
-// sheets adds the colors of the style sheets: variables for brand colors,
-// buttons and links.
+// sheets adds the colors of the style sheets: variables for brand colors, buttons and links.
 func (p *colorPool) sheets() {
 	if p.in.Style == nil {
 		return
@@ -46,8 +46,7 @@ func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
 }
 
 var (
-	// brandVariable lists names of variables for a brand's color, the most
-	// specific first.
+	// brandVariable lists names of variables for a brand's color, the most specific first.
 	brandVariable = []struct {
 		word   *lazyregexp.Regexp
 		weight float64
@@ -57,11 +56,9 @@ var (
 		{lazyregexp.New(`(^|[-_])(accent|theme|main|corporate)([-_]|$)`), 0.75},
 		{lazyregexp.New(`(^|[-_])cta([-_]|$)`), 0.75},
 	}
-	// paletteVariable is the first color of the palettes that owners choose in
-	// their themes.
+	// paletteVariable is the first color of the palettes that owners choose in their themes.
 	paletteVariable = lazyregexp.New(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
-	// otherVariable matches names of other variables: a state, a shade, a text
-	// on the color, another meaning.
+	// otherVariable matches names of other variables: a state, a shade, a text on the color, another meaning.
 	otherVariable = lazyregexp.New(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
 		`hover|active|focus|focused|visited|disabled|pressed|selected|inverse|inverted|` +
 		`fg|foreground|text|on|contrast|border|shadow|outline|ring|bg|background|surface|overlay|opacity|alpha|placeholder|` +
@@ -76,9 +73,8 @@ var (
 		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
 )
 
-// isShown reports whether a visitor sees a color on a button, a link, a heading
-// or the header. Greys are always shown. Every color is if the sheets color none
-// of these elements, as on pages that scripts build.
+// isShown reports whether a visitor sees a color on a button, a link, a heading or the header. Greys are always shown.
+// Every color is if the sheets color none of these elements, as on pages that scripts build.
 func (p *colorPool) isShown(c imaging.RGB) bool {
 	return len(p.shown) == 0 || c.Chroma() < minChromatic || slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
 }
@@ -126,18 +122,14 @@ func gradients(value string) (all []imaging.RGB) {
 	if len(value) > maxGradient || !strings.Contains(value, "radient(") {
 		return nil
 	}
-	for value != "" {
-		var layer string
-		layer, value = cutTop(value, ',')
+	for layer := range css.Split(value, ',') {
 		name, inside, _ := strings.Cut(layer, "(")
 		if !strings.HasSuffix(strings.ToLower(name), "gradient") {
 			continue
 		}
-		for inside = strings.TrimSuffix(strings.TrimSpace(inside), ")"); inside != "" && len(all) < maxStops; {
-			var stop string
-			stop, inside = cutTop(inside, ',')
-			color, _ := cutTop(strings.TrimSpace(stop), ' ') // without its position
-			if c, ok := cssColor(color); ok {
+		for stop := range css.Split(strings.TrimSuffix(strings.TrimSpace(inside), ")"), ',') {
+			color := slices.Collect(css.Split(strings.TrimSpace(stop), ' '))[0] // without its position
+			if c, ok := cssColor(color); ok && len(all) < maxStops {
 				all = append(all, c)
 			}
 		}
@@ -145,16 +137,7 @@ func gradients(value string) (all []imaging.RGB) {
 	return all
 }
 
-// cutTop cuts a text at the first separator outside of brackets.
-func cutTop(text string, separator byte) (before, after string) {
-	if at := topIndex(text, separator); at >= 0 {
-		return text[:at], text[at+1:]
-	}
-	return text, ""
-}
-
-// variables adds the custom properties of the root that are named as the
-// brand's color, if the page shows it.
+// variables adds the custom properties of the root that are named as the brand's color, if the page shows it.
 func (p *colorPool) variables() {
 	type named struct {
 		color  imaging.RGB
@@ -180,8 +163,7 @@ func (p *colorPool) variables() {
 	}
 }
 
-// brandVariableWeight returns how likely a custom property holds the brand's
-// color, by its name, from 0 to 1.
+// brandVariableWeight returns how likely a custom property holds the brand's color, by its name, from 0 to 1.
 func brandVariableWeight(name string) float64 {
 	if foreignVariable.MatchString(name) {
 		return 0
@@ -205,8 +187,7 @@ func brandVariableWeight(name string) float64 {
 	return 0
 }
 
-// surfaces adds the backgrounds of buttons and the color of links, and records
-// the background of a dark page.
+// surfaces adds the backgrounds of buttons and the color of links, and records the background of a dark page.
 func (p *colorPool) surfaces() {
 	buttons, links := map[imaging.RGB]int{}, map[imaging.RGB]int{}
 	buttonCount, linkCount, nodes := 0, 0, 0
@@ -307,9 +288,8 @@ func isButton(n *html.Node) bool {
 	return false
 }
 
-// cssColor parses a color of a style sheet: all of CSS, including mixed colors,
-// and bare channels as kept in variables: "59 130 246" or "222.2 47.4% 11.2%".
-// ok is false for a color that is more than half transparent.
+// cssColor parses a color of a style sheet: all of CSS, including mixed colors, and bare channels as kept in variables:
+// "59 130 246" or "222.2 47.4% 11.2%". ok is false for a color that is more than half transparent.
 func cssColor(text string) (imaging.RGB, bool) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxCSSColor {
@@ -324,8 +304,7 @@ func cssColor(text string) (imaging.RGB, bool) {
 	return channels(text)
 }
 
-// channels parses three bare numbers: with percentages hue, saturation and
-// lightness, else red, green and blue.
+// channels parses three bare numbers: with percentages hue, saturation and lightness, else red, green and blue.
 func channels(text string) (imaging.RGB, bool) {
 	text, _, _ = strings.Cut(text, "/")
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
@@ -346,20 +325,19 @@ func channels(text string) (imaging.RGB, bool) {
 	return c, ok
 }
 
-// mixed parses the arguments of color-mix(): "in srgb, red 40%, blue". All
-// spaces are mixed as sRGB, which is close enough for a brand's color. A
-// transparent part makes the mix transparent.
+// mixed parses the arguments of color-mix(): "in srgb, red 40%, blue". All spaces are mixed as sRGB, which is close
+// enough for a brand's color. A transparent part makes the mix transparent.
 func mixed(inside string) (imaging.RGB, bool) {
 	_, rest, ok := strings.Cut(inside, ",")
 	if !ok {
 		return imaging.RGB{}, false
 	}
-	cut := topIndex(rest, ',')
-	if cut < 0 {
+	parts := slices.Collect(css.Split(rest, ','))
+	if len(parts) != 2 {
 		return imaging.RGB{}, false
 	}
-	a, shareA := mixPart(rest[:cut])
-	b, shareB := mixPart(rest[cut+1:])
+	a, shareA := mixPart(parts[0])
+	b, shareB := mixPart(parts[1])
 	switch {
 	case shareA < 0 && shareB < 0:
 		shareA = 0.5
@@ -380,22 +358,6 @@ func mixed(inside string) (imaging.RGB, bool) {
 		return uint8((float64(x)*weightA+float64(y)*weightB)/(weightA+weightB) + 0.5)
 	}
 	return imaging.RGB{R: mix(ca.R, cb.R), G: mix(ca.G, cb.G), B: mix(ca.B, cb.B)}, true
-}
-
-// topIndex returns the index of the first separator outside of brackets, or -1.
-func topIndex(text string, separator byte) int {
-	nest := 0
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '(':
-			nest++
-		case c == ')':
-			nest--
-		case c == separator && nest == 0:
-			return i
-		}
-	}
-	return -1
 }
 
 // mixPart splits a color from its percentage; the share is -1 if there is none.
@@ -434,9 +396,8 @@ var templateColors = hexes(
 	"5bbad5",               // RealFaviconGenerator's mask icon
 )
 
-// tileColors are the palette in Microsoft's guide to tiles, from which users of
-// RealFaviconGenerator choose. As the color of a tile alone, each of them only
-// shows that a choice was required.
+// tileColors are the palette in Microsoft's guide to tiles, from which users of RealFaviconGenerator choose. As the
+// color of a tile alone, each of them only shows that a choice was required.
 var tileColors = hexes("99b433 00a300 1e7145 ff0097 9f00a7 7e3878 603cba 1d1d1d 00aba9 eff4ff 2d89ef 2b5797 ffc40d e3a21a da532c ee1111 b91d47")
 
 func hexes(lists ...string) map[imaging.RGB]bool {

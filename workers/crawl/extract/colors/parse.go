@@ -13,14 +13,12 @@ const minAlpha = 0.5
 var (
 	// bareHex matches a color without its number sign, as in meta elements.
 	bareHex = lazyregexp.New(`^[0-9A-Fa-f]{6}$`)
-	// newer matches additions of CSS Color 4. Declarations follow level 3: hex,
-	// rgb(), hsl() and its names.
+	// newer matches additions of CSS Color 4. Declarations follow level 3: hex, rgb(), hsl() and its names.
 	newer = lazyregexp.New(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color)\()`)
 )
 
-// Parse parses a color declared by a page: hex, with or without its number
-// sign, rgb(), hsl() or a name. ok is false for anything else and for a color
-// that is more than half transparent.
+// Parse parses a color declared by a page: hex, with or without its number sign, rgb(), hsl() or a name. ok is false
+// for anything else and for a color that is more than half transparent.
 func Parse(text string) (c imaging.RGB, ok bool) {
 	text = strings.TrimSpace(text)
 	if newer.MatchString(text) {

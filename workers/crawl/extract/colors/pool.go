@@ -22,8 +22,7 @@ const (
 	linkWeight           = 1.0
 	knownWeight          = 3.0 // people chose the accents of the data set
 
-	// neutralShare is the weight factor of a grey found only in a sheet: it
-	// belongs to the page, not the brand.
+	// neutralShare is the weight factor of a grey found only in a sheet: it belongs to the page, not the brand.
 	neutralShare = 0.2
 	minShare     = 0.02 // share of an image's area that a color needs
 	maxOthers    = 6    // further methods kept of one color
@@ -36,8 +35,7 @@ type pooled struct {
 	method string // of the largest single weight, which also gives the color
 	source string
 	others []string // further methods
-	// framework is set if only defaults of a framework or a generator support
-	// the color.
+	// framework is set if only defaults of a framework or a generator support the color.
 	framework bool
 }
 
@@ -55,9 +53,8 @@ func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
 	p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source})
 }
 
-// declared adds the declarations of a page. White and black belong to the page,
-// not the brand, unless extremes is set; a black one is still recorded as the
-// page's background.
+// declared adds the declarations of a page. White and black belong to the page, not the brand, unless extremes is set;
+// a black one is still recorded as the page's background.
 func (p *colorPool) declared(text string, weight float64, method, source string, extremes bool) {
 	c, ok := Parse(text)
 	switch {
@@ -78,8 +75,7 @@ func (p *colorPool) tile(text string) {
 	p.declared(text, tileWeight, "tile color", p.in.PageURL(), false)
 }
 
-// poolColors collects the colors of a site and merges those that look the same.
-// The strongest come first.
+// poolColors collects the colors of a site and merges those that look the same. The strongest come first.
 func poolColors(in extract.Input, palettes []Palette) []pooled {
 	p := &colorPool{in: in}
 	p.logos(palettes)
@@ -91,8 +87,7 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 	}
 	for _, icon := range in.Page.Icons {
 		if icon.Rel == "mask-icon" {
-			// A black one is the brand's ink: browsers show it on their own
-			// background.
+			// A black one is the brand's ink: browsers show it on their own background.
 			if c, _ := Parse(icon.Color); c.Brightness() <= nearlyWhite {
 				p.declared(icon.Color, maskWeight, "mask-icon color", in.PageURL(), true)
 			}
@@ -117,8 +112,7 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 	return p.withBackground(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
 }
 
-// withBackground adds the first dark background to a pool of only white and pale
-// greys: the brand is shown on it.
+// withBackground adds the first dark background to a pool of only white and pale greys: the brand is shown on it.
 func (p *colorPool) withBackground(pool []pooled) []pooled {
 	if len(pool) == 0 || len(p.backgrounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
 		return pool

@@ -18,8 +18,7 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-// Confidences of the facts, by source. The site's declarations come before the
-// data set, and the data set before prose.
+// Confidences of the facts, by source. The site's declarations come before the data set, and the data set before prose.
 const (
 	fromJSONLD    = 0.9
 	fromMicrodata = 0.85
@@ -36,8 +35,7 @@ type claim[T any] struct {
 	source     string // URL or data set
 	method     string
 	confidence float64
-	// shown reports whether a visitor reads the value on a page, for values that
-	// are declared; nil for other claims.
+	// shown reports whether a visitor reads the value on a page, for values that are declared; nil for other claims.
 	shown func() bool
 }
 
@@ -56,8 +54,7 @@ func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T]
 	return out
 }
 
-// surest returns the claim with the highest confidence, the first of equals, or
-// nil if there is none.
+// surest returns the claim with the highest confidence, the first of equals, or nil if there is none.
 func surest[T any](claims []claim[T]) *claim[T] {
 	var out *claim[T]
 	for i := range claims {
@@ -84,13 +81,11 @@ type dossier struct {
 	read      []prose           // the pages
 }
 
-// input is the gathered data of one site, with queries for facts about the
-// company.
+// input is the gathered data of one site, with queries for facts about the company.
 type input struct{ extract.Input }
 
-// Decide decides the facts about the company: the declarations and statements
-// of its own site, and the data set's entry for its domain. Domain endings that
-// are reserved for one kind of organization decide its kind.
+// Decide decides the facts about the company: the declarations and statements of its own site, and the data set's entry
+// for its domain. Domain endings that are reserved for one kind of organization decide its kind.
 func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventschemas.Evidence) {
 	in := input{of}
 	d := &dossier{in: in, name: in.ownName()}
@@ -153,14 +148,8 @@ func (d *dossier) known() {
 	if l := f.Location(); l != nil {
 		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
-	var symbols []string
-	for i, s := range f.Symbols {
-		if i == 0 && f.Exchange != "" {
-			s = f.Ticker()
-		}
-		symbols = append(symbols, s)
-	}
-	if len(symbols) > 0 {
+	if symbols := slices.Clone(f.Symbols); len(symbols) > 0 {
+		symbols[0] = cmp.Or(f.Ticker(), symbols[0])
 		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	}
 }
@@ -178,8 +167,7 @@ func (d *dossier) settle() {
 	})
 }
 
-// different reports whether both texts are known and differ in more than case
-// and accents.
+// different reports whether both texts are known and differ in more than case and accents.
 func different(a, b *string) bool {
 	return a != nil && b != nil && extract.Folded(*a) != extract.Folded(*b)
 }
@@ -193,8 +181,7 @@ func (d *dossier) ending() {
 // goCountries are the domains whose registries reserve go for the government.
 var goCountries = []string{"jp", "kr", "th", "id", "ke", "tz", "ug"}
 
-// kindOfDomain returns the kind for endings that registries reserve for one
-// kind of organization.
+// kindOfDomain returns the kind for endings that registries reserve for one kind of organization.
 func kindOfDomain(domain string) string {
 	labels := strings.Split(domain, ".")
 	last := labels[len(labels)-1]
@@ -219,8 +206,7 @@ type ownObject struct {
 	confidence float64
 }
 
-// declared lists the objects in which the pages declare the owner, the most
-// certain first.
+// declared lists the objects in which the pages declare the owner, the most certain first.
 func (in input) declared() []ownObject {
 	var out []ownObject
 	add := func(g *linkeddata.Graph, p *page.Page, how string, confidence float64) {
@@ -250,9 +236,8 @@ func (in input) declared() []ownObject {
 	return out
 }
 
-// claims reports whether an object identifies itself as the brand: by a name
-// that fits, or by the URL of the site's front page. A single organization in
-// microdata is often a partner or a branch.
+// claims reports whether an object identifies itself as the brand: by a name that fits, or by the URL of the site's
+// front page. A single organization in microdata is often a partner or a branch.
 func (in input) claims(o *linkeddata.Object) bool {
 	for _, key := range []string{"name", "legalName", "alternateName"} {
 		if in.Fits(o.Text(key)) >= extract.StrongFit || o.Text(key) != "" && extract.Folded(o.Text(key)) == extract.Folded(in.ownName()) {
@@ -262,7 +247,7 @@ func (in input) claims(o *linkeddata.Object) bool {
 	return slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.isFront(in.Page.Resolve(text)) })
 }
 
-// isFront reports whether a URL is that of the site's front page.
+// isFront reports whether a URL leads to the site's front page.
 func (in input) isFront(u *url.URL) bool {
 	if u == nil || !in.Site.Own(u) {
 		return false
@@ -270,9 +255,8 @@ func (in input) isFront(u *url.URL) bool {
 	return !extract.Input{Page: &page.Page{URL: u}}.Inner()
 }
 
-// ownPlace returns the object of a place that is the brand's: of a type in our
-// taxonomy, or with a postal address, whose URL or name is the brand's.
-// Schema.org has many kinds of places that are not organizations.
+// ownPlace returns the object of a place that is the brand's: of a type in our taxonomy, or with a postal address,
+// whose URL or name is the brand's. Schema.org has many kinds of places that are not organizations.
 func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 	for _, o := range g.Objects {
 		if o.Parent != nil || !in.claims(o) {

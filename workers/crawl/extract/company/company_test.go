@@ -15,8 +15,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// pages returns the input for a home page and further pages of a domain, each
-// given as path and body.
+// pages returns the input for a home page and further pages of a domain, each given as path and body.
 func pages(domain, home string, more ...[2]string) extract.Input {
 	s := site.New(domain)
 	at := func(path string) *url.URL { return &url.URL{Scheme: "https", Host: domain, Path: path} }
@@ -27,8 +26,7 @@ func pages(domain, home string, more ...[2]string) extract.Input {
 	return in
 }
 
-// summary summarizes a company: founded, employees, kind, city, state, country
-// code, ticker.
+// summary summarizes a company: founded, employees, kind, city, state, country code, ticker.
 func summary(c *eventschemas.Company) string {
 	text := func(s *string) string {
 		if s == nil {
@@ -81,11 +79,7 @@ func TestFounded_Prose_IsRead(t *testing.T) {
 		"Acme was founded long ago. In 1998 we moved to Porto.":          "-",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{"/about", "<p>" + text + "</p>"}))
-		got := "-"
-		if c.FoundedYear != nil {
-			got = strconv.Itoa(*c.FoundedYear)
-		}
-		if got != want {
+		if got := shown(c.FoundedYear); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -95,14 +89,18 @@ func TestFounded_Prose_IsRead(t *testing.T) {
 		`<meta name="description" content="Acme makes anvils. Established in Leeds in 1902.">`: "1902", "<p>创立于2002年</p>": "2002", "<p>Est. 1898</p>": "1898", "<article>Beta was founded in 1998, Acme reports.</article>": "-", "<header>Since 1898</header>": "1898",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle+text))
-		got := "-"
-		if c.FoundedYear != nil {
-			got = strconv.Itoa(*c.FoundedYear)
-		}
-		if got != want {
+		if got := shown(c.FoundedYear); got != want {
 			t.Errorf("home, %q: %s, want %s", text, got, want)
 		}
 	}
+}
+
+// shown returns a number as text, or "-" if there is none.
+func shown(number *int) string {
+	if number == nil {
+		return "-"
+	}
+	return strconv.Itoa(*number)
 }
 
 func TestEmployees_AboutPage_IsRead(t *testing.T) {
@@ -131,11 +129,7 @@ func TestEmployees_AboutPage_IsRead(t *testing.T) {
 		"Call 0800 123 456":                                                  "-",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle, [2]string{"/about-us", "<p>" + text + "</p>"}))
-		got := "-"
-		if c.Employees != nil {
-			got = strconv.Itoa(*c.Employees)
-		}
-		if got != want {
+		if got := shown(c.Employees); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -268,8 +262,7 @@ func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 	if len(c.Industries) == 0 || c.Industries[0].Slug != "semiconductors" || c.Industries[0].Score != 0.95 {
 		t.Errorf("industries %+v, want semiconductors with score 0.95", c.Industries)
 	}
-	// The site's declarations go before the data set, and the data set before
-	// prose.
+	// The site's declarations go before the data set, and the data set before prose.
 	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`+extracttest.Organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`)))
 	if *c.FoundedYear != 1992 {
 		t.Errorf("founded %d", *c.FoundedYear)

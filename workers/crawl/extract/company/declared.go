@@ -19,8 +19,7 @@ import (
 // headcounts are the floors of the documented buckets.
 var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001}
 
-// Bucket returns the floor of the documented bucket of a number of employees, 0
-// for less than one.
+// Bucket returns the floor of the documented bucket of a number of employees, 0 for less than one.
 func Bucket(employees int) int {
 	floor := 0
 	for _, h := range headcounts {
@@ -70,8 +69,7 @@ func (d *dossier) declared(o ownObject) {
 	}
 }
 
-// never is for declarations that are not written on pages in the form in which
-// they are declared.
+// never is for declarations that are not written on pages in the form in which they are declared.
 func never() bool { return false }
 
 // shows reports whether a visitor reads a text on one of the pages.
@@ -90,8 +88,7 @@ func (d *dossier) showsYear(y int) bool {
 	})
 }
 
-// headcount returns the floor of the bucket of the declared number of
-// employees.
+// headcount returns the floor of the bucket of the declared number of employees.
 func headcount(owner *linkeddata.Object) (int, bool) {
 	text := owner.Text("numberOfEmployees")
 	for _, v := range owner.Linked("numberOfEmployees") {
@@ -105,8 +102,7 @@ func headcount(owner *linkeddata.Object) (int, bool) {
 }
 
 var (
-	// amount matches a number with thousands separators, a fraction, and a word
-	// that multiplies it.
+	// amount matches a number with thousands separators, a fraction, and a word that multiplies it.
 	amount = lazyregexp.New(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
 	scaled = lazyregexp.New(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
 )
@@ -117,9 +113,8 @@ const (
 	mostEmployed = 20_000_000 // no company declares more
 )
 
-// bucket returns the floor of the bucket of the first number in a text: 1.500,
-// 1,500 and 1 500 are thousands, 250.5 has a fraction, 1,5 Mio is one and a
-// half million.
+// bucket returns the floor of the bucket of the first number in a text: 1.500, 1,500 and 1 500 are thousands, 250.5 has
+// a fraction, 1,5 Mio is one and a half million.
 func bucket(text string) (int, bool) {
 	m := amount.FindStringSubmatchIndex(text)
 	if m == nil {
@@ -280,8 +275,7 @@ func listed(all []string) (ticker *string, symbols []string) {
 	return ticker, eventschemas.BareSymbols(all)
 }
 
-// kindOfType returns the kind for schema.org types that imply one. A
-// corporation may be private or public.
+// kindOfType returns the kind for schema.org types that imply one. A corporation may be private or public.
 func kindOfType(owner *linkeddata.Object) string {
 	switch {
 	case owner.Is("NGO"):

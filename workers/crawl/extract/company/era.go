@@ -7,8 +7,7 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// eras maps each Japanese era, and the calendar of Taiwan, to the year before
-// its first.
+// eras maps each Japanese era, and the calendar of Taiwan, to the year before its first.
 var eras = map[string]int{"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "民國": 1911, "民国": 1911}
 
 var (
@@ -16,8 +15,7 @@ var (
 	buddhistYear = lazyregexp.New(`(พ\.?ศ\.?)\s?(2[45]\d{2})`)
 )
 
-// buddhistBefore is the number of years by which the Thai calendar is ahead of
-// the western one.
+// buddhistBefore is the number of years by which the Thai calendar is ahead of the western one.
 const buddhistBefore = 543
 
 // westernYears converts years of Japanese eras, of the calendar of Taiwan and

@@ -9,9 +9,8 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// legalForms are the endings of company names: those that imply the kind,
-// because their shares cannot be listed, or because they are partnerships, sole
-// traders or non-profits; and those that may be public or private.
+// legalForms are the endings of company names: those that imply the kind, because their shares cannot be listed, or
+// because they are partnerships, sole traders or non-profits; and those that may be public or private.
 var legalForms = []struct {
 	kind    string // "" for forms that imply none
 	pattern string
@@ -23,12 +22,10 @@ var legalForms = []struct {
 	{"", `[Ii]nc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.(?: de C\.V\.)?|SA|A\.?Ş\.?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|ASA|Oyj|` + limited},
 }
 
-// limited is the form that is private by law in the United Kingdom and Ireland
-// only.
+// limited is the form that is private by law in the United Kingdom and Ireland only.
 const limited = `Ltd\.?|Limited`
 
-// formMarks are substrings of everything that the expressions of this file
-// match, except for sentences in unusual case.
+// formMarks are substrings of everything that the expressions of this file match, except for sentences in unusual case.
 var formMarks = []string{
 	"mbH", "m.b.H", "UG (", "gUG", "KG", "GbR", "OHG", "PartG", "PartnerschaftsG", "AG", "SE", "e. V", "e.V", "e. K", "e.K", "e.U", "e. U",
 	"LC", "L.C", "L.L", "LLP", "Ltd", "Limited", "Corp", "plc", "DAC", "nc", "NC", "n.c", "N.C", "rl", "r.l", "RL", "R.L", "SA", "S.A", "S.a.s", "s.a.s", "SpA", "S.p.A", "S.à", "Sà",
@@ -43,8 +40,8 @@ func formPattern(forms string) *lazyregexp.Regexp {
 	return lazyregexp.New(`[\s,](?:` + forms + `)(?:[\s,.;:)|–-]|$)`)
 }
 
-// formPatterns are those of the table's rows, anyForm is that of the whole
-// table, and commercial that of the forms not available to non-profits.
+// formPatterns match the table's rows, anyForm matches the whole
+// table, and commercial the forms not available to non-profits.
 var formPatterns, anyForm, commercial = func() ([]*lazyregexp.Regexp, *lazyregexp.Regexp, *lazyregexp.Regexp) {
 	var rows []*lazyregexp.Regexp
 	var all, trading []string
@@ -62,8 +59,7 @@ var limitedPattern = formPattern(limited)
 // maxLegalName is the number of words of a company's name before its legal form.
 const maxLegalName = 5
 
-// kindOfForm returns the kind implied by a text's legal form, if the name
-// before it is the brand's.
+// kindOfForm returns the kind implied by a text's legal form, if the name before it is the brand's.
 func (d *dossier) kindOfForm(text string) string {
 	for i, f := range legalForms {
 		if f.kind == "" {
@@ -91,8 +87,7 @@ func (d *dossier) kindOfForm(text string) string {
 	return ""
 }
 
-// foreignForms are the legal forms that precede a name, and those of languages
-// without spaces.
+// foreignForms are the legal forms that precede a name, and the forms of languages without spaces.
 var foreignForms = []struct {
 	kind    string
 	pattern *lazyregexp.Regexp // its group is the name
@@ -157,7 +152,7 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 		}
 		if kind := d.kindOfForm(line); kind != "" {
 			d.formed = true
-			d.kinds = append(d.kinds, claim[string]{value: kind, source: x.source, method: "legal form", confidence: fromLegalName})
+			d.kinds = append(d.kinds, claimed(x, kind, "legal form", fromLegalName))
 			return
 		}
 	}
@@ -165,15 +160,15 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 		switch {
 		case supported.MatchString(sentence):
 		case d.isOwnCharity(sentence, charity, x, brand):
-			d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: x.source, method: "charity registration", confidence: fromCharity})
+			d.kinds = append(d.kinds, claimed(x, "NON_PROFIT", "charity registration", fromCharity))
 		case d.isOwnCharity(sentence, isCharity, x, brand):
-			d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: x.source, method: "charity", confidence: fromLegalName})
+			d.kinds = append(d.kinds, claimed(x, "NON_PROFIT", "charity", fromLegalName))
 		case x.role == atImprint && soleTrader.MatchString(sentence):
-			d.kinds = append(d.kinds, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "sole trader", confidence: fromSoleTrader})
+			d.kinds = append(d.kinds, claimed(x, "SELF_EMPLOYED", "sole trader", fromSoleTrader))
 		case x.role == atImprint && ownedByOne(sentence):
-			d.owners = append(d.owners, claim[string]{value: "SELF_EMPLOYED", source: x.source, method: "owner", confidence: fromOwner})
+			d.owners = append(d.owners, claimed(x, "SELF_EMPLOYED", "owner", fromOwner))
 		case x.role != atImprint && d.isFamilyOwned(sentence, brand):
-			d.kinds = append(d.kinds, claim[string]{value: "PRIVATELY_HELD", source: x.source, method: "family-owned", confidence: fromOwner})
+			d.kinds = append(d.kinds, claimed(x, "PRIVATELY_HELD", "family-owned", fromOwner))
 		}
 	}
 }
@@ -181,11 +176,9 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 var (
 	// owner matches the line of an imprint that names its owners.
 	owner = lazyregexp.New(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
-	// severalOwners matches a conjunction between the names of two owners, who
-	// are a partnership.
+	// severalOwners matches a conjunction between the names of two owners, who are a partnership.
 	severalOwners = lazyregexp.New(`(?i)\s(?:und|u\.|and)\s`)
-	// familyOwned matches the predicate of a sentence about a company that a
-	// family or few owners hold.
+	// familyOwned matches the predicate of a sentence about a company that a family or few owners hold.
 	familyOwned = lazyregexp.New(`(?i)(?:^|\s)(?:is|are|remains?)\s(?:an?\s|still\s|proudly\s)?(?:[\p{L}-]+\s){0,3}?(?:family|privately|independently)[- ](?:owned|held)(?:[^\p{L}]|$)`)
 )
 
@@ -195,8 +188,7 @@ func ownedByOne(line string) bool {
 	return m != nil && !severalOwners.MatchString(m[1])
 }
 
-// isFamilyOwned reports whether a sentence states that the company is held by a
-// family or privately.
+// isFamilyOwned reports whether a sentence states that the company is held by a family or privately.
 func (d *dossier) isFamilyOwned(sentence string, brand []string) bool {
 	at := familyOwned.FindStringIndex(sentence)
 	return at != nil && d.endsWith(sentence[:at[0]], spokenWords(sentence[:at[0]]), brand, true) != aboutOthers
@@ -205,9 +197,8 @@ func (d *dossier) isFamilyOwned(sentence string, brand []string) bool {
 // charityWords are words between a name and the statement that it is a charity.
 var charityWords = wordSet("is are was a an the as registered charity non profit nonprofit not for company limited by guarantee and in england wales scotland ireland number no our small independent organization organisation us federal tax exempt ist sind ein eine eingetragener gemeinnütziger est une es una")
 
-// isOwnCharity reports whether a sentence states that the brand, we, or an
-// unnamed subject is a charity. A page may also list numbers of other
-// charities.
+// isOwnCharity reports whether a sentence states that the brand, we, or an unnamed subject is a charity. A page may
+// also list numbers of other charities.
 func (d *dossier) isOwnCharity(sentence string, pattern *lazyregexp.Regexp, x prose, brand []string) bool {
 	at := pattern.FindStringIndex(sentence)
 	if at == nil {

@@ -5,6 +5,7 @@ import (
 	"regexp/syntax"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/extract/company"
 )
 
@@ -82,9 +83,7 @@ func joined(starts, ends []string) []string {
 func TestLegalForms_EachSpellingAloneOnALine_IsSearched(t *testing.T) {
 	for _, expression := range company.FormExpressions() {
 		re, err := syntax.Parse(expression, syntax.Perl)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		pattern := regexp.MustCompile(expression)
 		for _, line := range spellings(t, re) {
 			switch {

@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// Confidences of a founding year in prose. A range in a copyright notice is the
-// age of a web site, and is ignored.
+// Confidences of a founding year in prose. A range in a copyright notice is the age of a web site, and is ignored.
 const (
 	fromFounded     = 0.65 // "Acme was founded in 1998"
 	fromFoundedHome = 0.55 // the same on the home page, which also mentions others
@@ -24,14 +23,12 @@ const (
 // Plausible years.
 const (
 	earliestYear = 1000
-	// newestYear is the latest plausible year if the time of the crawl is
-	// unknown: that of this code.
+	// newestYear is the latest plausible year if the time of the crawl is unknown: that of this code.
 	newestYear = 2026
 )
 
-// Verbs of founding in a dozen languages, the nouns used in tables, the verbs
-// that express a founding only directly before "in 1998", and the words for
-// since.
+// Verbs of founding in a dozen languages, the nouns used in tables, the verbs that express a founding only directly
+// before "in 1998", and the words for since.
 const (
 	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|kurulmuş\p{L}*|kurulan|alapít\p{L}*|înființat[ăa]?|заснован[аоы]?|didirikan|thành lập|ιδρύθηκε|נוסד[הו]?|הוקמ[הו]|vznikl[ao]?|powstał[ao]?|založen[ay]?|основан[аоы]?|تأسست|تأسس`
 	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份|創業年|設立年月日?|設立日|設立年|创立时间|设立日期|설립일?|설립\s?연도|창립일?|kuruluş|kuruluş yılı|tahun berdiri|ano de fundação|fundação|založeno|rok vzniku|alapítva|alapítás éve|anul înființării|năm thành lập|ปีที่ก่อตั้ง|έτος ίδρυσης|שנת ייסוד|שנת הקמה|سنة التأسيس|gründungsdatum|date of incorporation|incorporated|fondazione|fundado en|fundada em`
@@ -53,9 +50,8 @@ var (
 	// foundingLabel matches a table cell whose neighbor holds the year.
 	foundingLabel = lazyregexp.New(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
 	leadingYear   = lazyregexp.New(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
-	// behindVerb matches the beginning of the words between "founded" and the
-	// year if the subject is passive: a place, a founder, a manner. Anything
-	// else is an object, as in "Jane Doe founded Acme in 1998".
+	// behindVerb matches the beginning of the words between "founded" and the year if the subject is passive: a place, a
+	// founder, a manner. Anything else is an object, as in "Jane Doe founded Acme in 1998".
 	behindVerb = lazyregexp.New(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
@@ -65,24 +61,18 @@ var (
 	wasThen     = lazyregexp.New(`(?i)^\s(?:wurde|ist|werd|is)\s(.*)$`)
 	yearHas     = lazyregexp.New(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
 	yearIs      = lazyregexp.New(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
-	// aCompany matches the subject of a phrase without a verb: "a family
-	// business founded in 1976".
+	// aCompany matches the subject of a phrase without a verb: "a family business founded in 1976".
 	aCompany = lazyregexp.New(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
 
-	// otherFoundings matches words of sentences about the founding of something
-	// else.
+	// otherFoundings matches words of sentences about the founding of something else.
 	otherFoundings = lazyregexp.New(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
-	// otherSince matches words of sentences about something else that began at
-	// a time.
+	// otherSince matches words of sentences about something else that began at a time.
 	otherSince = lazyregexp.New(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
-	// existed matches "the service has existed", which refers to the site
-	// itself.
+	// existed matches "the service has existed", which refers to the site itself.
 	existed = lazyregexp.New(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
-	// firstPerson matches a verb at the beginning in the first person plural,
-	// in languages that omit the pronoun.
+	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
-	// openingWe matches the beginning of a sentence in which a company
-	// describes itself.
+	// openingWe matches the beginning of a sentence in which a company describes itself.
 	openingWe  = lazyregexp.New(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
 	hanCompany = lazyregexp.New(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社|회사는|당사는|저희는|우리는|당사|회사)?\P{L}*$`)
 )
@@ -98,8 +88,7 @@ func (in input) latestYear() int {
 // believed reports whether a year is plausible for the founding of a company.
 func (in input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
 
-// yearIn parses four digits at the beginning of a text; it returns 0 if they
-// are not a plausible year.
+// yearIn parses four digits at the beginning of a text; it returns 0 if they are not a plausible year.
 func (d *dossier) yearIn(text string) int {
 	if len(text) < 4 {
 		return 0
@@ -119,8 +108,7 @@ type founding struct {
 	verb string
 }
 
-// foundingIn reads the founding year in one sentence. whole reports whether
-// "the company" is the brand.
+// foundingIn reads the founding year in one sentence. whole reports whether "the company" is the brand.
 func (d *dossier) foundingIn(sentence string, brand []string, whole bool) (founding, bool) {
 	for _, read := range []func(string, []string, bool) (founding, bool){d.verbThenYear, d.yearThenVerb, d.beganIn, d.hanFounding} {
 		f, ok := read(sentence, brand, whole)
@@ -154,8 +142,7 @@ func (d *dossier) verbThenYear(sentence string, brand []string, whole bool) (fou
 	return d.passive(f, before, after, brand, whole)
 }
 
-// passive finds the subject of a verb before it, or after the year if nothing
-// precedes the verb.
+// passive finds the subject of a verb before it, or after the year if nothing precedes the verb.
 func (d *dossier) passive(f founding, before, after string, brand []string, whole bool) (founding, bool) {
 	if !isLabel(before) {
 		f.who = d.subject(before, brand, whole)
@@ -183,8 +170,7 @@ func (d *dossier) passive(f founding, before, after string, brand []string, whol
 	return f, false
 }
 
-// isOurs reports whether words are "our" and a noun, with or without an
-// article: our mill, la nostra cantina.
+// isOurs reports whether words are "our" and a noun, with or without an article: our mill, la nostra cantina.
 func isOurs(words []spoken) bool {
 	if len(words) > 0 && definite[words[0].folded] {
 		words = words[1:]
@@ -192,12 +178,10 @@ func isOurs(words []spoken) bool {
 	return len(words) == 2 && ours[words[0].folded]
 }
 
-// maxPlaceWords limits the words after "Founded in 1998" without a subject: a
-// place, a founder.
+// maxPlaceWords limits the words after "Founded in 1998" without a subject: a place, a founder.
 const maxPlaceWords = 6
 
-// object reports whether the words between a verb and its year are only the
-// brand.
+// object reports whether the words between a verb and its year are only the brand.
 func (d *dossier) object(between string, brand []string) topic {
 	words := spokenWords(between)
 	for len(words) > 0 && links[words[len(words)-1].folded] {
@@ -255,8 +239,7 @@ func (d *dossier) beganIn(sentence string, brand []string, whole bool) (founding
 	return f, f.who != aboutOthers
 }
 
-// hanFounding reads Chinese and Japanese, where the subject is in the same
-// clause.
+// hanFounding reads Chinese and Japanese, where the subject is in the same clause.
 func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding, bool) {
 	for clause := range strings.FieldsFuncSeq(sentence, func(r rune) bool { return strings.ContainsRune("，。；、,;", r) }) {
 		m := foundedHan.FindStringSubmatchIndex(clause)
@@ -280,8 +263,7 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 	return founding{}, false
 }
 
-// withoutBrand returns a sentence without the brand's name, whose words could
-// look like those of others.
+// withoutBrand returns a sentence without the brand's name, whose words could look like those of others.
 func (d *dossier) withoutBrand(sentence string) string {
 	if d.name == "" {
 		return sentence
@@ -289,8 +271,7 @@ func (d *dossier) withoutBrand(sentence string) string {
 	return strings.ReplaceAll(sentence, d.name, " ")
 }
 
-// sinceIn reads "Acme has made anvils since 1898", if nothing follows the year,
-// and "Since 1898" itself.
+// sinceIn reads "Acme has made anvils since 1898", if nothing follows the year, and "Since 1898" itself.
 func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 	m := sinceYear.FindStringSubmatchIndex(sentence)
 	if m == nil || otherSince.MatchString(d.withoutBrand(sentence)) || otherFoundings.MatchString(d.withoutBrand(sentence)) {
@@ -355,7 +336,7 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 		switch {
 		case f.who == aboutBrand, f.who == aboutUs && front:
 			d.addYear(f, x, fromSince)
-		case f.bare && front && (framed || alone || d.startsWithBrand(line, brand)):
+		case f.bare && front && (framed || alone || d.mentionLength(line, spokenWords(line), brand) > 0):
 			d.addBareYear(f, x, fromSince, false)
 		case front && atHome && framed && short:
 			d.addYear(f, x, fromSinceAlone)
@@ -363,26 +344,20 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 	}
 }
 
-func (d *dossier) startsWithBrand(line string, brand []string) bool {
-	return d.mentionLength(line, spokenWords(line), brand) > 0
-}
-
 // addYear adds a year.
 func (d *dossier) addYear(f founding, x prose, confidence float64) {
-	d.founded = append(d.founded, claim[int]{value: f.year, source: x.source, method: f.verb, confidence: confidence})
+	d.founded = append(d.founded, claimed(x, f.year, f.verb, confidence))
 }
 
-// addBareYear adds a year without a name. A page with several of them lists
-// companies.
+// addBareYear adds a year without a name. A page with several of them lists companies.
 func (d *dossier) addBareYear(f founding, x prose, confidence float64, weak bool) {
 	if weak {
 		confidence = fromSince
 	}
-	d.bare = append(d.bare, claim[int]{value: f.year, source: x.source, method: f.verb, confidence: confidence})
+	d.bare = append(d.bare, claimed(x, f.year, f.verb, confidence))
 }
 
-// bareYears adds the years of one page without a name, if they are the same
-// year.
+// bareYears adds the years of one page without a name, if they are the same year.
 func (d *dossier) bareYears() {
 	for _, c := range d.bare {
 		if c.value != d.bare[0].value {
@@ -435,14 +410,12 @@ func (d *dossier) slogans(x prose, brand []string) {
 	}
 }
 
-// isLabel reports whether a text before a word has no letters or digits, so that
-// the word is the first.
+// isLabel reports whether a text before a word has no letters or digits, so that the word is the first.
 func isLabel(before string) bool {
 	return strings.IndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0
 }
 
-// sentencesOf splits a line after full stops that are followed by a space and a
-// capital, or that follow a year.
+// sentencesOf splits a line after full stops that are followed by a space and a capital, or that follow a year.
 func sentencesOf(line string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		start := 0
@@ -463,6 +436,5 @@ func sentencesOf(line string) func(func(string) bool) {
 // endsInYear reports whether a text ends with four digits.
 func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
 
-// minSentence is the length in bytes of the shortest sentence: a shorter text
-// ends with an abbreviation.
+// minSentence is the length in bytes of the shortest sentence: a shorter text ends with an abbreviation.
 const minSentence = 4

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/company"
@@ -98,9 +99,7 @@ func TestDecide_PersonalData_IsNotInRecord(t *testing.T) {
 	}
 	at := func(raw, body string) *page.Page {
 		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return page.Parse([]byte(body), "text/html", u, site.New("acme.de"))
 	}
 	for name, in := range map[string]extract.Input{
@@ -116,9 +115,7 @@ func TestDecide_PersonalData_IsNotInRecord(t *testing.T) {
 		in.Site = site.New("acme.de")
 		c, evidence := company.Decide(in)
 		stored, err := json.Marshal(map[string]any{"company": c, "evidence": evidence})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, s := range secrets {
 			if strings.Contains(string(stored), s) {
 				t.Errorf("%s: %q is in %s", name, s, stored)

@@ -15,9 +15,8 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-// Weights of a site's texts for its industry. Its self-description counts more
-// than the content of its pages: a publisher that writes about airlines is not
-// one.
+// Weights of a site's texts for its industry. Its self-description counts more than the content of its pages: a
+// publisher that writes about airlines is not one.
 const (
 	nameCounts        = 1.5
 	titleCounts       = 1.5
@@ -34,35 +33,28 @@ const (
 	maxMenuItems    = 60
 	maxMenuItem     = 40 // bytes; longer ones are headlines
 
-	// softwareScore is the score of a page that describes a program with the
-	// brand's name.
+	// softwareScore is the score of a page that describes a program with the brand's name.
 	softwareScore = 0.6
-	// newsScore is the score of a page with news articles: some companies mark
-	// their press releases as such.
+	// newsScore is the score of a page with news articles: some companies mark their press releases as such.
 	newsScore = 0.6
-	// guessFactor is the factor of a guess if a class is declared or known:
-	// the guess may be a second trade, or a mistake.
+	// guessFactor is the factor of a guess if a class is declared or known: the guess may be a second trade, or a mistake.
 	guessFactor = 0.5
-	// loneGuessScore limits a guess from one place of an inner page, whose words
-	// are about its topic.
+	// loneGuessScore limits a guess from one place of an inner page, whose words are about its topic.
 	loneGuessScore = 0.45
-	// minGuess is the minimum score of a record's first industry, if it is a
-	// guess. Below it the record has none. On the labels of tools/accuracy and
-	// the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3
-	// or more were right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
+	// minGuess is the minimum score of a record's first industry, if it is a guess. Below it the record has none. On the
+	// labels of tools/accuracy and the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3 or more were
+	// right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
 	minGuess = 0.3
 	// domainScore is the score of the industry that a domain ending implies. The
 	// endings are reserved for governments, but shared by agencies and cities.
 	domainScore = 0.7
-	// declaredIndustryScore is the score of a class that the field industry of
-	// linked data names.
+	// declaredIndustryScore is the score of a class that the field industry of linked data names.
 	declaredIndustryScore = 0.85
 	// pressScore is the score of a name that contains newspaper or magazine.
 	pressScore = 0.6
 )
 
-// Places of the texts. All parts of one page about its topic count as one
-// witness.
+// Places of the texts. All parts of one page about its topic count as one witness.
 const (
 	inName  = "name"
 	inOwner = "owner"
@@ -80,8 +72,7 @@ type weighedIndustry struct {
 	note   string
 }
 
-// IndustriesWeighed lists the industries that were considered, best first.
-// Those in the record have won.
+// IndustriesWeighed lists the industries that were considered, best first. Those in the record have won.
 func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	in := input{of}
 	var out []extract.Weighed
@@ -111,8 +102,7 @@ func inRecord(all []weighedIndustry) []weighedIndustry {
 // guessed is the method of a guess from the words of pages.
 const guessed = "words"
 
-// agencies and municipalities are the classes of domains that are reserved for
-// governments.
+// agencies and municipalities are the classes of domains that are reserved for governments.
 const (
 	agencies       = "government-agencies"
 	municipalities = "cities-and-municipalities"
@@ -229,16 +219,14 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 // pressName matches a name that contains newspaper, magazine or news.
 var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
 
-// isPress reports whether both the name and the domain contain newspaper or
-// magazine: many shops have a magazine.
+// isPress reports whether both the name and the domain contain newspaper or magazine: many shops have a magazine.
 func (in input) isPress(name string) bool {
 	m := pressName.FindStringSubmatch(name)
 	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
 }
 
-// nameAlone returns an expression for a brand's name of one word, or nil for a
-// name of several. Part of such a word is weak evidence: a site for cooks may
-// begin with cyber.
+// nameAlone returns an expression for a brand's name of one word, or nil for a name of several. Part of such a word is
+// weak evidence: a site for cooks may begin with cyber.
 func (in input) nameAlone(name string) *regexp.Regexp {
 	words := extract.FoldedWords(name)
 	if len(words) != 1 || len(name) > extract.MaxFitName || in.Fits(name) < extract.StrongFit {
@@ -247,15 +235,13 @@ func (in input) nameAlone(name string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[^\p{L}\d])` + regexp.QuoteMeta(strings.TrimSpace(name)) + `([^\p{L}\d]|$)`)
 }
 
-// articles are the schema.org types of single articles, and newsArticles those
-// used only by news media.
+// articles are the schema.org types of single articles, and newsArticles those used only by news media.
 var (
 	articles     = []string{"Article", "BlogPosting", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "TechArticle", "PodcastEpisode", "VideoObject", "Product"}
 	newsArticles = []string{"NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle"}
 )
 
-// isArticle reports whether the page is a single article, not the site's front
-// page.
+// isArticle reports whether the page is a single article, not the site's front page.
 func (in input) isArticle() bool {
 	if in.Page.URL == nil || in.Page.URL.Path == "" || in.Page.URL.Path == "/" {
 		return false
@@ -267,14 +253,12 @@ func (in input) isArticle() bool {
 	return in.hasObject(articles)
 }
 
-// hasObject reports whether the page's linked data has an object of one of the
-// types.
+// hasObject reports whether the page's linked data has an object of one of the types.
 func (in input) hasObject(types []string) bool {
 	return in.Page.Data != nil && slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
 }
 
-// menuText returns the text of the short links in a page's header and
-// navigation: the sections of the site.
+// menuText returns the text of the short links in a page's header and navigation: the sections of the site.
 func menuText(p *page.Page) string {
 	var items []string
 	for _, a := range p.Anchors {

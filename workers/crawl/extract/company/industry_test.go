@@ -98,8 +98,7 @@ func TestWeighed_Industries_WinnerFirst(t *testing.T) {
 	}
 }
 
-// An inner page is about its topic, and part of a brand's name is weak
-// evidence.
+// An inner page is about its topic, and part of a brand's name is weak evidence.
 func TestIndustries_InnerPageAndPartialName_AreWeak(t *testing.T) {
 	about := `<title>Acme - Hotels</title><meta name="description" content="Our hotel and resort by the sea, with hotel rooms."><h1>The hotel</h1>`
 	s := site.New("acme.com")

@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/crawl/extract/extracttest"
 )
 
-// foundedOf returns the founding year on a page other than the home page, or
-// "-" for none.
+// foundedOf returns the founding year on a page other than the home page, or "-" for none.
 func foundedOf(domain, title, path, text string) string {
 	c, _ := company.Decide(pages(domain, title, [2]string{path, "<p>" + text + "</p>"}))
 	if c.FoundedYear == nil {
@@ -81,11 +80,7 @@ func TestFounded_Since_NeedsCompanyAsSubject(t *testing.T) {
 		"<header><b>Fine anvils since 1898</b></header>": "1898", "<p>Since 1898</p>": "1898", "<p>The service has existed since 1998.</p>": "1998",
 	} {
 		c, _ := company.Decide(pages("acme.com", acmeTitle+text))
-		got := "-"
-		if c.FoundedYear != nil {
-			got = strconv.Itoa(*c.FoundedYear)
-		}
-		if got != want {
+		if got := shown(c.FoundedYear); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -133,8 +128,7 @@ func TestFounded_FutureYear_IsIgnored(t *testing.T) {
 	}
 }
 
-// Facts on a page about partners, customers, hosts and authorities are not the
-// brand's.
+// Facts on a page about partners, customers, hosts and authorities are not the brand's.
 func TestDecide_FactsAboutOthers_AreIgnored(t *testing.T) {
 	partner := `<div itemscope itemtype="https://schema.org/Organization"><b itemprop=name>Globex</b>%s<p itemprop=address itemscope itemtype="https://schema.org/PostalAddress"><i itemprop=addressLocality>Wien</i><i itemprop=addressCountry>AT</i></p><i itemprop=foundingDate>1950</i></div>`
 	for name, x := range map[string]struct {

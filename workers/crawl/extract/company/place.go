@@ -15,8 +15,7 @@ import (
 // the web agency, an authority, a court, a processor.
 var strangersAddress = lazyregexp.New(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|(?:^|[^\p{L}])(?:conception|réalisation|realizzazione|(?:web)?(?:seiten|site)?gestaltung|diseño web|webbureau|autorit(?:à|és?)|garante)(?:[^\p{L}]|$)|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|desarrollo web|agencia española de protección|protección de datos|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户案例|我们的客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
 
-// ownAddress matches the headings of an address in the middle of the home page
-// that assign it to the site's owner.
+// ownAddress matches the headings of an address in the middle of the home page that assign it to the site's owner.
 var ownAddress = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:address|head office|headquarters|(?:visit|find|reach|contact) us|contact|where we are|how to find us|opening hours|hours|adresse|anschrift|kontakt|anfahrt|öffnungszeiten|so finden sie uns|coordonnées|nous trouver|horaires|siège|dirección|d[oó]nde estamos|horario|contacto|indirizzo|dove siamo|contatti|sede|endereço|contato|onde estamos|adres|bezoekadres|openingstijden|siedziba|adresa|sídlo|cím|osoite|adress|besöksadress|адрес|контакты|adresi|iletişim|alamat|διεύθυνση|כתובת|العنوان|地址|所在地|住所|주소)(?:[^\p{L}]|$)`)
 
 const (
@@ -74,15 +73,14 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
-		d.places = append(d.places, claim[*eventschemas.Location]{value: a.Country.Location(a.City, a.State), source: x.source, method: method, confidence: confidence})
+		d.places = append(d.places, claimed(x, a.Country.Location(a.City, a.State), method, confidence))
 		return
 	}
 	d.tails(x, brand)
 }
 
-// registered finds the country whose register or tax office assigned the
-// company's number. The company's seat is there if no address is read, and
-// ambiguous addresses are read in the forms of that country.
+// registered finds the country whose register or tax office assigned the company's number. The company's seat is there
+// if no address is read, and ambiguous addresses are read in the forms of that country.
 func (d *dossier) registered(brand []string) {
 	var ok bool
 	var own []claim[postal.Country]
@@ -95,7 +93,7 @@ func (d *dossier) registered(brand []string) {
 			if !found || strangersAddress.MatchString(d.above(x, i)) && !d.speaksOf(l.Text, brand) || d.another(textsOf(x.lines[max(0, i-linesOfName):i+1]), brand) {
 				continue
 			}
-			own = append(own, claim[postal.Country]{value: country, source: x.source, method: "registration", confidence: fromRegistration})
+			own = append(own, claimed(x, country, "registration", fromRegistration))
 		}
 	}
 	for _, c := range own {
@@ -131,8 +129,7 @@ func textsOf(lines []postal.Line) []string {
 	return out
 }
 
-// isBrandName reports whether the city that was read is the brand. A town's own
-// site also has a street.
+// isBrandName reports whether the city that was read is the brand. A town's own site also has a street.
 func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
 	return a.Street == "" && slices.Contains(brand, extract.Folded(a.City))
 }
@@ -145,23 +142,20 @@ func (d *dossier) tails(x prose, brand []string) {
 		}
 		named := d.speaksOf(l.Text, brand) || hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
 		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, ""), source: x.source, method: "footer", confidence: fromAddressText - fromMorePage})
+			d.places = append(d.places, claimed(x, country.Location(city, ""), "footer", fromAddressText-fromMorePage))
 			return
 		}
 	}
 }
 
-// linesOfName is the number of lines above the city in which the addressee's
-// name may be.
+// linesOfName is the number of lines above the city in which the addressee's name may be.
 const linesOfName = 3
 
-// another reports whether an address is headed by a company of another name: a
-// publisher in the footer of its magazine, a processor. Associations use their
-// initials and count as the owner.
+// another reports whether an address is headed by a company of another name: a publisher in the footer of its magazine,
+// a processor. Associations use their initials and count as the owner.
 func (d *dossier) another(lines []string, brand []string) bool {
 	for _, l := range slices.Backward(lines) { // the nearest counts
-		// "Levee Street SE", "Las Vegas, NV 89101" and "Adelaide SA 5000" are
-		// not companies.
+		// "Levee Street SE", "Las Vegas, NV 89101" and "Adelaide SA 5000" are not companies.
 		if at := commercial.FindStringIndex(l); at != nil && !isQuarter(l, at) {
 			return !d.isOwn(l[:at[0]]) && !d.speaksOf(l, brand) && !d.halfOfLabel(l[:at[0]])
 		}
@@ -169,8 +163,7 @@ func (d *dossier) another(lines []string, brand []string) bool {
 	return false
 }
 
-// minHalf is the number of letters from which a name that is half of the
-// domain's label is not a coincidence.
+// minHalf is the number of letters from which a name that is half of the domain's label is not a coincidence.
 const minHalf = 6
 
 // halfOfLabel reports whether the word before a legal form is the beginning or the end of the domain's label.
@@ -195,8 +188,7 @@ var seatMarks = []string{"quarter", "QUARTER", "office", "Office", "sitz", "Sitz
 
 var seat = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:headquartered in|head office (?:is )?in|headquarters (?:is |are )?in|(?:haupt)?sitz in|hauptsitz:|siège (?:social )?à|con sede en|con sede a|sede em|gevestigd in|huvudkontor i|headquarters:)\s+`)
 
-// seatIn reads "headquartered in Berlin, Germany" if the company is the subject
-// of the sentence.
+// seatIn reads "headquartered in Berlin, Germany" if the company is the subject of the sentence.
 func (d *dossier) seatIn(line string, x prose, brand []string) {
 	for sentence := range sentencesOf(line) {
 		at := seat.FindStringIndex(sentence)
@@ -204,7 +196,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 			continue
 		}
 		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
-			d.places = append(d.places, claim[*eventschemas.Location]{value: country.Location(city, state), source: x.source, method: "headquartered in", confidence: fromSeat})
+			d.places = append(d.places, claimed(x, country.Location(city, state), "headquartered in", fromSeat))
 		}
 	}
 }
@@ -212,8 +204,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 // seatOf ends the text before "headquarters": its owner.
 var seatOf = wordSet("its their our unser unsere unseren ihren seinen mit con su with notre votre sua hun zijn sitt")
 
-// ownSeat reports whether the text before "headquartered in" or "headquarters
-// are in" refers to the company.
+// ownSeat reports whether the text before "headquartered in" or "headquarters are in" refers to the company.
 func (d *dossier) ownSeat(before string, brand []string) bool {
 	if isLabel(before) {
 		return true

@@ -55,8 +55,7 @@ const (
 // policyWords are the parts of the paths of policies, in several languages.
 var policyWords = wordSet("privacy privacypolicy datenschutz datenschutzerklärung datenschutzerklaerung datenschutzhinweise terms cookie cookies confidentialite privacidad agb agbs gdpr dsgvo")
 
-// roleOf determines the purpose of a page by its path, or else by its title or
-// the first heading that has one.
+// roleOf determines the purpose of a page by its path, or else by its title or the first heading that has one.
 func roleOf(p *page.Page) pageRole {
 	if p.URL == nil {
 		return atAbout
@@ -87,6 +86,11 @@ type prose struct {
 	role   pageRole
 	source string
 	lines  []postal.Line
+}
+
+// claimed returns a claim that a page makes in its text.
+func claimed[T any](x prose, value T, method string, confidence float64) claim[T] {
+	return claim[T]{value: value, source: x.source, method: method, confidence: confidence}
 }
 
 // readPages adds the facts in the text of the pages.
@@ -185,7 +189,7 @@ func factRank(l postal.Line) int {
 	return unstated
 }
 
-// maxStyled limits the lines whose visibility is computed, those of footers and
+// maxStyled limits the lines whose visibility is computed, in footers and
 // addresses first. Lines beyond the limit are dropped.
 const maxStyled = 400
 
@@ -232,15 +236,9 @@ func proseOf(l postal.Line) string {
 	return l.Text
 }
 
-// hasAny reports whether a text contains one of the marks: a cheap check before
-// an expensive expression.
+// hasAny reports whether a text contains one of the marks: a cheap check before an expensive expression.
 func hasAny(text string, marks []string) bool {
-	for _, m := range marks {
-		if strings.Contains(text, m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
 func hasDigit(text string) bool { return strings.ContainsAny(text, "0123456789") }
@@ -280,8 +278,7 @@ var peopleNouns = lazyregexp.New(`(?i)^(?:people|personas|mensen|osób|чело�
 
 var workingTeam = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)
 
-// counts are the words allowed between a company and the number of its
-// employees.
+// counts are the words allowed between a company and the number of its employees.
 var counts = wordSet("employ employs employed employing have has had with is are now today a an the team of over more than about around some approximately nearly almost currently to up roughly people staff count headcount employees and family workforce crew still just only beschäftigt beschäftigen arbeiten arbeitet es bei beschäftigen hat haben sind mit mehr als über rund etwa ca circa derzeit heute insgesamt weltweit zählt aktuell knapp sommes compte emploie employons avons une équipe de plus environ aujourd hui más cuenta cuentan con contamos tiene tenemos emplea somos un equipo unos conta ha abbiamo impiega impieghiamo oltre squadra di telt heeft hebben ruim meer dan ongeveer har över over mer än mere end cerca temos mais do que en ein von com er werken bij emploie zatrudniamy zatrudnia obecnie ponad około bugün yaklaşık memiliki saat ini lebih dari sekitar в у работает работают более около сегодня hoy hoje dag arbeiten travaillent trabajan lavorano work pracuje")
 
 // headcountIn reads the number of employees in one line of an about page: in a
@@ -293,7 +290,7 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 	for sentence := range sentencesOf(line) {
 		if m := eastHeadcount.FindStringSubmatch(sentence); m != nil && !strangersHan.MatchString(sentence) {
 			if n, ok := bucket(m[1]); ok {
-				d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
+				d.employees = append(d.employees, claimed(x, n, "employees", fromHeadcount))
 			}
 			continue
 		}
@@ -307,13 +304,12 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 			number += "k"
 		}
 		if n, ok := bucket(number); ok {
-			d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
+			d.employees = append(d.employees, claimed(x, n, "employees", fromHeadcount))
 		}
 	}
 }
 
-// strangersHan matches words for other companies in Chinese, Japanese and
-// Korean.
+// strangersHan matches words for other companies in Chinese, Japanese and Korean.
 var strangersHan = lazyregexp.New(`子公司|分公司|客户|客戶|取引先|お客様|グループ全体|고객|협력사`)
 
 // countedIn reads the cell after one with the label "Employees".
@@ -323,7 +319,7 @@ func (d *dossier) countedIn(label, value postal.Line, x prose) {
 	}
 	if m := leadingCount.FindStringSubmatch(strings.TrimSpace(value.Text)); m != nil {
 		if n, ok := bucket(m[1]); ok {
-			d.employees = append(d.employees, claim[int]{value: n, source: x.source, method: "employees", confidence: fromHeadcount})
+			d.employees = append(d.employees, claimed(x, n, "employees", fromHeadcount))
 		}
 	}
 }
@@ -336,8 +332,7 @@ var (
 	atWork = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:arbeiten|work|travaillent|trabajan|trabalham|lavorano|werken|arbetar|arbejder|jobber|pracuje|работа[ею]т|çalış\p{L}+)(?:[^\p{L}]|$)`)
 )
 
-// withoutCounts returns a text without the words that may precede a number of
-// employees.
+// withoutCounts returns a text without the words that may precede a number of employees.
 func withoutCounts(text string) string {
 	words := spokenWords(text)
 	for len(words) > 0 && counts[words[len(words)-1].folded] {
@@ -349,8 +344,7 @@ func withoutCounts(text string) string {
 	return text[:words[len(words)-1].end]
 }
 
-// ownHeadcount reports whether the text around a number of employees refers to
-// the company.
+// ownHeadcount reports whether the text around a number of employees refers to the company.
 func (d *dossier) ownHeadcount(before, after string, short bool, brand []string) bool {
 	words := spokenWords(before)
 	end := len(words)
@@ -380,8 +374,7 @@ var (
 
 var tickerText = lazyregexp.New(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
 
-// tickerIn reads "Acme Inc. (NASDAQ: ACME)", with the name directly before the
-// ticker.
+// tickerIn reads "Acme Inc. (NASDAQ: ACME)", with the name directly before the ticker.
 func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	m := tickerText.FindStringSubmatchIndex(line)
 	if m == nil {
@@ -396,16 +389,14 @@ func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	}
 	exchange := strings.ReplaceAll(line[m[2]:m[3]], "Euronext Paris", "EPA")
 	if symbols := tickers([]string{exchange + ":" + strings.TrimRight(line[m[4]:m[5]], ".")}); len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: x.source, method: "ticker in text", confidence: fromBoilerplate})
+		d.tickers = append(d.tickers, claimed(x, symbols, "ticker in text", fromBoilerplate))
 	}
 }
 
-// maxTickerDistance is the largest distance, in bytes, between a company's name
-// and its ticker.
+// maxTickerDistance is the largest distance, in bytes, between a company's name and its ticker.
 const maxTickerDistance = 60
 
-// named reports whether a text ends with the brand's name, with or without its
-// legal form.
+// named reports whether a text ends with the brand's name, with or without its legal form.
 func (d *dossier) named(text string, brand []string) bool {
 	words := spokenWords(text)
 	for end := len(words); end > 0; end-- {

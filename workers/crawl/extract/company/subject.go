@@ -10,9 +10,8 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// A page mentions its owner as well as partners, customers and people. A
-// sentence counts only if its subject is the brand or "we": the words directly
-// before the verb, or before words that only link.
+// A page mentions its owner as well as partners, customers and people. A sentence counts only if its subject is the
+// brand or "we": the words directly before the verb, or before words that only link.
 
 const (
 	maxBrandWords = 6  // words of a text that may form one spelling of the brand
@@ -51,8 +50,7 @@ func spokenWords(text string) []spoken {
 	return out
 }
 
-// brandWords returns the folded forms of the brand in sentences: its name, and
-// the site's labels.
+// brandWords returns the folded forms of the brand in sentences: its name, and the site's labels.
 func (d *dossier) brandWords() []string {
 	var out []string
 	add := func(text string) {
@@ -94,8 +92,7 @@ func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) 
 	return longest
 }
 
-// speaksOf reports whether a text names the brand in whole words, or in any
-// part of a text without spaces.
+// speaksOf reports whether a text names the brand in whole words, or in any part of a text without spaces.
 func (d *dossier) speaksOf(text string, brand []string) bool {
 	words := spokenWords(text)
 	for i := range words {
@@ -112,11 +109,7 @@ func withoutSpaces(text string) bool {
 }
 
 func wordSet(text string) map[string]bool {
-	out := map[string]bool{}
-	for w := range strings.FieldsSeq(text) {
-		out[extract.Folded(w)] = true
-	}
-	return out
+	return extract.FoldedSet(strings.Fields(text)...)
 }
 
 var (
@@ -184,17 +177,14 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	return aboutOthers
 }
 
-// maxWeAre limits the words between "we are" and "company" in languages that
-// omit the pronoun.
+// maxWeAre limits the words between "we are" and "company" in languages that omit the pronoun.
 const maxWeAre = 6
 
-// minPartOfName is the minimum number of letters in a part of the brand's name
-// that may refer to the brand.
+// minPartOfName is the minimum number of letters in a part of the brand's name that may refer to the brand.
 const minPartOfName = 5
 
-// isPartOfName reports whether the words before a verb are, after an article,
-// the beginning or the end of the brand's name: Montesol for Clínica Montesol,
-// the trust for Fellside Trust.
+// isPartOfName reports whether the words before a verb are, after an article, the beginning or the end of the brand's
+// name: Montesol for Clínica Montesol, the trust for Fellside Trust.
 func (d *dossier) isPartOfName(words []spoken) bool {
 	if leading[words[0].folded] || definite[words[0].folded] {
 		words = words[1:]
@@ -216,8 +206,7 @@ func (d *dossier) isPartOfName(words []spoken) bool {
 // apposition begins with an article.
 var apposition = wordSet("a an the ein eine der die das un une le la una uno el il en ett et")
 
-// linked returns the words of a text without the links at its end, and the
-// text.
+// linked returns the words of a text without the links at its end, and the text.
 func (d *dossier) linked(before string) ([]spoken, string) {
 	before = parenthesis.ReplaceAllString(before, "")
 	words := spokenWords(before)

@@ -43,16 +43,14 @@ func topicWords(text string) *lazyregexp.Regexp {
 }
 
 const (
-	// maxTopicWords limits the text of a link to such a page: a longer one is a
-	// headline.
+	// maxTopicWords limits the text of a link to such a page: a longer one is a headline.
 	maxTopicWords = 5
 	// maxTopicParts limits the topics that a text joins.
 	maxTopicParts = 4
 )
 
-// TopicOf determines the topic of a page by the last segment of its path, or
-// else by the text of a link to it or its title, which may join two topics, as
-// in "Impressum & Datenschutz". ok is false if it has none.
+// TopicOf determines the topic of a page by the last segment of its path, or else by the text of a link to it or its
+// title, which may join two topics, as in "Impressum & Datenschutz". ok is false if it has none.
 func TopicOf(u *url.URL, text string) (topic Topic, ok bool) {
 	if t := topicOfWords(lastSegment(u)); t != noTopic {
 		return t, true
@@ -115,9 +113,8 @@ func lastSegment(u *url.URL) string {
 	return strings.TrimLeft(last, "0123456789-_")
 }
 
-// evidenceOf returns the URL of a page as the source of a fact, or "" if it is
-// unknown. Evidence is stored for ever, and a path or a query can hold the name
-// of a person. So the path is kept only if all of its segments are known words
+// evidenceOf returns the URL of a page as the source of a fact, or "" if it is unknown. Evidence is stored for ever,
+// and a path or a query can hold the name of a person. So the path is kept only if all of its segments are known words
 // or codes of languages.
 func evidenceOf(p *page.Page) string {
 	if p == nil || p.URL == nil {
@@ -131,8 +128,7 @@ func evidenceOf(p *page.Page) string {
 	return u.String()
 }
 
-// isImpersonal reports whether a segment of a path is the code of a language,
-// or a word for a topic.
+// isImpersonal reports whether a segment of a path is the code of a language, or a word for a topic.
 func isImpersonal(segment string) bool {
 	name, ending, dotted := strings.Cut(segment, ".")
 	if dotted && strings.ContainsFunc(ending, func(r rune) bool { return r > unicode.MaxASCII }) {

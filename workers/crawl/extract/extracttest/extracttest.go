@@ -1,5 +1,4 @@
-// Package extracttest creates input for the tests of extract and its
-// subpackages.
+// Package extracttest creates input for the tests of extract and its subpackages.
 package extracttest
 
 import (
@@ -18,8 +17,7 @@ func Read(domain, body string) extract.Input {
 	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
-// Styled parses a page with style elements, and a stylesheet that it links as
-// /a.css.
+// Styled parses a page with style elements, and a stylesheet that it links as /a.css.
 func Styled(body, sheet string) extract.Input {
 	in := Read("acme.com", body)
 	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})

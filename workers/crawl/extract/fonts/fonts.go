@@ -104,8 +104,7 @@ func typefaces(in extract.Input) (titles, texts []typeface) {
 	return titles, texts
 }
 
-// without removes from a guess the families known to be used for something
-// else, unless nothing else remains.
+// without removes from a guess the families known to be used for something else, unless nothing else remains.
 func without(guess, known []typeface) []typeface {
 	if len(known) == 0 {
 		return guess
@@ -117,9 +116,8 @@ func without(guess, known []typeface) []typeface {
 	return rest
 }
 
-// shownFonts determines from the sheets the fonts of the page's own headings
-// and text. The amount of text in a family counts, not how often sheets name
-// it.
+// shownFonts determines from the sheets the fonts of the page's own headings and text. The amount of text in a family
+// counts, not how often sheets name it.
 func shownFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	w := &textWalk{in: in, families: map[*html.Node]string{}, titles: map[string]float64{}, texts: map[string]float64{}}
 	if in.Page.Root != nil {
@@ -129,8 +127,7 @@ func shownFonts(in extract.Input, sources *fontSources) (titles, texts []typefac
 	return sources.typefaces(w.titles, "title", in), sources.typefaces(w.texts, "body", in)
 }
 
-// textWalk measures the amount of text in each stack of families, as written in
-// the sheets.
+// textWalk measures the amount of text in each stack of families, as written in the sheets.
 type textWalk struct {
 	in       extract.Input
 	body     *html.Node
@@ -251,30 +248,24 @@ func (w *textWalk) unseen() {
 	w.count(w.texts, &html.Node{Type: html.ElementNode, Data: "p", Parent: w.body}, unseenRunes)
 }
 
-// hasFontElement reports whether a page without sheets names fonts in font
-// elements.
+// hasFontElement reports whether a page without sheets names fonts in font elements.
 func hasFontElement(in extract.Input) bool {
-	nodes := 0
-	var find func(n *html.Node) bool
-	find = func(n *html.Node) bool {
+	if in.Page.Root == nil {
+		return false
+	}
+	nodes := 1
+	for n := range in.Page.Root.Descendants() {
 		if nodes++; nodes > maxFontNodes {
-			return false
+			break
 		}
 		if n.Type == html.ElementNode && n.Data == "font" && page.Attr(n, "face") != "" {
 			return true
 		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			if find(c) {
-				return true
-			}
-		}
-		return false
 	}
-	return in.Page.Root != nil && find(in.Page.Root)
+	return false
 }
 
-// typefaces turns stacks of families into fonts, by amount of text, largest
-// first.
+// typefaces turns stacks of families into fonts, by amount of text, largest first.
 func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extract.Input) []typeface {
 	var out []typeface
 	for stack, runes := range stacks {
@@ -301,9 +292,8 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 // titleWords are words in the names of display faces.
 var titleWords = []string{"condensed", "slab", "display", "headline", "oswald", "playfair", "bebas", "anton", "narrow", "caps", "bevan", "lobster", "abril"}
 
-// guessedFonts distinguishes titles from text by the requests to font services:
-// running text needs an italic and a regular weight, titles a bold one. A
-// single family is used for everything.
+// guessedFonts distinguishes titles from text by the requests to font services: running text needs an italic and a
+// regular weight, titles a bold one. A single family is used for everything.
 func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	families := slices.DeleteFunc(slices.Clone(sources.asked), func(f askedFamily) bool { return special(f.Name) })
 	if len(families) == 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/extract/fonts"
@@ -144,9 +145,7 @@ func TestFonts_URLs_NameFamilies(t *testing.T) {
 		"css?family=" + strings.Repeat("A", 100):           "",
 	} {
 		u, err := url.Parse("https://fonts.googleapis.com/" + query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var got []string
 		for _, f := range fonts.ParseURL(u) {
 			got = append(got, f.Name, fmt.Sprint(f.Weights))

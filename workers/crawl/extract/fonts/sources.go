@@ -10,17 +10,17 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/lazyregexp"
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 )
 
 // Limits for the sources of fonts.
 const (
-	maxFontFaces    = 600
-	maxFontLinks    = 100
-	maxStackBytes   = 1000
-	maxStackLength  = 20 // families of one stack
-	maxScriptConfig = 4000
+	maxFontFaces   = 600
+	maxFontLinks   = 100
+	maxStackBytes  = 1000
+	maxStackLength = 20 // families of one stack
 )
 
 // fontSources holds the sources of a page's fonts.
@@ -65,15 +65,16 @@ func newFontSources(in extract.Input) *fontSources {
 	return s
 }
 
-// lateStyles returns the sheets that a page loads late: as a preload, or with a
-// script.
+// lateStyles returns the sheets that a page loads late: as a preload, or with a script.
 func lateStyles(in extract.Input) []*url.URL {
+	if in.Page.Root == nil {
+		return nil
+	}
 	var out []*url.URL
-	nodes := 0
-	var walk func(n *html.Node)
-	walk = func(n *html.Node) {
+	nodes := 1
+	for n := range in.Page.Root.Descendants() {
 		if nodes++; nodes > maxFontNodes || len(out) >= maxFontLinks {
-			return
+			break
 		}
 		if n.Type == html.ElementNode && n.Data == "link" && !strings.Contains(page.Attr(n, "rel"), "stylesheet") {
 			for _, name := range []string{"href", "data-href", "data-wpr-hosted-gf-parameters"} {
@@ -82,12 +83,6 @@ func lateStyles(in extract.Input) []*url.URL {
 				}
 			}
 		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c)
-		}
-	}
-	if in.Page.Root != nil {
-		walk(in.Page.Root)
 	}
 	return out
 }
@@ -120,8 +115,7 @@ func (s *fontSources) askFamily(f Family, source string) {
 	}
 }
 
-// loaderFamilies matches the families in the configuration of a web font loader
-// for Google.
+// loaderFamilies matches the families in the configuration of a web font loader for Google.
 var loaderFamilies = lazyregexp.New(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
 
 // askScript reads the configuration of a web font loader.
@@ -192,8 +186,7 @@ var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSyste
 // genericFonts are families for which the browser chooses a font.
 var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
 
-// systemFonts are installed on computers and need not be loaded: spelling by
-// folded name.
+// systemFonts are installed on computers and need not be loaded: spelling by folded name.
 var systemFonts = spellings(
 	"Arial", "Arial Black", "Arial Narrow", "Helvetica", "Helvetica Neue", "Segoe UI", "Georgia", "Times", "Times New Roman", "Verdana",
 	"Tahoma", "Trebuchet MS", "Geneva", "Lucida Grande", "Lucida Sans Unicode", "Lucida Sans", "Courier", "Courier New", "Consolas", "Menlo", "Monaco", "Impact", "Palatino",
@@ -310,39 +303,20 @@ func systemFont(key string) typeface {
 // familiesOf splits a font-family value and removes quotes.
 func familiesOf(stack string) []string {
 	var out []string
-	quote := byte(0)
-	start := 0
-	add := func(end int) {
-		if name := strings.TrimSpace(stack[start:end]); name != "" && len(out) < maxStackLength {
+	for part := range css.Split(stack, ',') {
+		if name := strings.TrimSpace(part); name != "" && len(out) < maxStackLength {
 			out = append(out, strings.TrimSpace(strings.Trim(name, `"'`)))
 		}
 	}
-	for i := range len(stack) {
-		switch c := stack[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == ',':
-			add(i)
-			start = i + 1
-		}
-	}
-	add(len(stack))
 	return out
 }
 
 var (
-	// builtName matches the names that Next.js generates for a family:
-	// __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
+	// builtName matches the names that Next.js generates for a family: __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
 	builtName = lazyregexp.New(`^__(.+?)_([0-9a-f]{6})$`)
-	// variableName matches the suffixes of variable fonts by Fontsource and
-	// others.
+	// variableName matches the suffixes of variable fonts by Fontsource and others.
 	variableName = lazyregexp.New(`(?i)[ -]?(variable|var|vf)$`)
-	// fontStandIn matches a system font under another name, adjusted to the
-	// width of the font that replaces it.
+	// fontStandIn matches a system font under another name, adjusted to the width of the font that replaces it.
 	fontStandIn = lazyregexp.New(`(?i)[ _-](fallback|fallback[ :-].*|placeholder|adjusted|override)$`)
 )
 
@@ -376,10 +350,8 @@ var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|g
 
 func isIconFont(name string) bool { return iconWords.MatchString(name) }
 
-// subsetName matches a family for one script, which pages load in addition to
-// the one for their own.
+// subsetName matches a family for one script, which pages load in addition to the one for their own.
 var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
 
-// special reports whether a family is for one script or for code, and so goes
-// last in a guess.
+// special reports whether a family is for one script or for code, and so goes last in a guess.
 func special(name string) bool { return subsetName.MatchString(name) }

@@ -30,8 +30,7 @@ type Family struct {
 var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
 // ParseURL reads the families out of the URL of a font service's stylesheet, in both of its forms:
-// /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else
-// has none.
+// /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else has none.
 func ParseURL(u *url.URL) []Family {
 	if u == nil || !slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || len(u.RawQuery) > page.MaxURLBytes {
 		return nil

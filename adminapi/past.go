@@ -1,0 +1,142 @@
+package adminapi
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/domain/books"
+	"letterhead/operations"
+	"letterhead/projections/accounts"
+	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
+)
+
+// Lot is a lot of credits as it is shown. Money is in minor units.
+type Lot struct {
+	Revision   uint64    `json:"revision"`
+	At         time.Time `json:"at"`
+	Kind       string    `json:"kind"`
+	PaymentID  string    `json:"payment_id,omitempty"`
+	Credits    int64     `json:"credits"`
+	Refunded   int64     `json:"refunded"`
+	Used       int64     `json:"used"`
+	Broken     int64     `json:"broken"`
+	Unspent    int64     `json:"unspent"`
+	Currency   string    `json:"currency,omitempty"`
+	Money      int64     `json:"money"` // with tax
+	Tax        int64     `json:"tax"`
+	Returned   int64     `json:"returned"` // with tax
+	Recognized int64     `json:"recognized"`
+	Breakage   int64     `json:"breakage"`
+	Deferred   int64     `json:"deferred"`
+}
+
+// pastAccount returns an account as it was, with its present name.
+func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
+	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name, ledger.Name, usage.Name); err != nil {
+		return nil, err
+	}
+	row, err := x.api.Accounts.Get(x.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	state, err := x.api.Ledger.State(x.ctx, id, at.Time)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, notFound("Account %s was opened later, at %s.", id, row.OpenedAt.Format(time.RFC3339))
+	}
+	if err != nil {
+		return nil, err
+	}
+	held, err := x.api.Ledger.Books(x.ctx, state.Last)
+	if err != nil {
+		return nil, err
+	}
+	month := books.MonthOf(at.Time)
+	lookups, err := x.api.Ledger.Lookups(x.ctx, state.Last, month)
+	if err != nil {
+		return nil, err
+	}
+	used, err := x.api.Operations.Accounts.Counts.Get(x.ctx, id, month.Format(books.MonthLayout))
+	if err != nil {
+		return nil, err
+	}
+	names, err := x.api.Names.Names(x.ctx, row.Holder)
+	if err != nil {
+		return nil, err
+	}
+	lots := []Lot{}
+	for i := range held.Lots() {
+		l := &held.Lots()[i]
+		lots = append(lots, Lot{l.Revision, l.At, l.Kind, l.PaymentID, l.Granted, l.Refunded, l.Used, l.Broken, l.Unspent(),
+			l.Paid.Currency, l.Paid.Minor, l.Tax, l.Returned, l.Recognized, l.Breakage, l.Deferred()})
+	}
+	count := func(n int64) map[string]any { return map[string]any{"month": used.Month, "count": n} }
+	object := map[string]any{
+		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(state.Plan), Status: string(state.Status)},
+		"as_of":   at.Time, "revision": state.Last.Revision, "opened_at": row.OpenedAt,
+		"credits": map[string]int64{"balance": state.Last.Balance, "remaining": max(state.Last.Balance, 0)},
+		"lookups": count(lookups), "lots": lots, "deficit": held.Deficit(),
+	}
+	// At the end of a month all counts are known.
+	if !at.Provisional && at.Equal(month.AddDate(0, 1, 0).Add(-time.Microsecond)) {
+		object["searches"], object["logos"] = count(used.Searches), count(used.Logos)
+	}
+	return at.Mark(object), nil
+}
+
+// pastAccounts returns a page of the accounts as they were, selected and sorted as accounts.Model.Select does. It reads
+// all accounts for each page.
+func (x *exchange) pastAccounts(s accounts.Selection, at time.Time, last *accounts.Account,
+	limit int) ([]accounts.Account, error) {
+	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name, ledger.Name); err != nil {
+		return nil, err
+	}
+	var all []accounts.Account
+	for after := ""; ; {
+		page, err := x.api.Accounts.List(x.ctx, after, accounts.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range page {
+			after = a.ID
+			past, err := x.api.Ledger.State(x.ctx, a.ID, at)
+			if errors.Is(err, ledger.ErrNotFound) {
+				continue // it was opened later
+			}
+			if err != nil {
+				return nil, err
+			}
+			a.Plan, a.Status, a.Balance, a.Revision = past.Plan, past.Status, past.Last.Balance, past.Last.Revision
+			if (s.Plan == "" || a.Plan == s.Plan) && (s.Status == "" || a.Status == s.Status) {
+				all = append(all, a)
+			}
+		}
+		if len(page) < accounts.MaxPage {
+			break
+		}
+	}
+	slices.SortFunc(all, func(a, b accounts.Account) int {
+		by := 0
+		switch s.Sort {
+		case "balance":
+			by = cmp.Compare(a.Balance, b.Balance)
+		case "plan":
+			by = cmp.Compare(a.Plan, b.Plan)
+		case "status":
+			by = cmp.Compare(a.Status, b.Status)
+		case "opened":
+			by = a.OpenedAt.Compare(b.OpenedAt)
+		}
+		return cmp.Or(by, strings.Compare(a.ID, b.ID))
+	})
+	if s.Descending {
+		slices.Reverse(all)
+	}
+	if last != nil {
+		all = all[1+slices.IndexFunc(all, func(a accounts.Account) bool { return a.ID == last.ID }):]
+	}
+	return all[:min(len(all), limit)], nil
+}

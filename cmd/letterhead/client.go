@@ -1,0 +1,391 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"letterhead/commands"
+	"letterhead/commands/streamwriter"
+	"letterhead/node"
+	"letterhead/node/admin"
+)
+
+// client sends the requests of a command to the admin API: over the socket of the server that holds the data folder, or
+// to the same handler in this process.
+type client struct {
+	ctx         context.Context
+	transport   http.RoundTripper
+	cmd         *cobra.Command
+	args        []string
+	header      http.Header // of the last answer
+	answer      []byte      // its body
+	unconfirmed bool        // something was done, and not every node was seen to follow
+}
+
+// onAPI runs a command that is a client of the admin API.
+func (e *environment) onAPI(use node.Use, run func(*client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx := streamwriter.WaitForLoading(cmd.Context())
+		through := func(t http.RoundTripper) error {
+			x := &client{ctx: ctx, transport: t, cmd: cmd, args: args}
+			err := run(x)
+			if err == nil && x.unconfirmed {
+				err = fmt.Errorf("it is recorded, but %w", commands.ErrNotSeen)
+			}
+			return err
+		}
+		inside := func(n *node.Node) error {
+			api, err := n.CommandAPI(ctx)
+			if err != nil {
+				return err
+			}
+			transport, stop := serveInProcess(api)
+			defer stop()
+			return through(transport)
+		}
+		if e.node != nil {
+			return inside(e.node)
+		}
+		cfg, err := e.config()
+		if err != nil {
+			return err
+		}
+		return node.Command{
+			Settings: cfg, Options: e.options(use), Open: node.OpenCurrent, Run: inside,
+			Forward: func() error { return through(admin.Transport(cfg.Data)) },
+		}.Do(ctx)
+	}
+}
+
+// pipes is a listener for the connections of clients in this process.
+type pipes struct {
+	ctx    context.Context // ends with the listener
+	closed context.CancelFunc
+	conns  chan net.Conn
+}
+
+// Accept implements net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipes) Close() error {
+	p.closed()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in process", Net: "pipe"} }
+
+// dial connects to the listener.
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// serveInProcess serves a handler in this process. stop waits for its requests, whose contexts end with their clients.
+func serveInProcess(handler http.Handler) (t http.RoundTripper, stop func()) {
+	listener := &pipes{conns: make(chan net.Conn)}
+	listener.ctx, listener.closed = context.WithCancel(context.Background()) // of the server, which stop ends
+	server := &http.Server{Handler: handler}                                 //nolint:gosec // its only client is in this process
+	go func() { _ = server.Serve(listener) }()                               // returns when it is closed
+	return &http.Transport{DisableCompression: true, DialContext: listener.dial}, func() {
+		_ = server.Shutdown(context.Background()) // the stores that a request uses are closed afterwards
+	}
+}
+
+// act makes a command send one request, which it makes from its arguments and flags, and print the answer. The path
+// has the names of arguments and flags in braces. The other arguments, and the other flags that are set, are fields of
+// the body or, with GET and DELETE, parameters of the query.
+func act[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
+	use := node.ToWrite
+	if method == http.MethodGet {
+		use = node.ToRead
+	}
+	c.RunE = e.onAPI(use, func(x *client) error {
+		var answer T
+		if err := x.request(method, path, &answer); err != nil {
+			return err
+		}
+		return print(x, answer)
+	})
+}
+
+// show is act for a command that prints the answer as it is with --json.
+func show[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
+	asJSON := jsonFlag(c)
+	act(e, c, method, path, func(x *client, answer T) error {
+		if *asJSON {
+			_, err := e.stdout.Write(x.answer)
+			return err
+		}
+		return print(x, answer)
+	})
+}
+
+// The annotations of flags.
+const (
+	fieldOf = "field" // the name of the flag in a request, if it is another one
+	local   = "local" // the flag is not sent
+)
+
+// named gives a flag another name in requests.
+func named(c *cobra.Command, flag, field string) {
+	_ = c.Flags().SetAnnotation(flag, fieldOf, []string{field}) // fails only for a flag that does not exist
+}
+
+// notSent keeps flags out of requests.
+func notSent(c *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		_ = c.Flags().SetAnnotation(flag, local, nil) // as above
+	}
+}
+
+func fieldName(f *pflag.Flag) string {
+	if name := f.Annotations[fieldOf]; len(name) == 1 {
+		return name[0]
+	}
+	return strings.ReplaceAll(f.Name, "-", "_")
+}
+
+var placeholder = regexp.MustCompile(`\{[^}]+\}`)
+
+// argument returns an argument by its name in the usage line.
+func (x *client) argument(name string) (value string, found bool) {
+	i := slices.Index(strings.Fields(x.cmd.Use)[1:], name)
+	if i < 0 || i >= len(x.args) {
+		return "", false
+	}
+	return x.args[i], true
+}
+
+// fill puts arguments and flags into a path, and returns the others.
+func (x *client) fill(path string) (filled string, rest map[string]any, err error) {
+	used := map[string]bool{"json": true, "data": true}
+	filled = placeholder.ReplaceAllStringFunc(path, func(name string) string {
+		name = strings.Trim(name, "{}")
+		used[name] = true
+		if value, found := x.argument(name); found {
+			if strings.Trim(value, ".") == "" && len(value) <= 2 && err == nil { // a path cannot have it
+				err = usageError{fmt.Errorf("%s is %q", name, value)}
+			}
+			return url.PathEscape(value)
+		}
+		value := x.cmd.Flags().Lookup(name).Value.String()
+		if value == "" && err == nil {
+			err = usageError{fmt.Errorf("--%s is needed%s", name, hints[name])}
+		}
+		return url.PathEscape(value)
+	})
+	rest = map[string]any{}
+	for i, name := range strings.Fields(x.cmd.Use)[1:] {
+		if i < len(x.args) && !used[name] {
+			rest[strings.ToLower(name)] = x.args[i]
+		}
+	}
+	x.cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, isLocal := f.Annotations[local]; !isLocal && !used[f.Name] {
+			rest[fieldName(f)] = valueOf(f)
+		}
+	})
+	return filled, rest, err
+}
+
+// hints say where to find the values of flags.
+var hints = map[string]string{"account": `; "letterhead account list" lists the accounts`}
+
+// valueOf returns the value of a flag as JSON has it.
+func valueOf(f *pflag.Flag) any {
+	switch f.Value.Type() {
+	case "bool", "int", "int64", "uint64":
+		return json.RawMessage(f.Value.String())
+	}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	if end, ok := f.Value.(*expiryFlag); ok && end.at.IsZero() {
+		return nil
+	}
+	return f.Value.String()
+}
+
+// request sends the request of act, and decodes the answer.
+func (x *client) request(method, path string, answer any) error {
+	at, rest, err := x.fill(path)
+	switch {
+	case err != nil:
+		return err
+	case method == http.MethodGet, method == http.MethodDelete:
+		return x.call(method, withQuery(at, rest), nil, answer)
+	}
+	return x.call(method, at, rest, answer)
+}
+
+// withQuery adds parameters to a path. Empty ones are left out.
+func withQuery(path string, query map[string]any) string {
+	values := url.Values{}
+	for name, value := range query {
+		text := fmt.Sprint(value)
+		if raw, ok := value.(json.RawMessage); ok {
+			text = string(raw)
+		}
+		if text != "" {
+			values.Set(name, text)
+		}
+	}
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return path
+}
+
+// call sends a request, and decodes the answer.
+func (x *client) call(method, path string, body, answer any) error {
+	resp, err := x.send(method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if x.answer, err = io.ReadAll(resp.Body); err == nil {
+		err = json.Unmarshal(x.answer, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("read the answer of the server: %w", err)
+	}
+	return nil
+}
+
+// send sends a request, and returns the answer unless it is an error. The caller must close its body.
+func (x *client) send(method, path string, body any) (*http.Response, error) {
+	var sent io.Reader = http.NoBody
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(x.ctx, method, "http://localhost"+path, sent)
+	if err != nil {
+		return nil, err
+	}
+	if method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", uuid.NewString())
+	}
+	resp, err := x.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	x.header = resp.Header
+	x.unconfirmed = x.unconfirmed || resp.Header.Get("X-Unconfirmed") != ""
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var problem struct {
+		Error struct{ Code, Message string }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || problem.Error.Message == "" {
+		return nil, fmt.Errorf("the server answered %s on its admin socket; is it another release?", resp.Status)
+	}
+	err = &apiError{resp.StatusCode, x.explain(problem.Error.Message)}
+	if resp.StatusCode == http.StatusBadRequest {
+		err = usageError{err}
+	}
+	return nil, err
+}
+
+// apiError is an error that the admin API answered.
+type apiError struct {
+	status  int
+	message string
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return e.message }
+
+// mayBeDone reports whether a request that failed may have been carried out.
+func mayBeDone(err error) bool {
+	var answered *apiError
+	return !errors.As(err, &answered) || answered.status >= http.StatusInternalServerError
+}
+
+// invalidThing begins messages about values.
+var invalidThing = regexp.MustCompile(`^Invalid (command|token|sign-in|settings of notices): `)
+
+// fieldNamed finds the fields and parameters that a message names.
+var fieldNamed = regexp.MustCompile(`\b[Tt]he (?:field|parameter)(?: [a-z_]+|s [^.]+)`)
+
+var word = regexp.MustCompile(`[a-z_]+`)
+
+// asOption returns the argument or the flag that becomes a field of the request.
+func (x *client) asOption(field string) string {
+	if name := strings.ToUpper(field); slices.Contains(strings.Fields(x.cmd.Use)[1:], name) {
+		return name
+	}
+	option := field
+	x.cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if fieldName(f) == field {
+			option = "--" + f.Name
+		}
+	})
+	return option
+}
+
+// inCommands are the operations that messages of the API name, as commands.
+var inCommands = strings.NewReplacer(
+	"GET /admin/accounts lists", `"letterhead account list" lists`,
+	"GET /admin/accounts/ID/keys lists", `"letterhead key list --account ID" lists`,
+	"GET /admin/payments lists", `"letterhead payment list" lists`,
+	"GET /admin/payments/ID shows", `"letterhead payment show ID" shows`,
+	"GET /admin/billing/inbox lists", `"letterhead billing inbox" lists`,
+	"GET /admin/projections lists", `"letterhead projections list" lists`,
+	"GET /admin/projections has", `"letterhead projections list" has`,
+	"repeating the request", "repeating the command",
+	", with the same Idempotency-Key if it had one", "",
+	"Send the request again", "Run the command again",
+)
+
+// explain returns a message of the API in the words of the command line.
+func (x *client) explain(message string) string {
+	message = fieldNamed.ReplaceAllStringFunc(message, func(found string) string {
+		_, fields, _ := strings.Cut(found[len("the "):], " ")
+		if options := word.ReplaceAllStringFunc(fields, x.asOption); options != fields {
+			return options
+		}
+		return found
+	})
+	message = invalidThing.ReplaceAllString(strings.TrimSuffix(inCommands.Replace(message), "."), "")
+	if first := message[:min(len(message), 1)]; first >= "A" && first <= "Z" {
+		message = strings.ToLower(first) + message[1:]
+	}
+	return message
+}

@@ -1,0 +1,36 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"letterhead/domain/text"
+)
+
+// MaxNameBytes limits the name of an account holder, a key, a token or an operator. Names are personal data.
+const MaxNameBytes = 200
+
+// MaxReasonBytes limits a reason, which events keep forever.
+const MaxReasonBytes = 200
+
+// CheckReason returns a *FieldError unless the field reason can be kept.
+func CheckReason(reason string) error {
+	if len(reason) > MaxReasonBytes || !utf8.ValidString(reason) {
+		return &FieldError{"reason", fmt.Sprintf("takes at most %d bytes. Events keep it forever: name no person", MaxReasonBytes)}
+	}
+	return nil
+}
+
+// CheckName returns a *FieldError unless a field has a name that can be shown.
+func CheckName(field, name string) error {
+	hidden := text.CheckShown(name)
+	switch {
+	case strings.TrimSpace(name) == "" || len(name) > MaxNameBytes || strings.Contains(name, "\x00") || errors.Is(hidden, text.ErrNotText):
+		return &FieldError{field, fmt.Sprintf("takes 1 to %d bytes of text", MaxNameBytes)}
+	case hidden != nil:
+		return &FieldError{field, hidden.Error() + ". Leave it out"}
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package testmust ends tests whose preparation fails.
+package testmust
+
+// T is a test: *testing.T, *testing.B, testing.TB or *rapid.T.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Succeed ends the test if err is not nil.
+func Succeed(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"letterhead/internal/contentcoding"
+)
+
+// Exchange is a request's answer, and what the log says about the request. Each server embeds it in an exchange of its
+// own, which handlers use as the ResponseWriter.
+type Exchange struct {
+	http.ResponseWriter
+	ID      string // of the request, generated here; a client's own id decides nothing
+	Route   string // name for logs and metrics
+	Status  int    // 0 until the answer has begun
+	Written int64  // bytes of the body
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (x *Exchange) WriteHeader(status int) {
+	if x.Status == 0 {
+		x.Status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (x *Exchange) Write(b []byte) (int, error) {
+	if x.Status == 0 {
+		x.Status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.Written += int64(n)
+	return n, err
+}
+
+// Guard calls fail if handle returns an error or panics. A panic with http.ErrAbortHandler, with which net/http cuts a
+// connection, continues.
+func Guard(handle func() error, fail func(error)) {
+	defer func() {
+		if thrown := recover(); thrown == http.ErrAbortHandler {
+			panic(thrown)
+		} else if thrown != nil {
+			fail(fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
+		}
+	}()
+	if err := handle(); err != nil {
+		fail(err)
+	}
+}
+
+// Content types of answers. The slices are shared: adding to a header allocates a new one, because none has spare
+// capacity.
+var (
+	JSON = []string{"application/json; charset=utf-8"}
+	Text = []string{"text/plain; charset=utf-8"}
+	HTML = []string{"text/html; charset=utf-8"}
+)
+
+// Send answers with a whole body, which is in a coding. Length and body are sent together, so that the connection needs
+// no chunks. On HEAD, net/http omits the body.
+func Send(w http.ResponseWriter, status int, contentType []string, coding contentcoding.Coding, body []byte) {
+	h := w.Header()
+	if coding != contentcoding.Identity {
+		h["Content-Encoding"] = []string{string(coding)}
+	}
+	h["Content-Type"] = contentType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client has left, and has no recipient
+}
+
+// SendPage answers with a whole body that is not compressed: the length of a compressed page of a signed-in person would
+// reveal whether it repeats what another site made the browser send (BREACH).
+func SendPage(w http.ResponseWriter, status int, contentType string, body []byte) {
+	Send(w, status, []string{contentType}, contentcoding.Identity, body)
+}
+
+// RetryAfter sets the header of that name, in seconds, rounded up.
+func RetryAfter(h http.Header, wait time.Duration) {
+	h["Retry-After"] = []string{strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)}
+}
+
+// maxKeptBuffer limits the size of a buffer that is kept for the next answer.
+const maxKeptBuffer = 128 << 10
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// EncodeJSON calls use with a value as JSON, which ends with a new line and must not be kept.
+func EncodeJSON(value any, use func(body []byte)) error {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxKeptBuffer {
+			buffer.Reset()
+			buffers.Put(buffer)
+		}
+	}()
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false) // nosniff and the content type protect browsers; & stays readable in URLs
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	use(buffer.Bytes())
+	return nil
+}
+
+// Answer is an answer that is kept in memory. It implements http.ResponseWriter.
+type Answer struct {
+	Status int
+	Body   bytes.Buffer
+
+	header http.Header
+}
+
+// NewAnswer returns an answer that has not begun.
+func NewAnswer() *Answer { return &Answer{Status: http.StatusOK, header: http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (a *Answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *Answer) WriteHeader(status int) { a.Status = status }
+
+// Write implements http.ResponseWriter.
+func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog/roles"
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/actions"
+	"letterhead/projections/brands"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/checkpoints"
+	"letterhead/projections/engine"
+	"letterhead/projections/failures"
+	"letterhead/projections/idempotency"
+	"letterhead/projections/inbox"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/notices"
+	"letterhead/projections/operators"
+	"letterhead/projections/payments"
+	"letterhead/projections/sessions"
+	"letterhead/projections/usage"
+)
+
+// Models are the read models of a node. To add one, add its field, and its constructor to the list of open.
+type Models struct {
+	Accounts    *accounts.Model
+	Keys        *keys.Directory
+	Usage       *usage.Model
+	Ledger      *ledger.Model
+	Payments    *payments.Model
+	Idempotency *idempotency.Model
+	Brands      *brands.Model
+	Checkpoints *checkpoints.Model
+	Operators   *operators.Model
+	Notices     *notices.Model
+	Sessions    *sessions.Model
+	Actions     *actions.Model
+	Inbox       *inbox.Model
+	Failures    *failures.Model
+}
+
+// open opens the read models and returns all of them.
+func (m *Models) open(n *Node) ([]projections.Projection, error) {
+	db := n.Stores.Database
+	index, err := brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, db)
+	if err != nil {
+		return nil, err
+	}
+	n.life.closing(func() error { index.Close(); return nil })
+	return []projections.Projection{
+		set(&m.Accounts, accounts.New(db)),
+		set(&m.Keys, keys.New(keys.Config{Now: n.Stores.machineClock, Logger: n.logger}, db)),
+		set(&m.Usage, usage.New(db, n.Stores.Log)),
+		set(&m.Ledger, ledger.New(db)),
+		set(&m.Payments, payments.New(db)),
+		set(&m.Idempotency, idempotency.New(db)),
+		set(&m.Brands, index),
+		set(&m.Checkpoints, checkpoints.New(db)),
+		set(&m.Operators, operators.New(db)),
+		set(&m.Notices, notices.New(db)),
+		set(&m.Sessions, sessions.New(db)),
+		set(&m.Actions, actions.New(db)),
+		set(&m.Inbox, inbox.New(db)),
+		set(&m.Failures, failures.New(db)),
+	}, nil
+}
+
+func set[M projections.Projection](field *M, model M) M {
+	*field = model
+	return model
+}
+
+func (n *Node) openReadModels(ctx context.Context) error {
+	var err error
+	if n.roles, err = roles.New(n.Stores.Log, roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}); err != nil {
+		return err
+	}
+	n.Models = &Models{}
+	list, err := n.Models.open(n)
+	if err != nil {
+		return err
+	}
+	batch := 0 // the default
+	if n.reading {
+		batch = readingBatch
+	}
+	n.Runner, err = engine.New(engine.Config{Decode: eventschemas.Decode, Format: eventschemas.Format, FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: batch, ScratchFolder: scratchPath(n.Config), Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Stores.Database, list...)
+	if err != nil {
+		return err
+	}
+	n.health.runner, n.health.keys = n.Runner, n.Models.Keys
+	if !n.reading {
+		if err := errors.Join(n.Models.Keys.Setup(ctx), n.Models.Keys.Register(n.metrics)); err != nil {
+			return err
+		}
+	}
+	if err := n.Runner.Start(ctx); err != nil || n.reading {
+		return err
+	}
+	// The directory answers once it holds every key event that the log held at the start; the sessions, too.
+	head, err := n.Stores.Log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	n.Models.Keys.Open(head, n.Runner)
+	n.Models.Sessions.Open(head)
+	n.Models.Operators.Open(head)
+	if n.brandWatch, err = brandwatch.New(ctx, brandwatch.Config{Follower: n.Models.Brands, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("api")); err != nil {
+		return err
+	}
+	n.Search, err = openSearch(ctx, n)
+	return err
+}

@@ -1,0 +1,210 @@
+package operations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	domain "letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/stripeapi"
+	"letterhead/projections/inbox"
+	"letterhead/projections/payments"
+)
+
+// Errors of operations on payment processors.
+var (
+	// ErrLinked means that a payment is linked to another account.
+	ErrLinked = errors.New("already, and a link is final")
+	// ErrNotSold means that the catalog lacks a pack or a price.
+	ErrNotSold = errors.New("LETTERHEAD_BILLING_FILE does not sell")
+	// ErrNoPage means that the payment processor rejected a checkout session, or could not be reached.
+	ErrNoPage = errors.New("the payment processor did not create a page to pay on")
+)
+
+// Link is a link of a customer or a payment of a payment processor to an account.
+type Link struct {
+	AccountID string `json:"account"`
+	Processor string `json:"processor"`
+	Customer  string `json:"customer,omitempty"` // this or a payment
+	PaymentID string `json:"payment_id,omitempty"`
+}
+
+// CheckoutSession is a page on which an account pays.
+type CheckoutSession struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// Billing has the use cases of payments through a processor.
+type Billing struct {
+	Reads    *Reads
+	Commands *commands.Billing
+	Writer   *commands.AccountWriter
+	Stripe   *stripeapi.Client
+	Payments *payments.Model
+	Inbox    *inbox.Model
+	BaseURL  string
+	File     string // of plans and packs; "" if nothing is sold
+	Sells    bool   // customers can buy on the dashboard, because there is a key of the payment processor
+}
+
+// Catalog reads the file of plans and packs. Without one nothing is sold.
+func (o *Billing) Catalog() (*domain.Catalog, error) {
+	if o.File == "" {
+		return domain.ParseCatalog(nil)
+	}
+	catalog, err := readCatalog(o.File)
+	if err != nil {
+		return nil, fmt.Errorf("LETTERHEAD_BILLING_FILE %s: %w", o.File, err)
+	}
+	return catalog, nil
+}
+
+// Offers returns the packs and plans that customers can buy on the dashboard.
+func (o *Billing) Offers() (*domain.Catalog, error) {
+	if !o.Sells {
+		return domain.ParseCatalog(nil)
+	}
+	return o.Catalog()
+}
+
+// Pay creates a page on which an account pays for an offer, and returns its URL. customer is the one of Subscriber, or
+// empty. The page leads back to the dashboard unless the file of plans and packs names other pages. Errors: ErrNoPage,
+// and those of Offers.
+func (o *Billing) Pay(ctx context.Context, accountID, customer string, offer domain.Offer) (string, error) {
+	catalog, err := o.Offers()
+	if err != nil {
+		return "", err
+	}
+	back := o.BaseURL + "/dashboard/credits?payment="
+	checkout := commands.Checkout(offer, accountID, catalog, o.BaseURL)
+	checkout.SuccessURL = cmp.Or(catalog.SuccessURL, back+"made")
+	checkout.CancelURL = cmp.Or(catalog.CancelURL, back+"cancelled")
+	checkout.Customer = customer
+	session, err := o.Stripe.Checkout(ctx, checkout)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	return session.URL, nil
+}
+
+// Subscriber returns the customer of the payment processor with a subscription for an account that has not ended; empty
+// if there is none, or if nothing is sold on the dashboard. Errors: those of the read model.
+func (o *Billing) Subscriber(ctx context.Context, accountID string) (customer string, err error) {
+	if !o.Sells {
+		return "", nil
+	}
+	return o.Inbox.SubscriberOf(ctx, domain.Stripe, accountID)
+}
+
+// Portal creates a page on which a customer changes or ends subscriptions, and returns its URL. Errors: ErrNoPage.
+func (o *Billing) Portal(ctx context.Context, customer string) (string, error) {
+	page, err := o.Stripe.Portal(ctx, customer, o.BaseURL+"/dashboard/credits")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	return page, nil
+}
+
+func readCatalog(name string) (_ *domain.Catalog, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	text, err := io.ReadAll(io.LimitReader(f, domain.MaxCatalogBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return domain.ParseCatalog(text)
+}
+
+// Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
+// account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and those of Catalog and
+// commands.AccountWriter.Standing.
+func (o *Billing) Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error) {
+	shut, err := closed(o.Writer, accountID)(ctx)
+	if err != nil {
+		return CheckoutSession{}, err
+	}
+	if shut { // the payment could not be granted
+		return CheckoutSession{}, account.ErrClosed
+	}
+	catalog, err := o.Catalog()
+	if err != nil {
+		return CheckoutSession{}, err
+	}
+	offer, ok := catalog.Offer(price)
+	if pack != "" {
+		offer, ok = catalog.Pack(pack)
+	}
+	if !ok {
+		return CheckoutSession{}, fmt.Errorf("%w %s%s; it sells %s", ErrNotSold, pack, price, offers(catalog))
+	}
+	session, err := o.Stripe.Checkout(ctx, commands.Checkout(offer, accountID, catalog, o.BaseURL))
+	if err != nil && !errors.Is(err, stripeapi.ErrNoKey) {
+		err = fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	return CheckoutSession{ID: session.ID, URL: session.URL}, err
+}
+
+// offers lists the packs and prices of a catalog.
+func offers(c *domain.Catalog) string {
+	var all []string
+	for _, p := range c.Packs {
+		all = append(all, fmt.Sprintf("the pack %s (%s)", p.Name, p.Price))
+	}
+	for _, p := range c.Plans {
+		all = append(all, fmt.Sprintf("the price %s (%s)", p.Price, p.Plan))
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
+}
+
+// Link links a customer of a payment processor to an account, or a payment that was granted by hand. Errors:
+// account.ErrNotFound, payments.ErrNotFound if the account has no such payment, ErrLinked, and those of
+// commands.Billing.Record, the log and the read model.
+func (o *Billing) Link(ctx context.Context, by commands.Request, in Link) error {
+	if err := o.Reads.AccountExists(ctx, in.AccountID); err != nil {
+		return err
+	}
+	report := eventschemas.BillingReported{Kind: domain.KindCustomer, Customer: in.Customer}
+	if in.PaymentID != "" {
+		if err := o.Reads.CatchUp(ctx, payments.Name, inbox.Name); err != nil {
+			return err
+		}
+		p, err := o.Payments.Get(ctx, in.AccountID, in.PaymentID)
+		if err != nil {
+			return err
+		}
+		linked, err := o.Inbox.AccountOfPayment(ctx, in.Processor, p.ID)
+		if err != nil {
+			return err
+		}
+		if linked != "" && linked != in.AccountID {
+			return fmt.Errorf("payment %s is linked to account %s %w", p.ID, linked, ErrLinked)
+		}
+		report = linkedPayment(p)
+	}
+	report.Processor, report.EventID = in.Processor, "link-"+by.ID
+	report.Type, report.AccountID = domain.LinkedByOperator, in.AccountID
+	return o.Commands.Record(ctx, by, report)
+}
+
+// linkedPayment returns the report whose grant is the one that the ledger has, so that it is a repeat.
+func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
+	r := eventschemas.BillingReported{Kind: domain.KindPayment, PaymentID: p.ID, GrantKind: account.KindTopup, Credits: p.Credits, Tax: p.Tax}
+	if p.Currency != "" {
+		r.Money = &eventschemas.Money{Minor: p.Money, Currency: p.Currency}
+	}
+	return r
+}

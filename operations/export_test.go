@@ -1,0 +1,4 @@
+package operations
+
+// DerivedID is derivedID.
+var DerivedID = derivedID

@@ -1,0 +1,33 @@
+package operations_test
+
+import (
+	"io"
+	"testing"
+
+	"letterhead/internal/config"
+	"letterhead/node"
+	"letterhead/node/datafolder"
+)
+
+// openNodeOf opens a node of one folder that has not begun.
+func openNodeOf(t *testing.T, parts node.Parts) *node.Node {
+	t.Helper()
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: parts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return n
+}

@@ -1,0 +1,201 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/search"
+)
+
+// Index is the search index.
+type Index interface {
+	Status(ctx context.Context) (engine.Status, error)
+	Rebuild(ctx context.Context) error
+}
+
+// Rebuilt is a read model with new tables.
+type Rebuilt struct {
+	projections.Comparison
+	Compared bool   // there were live tables to compare with
+	State    string // of the new tables: live, not live
+}
+
+// Object returns it for JSON.
+func (r *Rebuilt) Object() map[string]any {
+	object := map[string]any{"name": r.Name, "rebuilt": r.State, "compared": r.Compared && r.Err == nil}
+	if r.Compared {
+		object["version"], object["position"], object["same"], object["tables"] = r.Version, r.Position, r.Same(), append([]projections.TableComparison{}, r.Tables...)
+	}
+	if r.Err != nil {
+		object["error"] = r.Err.Error()
+	}
+	return object
+}
+
+// Rebuild is a rebuild that a request has begun.
+type Rebuild struct {
+	StartedAt        time.Time
+	FinishedAt       time.Time // zero while it runs
+	Step             string    // rebuild, compare or switch
+	Position, Target eventlog.Position
+	Error            string
+	Rebuilt          *Rebuilt // nil without new tables
+}
+
+// Models are the use cases of the read models and the search index.
+type Models struct {
+	Runner *engine.Runner
+	Index  Index
+	// Background starts work that continues until the context ends.
+	Background func(work func(context.Context))
+	Now        func() time.Time
+	Logger     *slog.Logger
+
+	rebuilds rebuilds
+}
+
+// List returns the state of every read model and of the search index.
+func (o *Models) List(ctx context.Context) ([]engine.Status, error) {
+	models, err := o.Runner.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	index, err := o.Index.Status(ctx)
+	return append(models, index), err
+}
+
+// RebuildSteps report what a rebuild does. Progress returns what is called with the progress of a step: rebuild, compare or
+// switch. Rebuilt is called with each read model whose new tables are complete; its errors do not end the rebuild.
+type RebuildSteps struct {
+	Progress func(step string) func(engine.Progress)
+	Rebuilt  func(Rebuilt) error
+}
+
+// Rebuild rebuilds read models, and compares those that have live tables to compare with before it makes the new ones live.
+// Errors: those of engine.Runner and of steps.Rebuilt.
+func (o *Models) Rebuild(ctx context.Context, names []string, steps RebuildSteps) error {
+	list, err := o.Runner.List(ctx)
+	if err != nil {
+		return err
+	}
+	var alone []string
+	compared := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		i := slices.IndexFunc(list, func(s engine.Status) bool { return s.Name == name })
+		if i < 0 || list[i].State == engine.Live && list[i].Building == nil {
+			return false
+		}
+		alone = append(alone, name)
+		return true
+	})
+	var errs []error
+	if len(alone) > 0 {
+		if err := o.Runner.Rebuild(ctx, alone, steps.Progress("rebuild")); err != nil {
+			return err
+		}
+		for _, name := range alone {
+			errs = append(errs, steps.Rebuilt(Rebuilt{Comparison: projections.Comparison{Name: name}, State: "live"}))
+		}
+	}
+	if len(compared) == 0 {
+		return errors.Join(errs...)
+	}
+	found, err := o.Runner.Replace(ctx, compared, steps.Progress)
+	for _, c := range found {
+		state := "live"
+		if !c.Live {
+			state = "not live"
+		}
+		errs = append(errs, steps.Rebuilt(Rebuilt{Comparison: c.Comparison, Compared: true, State: state}))
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// rebuilds are the last rebuilds that requests have begun, by read model.
+type rebuilds struct {
+	turn sync.Mutex // one is rebuilt at a time
+	mu   sync.Mutex // guards last
+	last map[string]*Rebuild
+}
+
+func (r *rebuilds) begin(name string, rebuild Rebuild) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.last[name]; last != nil && last.FinishedAt.IsZero() {
+		return false
+	}
+	if r.last == nil {
+		r.last = map[string]*Rebuild{}
+	}
+	r.last[name] = &rebuild
+	return true
+}
+
+func (r *rebuilds) change(name string, change func(*Rebuild)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r.last[name])
+}
+
+// Start begins to rebuild a read model or the search index, until the node closes. The next rebuild of the same one
+// continues one that was interrupted. Errors: engine.ErrUnknown, engine.ErrBuilding. Last has later ones.
+func (o *Models) Start(name string) error {
+	if name != search.Name && !slices.Contains(o.Runner.Names(), name) {
+		return fmt.Errorf("%s: %w", name, engine.ErrUnknown)
+	}
+	if !o.rebuilds.begin(name, Rebuild{StartedAt: o.Now()}) {
+		return fmt.Errorf("%s: %w", name, engine.ErrBuilding)
+	}
+	o.Background(func(ctx context.Context) {
+		err := o.rebuildFor(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			o.Logger.Error("a read model could not be rebuilt", "name", name, "error", err)
+		}
+		o.rebuilds.change(name, func(r *Rebuild) {
+			r.FinishedAt = o.Now()
+			if err != nil {
+				r.Error = err.Error()
+			}
+		})
+	})
+	return nil
+}
+
+// rebuildFor rebuilds a read model or the search index for a request.
+func (o *Models) rebuildFor(ctx context.Context, name string) error {
+	if name == search.Name {
+		return o.Index.Rebuild(ctx)
+	}
+	o.rebuilds.turn.Lock()
+	defer o.rebuilds.turn.Unlock()
+	steps := RebuildSteps{
+		Progress: func(step string) func(engine.Progress) {
+			return func(p engine.Progress) {
+				o.rebuilds.change(name, func(r *Rebuild) { r.Step, r.Position, r.Target = step, p.Position, p.Target })
+			}
+		},
+		Rebuilt: func(done Rebuilt) error {
+			o.rebuilds.change(name, func(r *Rebuild) { r.Rebuilt = &done })
+			return nil
+		},
+	}
+	return o.Rebuild(ctx, []string{name}, steps)
+}
+
+// Last returns the last rebuild that a request to this process has begun; false if there was none.
+func (o *Models) Last(name string) (Rebuild, bool) {
+	o.rebuilds.mu.Lock()
+	defer o.rebuilds.mu.Unlock()
+	last := o.rebuilds.last[name]
+	if last == nil {
+		return Rebuild{}, false
+	}
+	return *last, true
+}

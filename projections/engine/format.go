@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const createFormat = `
+CREATE TABLE IF NOT EXISTS projections_format (
+	id              INTEGER PRIMARY KEY CHECK (id = 1),
+	in_force        BIGINT  NOT NULL,
+	requested       BIGINT  NOT NULL, -- by an operator who finishes an upgrade; 0 for none
+	requested_until BIGINT  NOT NULL  -- in microseconds since 1970
+)`
+
+// format is the row of projections_format, which a shared database has.
+type format struct {
+	inForce, requested int
+	until              time.Time
+}
+
+// requestedAt returns the data format that an operator requests at a time, or 0.
+func (f format) requestedAt(now time.Time) int {
+	if now.After(f.until) {
+		return 0
+	}
+	return f.requested
+}
+
+// readFormat returns the zero format if none is recorded.
+func readFormat(ctx context.Context, q projections.Queryer) (format, error) {
+	var f format
+	var until int64
+	err := q.QueryRowContext(ctx, "SELECT in_force, requested, requested_until FROM projections_format").Scan(&f.inForce, &f.requested, &until)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return format{}, fmt.Errorf("read projections_format: %w", err)
+	}
+	f.until = time.UnixMicro(until)
+	return f, nil
+}
+
+// readState reads the format before the generations: the tables of a new format may be seen before it, but not after.
+func (r *Runner) readState(ctx context.Context) (format, []record, error) {
+	f, err := readFormat(ctx, r.store.Read())
+	if err != nil {
+		return f, nil, sqlstore.Classify(err)
+	}
+	records, err := readGenerations(ctx, r.store.Read())
+	return f, records, sqlstore.Classify(err)
+}
+
+// oldFormatName is the row of projections_registry in which builds before 0.1.0 have the format in force, as its
+// fold_version. They stop if it is newer than theirs.
+const oldFormatName = "@format"
+
+func registeredFormat(records []record) int {
+	for i := range records {
+		if records[i].name == oldFormatName {
+			return records[i].version
+		}
+	}
+	return 0
+}
+
+// putInForce records the data format in force, and withdraws requests.
+func putInForce(ctx context.Context, tx *sqlstore.Tx, inForce int) error {
+	if _, err := tx.ExecContext(ctx, `
+INSERT INTO projections_format (id, in_force, requested, requested_until) VALUES (1, $1, 0, 0)
+ON CONFLICT (id) DO UPDATE SET in_force = excluded.in_force, requested = 0, requested_until = 0`, inForce); err != nil {
+		return fmt.Errorf("record the data format: %w", err)
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1 WHERE name = $2", inForce, oldFormatName)
+	return err
+}

@@ -1,0 +1,88 @@
+package projections
+
+import (
+	"context"
+	"iter"
+
+	"letterhead/internal/sqlstore"
+)
+
+// Model is what read models have in common. A read model embeds it to be a Projection.
+type Model struct {
+	name     string
+	handle   *Handle
+	versions []Version
+}
+
+// NewModel returns the Model with a name and versions; see Projection. Its handle answers once an engine has started it.
+func NewModel(name string, store *sqlstore.Store, versions ...Version) Model {
+	return Model{name, NewHandle(name, store), versions}
+}
+
+// Name implements Projection.
+func (m *Model) Name() string { return m.name }
+
+// Handle implements Projection.
+func (m *Model) Handle() *Handle { return m.handle }
+
+// Versions implements Projection.
+func (m *Model) Versions() []Version { return m.versions }
+
+// Fold returns the NewFold of a version whose only table is d. want returns the keys of the rows that apply reads; it is
+// nil if apply reads none. apply applies one event. About limit rows are kept between batches.
+func (d *Keyed[K, V]) Fold(limit int, want func([]*Event) iter.Seq[K], apply func(*Rows[K, V], *Event) error) func(*Tables, bool) Fold {
+	return func(t *Tables, empty bool) Fold {
+		return &keyedFold[K, V]{table: d, tables: t, rows: d.Rows(t, limit, empty), want: want, apply: apply}
+	}
+}
+
+type keyedFold[K comparable, V any] struct {
+	table  *Keyed[K, V]
+	tables *Tables
+	rows   *Rows[K, V]
+	want   func([]*Event) iter.Seq[K]
+	apply  func(*Rows[K, V], *Event) error
+}
+
+// Fold implements Fold.
+func (f *keyedFold[K, V]) Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error) {
+	if f.want != nil {
+		if err := f.rows.Want(ctx, q, f.want(events)); err != nil {
+			return Changes{}, err
+		}
+	}
+	for _, e := range events {
+		if err := f.apply(f.rows, e); err != nil {
+			return Changes{}, e.Errorf("%w", err)
+		}
+	}
+	return Changes{Write: f.table.Take(f.tables, f.rows, nil)}, nil
+}
+
+// Reset implements Fold.
+func (f *keyedFold[K, V]) Reset() { f.rows.Reset() }
+
+// Writing returns the Write of Changes that calls functions in order.
+func Writing(all ...func(context.Context, *sqlstore.Tx) error) func(context.Context, *sqlstore.Tx) error {
+	return func(ctx context.Context, tx *sqlstore.Tx) error {
+		for _, write := range all {
+			if err := write(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Keys returns the keys that of returns for events, where it reports one.
+func Keys[K any](of func(e *Event) (k K, ok bool)) func(events []*Event) iter.Seq[K] {
+	return func(events []*Event) iter.Seq[K] {
+		return func(yield func(K) bool) {
+			for _, e := range events {
+				if k, ok := of(e); ok && !yield(k) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/commands"
+	"letterhead/internal/ratelimit"
+)
+
+// Limits of look-ups.
+const (
+	// OutcomeGrace is the time for a crawl's outcome from the crawler's own deadline to the log and back.
+	OutcomeGrace = 500 * time.Millisecond
+	// ReturnWithin limits the return of units of the live-crawl limits, also after a request's end. A
+	// unit that is not returned by then stays taken until its minute is over.
+	ReturnWithin = 200 * time.Millisecond
+	// releaseWithin limits how long an answer waits for a hold to be released, within the request's
+	// time; after that the release continues in the background.
+	releaseWithin = 500 * time.Millisecond
+	// caughtUpWithin limits the wait for the index before an id is reported as unknown.
+	caughtUpWithin = 2 * time.Second
+	// maxLookups limits the running look-ups, each of which uses some tens of KB; more mean that a part is stuck.
+	maxLookups = 8192
+	// maxLogoCrawls limits the logo requests that wait for a crawl. Beyond it, waiting would cost more
+	// than a temporary monogram.
+	maxLogoCrawls = 2048
+)
+
+// Config configures a Service. All fields are required.
+type Config struct {
+	CrawlTimeout    time.Duration // of a live crawl
+	LogoTimeout     time.Duration // how long a logo waits for a live crawl
+	Quick           time.Duration // limits everything but the crawl
+	CrawlsPerMinute int           // limit of live crawls of the whole service
+	Logger          *slog.Logger
+	Now             func() time.Time
+}
+
+// Service sells look-ups: it reserves a credit, finds the brand or has it crawled, and charges for it.
+type Service struct {
+	credits  Credits
+	brands   Brands
+	index    Index
+	changes  Changes
+	counters ratelimit.Counters
+	caughtUp func(ctx context.Context) error // nil if there are no other nodes
+
+	domains  keyLocks // domains whose crawl is being decided
+	keys     keyLocks // idempotency keys of running batches
+	overlaps overlaps
+	recent   recent
+	running  *semaphore.Weighted // look-ups
+	batches  *semaphore.Weighted
+	logos    *semaphore.Weighted // logo requests that wait for a crawl
+
+	stopping context.Context // canceled when the server begins to stop
+	stop     context.CancelFunc
+	config   Config
+}
+
+// New returns a Service.
+func New(cfg Config, parts Parts) *Service {
+	s := &Service{
+		credits: parts.Credits, brands: parts.Brands, index: parts.Index, changes: parts.Changes,
+		counters: parts.Counters, caughtUp: parts.CaughtUp,
+		running: semaphore.NewWeighted(maxLookups), batches: semaphore.NewWeighted(MaxBatches),
+		logos: semaphore.NewWeighted(maxLogoCrawls), config: cfg,
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background()) // of the server, not of a request
+	return s
+}
+
+// Stop announces that the server is about to stop: batches start no further items, so that the running
+// ones end within the time of a single look-up.
+func (s *Service) Stop() { s.stop() }
+
+// Do looks up a brand. The answer may be sent to the caller: its charge is durable. If it can no
+// longer be sent, reverse it with Reverse.
+//
+// Errors, all of them free of charge: *account.InsufficientCreditsError; account.ErrIdempotencyMismatch, ErrSuspended,
+// ErrClosed, ErrNotFound; commands.ErrBusy; ErrNoSuchBrand; ErrNotIndexed; brand.ErrWithdrawn; *LimitError;
+// *CrawlError; eventlog.ErrUnavailable and ratelimit.ErrUnavailable; ctx.Err().
+func (s *Service) Do(ctx context.Context, q Query) (Answer, error) {
+	defer q.Reservation.Drop() // no effect once a charge or a hold has used it
+	if !s.running.TryAcquire(1) {
+		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %d look-ups are running", commands.ErrBusy, maxLookups)
+	}
+	defer s.running.Release(1)
+	switch {
+	case q.Peek:
+		return s.peek(ctx, q)
+	case q.Has != nil && !q.Refresh:
+		if answer, err := s.unchanged(ctx, q); err != nil || answer.Unchanged {
+			return answer, err
+		}
+	}
+	if q.Once != nil && q.Reservation == nil {
+		return s.lookUpOnce(ctx, q)
+	}
+	return s.lookUp(ctx, q)
+}

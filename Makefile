@@ -61,7 +61,7 @@ SHORT ?=
 # The race detector only slows these packages down: those below e2e drive the built binary, which has no detector
 # in it, and the others draw. The tests of esdbtest kill servers, and then EventStoreDB's client library reads the
 # headers of a failed call while gRPC still writes them.
-NO_RACE = letterhead/e2e% letterhead/internal/eventlog/esdb/esdbtest letterhead/internal/resvg letterhead/internal/monogram letterhead/readapi/logo letterhead/starter letterhead/tools/accuracy% letterhead/tools/cluster
+NO_RACE = letterhead/tools/e2e% letterhead/internal/eventlog/esdb/esdbtest letterhead/internal/resvg letterhead/internal/monogram letterhead/readapi/logo letterhead/starter letterhead/tools/accuracy% letterhead/tools/cluster
 override RACE := $(filter-out $(NO_RACE),$(RACE))
 test: test-short test-race-short test-race test-full ## Run every test that needs nothing but this repository
 test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(or $(shell go list $(MODULES)),$(error go list fails)),$(MODULES)))
@@ -84,7 +84,7 @@ test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LE
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./tools/cluster
 
 # The packages whose tests use real services, directly or through the packages that open databases for tests.
-SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal node projections readapi tools workers)))
+SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd examples internal node projections readapi tools workers)))
 test-services: build ## Run the tests against the services in LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
@@ -95,7 +95,7 @@ race: ## Run the tests under the race detector, without those of NO_RACE (needs 
 
 vet: ## go vet
 	go vet $(MODULES)
-	go vet -tags services,lab,conformance,logobench,tour ./e2e/... ./tools/...
+	go vet -tags services,lab,conformance,logobench,tour ./tools/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -154,8 +154,8 @@ verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everythin
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites_ -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
 	@if [ -x $(SERVICES)/up ] && [ -d $(LAB_SOURCE) ]; then $(MAKE) lab-cluster; fi
-	go test ./e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
-	LETTERHEAD_BENCH_EVENTS=300000 go test ./e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
+	go test ./tools/e2e -run '^$$' -bench LookupsUnderAttack -benchtime 1x -timeout 20m
+	LETTERHEAD_BENCH_EVENTS=300000 go test ./tools/e2e -run '^$$' -bench LookupsDuringMaintenance -benchtime 3x -timeout 20m
 	go test ./commands -run '^$$' -bench LoadLongStream -benchtime 100x -timeout 60m
 	go test ./internal/eventlog/sqlite -run 'ChangedBytes|Scan' -rapid.checks=5000 -count=1
 	$(MAKE) fuzz
@@ -259,7 +259,7 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/ledger -run '^$$' -bench State -benchtime 3x -timeout 20m
 	go test ./domain/proof -run '^$$' -bench . -benchtime 3x
 	go test ./node -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
-	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
+	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./tools/e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
 	  go test -tags services ./tools/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
@@ -267,7 +267,7 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
 
 tour: ## Draw the screenshots of docs/tour.md (needs Chromium)
-	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./e2e
+	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./tools/e2e
 
 CHROMIUM     = $(shell for name in chromium chromium-browser google-chrome-stable google-chrome; do command -v $$name && break; done)
 AXE         := axe-core@4.14.1
@@ -277,8 +277,8 @@ pages: ## Check the pages with axe, and buy credits at stripe-mock (needs Chromi
 	@if [ -z "$(CHROMIUM)" ]; then echo "Chromium is missing: nothing was checked."; exit 1; fi
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && npm install --silent --no-save --prefix "$$tools" $(AXE) && GOBIN="$$tools" go install $(STRIPE_MOCK) && \
 	  LETTERHEAD_TEST_AXE="$$tools/node_modules/axe-core/axe.min.js" LETTERHEAD_TEST_STRIPE_MOCK="$$tools/stripe-mock" \
-	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./e2e
+	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./tools/e2e
 
 bench-logos: build ## Compare the logo endpoint with npm's ipx on the same images (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done
-	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./e2e/logobench
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./tools/e2e/logobench

@@ -36,10 +36,9 @@ var layers = map[string][]string{
 	// The composition root. Only cmd and tests may import it.
 	"node": {"node", "operations", "adminapi", "console", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	"cmd":  {"adminapi", "node", "operations", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
-	// Example programs, which may use only the event schemas as users would, and tests of the built binary.
+	// Example programs, which may use only the event schemas, as users would.
 	"examples": {"examples", "eventschemas"},
-	"e2e":      {"e2e"},
-	// Development tools, which are a module of their own (tools/go.mod).
+	// Development tools and the tests of the built binary, which are a module of their own (tools/go.mod).
 	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
 	// The engine below the commands handles streams and decisions. It must not depend on use cases, credits or schemas.
 	"commands/streamwriter": {"internal/eventlog", "internal/delay", "internal/sqlstore", "internal/telemetry"},

@@ -49,7 +49,7 @@ const maxRace = 20
 // full: those that a fault of a database, its driver or the runtime would harm most.
 var (
 	modules = regexp.MustCompile(`^(tools/)?go\.(mod|sum|work)$`)
-	stores  = regexp.MustCompile(`^letterhead/(commands|projections/engine|internal/(eventlog/sqlite|sqlstore)|e2e)$`)
+	stores  = regexp.MustCompile(`^letterhead/(commands|projections/engine|internal/(eventlog/sqlite|sqlstore)|tools/e2e)$`)
 )
 
 // core matches the packages in which a data race would do most harm.
@@ -171,7 +171,7 @@ func list(patterns ...string) ([]pkg, error) {
 			return nil, err
 		}
 		if tested, isTest := strings.CutSuffix(p.ImportPath, ".test"); isTest {
-			for _, used := range p.Deps { // such as "letterhead/node [letterhead/e2e.test]"
+			for _, used := range p.Deps { // such as "letterhead/node [letterhead/tools/e2e.test]"
 				used, _, _ = strings.Cut(used, " ")
 				uses[tested] = append(uses[tested], used)
 			}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
+	"letterhead/tools/e2e/program"
 )
 
 // A backup taken while look-ups are charged restores a prefix of the ledger into one folder. An incremental backup

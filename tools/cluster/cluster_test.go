@@ -22,8 +22,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testlink"
+	"letterhead/tools/e2e/program"
 )
 
 // Sizes of the cluster under test.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testwait"
+	"letterhead/tools/e2e/program"
 )
 
 // guideWithin is the maximum time for following the guide.

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	proc "letterhead/internal/testprocess"
+	"letterhead/tools/e2e/program"
 )
 
 const (

@@ -23,10 +23,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/testservices"
+	"letterhead/tools/e2e/program"
 )
 
 // pair is an installation of three nodes, of which two usually run, with all roles on one PostgreSQL and one event

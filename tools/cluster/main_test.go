@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testwait"
+	"letterhead/tools/e2e/program"
 )
 
 // Timeouts for other processes. They only stop tests that hang, and are no performance targets.

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testlink"
+	"letterhead/tools/e2e/program"
 )
 
 const (

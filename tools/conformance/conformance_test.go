@@ -26,7 +26,7 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
+	"letterhead/tools/e2e/program"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testprocess"
+	"letterhead/tools/e2e/program"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testmust"
+	"letterhead/tools/e2e/program"
 )
 
 // Time limits for child processes. They only end hanging tests.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/e2e/program"
 	"letterhead/internal/testmust"
+	"letterhead/tools/e2e/program"
 )
 
 // TestProofs_AccountOfAServer_IsCheckedAlone proves an account's month next to a running server, and checks the proof

@@ -39,7 +39,6 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
-	"letterhead/e2e/program"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog/sqlite"
@@ -49,6 +48,7 @@ import (
 	"letterhead/internal/testprocess"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
+	"letterhead/tools/e2e/program"
 	"letterhead/workers/crawl/logofinder"
 )
 

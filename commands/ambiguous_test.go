@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/internal/testmust"
 )
 
 // logLines keeps the lines of its logger for the test.
@@ -36,12 +37,8 @@ func (l *logLines) of(t testing.TB, least slog.Level, message string) (lines []m
 	for line := range bytes.Lines(l.out.Bytes()) {
 		var fields map[string]any
 		var level slog.Level
-		if err := json.Unmarshal(line, &fields); err != nil {
-			t.Fatal(err)
-		}
-		if err := level.UnmarshalText([]byte(fields["level"].(string))); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal(line, &fields))
+		testmust.Succeed(t, level.UnmarshalText([]byte(fields["level"].(string))))
 		if level >= least && fields["msg"] == message {
 			lines = append(lines, fields)
 		}
@@ -55,9 +52,7 @@ func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l
 func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	groups, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range groups {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()

@@ -12,6 +12,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 // appendAsIs appends events to an account that no decision would produce, with a valid chain.
@@ -23,9 +24,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 		a.Link(head)
 		return nil
 	}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	var proposed []eventlog.Proposed
 	head := a.Head()
 	for i, ev := range events {
@@ -40,9 +39,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 func linked(t testing.TB, stream string, revision uint64, head eventschemas.Hash, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, eventschemas.Hash) {
 	t.Helper()
 	enc, err := eventschemas.Encode(ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	p := eventlog.Proposed{
 		ID: eventschemas.EventID(stream, request.ID, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data,
 		Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor},
@@ -58,9 +55,7 @@ func linked(t testing.TB, stream string, revision uint64, head eventschemas.Hash
 func (w *world) audit(id string, claims ...Claim) (problems []string) {
 	w.Helper()
 	_, wrong, err := AuditAccount(w.Context(), w.log, id, claims, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	for _, err := range wrong {
 		problems = append(problems, err.Error())
 	}
@@ -234,9 +229,7 @@ func TestLeaveSnapshot_SavesWhatWriterLoads(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
 	left := newMemorySnapshots()
-	if err := LeaveSnapshot(t.Context(), w.log, left, id, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, LeaveSnapshot(t.Context(), w.log, left, id, nil))
 	if events, balance := w.readsOf(id, left); balance != 50 || events != 1 {
 		t.Errorf("balance %d after reading %d events, want 50 and 1", balance, events)
 	}

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // allotted sums up the logo allotments of an account's stream of November.
@@ -138,15 +139,11 @@ func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 		writers := make([]*QuotaWriter, 3)
 		open := func() *QuotaWriter {
 			d, err := NewQuotaWriter(streamwriter.Config{Shared: true, KnowWithin: time.Millisecond}, w.log, nil)
-			if err != nil {
-				r.Fatal(err)
-			}
+			testmust.Succeed(r, err)
 			return d
 		}
 		end := func(d *QuotaWriter) {
-			if err := d.Drain(context.Background()); err != nil {
-				r.Fatal(err)
-			}
+			testmust.Succeed(r, d.Drain(context.Background()))
 		}
 		for i := range writers {
 			writers[i] = open()

@@ -22,6 +22,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 )
 
 const testBrand = "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b"
@@ -31,9 +32,7 @@ const testBrand = "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b"
 func openLog(t testing.TB) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() {
 		checkLog(t, log)
 		if err := log.Close(); err != nil {
@@ -49,9 +48,7 @@ func checkLog(t testing.TB, log eventlog.Log) {
 	last := map[string]time.Time{}
 	for at := eventlog.Position(0); ; {
 		page, err := log.ReadAll(ctx, at, eventlog.Filter{}, 1024)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, rec := range page.Events {
 			if err := validate(t, rec); err != nil {
 				t.Errorf("%s revision %d: %v: %s", rec.Stream, rec.Revision, err, rec.Data)
@@ -180,9 +177,7 @@ func (w *world) ok(_ any, err error) {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 // fails returns a function that fails the test unless a call has failed with this error.
@@ -307,14 +302,10 @@ func (w *world) events(id string) (recs []eventlog.Recorded, events []eventschem
 	w.Helper()
 	for {
 		page, err := w.log.Log.ReadStream(context.Background(), account.Stream(id), uint64(len(recs)), eventlog.Forward, 4096)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		for _, rec := range page {
 			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-			if err != nil {
-				w.Fatal(err)
-			}
+			testmust.Succeed(w, err)
 			recs, events = append(recs, rec), append(events, ev)
 		}
 		if len(page) < 4096 {

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // Rule 3.
@@ -105,9 +106,7 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	w.fails(ErrBusy)(d.ChargeLookup(t.Context(), w.lookup(id)))
 	w.fails(ErrBusy)(d.Reserve(t.Context(), id))
 	close(g.open)
-	if err := <-drained; err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, <-drained)
 	wg.Wait()
 	if l := w.ledger(id); l.balance != 4 {
 		t.Fatalf("balance = %d, want 4", l.balance)
@@ -199,9 +198,7 @@ func (w *world) untilEvictable(try func() error) {
 		runtime.Gosched()
 		err = try()
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 }
 
 func TestLiveAccounts_ManyMoreThanLimit_ChargeOnce(t *testing.T) {
@@ -253,9 +250,7 @@ func (w *world) readsOf(id string, snapshots streamwriter.Snapshots) (events int
 	w.Helper()
 	counting := &countingLog{Log: w.log.Log}
 	d, err := NewAccountWriter(AccountWriterConfig{}, counting, snapshots)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	s := w.standing(d, id)
 	w.drain(d)
 	return counting.events, s.Balance
@@ -447,9 +442,7 @@ func TestWriters_Metrics(t *testing.T) {
 func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

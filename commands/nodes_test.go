@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 )
 
 // slowCommit is a log whose commits take time, one after the other, before they are visible, like
@@ -95,9 +96,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 	shared := &disk{takes: commit, next: map[string]uint64{}}
 	for range n {
 		log, err := esdb.Open(context.Background(), esdb.Config{ConnectionString: server.ConnectionString()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() {
 			if err := log.Close(); err != nil {
 				t.Error(err)
@@ -112,9 +111,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 			t.Cleanup(func() { checkLog(t, retryingLog{log}) })
 		}
 		d, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, f, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() { out.drain(d) })
 		out.logs, out.writers = append(out.logs, f), append(out.writers, d)
 	}
@@ -148,15 +145,11 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	_, err := retry(func() (Done, error) {
 		return n.writers[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	_, err = retry(func() (Done, error) {
 		return n.writers[1].GrantCredits(ctx, GrantCredits{Request: n.request(), AccountID: id, Kind: account.KindTopup, Credits: credits - plan.FreeCredits, PaymentID: "p"})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	seen := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}}
 	spend := func(d *AccountWriter) error {
 		in := n.lookup(id)
@@ -191,9 +184,7 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	}
 	// A new writer spends a credit that was freed after its last caller had been rejected.
 	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer n.drain(last)
 	var rejected error
 	for rejected == nil {
@@ -276,9 +267,7 @@ func TestNodes_OlderRecordThanAnswered_IsRejected(t *testing.T) {
 	}
 	must := func(_ Receipt, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 	older := func(in ChargeLookup) {
 		t.Helper()

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -31,9 +32,7 @@ func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapsho
 	}
 	cfg.AppendWithin = testwait.Timeout // the disk may be busy
 	d, err := NewQuotaWriter(cfg, w.log, s)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	w.Cleanup(func() {
 		if err := d.Drain(context.Background()); err != nil {
 			w.Error(err)
@@ -46,14 +45,10 @@ func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapsho
 func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	w.Helper()
 	recs, err := w.log.Log.ReadStream(context.Background(), stream, 0, eventlog.Forward, 4096)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	for _, rec := range recs {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, err)
 		events = append(events, ev)
 	}
 	return events
@@ -228,9 +223,7 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 	w.must(d.Drain(t.Context()))
 	counting := &countingLog{Log: w.log.Log}
 	next, err := NewQuotaWriter(streamwriter.Config{}, counting, kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if n, err := next.Searches(t.Context(), id, "2026-11"); n != 304 || err != nil || counting.events > 4 {
 		t.Fatalf("%d searches, %v, after reading %d events", n, err, counting.events)
 	}
@@ -284,9 +277,7 @@ func TestCountSearch_InvalidAccountOrMonth_CountsNothing(t *testing.T) {
 func (w *world) recorder(node string) *UsageRecorder {
 	w.Helper()
 	r, err := NewUsageRecorder(RecorderConfig{}, w.log, node)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return r
 }
 
@@ -325,9 +316,7 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 		}
 		r.Logo(a, late)
 		cancel() // the counts in memory are appended before it ends
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, <-ended)
 		if events, entries := w.usageEntries("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
 			t.Fatalf("%d events: %+v", events, entries)
 		}
@@ -439,9 +428,7 @@ func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 	var writers [2]*QuotaWriter
 	for i := range writers {
 		d, err := NewQuotaWriter(streamwriter.Config{Shared: true}, w.log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() {
 			if err := d.Drain(context.Background()); err != nil {
 				t.Error(err)

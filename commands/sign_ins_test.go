@@ -22,6 +22,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 )
 
 // signInsOf returns the commands of sign-ins on a world, with an account.
@@ -35,9 +36,7 @@ func signInsOf(t *testing.T, now func() time.Time) (*world, *SignIns, string) {
 func link(w *world, s *SignIns, id string) (token string) {
 	w.Helper()
 	token, _, err := s.IssueLink(w.Context(), w.request(), id, "")
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return token
 }
 
@@ -66,9 +65,7 @@ func eventsWithout(w *world, stream string, secrets ...string) []eventschemas.Ev
 		}
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return all
 }
 
@@ -189,9 +186,7 @@ func TestSignIns_ClosedAccount_OpenNothing(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
 	token := link(w, s, id)
 	_, begun, err := s.Enter(t.Context(), w.request(), id, link(w, s, id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, err := s.accounts.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
 		t.Fatal(err)
 	}
@@ -248,9 +243,7 @@ func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
 	enter := func() Session {
 		t.Helper()
 		_, begun, err := s.Enter(t.Context(), w.request(), id, link(w, s, id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return begun
 	}
 	signOut := func(sessionID string) (reads int64) {
@@ -304,9 +297,7 @@ func TestSetEmail_SeveralPeople_EachHasOne(t *testing.T) {
 		t.Errorf("a name for an id: %v, want %v", err, signin.ErrInvalid)
 	}
 	token, _, err := s.IssueMailedLink(t.Context(), w.request(), p3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if _, begun, err := s.Enter(t.Context(), w.request(), id, token); err != nil || begun.Person != "p3" {
 		t.Errorf("entered as %+v, %v; want p3", begun, err)
 	}
@@ -321,9 +312,7 @@ func TestSetEmail_SeveralPeople_EachHasOne(t *testing.T) {
 	if _, err := s.SetEmail(t.Context(), w.request(), p2, "new@example.com"); err != nil {
 		t.Errorf("another address of a person who has one: %v", err)
 	}
-	if err := s.EraseEmails(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.EraseEmails(t.Context(), id))
 	if all, err := s.Emails(t.Context(), id); err != nil || len(all) > 0 {
 		t.Errorf("after they were erased Emails = %v, %v", all, err)
 	}
@@ -413,9 +402,7 @@ func TestSetEmail_EraseFails_RepeatCompletesIt(t *testing.T) {
 	const address = "unmistakable@example.com"
 	w.ok(s.SetEmail(t.Context(), w.request(), owner(id), address))
 	reading, err := store.Read().BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}) // SQLite cannot truncate its log
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var rows int
 	if err := reading.QueryRow("SELECT count(*) FROM holders").Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v", rows, err)

@@ -30,6 +30,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -107,9 +108,7 @@ func (s *service) advance(d time.Duration) { s.offset.Add(int64(d)) }
 
 func (s *service) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 }
 
 // noVectors saves the time to compile the renderer of vectors, which no page needs.
@@ -234,9 +233,7 @@ func (j undated) SetCookies(u *url.URL, cookies []*http.Cookie) {
 func browser(t testing.TB) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Jar: undated{jar}, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // withKey adds a customer's key to each request of the official client.
@@ -48,9 +49,7 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			ctx := t.Context()
 			session, err := c.session(version)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			defer session.Close()
 			init := session.InitializeResult()
 			if init.ProtocolVersion != version || init.ServerInfo.Name != "letterhead" || init.Capabilities.Tools == nil || init.Capabilities.Tools.ListChanged || init.Capabilities.Prompts != nil || init.Instructions == "" {
@@ -60,9 +59,7 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 			call := func(tool string, arguments map[string]any) *sdk.CallToolResult {
 				t.Helper()
 				result, err := session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				if !result.IsError {
 					if err := schemas[tool].Validate(result.StructuredContent); err != nil {
 						t.Errorf("result of %s: %v", tool, err)
@@ -105,9 +102,7 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 func listedTools(t *testing.T, session *sdk.ClientSession) map[string]*jsonschema.Schema {
 	t.Helper()
 	list, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	schemas := map[string]*jsonschema.Schema{}
 	for _, tool := range list.Tools {
 		a := tool.Annotations
@@ -116,9 +111,7 @@ func listedTools(t *testing.T, session *sdk.ClientSession) map[string]*jsonschem
 		}
 		compiler := jsonschema.NewCompiler()
 		strict := closed(tool.OutputSchema)
-		if err := compiler.AddResource("out", strict); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, compiler.AddResource("out", strict))
 		if schemas[tool.Name], err = compiler.Compile("out"); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 // The shapes of the service specification, repeated here. Additional and missing fields fail a test.
@@ -162,9 +163,7 @@ func decodeExactly[T any](t testing.TB, body []byte) T {
 		t.Fatalf("%v in %s", err, body)
 	}
 	again, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got, want := fieldsOf(t, body), fieldsOf(t, again); !slices.Equal(got, want) {
 		t.Fatalf("fields of the answer\n%s\nfields of the OpenAPI description\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -175,9 +174,7 @@ func decodeExactly[T any](t testing.TB, body []byte) T {
 func fieldsOf(t testing.TB, body []byte) []string {
 	t.Helper()
 	var document any
-	if err := json.Unmarshal(body, &document); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(body, &document))
 	var all []string
 	var walk func(path string, v any)
 	walk = func(path string, v any) {

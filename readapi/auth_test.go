@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/internal/apikey"
+	"letterhead/internal/testmust"
 )
 
 // Whatever the headers contain, the result is one token from one of them.
@@ -30,13 +31,9 @@ func FuzzSentKey(f *testing.F) {
 // Whatever a query contains, the result is a publishable key that appears once in c, and any other c is rejected.
 func FuzzQueryKey(f *testing.F) {
 	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	secret, err := apikey.Generate(apikey.Secret, rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	for _, seed := range []string{"", "c", "c=", "c=abc", "limit=5&%63={pk}", "c={pk}", "c={sk}", "c={pk}&c={sk}", "c={sk}&c={pk}", "c={pk}%zz", "c=+{pk}", "C={pk}", "c=%6ch_pk_", "x=c={pk}", "c={pk};c={sk}"} {
 		f.Add(seed)
 	}

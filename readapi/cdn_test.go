@@ -19,6 +19,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"letterhead/internal/assets"
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 )
 
@@ -176,9 +177,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a secret")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	backend := s3mem.New()
-	if err := backend.CreateBucket("logos"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, backend.CreateBucket("logos"))
 	serves := gofakes3.New(backend).Server()
 	var silent atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,9 +189,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	bucket, err := assets.Open(t.Context(), "s3://logos?use_path_style=true&endpoint="+url.QueryEscape(server.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { bucket.Close() })
 	fromBucket := func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = bucket } }
 	s := start(t, fromBucket)

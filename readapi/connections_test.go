@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 )
 
@@ -200,9 +201,7 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 		go func() { done <- server.Serve(listener) }()
 		dial := func() net.Conn {
 			conn, err := pipes.dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			t.Cleanup(func() { conn.Close() })
 			return conn
 		}
@@ -271,9 +270,7 @@ func (l *lateListener) Close() error {
 
 func TestDrain_AcceptReturnsLate_Succeeds(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	late := &lateListener{readapi.NewSmallListener(inner, 0), make(chan struct{})}
 	serving := make(chan struct{})
 	server := readapi.NewServer(http.NotFoundHandler())

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/readapi/openapi"
 	"letterhead/readapi/openapi/openapitest"
 )
@@ -73,9 +74,7 @@ func (s *service) shows(endpoint string, status int, codes ...string) {
 func (c *observations) declare(t testing.TB, row openapitest.Row, name string) {
 	t.Helper()
 	page, err := contractPage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if !*updateContract && page[row] != name {
 		t.Errorf("%s declares %s, for which %s names %q; run go test ./readapi -update-contract", name, row, contractFile, page[row])
 	}
@@ -283,13 +282,9 @@ func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
 		return // the page is written at the end of this run
 	}
 	checker, err := checkAnswers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	page, err := contractPage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	tests := testNames(t)
 	rows := documented(checker.Document())
 	for _, row := range rows {
@@ -308,15 +303,11 @@ func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	names := map[string]bool{}
 	for _, file := range files {
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, found := range testFunction.FindAllSubmatch(source, -1) {
 			names[string(found[1])] = true
 		}

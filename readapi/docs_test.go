@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/testmust"
 	"letterhead/readapi/openapi"
 )
 
@@ -72,9 +73,7 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 	const base = "https://brands.example.com"
 	p, d := rendered(t, base, "", "LetterheadBot/1.0")
 	description, err := openapi.Read(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ids, links, samples := map[string]bool{}, map[string]bool{}, ""
 	walk(t, d.reference.body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
@@ -178,9 +177,7 @@ func TestBotPage_UserAgent_ContainsCrawlerName(t *testing.T) {
 func walk(t *testing.T, page []byte, visit func(*html.Node)) {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode {
 			visit(n)
@@ -239,12 +236,8 @@ func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 func rendered(t *testing.T, baseURL, logoHost, userAgent string) (pages, documents) {
 	t.Helper()
 	p, err := newPages(baseURL, logoHost, userAgent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	d, err := p.documents()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return p, d
 }

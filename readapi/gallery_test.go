@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -15,9 +16,7 @@ import (
 func testGallery(t *testing.T, logoHost string) *gallery {
 	t.Helper()
 	p, err := newPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return p.gallery
 }
 
@@ -33,9 +32,7 @@ type galleryShown struct {
 func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 	t.Helper()
 	body, err := g.page(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s := galleryShown{sources: map[string]bool{}, selected: map[string]string{}}
 	walk(t, body, func(n *html.Node) {
 		switch n.Data {
@@ -174,17 +171,13 @@ func TestGallery_Wall_LoadsEachImageOnce(t *testing.T) {
 		brands[b.Domain] = b
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	g := testGallery(t, "")
 	for i, w := range g.wall {
 		chosen := func(p galleryImage) string {
 			path, query, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "?")
 			_, o, err := logo.Parse(path, query, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			files := logo.Choose(brands[w.Domain].Record.Logos, o, func(logo.Source) bool { return false }) // none of these is pale
 			if len(files) == 0 {
 				t.Fatalf("%s has no logo", w.Domain)

@@ -30,6 +30,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -147,9 +148,7 @@ func settings(t testing.TB) config.Config {
 		"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_BILLING_URL": baseURL + "/billing",
 		"LETTERHEAD_USER_AGENT": testUserAgent, "LETTERHEAD_CRAWL_TIMEOUT": patient.String(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return cfg
 }
 
@@ -219,9 +218,7 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
@@ -277,13 +274,9 @@ func (s *service) account(id plan.ID, credits int64) *customer {
 func newKey(t testing.TB, kind apikey.Kind) (string, apikey.Key) {
 	t.Helper()
 	key, err := apikey.Generate(kind, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	parsed, err := apikey.Parse(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return key, parsed
 }
 
@@ -305,9 +298,7 @@ func (s *service) inForce(done commands.Done) {
 
 func (s *service) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 }
 
 // catchUp waits until every read model and the search index have caught up with the log. A bubble's search index finds

@@ -28,6 +28,7 @@ import (
 	"letterhead/internal/resvg"
 	"letterhead/internal/svg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testprocess"
 	"letterhead/internal/variants"
 	"letterhead/readapi"
@@ -55,17 +56,11 @@ func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder}) // which takes memory that no server keeps
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	compiled.Close(t.Context())
-	if err := os.WriteFile(filepath.Join(folder, noiseFile), imagingtest.NoisePNG(2048), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(filepath.Join(folder, noiseFile), imagingtest.NoisePNG(2048), 0o600))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for name := range parts {
 		t.Run(name, func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), self, "-test.run=^TestLogo_HostileFiles_AreHarmless$", "-test.v")
@@ -99,9 +94,7 @@ const hostileTimeout = time.Minute
 // serveHostile starts a service whose vector drawings may take that many steps; 0 is the default of a server.
 func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: hostileTimeout, Concurrent: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { vectors.Close(context.Background()) })
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -109,9 +102,7 @@ func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	g.service = start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
 			drawn, err := variants.New(variants.Config{MakeTimeout: hostileTimeout})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			t.Cleanup(drawn.Close)
 			if g.renderer, err = logo.NewRenderer(d.Assets.(logo.Files), vectors, drawn); err != nil {
 				t.Fatal(err)
@@ -153,13 +144,9 @@ func serveConcurrent(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
 	noise, err := os.ReadFile(filepath.Join(cache, noiseFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	id, err := g.assets.Put(t.Context(), noise, "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	asset := eventschemas.Asset{ID: id, Format: "png", Size: int64(len(noise))}
 	b := logo.Brand{Domain: "noise.com", Logos: []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{asset}}}}
 	noise = nil
@@ -192,9 +179,7 @@ func checkPeak(t *testing.T) {
 		t.Log("this system does not report the peak of a process's memory")
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Logf("peak %d MiB", peak>>20)
 	if peak > mostLogoMemory && !race.Enabled { // the detector needs memory itself
 		t.Errorf("peak %d MiB, limit %d", peak>>20, mostLogoMemory>>20)
@@ -210,9 +195,7 @@ func (g *hostileGallery) logSummary(t *testing.T) {
 func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
 	t.Helper()
 	id, err := g.assets.Put(t.Context(), data, format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	r := plainRecord(domain)
 	r.Logos = []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: id, Format: format, Size: int64(len(data))}}, Tags: []string{}}}
 	if _, err := g.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: r}); err != nil {
@@ -231,14 +214,10 @@ func (g *hostileGallery) ask(t *testing.T, path string) answer {
 		}
 		began := time.Now()
 		resp, err := g.client.Get(g.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		a := answer{status: resp.StatusCode, header: resp.Header, body: body}
 		if took := time.Since(began); took > g.slowest {
 			g.slowest, g.worst = took, path

@@ -7,30 +7,26 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // On a busy machine, a request may wait for long until the server reads it.
 func TestConnections_UnreadRequest_IsNotEvicted(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { listener.Close() })
 	open := newConnections(3, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
 	var conns []*answerConn
 	for _, sent := range []string{"GET", ""} {
 		client, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() { client.Close() })
 		if _, err := client.Write([]byte(sent)); err != nil { // on loopback it has arrived when this returns
 			t.Fatal(err)
 		}
 		accepted, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() { accepted.Close() })
 		conn := &answerConn{Conn: accepted}
 		if !open.admit(conn) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // fewFilesEnv marks a run of the test binary as the server of TestConnections_FewOpenFiles_LeaveSomeForStores.
@@ -30,9 +31,7 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	const files, held = 128, 200
 	if os.Getenv(fewFilesEnv) != "" {
 		few := syscall.Rlimit{Cur: files, Max: files}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
 		s := start(t)
 		s.known("acme.com", record("acme"))
 		fmt.Printf("serves %s %s\n", s.url, s.account(plan.Custom, 50).secret)
@@ -44,16 +43,10 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
 	server.Env = append(os.Environ(), fewFilesEnv+"=1")
 	stop, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	said, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, server.Start())
 	lines := bufio.NewReader(said)
 	t.Cleanup(func() {
 		stop.Close()
@@ -70,13 +63,9 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	ask := func(path string) {
 		t.Helper()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		t.Cleanup(func() { conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(waitLimit)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, conn.SetDeadline(time.Now().Add(waitLimit)))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, key)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || resp.StatusCode != http.StatusOK {

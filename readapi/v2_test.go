@@ -20,6 +20,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
+	"letterhead/internal/testmust"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
 )
@@ -217,9 +218,7 @@ func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 func detailsOf(t testing.TB, p problem) string {
 	t.Helper()
 	b, err := json.Marshal(p.Error.Details)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(b)
 }
 
@@ -505,8 +504,6 @@ func readWhole(t testing.TB, resp *http.Response) answer {
 	t.Helper()
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}
 }

@@ -37,9 +37,7 @@ var update = flag.Bool("update", false, "write the files that are generated from
 func load(t testing.TB) []starter.Brand {
 	t.Helper()
 	var all []starter.Brand
-	if err := starter.Each(func(b starter.Brand) error { all = append(all, b); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, starter.Each(func(b starter.Brand) error { all = append(all, b); return nil }))
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite/sqlitetest"
+	"letterhead/internal/testmust"
 )
 
 // pot is a minimal state: it allots logos until none is left. The engine needs no more from a use case. Package
@@ -100,9 +101,7 @@ func pots(label string) streamwriter.Kind[*pot] {
 func newActors(t *testing.T, log eventlog.Log) *streamwriter.Actors[*pot] {
 	t.Helper()
 	actors, err := streamwriter.New(streamwriter.Config{}, pots("pot"), log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := actors.Drain(context.Background()); err != nil {
 			t.Error(err)
@@ -119,14 +118,10 @@ func request(n int) streamwriter.Request {
 func taken(t *testing.T, log eventlog.Log) (sum int64) {
 	t.Helper()
 	recorded, err := log.ReadStream(t.Context(), "pot-a", 0, eventlog.Forward, 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, rec := range recorded {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		sum += ev.(eventschemas.LogosAllotted).Requests
 	}
 	return sum

@@ -374,9 +374,7 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 			}
 			siblings = append([][]byte{sibling[:]}, siblings...)
 		}
-		if err := proof.VerifyInclusion(rfc6962.DefaultHasher, index, uint64(len(leaves)), leaves[index][:], siblings, root[:]); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, proof.VerifyInclusion(rfc6962.DefaultHasher, index, uint64(len(leaves)), leaves[index][:], siblings, root[:]))
 		first := rapid.IntRange(1, len(leaves)).Draw(t, "first")
 		hashes, err := Consistency(leaves, uint64(first))
 		testmust.Succeed(t, err)
@@ -386,9 +384,7 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 		}
 		before, err := Root(leaves[:first])
 		testmust.Succeed(t, err)
-		if err := proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(first), uint64(len(leaves)), list, before[:], root[:]); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(first), uint64(len(leaves)), list, before[:], root[:]))
 	})
 }
 

@@ -83,9 +83,7 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 			want[one.ID] = one.Name
 		}
 		testmust.Succeed(t, h.PutAll(t.Context(), all))
-		if err := h.PutAll(t.Context(), []accountnames.Entry{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, h.PutAll(t.Context(), []accountnames.Entry{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}))
 		want["a0"], want["new"] = "changed", "New"
 		for _, limit := range []int{13, accountnames.MaxPage} {
 			got := map[string]string{}

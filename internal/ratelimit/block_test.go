@@ -145,9 +145,7 @@ func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 	}
 	var used int64
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
-		if err := store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used))
 		return used == 20
 	}); !ok {
 		t.Errorf("%d units are used, want 20", used)

@@ -17,9 +17,7 @@ func TestSetup_CreateIndex_TakesMemoryOfTheCacheOnly(t *testing.T) {
 	s := openFile(t, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
 	write := func(statement string) {
 		t.Helper()
-		if err := s.Setup(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(statement); return err }); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, s.Setup(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(statement); return err }))
 	}
 	write("CREATE TABLE many (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
 	write("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) INSERT INTO many SELECT i, hex(randomblob(50)) FROM n")

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testmust"
 )
 
 const (
@@ -92,19 +93,13 @@ func TestSanitize_ReencodesRasters(t *testing.T) {
 		img.Pix[i] = byte(i * 7)
 	}
 	png, err := imaging.EncodePNG(img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	jpeg, err := imaging.EncodeJPEG(img, imaging.White)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, raw := range [][]byte{append(png, "<script>alert(1)</script>"...), jpeg} {
 		markup := around(`<image width="90" height="9" xlink:href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(raw) + `"/>`)
 		clean, info, err := svg.Sanitize([]byte(markup))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		checkClean(t, clean, info)
 		if !bytes.Contains(clean, []byte("data:image/png;base64,")) || bytes.Contains(clean, []byte(base64.StdEncoding.EncodeToString(raw)[:64])) && bytes.Contains(clean, []byte("PHNjcmlwdD")) {
 			t.Error("the raster was removed, or was not re-encoded")

@@ -19,14 +19,13 @@ import (
 	"letterhead/internal/imaging/imagingtest"
 	"letterhead/internal/svg"
 	"letterhead/internal/svg/svgtest"
+	"letterhead/internal/testmust"
 )
 
 func readLogo(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "logos", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 
@@ -117,9 +116,7 @@ func drawing(t *testing.T, svg []byte) []string {
 		if err == io.EOF {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		switch e := token.(type) {
 		case xml.StartElement:
 			if skip > 0 || e.Name.Local == "title" {
@@ -134,9 +131,7 @@ func drawing(t *testing.T, svg []byte) []string {
 				}
 				v := anyNumber.ReplaceAllStringFunc(strings.ToLower(a.Value), func(n string) string {
 					f, err := strconv.ParseFloat(n, 64)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, err)
 					return " " + strconv.FormatFloat(f, 'g', -1, 64)
 				})
 				v = strings.TrimSpace(anySpace.ReplaceAllString(strings.ReplaceAll(v, ")", ") "), " "))

@@ -18,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"pgregory.net/rapid"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 )
 
@@ -33,9 +34,7 @@ func open(t testing.TB, cfg variants.Config) opened {
 	numbers := prometheus.NewRegistry()
 	cfg.Registerer = numbers
 	s, err := variants.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(s.Close)
 	return opened{s, t, numbers}
 }
@@ -44,9 +43,7 @@ func open(t testing.TB, cfg variants.Config) opened {
 func (s opened) number(name string, label ...string) float64 {
 	s.t.Helper()
 	families, err := s.numbers.Gather()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 	for _, f := range families {
 		if f.GetName() != "letterhead_logo_variants_"+name {
 			continue
@@ -504,9 +501,7 @@ func TestConfig_Invalid(t *testing.T) {
 	}
 	numbers := prometheus.NewRegistry()
 	s, err := variants.New(variants.Config{Registerer: numbers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer s.Close()
 	if _, err := variants.New(variants.Config{Registerer: numbers}); err == nil {
 		t.Error("New accepts a registerer that has the metrics of another store")

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -75,9 +76,7 @@ func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 	var ids []string
 	for after := ""; ; {
 		page, err := m.List(t.Context(), after, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if len(page) == 0 {
 			break
 		}
@@ -132,9 +131,7 @@ func TestSelect_FiltersSortsAndContinues(t *testing.T) {
 				got := ""
 				for last := (*accounts.Account)(nil); ; {
 					page, err := m.Select(t.Context(), c.s, last, limit)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, err)
 					for i := range page {
 						got, last = got+page[i].ID, &page[i]
 					}
@@ -178,9 +175,7 @@ func TestSelect_BySpend_LatestMonthCountsFirst(t *testing.T) {
 			var got []string
 			for last := (*accounts.Account)(nil); ; {
 				page, err := m.Select(t.Context(), accounts.Selection{Sort: "spend", Descending: true}, last, limit)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				for i, a := range page {
 					got, last = append(got, fmt.Sprintf("%s %d %s", a.ID, a.Spent, a.SpentMonth.Format("2006-01"))), &page[i]
 				}
@@ -211,9 +206,7 @@ func TestSelect_ByUse_CountsKeysAndLookUps(t *testing.T) {
 		e.Events("usage-node-n2", at.Add(4*time.Hour), eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("searching", time.Minute)}})
 		e.CatchUp(r)
 		page, err := m.Select(t.Context(), accounts.Selection{Sort: "used", Descending: true}, nil, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		got := ""
 		for _, a := range page {
 			got += a.ID

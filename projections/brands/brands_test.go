@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -24,9 +25,7 @@ var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 func open(t *testing.T, e *projectionstest.Env) (*brands.Model, *engine.Runner) {
 	t.Helper()
 	m, err := brands.New(brands.Config{}, e.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(m.Close)
 	r, _ := e.Start(engine.Config{}, m)
 	return m, r
@@ -157,9 +156,7 @@ func testListAndChanged_InPages_ReturnAll(t *testing.T, e *projectionstest.Env) 
 	var changed []string
 	for after := eventlog.Position(0); ; {
 		docs, upTo, err := m.Changed(t.Context(), after, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, d := range docs {
 			changed = append(changed, d.Domain)
 		}
@@ -181,9 +178,7 @@ func list(t *testing.T, m *brands.Model, s brands.Selection, limit int) (domains
 	t.Helper()
 	for after := (*brands.Listed)(nil); ; {
 		page, err := m.List(t.Context(), s, after, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for i := range page {
 			after = &page[i]
 			domains = append(domains, after.Domain)
@@ -328,9 +323,7 @@ func testDue_ReturnsBrandsByTime(t *testing.T, e *projectionstest.Env) {
 		var after brands.Due
 		for {
 			page, err := m.Due(t.Context(), at.Add(now), after, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if len(page) == 0 {
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -32,9 +33,7 @@ func overridden(name string) eventschemas.Event {
 func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
 	t.Helper()
 	m, err := New(cfg, e.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -60,9 +59,7 @@ func testCache_OldRowAfterInvalidation_IsNotStored(t *testing.T, e *projectionst
 		t.Fatalf("the reader of the old row: %v", err)
 	}
 	now, err := m.Get(t.Context(), "acme.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if body := now.Body.AppendTo(nil, ""); !bytes.Contains(body, []byte(`"name":"New"`)) {
 		t.Errorf("after WaitFor a reader still gets %s", body)
 	}
@@ -152,9 +149,7 @@ func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 // the shard.
 func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
 	c, err := newCache(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer c.close()
 	other := ""
 	for i := 0; other == ""; i++ {

@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -52,9 +53,7 @@ func (f *follower) reads() [2]float64 {
 	var counts [2]float64
 	for i, c := range []prometheus.Counter{f.m.metrics.rows, f.m.metrics.changes} {
 		var m dto.Metric
-		if err := c.Write(&m); err != nil {
-			f.t.Fatal(err)
-		}
+		testmust.Succeed(f.t, c.Write(&m))
 		counts[i] = m.GetCounter().GetValue()
 	}
 	return counts
@@ -63,17 +62,13 @@ func (f *follower) reads() [2]float64 {
 func (f *follower) head() eventlog.Position {
 	f.t.Helper()
 	head, err := f.e.Log.Head(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, err)
 	return head
 }
 
 func (f *follower) folded(upTo eventlog.Position) {
 	f.t.Helper()
-	if err := f.runner.WaitFor(f.n.Context(), Name, upTo); err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, f.runner.WaitFor(f.n.Context(), Name, upTo))
 }
 
 // The node's own reader has seen all folded events, so a record that did not change is not read again, neither by
@@ -169,9 +164,7 @@ func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, stop := context.WithCancel(f.n.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

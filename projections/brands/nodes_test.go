@@ -7,6 +7,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -48,9 +49,7 @@ func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprint("New", i)
 		at := e.Events("brand-acme.com", at, overridden(name))
-		if err := follows.WaitFor(n.Context(), Name, at); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, follows.WaitFor(n.Context(), Name, at))
 		if got := nameOf(t, m, "acme.com"); got != name {
 			t.Fatalf("after WaitFor the other node answers %s, want %s", got, name)
 		}
@@ -61,20 +60,14 @@ func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	}
 	// A withdrawn brand is not returned.
 	gone := e.Events("brand-still.com", at, eventschemas.BrandWithdrawn{Reason: "r"})
-	if err := follows.WaitFor(n.Context(), Name, gone); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, follows.WaitFor(n.Context(), Name, gone))
 	if _, err := m.Get(t.Context(), "still.com"); err == nil {
 		t.Error("Get returns a withdrawn brand from the other node's cache")
 	}
 	// A rebuild by the leader.
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	last := e.Events("brand-acme.com", at, overridden("Rebuilt"))
-	if err := follows.WaitFor(n.Context(), Name, last); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, follows.WaitFor(n.Context(), Name, last))
 	if got := nameOf(t, m, "acme.com"); got != "Rebuilt" {
 		t.Errorf("after a rebuild the other node answers %s", got)
 	}
@@ -117,24 +110,16 @@ func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	n := e.Node()
 	m := newModel(t, n, Config{})
 	deaf := n.New(engine.Config{FollowOnly: true}, m) // reads the registry once, and does not run
-	if err := deaf.Start(n.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, deaf.Start(n.Context()))
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	e.Events("brand-acme.com", at, overridden("New"))
 	e.CatchUp(r)
 	if got := nameOf(t, m, "acme.com"); got != "New" {
 		t.Errorf("by the domain: %s", got)
 	}
 	again := newModel(t, n, Config{})
-	if err := n.New(engine.Config{FollowOnly: true}, again).Start(n.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.New(engine.Config{FollowOnly: true}, again).Start(n.Context()))
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	e.Events("brand-fresher.com", at, imported("fresher.com", "Fresher"))
 	e.CatchUp(r)
 	if entry, err := again.ByID(t.Context(), brand.ID("fresher.com")); err != nil || entry.Domain != "fresher.com" {

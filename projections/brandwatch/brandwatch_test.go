@@ -11,6 +11,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/projectionstest"
 )
@@ -21,9 +22,7 @@ func open(t *testing.T, cfg brandwatch.Config) (*projectionstest.Env, *brandwatc
 	t.Helper()
 	e := projectionstest.Open(t)
 	tail, err := brandwatch.New(t.Context(), cfg, e.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- tail.Run(ctx) }()
@@ -155,9 +154,7 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Events("brand-a.com", at, failed("old"))
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{}, e.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w := tail.Watch("a.com")
 	defer w.Close()
 	e.Events("brand-a.com", at, failed("new"))

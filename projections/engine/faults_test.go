@@ -12,6 +12,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -156,9 +157,7 @@ func TestRebuild_AlreadyBuilding_Fails(t *testing.T) {
 		go func() { ended <- r.Rebuild(e.Context(), []string{"bad"}, nil) }()
 		for begun := false; !begun; {
 			all, err := r.List(e.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			begun = slices.ContainsFunc(all, func(s engine.Status) bool { return s.Name == "bad" && s.Building != nil })
 		}
 		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
@@ -188,9 +187,7 @@ func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 		}
 		e.CatchUp(r)
 		for range 3 {
-			if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 			for account, n := range want {
 				wantCount(t, p, account, n)
 			}

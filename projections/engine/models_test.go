@@ -3,6 +3,7 @@ package engine_test
 import (
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/actions"
@@ -48,14 +49,10 @@ type models struct {
 func newModels(t testing.TB, e *projectionstest.Env) models {
 	t.Helper()
 	b, err := brands.New(brands.Config{}, e.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(b.Close)
 	k := keys.New(keys.Config{}, e.Store)
-	if err := k.Setup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, k.Setup(t.Context()))
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
 		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store), actions: actions.New(e.Store), inbox: inbox.New(e.Store), failures: failures.New(e.Store),

@@ -13,6 +13,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -107,9 +108,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 		a := n.start(folding, 1)
 		for i := range 20 {
 			last := n.charges(i, i+1)
-			if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, b.r.WaitFor(b.Context(), "toy", last))
 			wantCount(t, b.toy, "a", int64(i+1))
 		}
 		a.CatchUp(a.r) // it knows its position only after the commit that others see
@@ -119,9 +118,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 		}
 		for _, x := range []*node{a, b} {
 			all, err := x.r.List(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if s := all[0]; s.State != "live" || s.Position != 20 || s.Lag != 0 || s.Generation != 1 {
 				t.Errorf("list: %+v, want generation 1, live at 20", s)
 			}
@@ -229,9 +226,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		cfg.Logger = e.Logger()
 		p := newToy("toy", e.Store, 1)
 		r, err := engine.New(projectionstest.Config(cfg), behind, e.Store, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if !e.Shared() {
 			r.Share(n.lead)
 		}
@@ -257,9 +252,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 		for round := range 6 {
 			last := n.charges(round*10, round*10+10)
 			if round%2 == 0 {
-				if err := c.r.WaitFor(c.Context(), "toy", last); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, c.r.WaitFor(c.Context(), "toy", last))
 			}
 			a.stop() // in the middle of catching up in the odd rounds
 			b.leading(t)
@@ -306,18 +299,14 @@ func TestTwoLeaders_AreFenced(t *testing.T) {
 		}
 		stops[0]()
 		found, err := runners[1].Verify(e.Context(), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, v := range found {
 			if !v.OK() {
 				t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)
 			}
 		}
 		live := dumps(e)
-		if err := runners[1].Rebuild(e.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, runners[1].Rebuild(e.Context(), nil, nil))
 		compareDumps(t, live, dumps(e))
 	})
 }
@@ -331,13 +320,9 @@ func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 		n.charges(0, 10)
 		a.CatchUp(a.r)
 		b := n.prepare(following, 1) // never run
-		if err := b.r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.r.Start(t.Context()))
 		wantCount(t, b.toy, "a", 10)
-		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, a.r.Rebuild(a.Context(), nil, nil))
 		n.charges(10, 12)
 		a.CatchUp(a.r)
 		eventually(t, a.Env, func() bool { return a.Logged(drops) })
@@ -346,9 +331,7 @@ func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 		}
 		wantCount(t, b.toy, "a", 12)
 
-		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, a.r.Rebuild(a.Context(), nil, nil))
 		n.charges(12, 13)
 		a.CatchUp(a.r)
 		err := b.toy.handle.Snapshot(t.Context(), func(q projections.Queryer, tables *projections.Tables, at eventlog.Position) error {
@@ -433,9 +416,7 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 		n.charges(0, 100)
 		b.CatchUp(b.r)
 		var last engine.Progress
-		if err := b.r.Rebuild(b.Context(), nil, func(p engine.Progress) { last = p }); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.r.Rebuild(b.Context(), nil, func(p engine.Progress) { last = p }))
 		if last.Position != 100 || last.Target != 100 {
 			t.Errorf("last progress: %+v, want 100 of 100", last)
 		}
@@ -504,9 +485,7 @@ func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 		go func() { ended <- b.r.Rebuild(b.Context(), nil, nil) }()
 		<-halfway
 		a.stop()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, <-ended)
 		wantCount(t, b.toy, "a", 100)
 		b.toy.mu.Lock()
 		defer b.toy.mu.Unlock()
@@ -580,9 +559,7 @@ func TestScratch_NodeIsGone_IsDropped(t *testing.T) {
 VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
 		for range 3 { // the leader sees them at each poll, and must not drop them yet
 			last := n.charges(3, 4)
-			if err := a.r.WaitFor(a.Context(), "toy", last); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, a.r.WaitFor(a.Context(), "toy", last))
 		}
 		if a.Logged(drops) {
 			t.Error("the scratch tables were dropped too early")
@@ -616,16 +593,12 @@ func TestNewRelease_NextToOldOne_BothServe(t *testing.T) {
 		leader.stop()
 		next.leading(t)
 		last := n.charges(10, 12)
-		if err := old.r.WaitFor(old.Context(), "toy", last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, old.r.WaitFor(old.Context(), "toy", last))
 		wantCount(t, old.toy, "a", 12)
 		close(gate)
 		status(t, next.Env, next.r, "toy", func(s engine.Status) bool { return s.Version == 2 })
 		last = n.charges(12, 13)
-		if err := next.r.WaitFor(next.Context(), "toy", last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, next.r.WaitFor(next.Context(), "toy", last))
 		wantCount(t, next.toy, "a", 13)
 		if err := old.r.WaitFor(old.Context(), "toy", last); !errors.Is(err, projections.ErrNewerRelease) {
 			t.Errorf("WaitFor of the old release: %v, want %v", err, projections.ErrNewerRelease)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/failures"
@@ -72,9 +73,7 @@ func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		log := &countingLog{Log: e.Log}
 		r, err := engine.New(projectionstest.Config(engine.Config{}), log, e.Store, newModels(t, e).all()...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if got := r.Names(); !slices.Equal(got, names) {
 			t.Errorf("Names() = %v, want %v", got, names)
 		}
@@ -83,9 +82,7 @@ func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 		e.Fill(w, 200)
 		e.CatchUp(r)
 		subscriptions, reads := log.subscriptions.Load(), log.reads.Load()
-		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 		if s := log.subscriptions.Load(); s != subscriptions {
 			t.Errorf("the rebuild made %d subscriptions", s-subscriptions)
 		}
@@ -121,21 +118,15 @@ func TestRebuild_SameRows(t *testing.T) {
 			}
 		}
 		var last engine.Progress
-		if err := r.Rebuild(e.Context(), nil, func(p engine.Progress) { last = p }); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Rebuild(e.Context(), nil, func(p engine.Progress) { last = p }))
 		compareDumps(t, live, dumps(e))
 		head, err := e.Log.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if last.Position != head || last.Target != head || last.Events < 1000 && !e.Shared() {
 			t.Errorf("last progress was %+v, head is %d", last, head)
 		}
 		list, err := r.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, s := range list {
 			if s.State != "live" || s.Generation != 2 || s.Lag != 0 || s.Building != nil || s.Error != "" {
 				t.Errorf("after the rebuild: %+v, want generation 2, live without lag", s)
@@ -191,9 +182,7 @@ func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 		busy.Wait()
 		e.CatchUp(r)
 		live := dumps(e)
-		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 		compareDumps(t, live, dumps(e))
 	})
 }
@@ -286,9 +275,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 			e.Exec(sql)
 		}
 		found, err := r.Verify(e.Context(), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if len(found) != len(names) {
 			t.Fatalf("%d read models were verified, want %d", len(found), len(names))
 		}

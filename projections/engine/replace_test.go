@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -62,9 +63,7 @@ func found(all []engine.Replaced) string {
 func statusOf(t *testing.T, r *engine.Runner, name string) engine.Status {
 	t.Helper()
 	list, err := r.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, s := range list {
 		if s.Name == name {
 			return s
@@ -106,17 +105,13 @@ func TestReplace_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 			e.Fill(w, 300)
 			e.CatchUp(r)
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var deleted, changed int
 		for _, c := range []struct {
 			into  *int
 			where string
 		}{{&deleted, "revision >= 0 AND (position <= 9)"}, {&changed, "position > 500 AND position <= 507"}} {
-			if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v7_g2_entries WHERE "+c.where).Scan(c.into); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v7_g2_entries WHERE "+c.where).Scan(c.into))
 		}
 		deleted++ // the last one
 		want := fmt.Sprintf("ledger.entries: 0 only live, %d only rebuilt, %d changed, 5 shown\npayments.refunds: 1 only live, 0 only rebuilt, 0 changed, 1 shown", deleted, changed)
@@ -126,9 +121,7 @@ func TestReplace_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 		e.Fill(w, 100)
 		e.CatchUp(r)
 		verified, err := r.Verify(t.Context(), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, v := range verified {
 			if !v.OK() {
 				t.Errorf("%s: %v, %v", v.Name, v.Difference, v.Err)

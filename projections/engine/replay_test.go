@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -63,17 +64,11 @@ func profile(b *testing.B) (stop func()) {
 		return func() {}
 	}
 	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
+	testmust.Succeed(b, pprof.StartCPUProfile(f))
 	return func() {
 		pprof.StopCPUProfile()
-		if err := f.Close(); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, f.Close())
 	}
 }
 
@@ -92,15 +87,11 @@ func BenchmarkReplay(b *testing.B) {
 		fillFast(b, e, replayEvents(b))
 		e.CatchUp(r)
 		head, err := e.Log.Head(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		defer profile(b)()
 		b.ResetTimer()
 		for b.Loop() {
-			if err := r.Rebuild(b.Context(), nil, nil); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, r.Rebuild(b.Context(), nil, nil))
 		}
 		b.ReportMetric(float64(head)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		b.ReportMetric(0, "ns/op")

@@ -16,6 +16,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -33,9 +34,7 @@ func charge(n int) eventschemas.Event {
 func wantCount(t *testing.T, p *toy, account string, want int64) {
 	t.Helper()
 	n, _, err := p.count(account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if n != want {
 		t.Errorf("%s counts %d charges of %s, want %d", p.name, n, account, want)
 	}
@@ -47,9 +46,7 @@ func status(t *testing.T, e *projectionstest.Env, r *engine.Runner, name string,
 	var found engine.Status
 	eventually(t, e, func() bool {
 		all, err := r.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, s := range all {
 			if s.Name == name {
 				found = s
@@ -88,9 +85,7 @@ func TestRunner_Crash_LosesAndDoublesNothing(t *testing.T) {
 				e.CatchUp(r)
 			}
 			stop() // in the middle of catching up in the odd rounds
-			if err := e.Store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, e.Store.Close())
 			e.OpenStore()
 		}
 		p := newToy("toy", e.Store, 1)
@@ -125,9 +120,7 @@ func TestFoldFails_ModelIsQuarantined_OthersContinue(t *testing.T) {
 				for i := range 1000 {
 					last = e.Events("account-a", start, charge(i))
 				}
-				if err := r.WaitFor(e.Context(), "good", last); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, r.WaitFor(e.Context(), "good", last))
 				wantCount(t, good, "a", 1000)
 
 				var aside *engine.QuarantinedError
@@ -163,9 +156,7 @@ func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 		r, _ := e.Start(quick, m.all()...)
 		unknown := eventlog.Proposed{ID: uuid.New(), Type: "FromTheFuture", SchemaVersion: 9, OccurredAt: start, Data: []byte(`{}`)}
 		done, err := e.Log.Append(t.Context(), "brand-acme.com", eventlog.Any(), []eventlog.Proposed{unknown})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, name := range []string{"accounts", "keys", "usage", "ledger"} {
 			if err := r.WaitFor(e.Context(), name, done.Position); err != nil {
 				t.Error(err)
@@ -193,25 +184,17 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 			e.Events("account-a", start, charge(i))
 		}
 		status(t, e, r, "toy", func(s engine.Status) bool { return s.State == "set_aside" && s.Position == 2 })
-		if err := r.WaitFor(e.Context(), "other", 5); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.WaitFor(e.Context(), "other", 5))
 		stop()
 
 		p, other = newToy("toy", e.Store, 1), newToy("other", e.Store, 1)
 		cfg := quick
 		cfg.Logger = e.Logger()
 		r, err := engine.New(projectionstest.Config(cfg), e.Log, e.Store, p, other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, r.Start(t.Context()))
 		all, err := r.List(t.Context()) // the command "projections list" does this without a server
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if s := all[1]; s.Name != "toy" || s.State != "set_aside" || !strings.Contains(s.Error, "no") || s.Lag != 3 {
 			t.Errorf("after a restart: %+v, want toy set aside with lag 3", s)
 		}
@@ -247,9 +230,7 @@ func TestNewVersion_IsBuiltNextToOldOne(t *testing.T) {
 		var clock clock
 		r, stop = e.Start(engine.Config{BatchEvents: 5, Now: clock.now}, p)
 		last := e.Events("account-a", start, charge(20))
-		if err := r.WaitFor(e.Context(), "toy", last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.WaitFor(e.Context(), "toy", last))
 		if n, v, err := p.count("a"); n != 21 || v != 1 || err != nil {
 			t.Errorf("while version 2 is built: %d of version %d, %v", n, v, err)
 		}
@@ -293,9 +274,7 @@ func TestStart_TablesOfNewerRelease_Fails(t *testing.T) {
 		e.CatchUp(r)
 		stop()
 		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, newToy("toy", e.Store, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
 			t.Errorf("start of an older release: %v, want %v", err, projections.ErrNewerRelease)
 		}
@@ -320,9 +299,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 		t.Fatalf("interrupted rebuild: %v, want %v", err, context.Canceled)
 	}
 	all, err := r.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	b := all[0].Building
 	if b == nil || b.Position == 0 || b.Position >= 100 || b.Generation != 2 {
 		t.Fatalf("after the interruption: %+v, want generation 2 between positions 0 and 100", b)
@@ -363,9 +340,7 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 		wantCount(t, good, "a", 10)
 		wantCount(t, bad, "a", 10)
 		all, err := r.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if all[0].Name != "bad" || all[0].Generation != 1 || all[0].Building != nil || all[1].Generation != 2 {
 			t.Errorf("after the failed rebuild: %+v, want generation 1 of bad and 2 of the other model", all)
 		}
@@ -382,9 +357,7 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if err := r.Run(t.Context()); !errors.Is(err, engine.ErrNotStarted) {
 			t.Errorf("run before start: %v, want %v", err, engine.ErrNotStarted)
 		}
@@ -427,9 +400,7 @@ func TestList_ReportsLagBehindLog(t *testing.T) {
 			t.Errorf("behind %s, next attempt at %s", s.Behind, s.RetryAt)
 		}
 		categories, err := reg.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		gauges := map[string]float64{}
 		for _, f := range categories {
 			if f.GetType() != dto.MetricType_GAUGE {

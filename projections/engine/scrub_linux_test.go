@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -18,15 +19,11 @@ func BenchmarkScrub(b *testing.B) {
 		fillFast(b, e, replayEvents(b))
 		e.CatchUp(r)
 		head, err := e.Log.Head(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		before := processorTime(b)
 		b.ResetTimer()
 		for b.Loop() {
-			if err := r.ScrubOnce(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, r.ScrubOnce(b.Context()))
 		}
 		per := 1e6 / (float64(head) * float64(b.N))
 		b.ReportMetric((processorTime(b)-before).Seconds()*per, "cpu-s/million")
@@ -38,8 +35,6 @@ func BenchmarkScrub(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

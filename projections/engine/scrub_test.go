@@ -15,6 +15,7 @@ import (
 
 	"letterhead/internal/disk"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -54,9 +55,7 @@ func readTable(t *testing.T, e *projectionstest.Env, m projections.Projection, t
 		}
 		return rows.Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return l
 }
 
@@ -119,9 +118,7 @@ func (l *liveTable) flip(t *testing.T, e *projectionstest.Env, column string, fr
 func differences(t *testing.T, r *engine.Runner, name string) int64 {
 	t.Helper()
 	all, err := r.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, s := range all {
 		if s.Name == name && s.Scrub != nil {
 			return s.Scrub.Differences
@@ -181,9 +178,7 @@ func TestScrub_OneBitInAnyColumn_IsFoundAndRepaired(t *testing.T) {
 					more = more || len(left[id]) > 0 && len(l.rows) > 0
 				}
 			}
-			if err := r.ScrubOnce(e.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.ScrubOnce(e.Context()))
 			for name, n := range want {
 				if got := differences(t, r, name); got != n {
 					t.Errorf("round %d: scrub of %s found %d differences, want %d", round, name, got, n)
@@ -237,23 +232,17 @@ func TestScrub_RowsInsertedAndDeleted_AreRepaired(t *testing.T) {
 					}
 					return sqlstore.Insert(t.Context(), tx, l.name+" ("+strings.Join(l.columns, ", ")+")", len(l.columns), "", inserted)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				want += 2
 			}
-			if err := r.ScrubOnce(e.Context(), m.Name()); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.ScrubOnce(e.Context(), m.Name()))
 			if got := differences(t, r, m.Name()); got != want {
 				t.Errorf("scrub of %s found %d differences, want %d", m.Name(), got, want)
 			}
 		}
 		sameDumps(t, e, before)
 		e.Exec("DELETE FROM " + readTable(t, e, all[3], all[3].Versions()[0].Tables[0]).name) // ledger entries: several slices
-		if err := r.ScrubOnce(e.Context(), all[3].Name()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.ScrubOnce(e.Context(), all[3].Name()))
 		sameDumps(t, e, before)
 		if !e.Logged("rows of a read model differ from the event log") {
 			t.Error("the differences were not logged")
@@ -286,9 +275,7 @@ func TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing(t *testing.T) {
 		})
 		scrub := func(damaged int64) {
 			t.Helper()
-			if err := r.ScrubOnce(e.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.ScrubOnce(e.Context()))
 			for _, name := range names {
 				want := int64(0)
 				if name == "keys" {
@@ -309,9 +296,7 @@ func TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing(t *testing.T) {
 		appending.Wait()
 		e.CatchUp(r)
 		results, err := r.Verify(e.Context(), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, v := range results {
 			if !v.OK() {
 				t.Errorf("verify of %s: %v", v.Name, v)
@@ -407,9 +392,7 @@ func TestScrub_Restarted_BeginsWithStrictReadModelsOnceADay(t *testing.T) {
 		r, stop := begin()
 		for _, name := range []string{"plain", "strict"} {
 			hours.Add(1)
-			if err := r.ScrubOnce(e.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.ScrubOnce(e.Context(), name))
 		}
 		lines.Wait(t, 2, "was compared")
 		stop()
@@ -432,9 +415,7 @@ func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
 	quiet := func() bool {
 		t.Helper()
 		ok, err := r.Quiet(e.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return ok
 	}
 	if !quiet() {
@@ -448,9 +429,7 @@ func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
 			}
 		})
 	}()
-	if err := <-built; err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, <-built)
 	if !quiet() {
 		t.Error("a scrub would pause after the rebuild")
 	}

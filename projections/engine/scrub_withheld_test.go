@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -101,9 +102,7 @@ func TestScrub_RepairFails_NoNodeReadsTheRows(t *testing.T) {
 		if !unread(c) {
 			t.Error("the next leader reads the rows")
 		}
-		if err := c.r.ScrubOnce(c.Context(), "toy"); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, c.r.ScrubOnce(c.Context(), "toy"))
 		wantCount(t, c.toy, "a", 4)
 		eventually(t, b.Env, func() bool { return !unread(b) })
 		wantCount(t, b.toy, "a", 4)
@@ -143,9 +142,7 @@ func TestScrub_RepairFailsBeforeRestart_RowsAreNotReadUntilRepairOrRebuild(t *te
 					t.Errorf("list: %v, %v, want the reason why rows are not read", all, err)
 				}
 			}
-			if err := cure(r, e); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, cure(r, e))
 			wantCount(t, p, "a", 1)
 			stop()
 			p, _, _ = begin()
@@ -255,9 +252,7 @@ func TestScrub_RowsWithheld_WorksHalfTheTime(t *testing.T) {
 	withhold(t, e, r, p)
 	want(time.Second)
 	p.breakSwap(nil)
-	if err := r.ScrubOnce(e.Context(), "strict"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.ScrubOnce(e.Context(), "strict"))
 	want(99 * time.Second)
 }
 

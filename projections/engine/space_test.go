@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"letterhead/internal/disk"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -69,9 +70,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	pages := func() (n int64) {
-		if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n))
 		return n
 	}
 	before := pages()
@@ -82,18 +81,14 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 			t.Errorf("the database contains %v", here)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, v := range found {
 		if !v.OK() {
 			t.Errorf("Verify reports a difference: %+v", v)
 		}
 	}
 	head, err := e.Log.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if last.Events != int64(head) || last.Position != head {
 		t.Errorf("the last progress was %+v of %d events", last, head)
 	}
@@ -157,12 +152,8 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	leftover := filepath.Join(scratch, "letterhead-verify-1234")
-	if err := os.MkdirAll(leftover, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(leftover, "tables.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.MkdirAll(leftover, 0o700))
+	testmust.Succeed(t, os.WriteFile(filepath.Join(leftover, "tables.db"), nil, 0o600))
 	var removal error
 	_, err := r.Verify(t.Context(), nil, func(engine.Progress) {
 		if _, err := os.Stat(leftover); !os.IsNotExist(err) {
@@ -173,9 +164,7 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 			t.Errorf("during a verify there are %v, %v", left, err)
 		}
 	})
-	if err := errors.Join(err, removal); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, removal))
 	nothingLeft(t, e, scratch)
 }
 
@@ -185,16 +174,12 @@ func TestRebuild_ReturnsSpaceOfOldTables(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, _ := filled(t, e)
 	pages := func() (n int64) {
-		if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n))
 		return n
 	}
 	before := pages()
 	for range 3 {
-		if err := r.Rebuild(t.Context(), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Rebuild(t.Context(), nil, nil))
 	}
 	for { // until the last reader of the old tables has left
 		logged := e.LogCount()

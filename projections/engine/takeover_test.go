@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -69,9 +70,7 @@ func TestLeader_SessionsKilled_AnotherNodeTakesOver(t *testing.T) {
 	killed := time.Now()
 	pair[1].leading(t)
 	last := n.root.Events("account-b", start, charge(0))
-	if err := reader.r.WaitFor(reader.Context(), "toy", last); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, reader.r.WaitFor(reader.Context(), "toy", last))
 	t.Logf("%s after the leader's sessions were killed a reader sees what came since", time.Since(killed).Round(time.Millisecond))
 	close(stop)
 	more.Wait()
@@ -98,9 +97,7 @@ func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	hung := time.Now()
 	last := n.charges(20, 40)
 	b.leading(t)
-	if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, b.r.WaitFor(b.Context(), "toy", last))
 	t.Logf("%s after the leader's database hung another node has taken over", time.Since(hung).Round(time.Millisecond))
 	if err := b.r.Rebuild(b.Context(), nil, nil); err != nil { // the tables that it knows are no longer live
 		t.Error(err)
@@ -193,9 +190,7 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 		a.Exec(`ALTER TABLE registry_is_away RENAME TO projections_registry`)
 		n.start(folding, 1)
 		last := n.charges(5, 6)
-		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.r.WaitFor(b.Context(), "toy", last))
 		if err := b.r.WaitFor(b.Context(), "toy", n.charges(6, 7)); err != nil { // of a later poll
 			t.Fatal(err)
 		}
@@ -208,9 +203,7 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	all, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range all {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()
@@ -268,9 +261,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		b.stop = e.Run(b.r)
 		for i := range 10 {
 			last := n.charges(5+i, 6+i)
-			if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, b.r.WaitFor(b.Context(), "toy", last))
 			c.mu.Lock()
 			at := eventlog.Position(5)
 			for _, r := range c.ranges {
@@ -301,9 +292,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		c.mu.Lock()
 		c.broken = nil
 		c.mu.Unlock()
-		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, b.r.WaitFor(b.Context(), "toy", last))
 		c.mu.Lock()
 		if r := c.ranges[before]; r[0] != 15 {
 			t.Errorf("after an error, invalidated %v", r)

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -68,9 +69,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
 		bystander := n.release(following, 1)
-		if err := bystander.r.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, bystander.r.Start(t.Context()))
 		ended := make(chan error, 1)
 		go func() { ended <- bystander.r.Run(bystander.Context()) }()
 		last := n.charges(0, 20)
@@ -120,9 +119,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		if u, err := follower.r.Upgrade(t.Context()); err != nil || u.Format != 1 || u.Release != 2 || u.Models[0].Live != 1 || u.Models[0].Next != 2 {
 			t.Errorf("before the end: %+v, %v, want format 1, release 2, live version 1 and next version 2", u, err)
 		}
-		if err := follower.r.FinishUpgrade(follower.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, follower.r.FinishUpgrade(follower.Context(), nil))
 		last = n.charges(70, 80)
 		n.serves(young, 2, last)
 		n.serves(follower, 2, last)
@@ -223,9 +220,7 @@ func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 		})
 		n.serves(young, 1, n.charges(10, 20))
 		young.toy.breakNew(nil)
-		if err := young.r.FinishUpgrade(young.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, young.r.FinishUpgrade(young.Context(), nil))
 		n.serves(young, 2, n.charges(20, 30))
 	})
 }
@@ -270,9 +265,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 			t.Errorf("after the command was killed: %+v, %v, want format 1 and no request", u, err)
 		}
 		ahead.Store(0)
-		if err := operator.r.FinishUpgrade(operator.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, operator.r.FinishUpgrade(operator.Context(), nil))
 		n.serves(young, 2, n.charges(10, 15))
 	})
 }
@@ -323,9 +316,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 		})
 		n.charges(20, 40)
 		e.CatchUp(r)
-		if err := r.FinishUpgrade(e.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.FinishUpgrade(e.Context(), nil))
 		n.charges(40, 60)
 		e.CatchUp(r)
 		for _, p := range toys {

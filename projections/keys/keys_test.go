@@ -15,6 +15,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/keys"
@@ -41,17 +42,13 @@ func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *engine.Runner
 func setup(t testing.TB, e *projectionstest.Env) *keys.Directory {
 	t.Helper()
 	d := keys.New(keys.Config{}, e.Store)
-	if err := d.Setup(e.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, d.Setup(e.Context()))
 	return d
 }
 
 func wait(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Position) {
 	t.Helper()
-	if err := r.WaitFor(e.Context(), keys.Name, at); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.WaitFor(e.Context(), keys.Name, at))
 }
 
 // A change is effective for the next request once the command has waited for it.
@@ -116,17 +113,13 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 		}
 	}
 	check("live")
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	check("after a rebuild")
 	stop()
 	d = setup(t, e)
 	r, _ = e.Start(engine.Config{}, d)
 	head, err := e.Log.Head(e.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	d.Open(head, r)
 	check("after a restart, before anything is waited for")
 	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
@@ -167,9 +160,7 @@ func testLookup_KeyWithTerms_ReportsThem(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	check("live")
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	check("after a rebuild")
 	stop()
 	d = setup(t, e)
@@ -235,12 +226,8 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	begin := func(d *keys.Directory) *engine.Runner {
 		t.Helper()
 		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Start(e.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, r.Start(e.Context()))
 		return r
 	}
 	run := func(r *engine.Runner) (stop func()) {
@@ -267,9 +254,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	}
 	head := func() eventlog.Position {
 		at, err := e.Log.Head(e.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return at
 	}
 

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/internal/testwait"
 	"letterhead/projections/engine"
@@ -54,22 +55,16 @@ func hold(t testing.TB, d *keys.Directory) {
 func decided(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Position) {
 	t.Helper()
 	folded := func(context.Context) error { wait(t, e, r, at); return nil }
-	if err := keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context(), folded); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context(), folded))
 }
 
 // answered returns how many look-ups were answered from memory, or from rows.
 func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := d.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, d.Register(registry))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			if m.Label[0].GetValue() == from {
@@ -209,9 +204,7 @@ func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 	}
 	open("a")
 	fence := func() (n int64) {
-		if err := e.Store.One(t.Context(), `SELECT fence FROM key_fence`, nil, &n); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, e.Store.One(t.Context(), `SELECT fence FROM key_fence`, nil, &n))
 		return n
 	}
 	before := fence()
@@ -219,9 +212,7 @@ func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 	if fence() != before {
 		t.Error("a new account raised the fence")
 	}
-	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
 	if after := fence(); after != before+1 {
 		t.Errorf("a rebuild raised the fence by %d, want 1", after-before)
 	}

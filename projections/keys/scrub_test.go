@@ -7,6 +7,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -28,9 +29,7 @@ func damage(t *testing.T, e *projectionstest.Env, d *keys.Directory, statement s
 			return err
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 // state returns how a directory answers for a key.
@@ -70,18 +69,14 @@ func TestScrub_DamagedKeys_AreAsInTheLog(t *testing.T) {
 				err = r.ScrubOnce(e.Context(), keys.Name)
 				return !errors.Is(err, engine.ErrNotFolding)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for key, want := range map[string]string{"lh_sk_one": good, "lh_sk_two": revoked, "lh_sk_injected": nobody} {
 				if got := state(t, e, d, key); got != want {
 					t.Errorf("%s after the scrub: %s, want %s", key, got, want)
 				}
 			}
 			// The fold continues with the repaired rows.
-			if err := r.WaitFor(e.Context(), keys.Name, e.Events("account-a", at, eventschemas.PlanChanged{From: "free", To: "pro"})); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, r.WaitFor(e.Context(), keys.Name, e.Events("account-a", at, eventschemas.PlanChanged{From: "free", To: "pro"})))
 			damage(t, e, d, `DELETE FROM {keys} WHERE id = 'k1'`)
 		}
 	})
@@ -100,9 +95,7 @@ func TestScrub_RevokedKeyRememberedByAnotherNode_IsRejectedThere(t *testing.T) {
 	if got := state(t, n, other, "lh_sk_one"); got != "found true, id k1, account a, revoked false" {
 		t.Fatalf("before the scrub: %s", got)
 	}
-	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.ScrubOnce(e.Context(), keys.Name))
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		return state(t, n, other, "lh_sk_one") == "found true, id k1, account a, revoked true"
 	}); !ok {
@@ -167,9 +160,7 @@ func TestScrub_RepairFails_KeysInMemoryAreRightOrAbsent(t *testing.T) {
 		t.Errorf("a key that was issued after that pass: %v, %v", found, err)
 	}
 	cure()
-	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.ScrubOnce(e.Context(), keys.Name))
 	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
 		t.Errorf("after the repair: %s, want %s", got, asRevoked)
 	}
@@ -190,9 +181,7 @@ func TestScrub_RepairOfUnreadableRowFails_NextStartSucceeds(t *testing.T) {
 		t.Errorf("after a restart: %v, want %v", err, projections.ErrNotReady)
 	}
 	cure()
-	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.ScrubOnce(e.Context(), keys.Name))
 	if got := state(t, e, d, "lh_sk_one"); got != asRevoked {
 		t.Errorf("after the repair: %s, want %s", got, asRevoked)
 	}
@@ -208,9 +197,7 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 	if got := state(t, n, other, "lh_sk_one"); got == asRevoked {
 		t.Fatal("the damage has no effect, so this test shows nothing")
 	}
-	if err := other.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, other.Ready())
 	cure := unrepaired(t, e, d, r)
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		_, _, err := other.Lookup(e.Context(), sum("lh_sk_one"))
@@ -222,9 +209,7 @@ func TestScrub_RepairFails_OtherNodesForgetTheKey(t *testing.T) {
 		t.Errorf("the other node is ready: %v, want %v", err, projections.ErrNotReady)
 	}
 	cure()
-	if err := r.ScrubOnce(e.Context(), keys.Name); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.ScrubOnce(e.Context(), keys.Name))
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		return state(t, n, other, "lh_sk_one") == asRevoked
 	}); !ok {

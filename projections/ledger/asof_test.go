@@ -20,6 +20,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
 	"letterhead/projections/projectionstest"
@@ -241,9 +242,7 @@ func TestBooks_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
 		}
 		e.CatchUp(r)
 		s, err := m.State(t.Context(), "a", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if lots, err := m.Books(t.Context(), s.Last); !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR, at revision 2 of account a") {
 			t.Errorf("lots %+v, %v, want an error that names the currency and the event", lots, err)
 		}
@@ -265,9 +264,7 @@ func TestState_UsesIndex(t *testing.T) {
 // (LETTERHEAD_BENCH_EVENTS) as of the end of each month.
 func BenchmarkState(b *testing.B) {
 	events, err := strconv.Atoi(cmp.Or(os.Getenv("LETTERHEAD_BENCH_EVENTS"), "100000"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	e := projectionstest.Open(b)
 	o := generate.Defaults()
 	o.Accounts, o.Events = 1, events
@@ -279,9 +276,7 @@ func BenchmarkState(b *testing.B) {
 	e.CatchUp(r)
 	accountID := ""
 	for entry, err := range m.All(b.Context(), 0) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		accountID = entry.AccountID
 		break
 	}
@@ -291,9 +286,7 @@ func BenchmarkState(b *testing.B) {
 			at := o.Until.AddDate(0, -month, 0).Add(-time.Microsecond)
 			began := time.Now()
 			s, err := m.State(b.Context(), accountID, at)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, err)
 			if _, err := m.Books(b.Context(), s.Last); err != nil {
 				b.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
 	"letterhead/projections/projectionstest"
@@ -29,9 +30,7 @@ func collect(t *testing.T, entries iter.Seq2[ledger.Entry, error]) []ledger.Entr
 	t.Helper()
 	var all []ledger.Entry
 	for e, err := range entries {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		all = append(all, e)
 	}
 	return all
@@ -80,9 +79,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			s.want.RequestID = g.RequestID
 		}
 		recorded, err := e.Log.ReadStream(t.Context(), "account-a", uint64(i), eventlog.Forward, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		s.want.EventID, s.want.Hash = recorded[0].ID, recorded[0].Metadata.Hash
 		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(i)}))
 		if len(got) != 1 || got[0] != s.want {
@@ -405,9 +402,7 @@ func TestEntries_Error_EndsIteration(t *testing.T) {
 
 func testEntries_Error_EndsIteration(t *testing.T, e *projectionstest.Env) {
 	m, _ := open(t, e)
-	if err := e.Store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, e.Store.Close())
 	n := 0
 	for _, err := range m.Entries(t.Context(), "a", ledger.Filter{}) {
 		if n++; err == nil {

@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
 	"letterhead/projections/projectionstest"
@@ -96,17 +97,13 @@ func (p *months) endMonths() {
 
 func (p *months) read(t *rapid.T, stream string) []eventlog.Recorded {
 	all, err := p.e.Log.ReadStream(p.e.Context(), stream, 0, eventlog.Forward, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return all
 }
 
 func decoded(t *rapid.T, rec eventlog.Recorded) eventschemas.Event {
 	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return ev
 }
 
@@ -117,9 +114,7 @@ func (p *months) ofEvents(t *rapid.T, id string, month, now, until time.Time) (*
 		if !until.IsZero() && !rec.OccurredAt.Before(until) {
 			break
 		}
-		if err := periods.Apply(decoded(t, rec), uint64(rec.Position), rec.OccurredAt); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, periods.Apply(decoded(t, rec), uint64(rec.Position), rec.OccurredAt))
 	}
 	sheet := statement.New(id, month)
 	for _, rec := range p.read(t, "account-"+id) {
@@ -164,9 +159,7 @@ func testStatement_RandomHistory(tb *testing.T, openEnv func(testing.TB) *projec
 					}
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				at := first.AddDate(0, 0, rapid.IntRange(0, 100).Draw(t, "past day"))
 				past, err := m.StatementBefore(e.Context(), id, month, at)
 				wantPast, wantErr := p.ofEvents(t, id, month, at, at)

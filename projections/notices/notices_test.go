@@ -12,6 +12,7 @@ import (
 
 	domain "letterhead/domain/notices"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/notices"
 	"letterhead/projections/projectionstest"
@@ -268,9 +269,7 @@ func TestAnyHistory_NoticesAreThoseOfTheDomain(t *testing.T) {
 		e.CatchUp(r)
 		for id, h := range all {
 			rows, err := m.Latest(t.Context(), id, notices.MaxPage)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			got := map[string]string{}
 			for _, d := range rows {
 				got[d.NoticeID+" "+d.Destination] = d.State
@@ -280,9 +279,7 @@ func TestAnyHistory_NoticesAreThoseOfTheDomain(t *testing.T) {
 			}
 		}
 		before := e.Dump(notices.Name)
-		if err := r.Rebuild(e.Context(), []string{notices.Name}, func(engine.Progress) {}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.Rebuild(e.Context(), []string{notices.Name}, func(engine.Progress) {}))
 		if after := e.Dump(notices.Name); after != before {
 			t.Errorf("seed %d: a rebuild changes the rows from\n%s\nto\n%s", seed, before, after)
 		}

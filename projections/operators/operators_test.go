@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/operators"
@@ -29,9 +30,7 @@ func TestByHash_Token_IsValidUntilRevokedOrExpired(t *testing.T) {
 		e.Events(eventschemas.OperatorsStream, at, eventschemas.OperatorTokenIssued{TokenID: "a", Hash: hex.EncodeToString(hash[:]), Last4: "9c0Z", Scope: "finance", ExpiresAt: &ends})
 		e.CatchUp(r)
 		token, err := m.ByHash(t.Context(), hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if token.ID != "a" || token.Scope != operator.Finance || !token.IssuedAt.Equal(at) || !token.Valid(at) || token.Valid(ends) {
 			t.Errorf("issued: %+v", token)
 		}
@@ -126,15 +125,11 @@ func TestByHash_TablesReplacedByAnotherNode_SeesRevocation(t *testing.T) {
 	e.CatchUp(r)
 	n := e.Node()
 	follower := operators.New(n.Store)
-	if err := n.New(engine.Config{FollowOnly: true}, follower).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.New(engine.Config{FollowOnly: true}, follower).Start(t.Context()))
 	if token, err := follower.ByHash(t.Context(), hash); err != nil || !token.Valid(at) {
 		t.Fatalf("%+v, %v", token, err)
 	}
-	if err := r.Rebuild(e.Context(), []string{operators.Name}, func(engine.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), []string{operators.Name}, func(engine.Progress) {}))
 	e.Events(eventschemas.OperatorsStream, at, eventschemas.OperatorTokenRevoked{TokenID: "a"})
 	e.CatchUp(r)
 	if token, err := follower.ByHash(t.Context(), hash); err != nil || token.Valid(at) {

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/payments"
 	"letterhead/projections/projectionstest"
@@ -172,9 +173,7 @@ func TestGet_RandomHistory_AgreesWithAccount(t *testing.T) {
 		e.CatchUp(r)
 		for i := range many {
 			got, err := m.Get(t.Context(), "a", fmt.Sprint("p", i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got.RefundedMoney < 0 || got.RefundedMoney > got.Money || got.RefundedCredits < 0 || got.RefundedCredits > got.Credits {
 				t.Errorf("payment %+v", got)
 			}
@@ -224,9 +223,7 @@ func TestList_FiltersSortsAndContinues(t *testing.T) {
 				var got []int
 				for last := (*payments.Payment)(nil); ; {
 					page, err := m.List(t.Context(), c.s, last, limit)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, err)
 					for i := range page {
 						var n int
 						fmt.Sscanf(page[i].ID, "p%d", &n)

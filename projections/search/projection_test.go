@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/bleveindex"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -62,9 +63,7 @@ func (w *world) open() {
 		Await: func(ctx context.Context, at eventlog.Position) error { return w.runner.WaitFor(ctx, brands.Name, at) },
 		Head:  w.Log.Head,
 	}, w.model, w.index)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	w.stop = run(w.t, w.search)
 }
 
@@ -78,9 +77,7 @@ func (w *world) close() {
 func openIndex(t testing.TB, path string) *bleveindex.Index {
 	t.Helper()
 	x, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return x
 }
 
@@ -124,9 +121,7 @@ func (w *world) finds(at eventlog.Position, q string, want ...string) {
 		w.t.Fatalf("wait for %d: %v", at, err)
 	}
 	hits, err := w.search.Search(w.Context(), q, 5)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	if got := describe(hits); !slices.Equal(got, want) {
 		w.t.Errorf("search %q found %v, want %v", q, got, want)
 	}
@@ -196,9 +191,7 @@ func TestSearch_BrandOfDataSet_ComesFirstAmongEquals(t *testing.T) {
 		crawled("acme.net", "Acme", 0.9)...)...)
 	want := []string{"acme.com=Acme", "acme.net=Acme"}
 	w.finds(w.say("acme.com", crawled("acme.com", "Acme", 0.3)...), "acme", want...) // a crawl does not remove the flag
-	if err := w.search.Rebuild(w.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.search.Rebuild(w.Context()))
 	w.finds(0, "acme", want...)
 	w.finds(0, "acme.net", "acme.net=Acme", "acme.com=Acme")
 	w.verifies("")
@@ -254,9 +247,7 @@ func TestSearch_UnknownDomain_IsBetweenExactAndFuzzyHits(t *testing.T) {
 func TestSearch_Limit_IncludesUnknownDomain(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("stripe.com", imported("stripe.com", "Stripe", 0.5))
-	if err := w.search.WaitFor(w.Context(), at); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.search.WaitFor(w.Context(), at))
 	hits, err := w.search.Search(w.Context(), "stripf.com", 1)
 	if got := describe(hits); err != nil || !slices.Equal(got, []string{"stripf.com=stripf unknown"}) {
 		t.Errorf("Search = %v, %v, want only stripf.com", got, err)
@@ -284,17 +275,13 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w.finds(at, "acme", "acme.com=Acme")
 	w.stop()
 	stale := searchindex.Document{Domain: "stale.com", Name: "Stale", Version: 1 << 40}
-	if err := w.index.Apply(w.Context(), []searchindex.Document{stale}, 1<<40); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.index.Apply(w.Context(), []searchindex.Document{stale}, 1<<40))
 	w.close()
 	w.index = openIndex(t, w.path)
 	if _, err := search.New(w.Context(), search.Config{Head: w.Log.Head}, w.model, w.index); !errors.Is(err, eventlog.ErrLoss) {
 		t.Errorf("new on an index past the log: %v, want %v", err, eventlog.ErrLoss)
 	}
-	if err := errors.Join(search.Empty(w.Context(), w.index), w.index.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(search.Empty(w.Context(), w.index), w.index.Close()))
 	w.open()
 	w.finds(at, "stale")
 	w.finds(at, "acme", "acme.com=Acme")
@@ -317,17 +304,13 @@ func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 			}
 		})
 		t.Cleanup(changes.Wait) // before the log is closed, if the test fails
-		if err := w.search.Rebuild(w.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, w.search.Rebuild(w.Context()))
 		w.finds(count, "site 107", "site107.com=Site 107")
 		w.verifies("")
 		changes.Wait()
 	}
 	at, err := w.Log.Head(w.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	w.finds(at, "site 108", "site108.com=Site 108")
 	w.verifies("")
 }
@@ -336,9 +319,7 @@ func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 func (w *world) verifies(differing string) {
 	w.t.Helper()
 	v, err := w.search.Verify(w.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	key := ""
 	if v.Difference != nil {
 		key = v.Difference.Key
@@ -358,15 +339,11 @@ func TestVerify_ComparesBothDirectionsAndAllFields(t *testing.T) {
 
 	tamper := func(d searchindex.Document) {
 		t.Helper()
-		if err := w.index.Apply(w.Context(), []searchindex.Document{d}, 0); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, w.index.Apply(w.Context(), []searchindex.Document{d}, 0))
 	}
 	repair := func() {
 		t.Helper()
-		if err := w.search.Rebuild(w.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, w.search.Rebuild(w.Context()))
 		w.verifies("")
 	}
 	tamper(searchindex.Document{Domain: "extra.com", Name: "Extra", Version: 1})
@@ -386,12 +363,8 @@ func TestVerify_ComparesBothDirectionsAndAllFields(t *testing.T) {
 
 	// The index lost a document, although its checkpoint is past the event.
 	g, err := w.index.Rebuild(w.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(g.Apply(w.Context(), nil, uint64(at)), g.Publish(w.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, errors.Join(g.Apply(w.Context(), nil, uint64(at)), g.Publish(w.Context())))
 	w.verifies("acme.com")
 	repair()
 }
@@ -459,9 +432,7 @@ func TestFeed_SourceFails_IsRetried(t *testing.T) {
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
 	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer run(t, p)()
 	for tried := minuteContext(t); p.Err() == nil && tried.Err() == nil; {
 		runtime.Gosched()
@@ -482,24 +453,16 @@ func TestClose_SavesCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	x := openIndex(t, dir)
 	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	stop := run(t, p)
-	if err := p.WaitFor(minuteContext(t), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.WaitFor(minuteContext(t), 3))
 	// Only the position moves: no brand changed.
 	s.mu.Lock()
 	s.docs = append(s.docs, brands.Doc{Domain: "site2.com", Gone: true, Position: 9})
 	s.mu.Unlock()
-	if err := p.WaitFor(minuteContext(t), 9); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.WaitFor(minuteContext(t), 9))
 	stop()
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, x.Close())
 	x = openIndex(t, dir)
 	defer x.Close()
 	if at, err := x.Checkpoint(t.Context()); err != nil || at != 9 {
@@ -513,19 +476,13 @@ func TestFeed_SeveralBatches(t *testing.T) {
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
 	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer run(t, p)()
-	if err := p.WaitFor(minuteContext(t), count); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.WaitFor(minuteContext(t), count))
 	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
 		t.Errorf("Verify = %+v, %v, want %d equal rows", v, err, count)
 	}
-	if err := p.Rebuild(minuteContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.Rebuild(minuteContext(t)))
 	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
 		t.Errorf("after a rebuild: %+v, %v, want %d equal rows", v, err, count)
 	}
@@ -536,13 +493,9 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
 	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer run(t, p)()
-	if err := p.WaitFor(minuteContext(t), 3); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.WaitFor(minuteContext(t), 3))
 	broken := errors.New("database is unavailable")
 	s.set(broken)
 	if err := p.Rebuild(minuteContext(t)); !errors.Is(err, broken) {
@@ -584,12 +537,8 @@ func FuzzSearch(f *testing.F) {
 	f.Cleanup(func() { x.Close() })
 	s := scripted(50)
 	p, err := search.New(context.Background(), search.Config{}, s, x)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := p.Rebuild(context.Background()); err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
+	testmust.Succeed(f, p.Rebuild(context.Background()))
 	f.Fuzz(func(t *testing.T, q string, limit int) {
 		hits, err := p.Search(context.Background(), q, limit)
 		if limit < 1 || limit > searchindex.MaxLimit {

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/elastic"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/projections/search"
 )
@@ -56,9 +57,7 @@ func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 		t.Cleanup(func() { wipe(t, server, alias) })
 		test(t, nodes{t, &table{}, func() searchindex.Index {
 			x, err := elastic.Open(context.Background(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			t.Cleanup(func() { x.Close() })
 			return x
 		}})
@@ -75,9 +74,7 @@ func waits(t *testing.T, p *search.Projection, at eventlog.Position) {
 func first(t *testing.T, p *search.Projection, q string) string {
 	t.Helper()
 	hits, err := p.Search(t.Context(), q, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if len(hits) == 0 {
 		return ""
 	}
@@ -232,15 +229,11 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 			if errors.Is(err, searchindex.ErrReplaced) {
 				err = x.Apply(t.Context(), []searchindex.Document{d}, 0)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if v, err := follower.Verify(minuteContext(t)); err != nil || v.OK() || v.Difference.Key != d.Domain {
 				t.Errorf("%s: verified %+v, %v", d.Domain, v, err)
 			}
-			if err := follower.Rebuild(minuteContext(t)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, follower.Rebuild(minuteContext(t)))
 			if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() {
 				t.Errorf("rebuilt without %s: verified %+v, %v, want no difference", d.Domain, v, err)
 			}
@@ -282,9 +275,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 		m := &memory{}
 		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
 		p, err := search.New(t.Context(), search.Config{Lead: follows, Poll: 100 * time.Millisecond}, n.table, n.open())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		n.table.change("acme.com", "Acme")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -311,9 +302,7 @@ func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
 		n.table.change("log.com", "Of the log")
 		p, err := search.New(t.Context(), search.Config{Lead: leads, Head: n.table.Head}, n.table, n.open())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		stop := run(t, p)
 		time.Sleep(3 * time.Second) // of the test's virtual clock
 		learn(n.table, m)

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -22,9 +23,7 @@ func TestScrub_DamagedSessions_AreAsInTheLog(t *testing.T) {
 		e.Events("signins-a", start, signedIn("s1", "owner", start), signedIn("s2", "owner", start))
 		e.Events("signins-a", start, eventschemas.SignedOut{SessionID: "s2"})
 		e.CatchUp(r)
-		if err := r.ScrubOnce(e.Context(), sessions.Name); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.ScrubOnce(e.Context(), sessions.Name))
 		ended, changed := hash("s2"), hash("s1")
 		changed[3] ^= 1
 		err := m.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
@@ -37,15 +36,11 @@ func TestScrub_DamagedSessions_AreAsInTheLog(t *testing.T) {
 					[]any{"a", "s2", hex.EncodeToString(ended[:]), "owner", start.UnixMicro(), start.Add(time.Hour).UnixMicro()})
 			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if s, err := m.ByHash(t.Context(), hash("s2"), start); err != nil || s.ID != "s2" {
 			t.Fatalf("the damage has no effect: %v", err)
 		}
-		if err := r.ScrubOnce(e.Context(), sessions.Name); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.ScrubOnce(e.Context(), sessions.Name))
 		if s, err := m.ByHash(t.Context(), hash("s1"), start); err != nil || s.ID != "s1" {
 			t.Errorf("the open session after the scrub: %v, %v", s, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -46,9 +47,7 @@ func TestByHash_Session_IsFoundUntilItEnds(t *testing.T) {
 			var listed []string
 			for _, account := range []string{"a", "b"} {
 				all, err := m.List(t.Context(), account, at)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				for _, s := range all {
 					listed = append(listed, s.ID)
 				}
@@ -128,15 +127,11 @@ func TestByHash_TablesReplacedByAnotherNode_SeesSignOut(t *testing.T) {
 	e.CatchUp(r)
 	n := e.Node()
 	follower := sessions.New(n.Store)
-	if err := n.New(engine.Config{FollowOnly: true}, follower).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.New(engine.Config{FollowOnly: true}, follower).Start(t.Context()))
 	if _, err := follower.ByHash(t.Context(), hash("s1"), start); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Rebuild(e.Context(), []string{sessions.Name}, func(engine.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, r.Rebuild(e.Context(), []string{sessions.Name}, func(engine.Progress) {}))
 	e.Events(signin.Stream("a"), start, eventschemas.SignedOut{SessionID: "s1"})
 	e.CatchUp(r)
 	if s, err := follower.ByHash(t.Context(), hash("s1"), start); !errors.Is(err, sessions.ErrNotFound) {

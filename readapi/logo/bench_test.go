@@ -7,6 +7,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testprocess"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
@@ -30,17 +31,13 @@ func benchSVGs(b *testing.B) [][]byte {
 	}
 	const colored = "../../internal/svg/testdata/logos"
 	entries, err := os.ReadDir(colored)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".svg" {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(colored, e.Name()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		if data, _, err = svg.Sanitize(data); err != nil {
 			b.Fatal(err)
 		}
@@ -59,9 +56,7 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 			continue
 		}
 		img, err := w.vectors.Render(b.Context(), svg, 256)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		out = append(out, brandOf(iconOf("", w.raster(img))))
 	}
 	return out
@@ -108,9 +103,7 @@ func BenchmarkDraw(b *testing.B) {
 				if !warm {
 					// Too little memory for any image.
 					drawn, err := variants.New(variants.Config{MemoryBytes: 1})
-					if err != nil {
-						b.Fatal(err)
-					}
+					testmust.Succeed(b, err)
 					defer drawn.Close()
 					if w.Renderer, err = logo.NewRenderer(w.files, w.vectors, drawn); err != nil {
 						b.Fatal(err)

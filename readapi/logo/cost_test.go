@@ -13,6 +13,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
@@ -92,13 +93,9 @@ func TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing(t *testing.T) {
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg"), w.raster(bar(128, 64, black))))
 	want := w.draw(b, request(1024, imaging.PNG))
 	drawn, err := variants.New(variants.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	renderer, err := logo.NewRenderer(w.files, &late{fails: []error{context.DeadlineExceeded, resvg.ErrBusy}}, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for range 2 {
 		if p, err := renderer.Draw(t.Context(), b, request(1024, imaging.PNG)); !errors.Is(err, variants.ErrBusy) {
 			t.Errorf("Draw without time = %v, %v; want ErrBusy", p, err)
@@ -125,17 +122,11 @@ func TestDraw_FewSteps_DecideSize(t *testing.T) {
 	var first []byte
 	for range 3 {
 		few, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: timeout, Concurrent: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		drawn, err := variants.New(variants.Config{MakeTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		renderer, err := logo.NewRenderer(w.files, few, drawn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var others sync.WaitGroup
 		for i := range 3 {
 			others.Go(func() {
@@ -148,9 +139,7 @@ func TestDraw_FewSteps_DecideSize(t *testing.T) {
 		others.Wait()
 		drawn.Close()
 		few.Close(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if info, err := imaging.Probe(p.Body); err != nil || info.Width != 512 && info.Width != 256 {
 			t.Errorf("%d pixels, %v; want 512 or 256", info.Width, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
@@ -26,9 +27,7 @@ func TestDraw_UnreadableImage_UsesNext(t *testing.T) {
 		if format == imaging.WebP {
 			data, err = imaging.EncodeWebP(bar(32, 16, black))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		broken := w.put(data[:len(data)*3/4], string(format))
 		whole := w.raster(bar(64, 32, black))
 		p := w.draw(brandOf(iconOf("", broken, whole)), request(32, format))
@@ -79,9 +78,7 @@ func TestDraw_MissingOrDamagedFile_UsesNext(t *testing.T) {
 		{"damaged", 60, func() error { return os.WriteFile(path, other, 0o600) }},
 	} {
 		name, size := c.name, c.size
-		if err := c.damage(); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, c.damage())
 		next := w.draw(b, request(size, imaging.PNG))
 		if img := pixels(t, next); !alike(img.NRGBAAt(size/2, size/2), black) {
 			t.Errorf("%s: %v", name, img.NRGBAAt(size/2, size/2))
@@ -89,9 +86,7 @@ func TestDraw_MissingOrDamagedFile_UsesNext(t *testing.T) {
 		if _, err := w.Draw(t.Context(), brandOf(iconOf("", vector)), request(size, imaging.PNG)); !errors.Is(err, logo.ErrNotDrawn) {
 			t.Errorf("%s, without another file: %v; want ErrNotDrawn", name, err)
 		}
-		if err := os.WriteFile(path, svg, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(path, svg, 0o600))
 		whole := w.draw(b, request(size, imaging.PNG))
 		if img := pixels(t, whole); !alike(img.NRGBAAt(size/2, size/2), teal) || whole.ETag == next.ETag {
 			t.Errorf("%s and restored: %v", name, img.NRGBAAt(size/2, size/2))
@@ -103,18 +98,14 @@ func TestDraw_StorageDown_ReturnsErrUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("dark", w.put(barSVG(t, "#118899"), "svg"), w.raster(bar(128, 64, black))))
-	if err := os.Rename(w.folder, w.folder+".away"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Rename(w.folder, w.folder+".away"))
 	if _, err := w.Draw(t.Context(), b, request(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) || errors.Is(err, logo.ErrNotDrawn) {
 		t.Errorf("storage unavailable: %v", err)
 	}
 	if p := w.draw(brandOf(), request(64, imaging.PNG)); p.Fallback == "" { // needs no stored file
 		t.Errorf("got %+v", p)
 	}
-	if err := os.Rename(w.folder+".away", w.folder); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Rename(w.folder+".away", w.folder))
 	w.draw(b, request(64, imaging.PNG))
 }
 

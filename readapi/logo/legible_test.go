@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/math/fixed"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -83,9 +84,7 @@ func TestFamousLogos_OnAnyBackground_AreLegible(t *testing.T) {
 func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) {
 	t.Helper()
 	face, err := labelFace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	const columns, side, size, label = 8, 80, 58, 14 // pixels
 	quarter := image.Pt(columns*side, len(famous)/columns*side)
 	for _, kind := range []logo.Type{logo.Icon, logo.Full} {
@@ -113,8 +112,6 @@ func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(*backgroundsFolder, string(kind)+".webp"), data, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
@@ -68,13 +69,9 @@ func newWorld(t testing.TB) *world {
 	}
 	w := &world{t: t, folder: filepath.Join(t.TempDir(), "assets"), vectors: &vectors{}}
 	where, err := assets.FolderURL(w.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	store, err := assets.Open(t.Context(), where)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { store.Close() })
 	w.files = &files{Store: store}
 	w.Renderer = newRenderer(t, w.files, w.vectors)
@@ -84,14 +81,10 @@ func newWorld(t testing.TB) *world {
 func newRenderer(t testing.TB, files logo.Files, vectors logo.Vectors) *logo.Renderer {
 	t.Helper()
 	drawn, err := variants.New(variants.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(drawn.Close)
 	renderer, err := logo.NewRenderer(files, vectors, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return renderer
 }
 
@@ -99,9 +92,7 @@ func newRenderer(t testing.TB, files logo.Files, vectors logo.Vectors) *logo.Ren
 func (w *world) put(data []byte, format string) eventschemas.Asset {
 	w.t.Helper()
 	id, err := w.files.Put(w.t.Context(), data, format)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	a := eventschemas.Asset{ID: id, Format: format, Size: int64(len(data))}
 	if info, err := imaging.Probe(data); err == nil && info.Width > 0 {
 		a.Width, a.Height = &info.Width, &info.Height
@@ -113,9 +104,7 @@ func (w *world) put(data []byte, format string) eventschemas.Asset {
 func (w *world) raster(img *image.NRGBA) eventschemas.Asset {
 	w.t.Helper()
 	data, err := imaging.EncodePNG(img)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, err)
 	return w.put(data, "png")
 }
 
@@ -189,9 +178,7 @@ func bar(width, height int, ink color.NRGBA) *image.NRGBA {
 func barSVG(t testing.TB, fill string) []byte {
 	t.Helper()
 	data, _, err := svg.Sanitize([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><path fill="` + fill + `" d="M0 10h80v20H0z"/></svg>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 

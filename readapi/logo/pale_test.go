@@ -13,6 +13,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -120,9 +121,7 @@ func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 			t.Errorf("%s: %+v", why, got.From)
 		}
 	}
-	if err := os.Remove(w.path(yellowIcon.Formats[0])); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Remove(w.path(yellowIcon.Formats[0])))
 	if got := w.draw(brandOf(yellowIcon, dark), request(64, imaging.PNG)); got.From.ID != dark.Formats[0].ID {
 		t.Errorf("removed: %+v", got.From)
 	}
@@ -200,9 +199,7 @@ func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 		var unseen []string
 		for _, b := range brands {
 			got, err := renderer.Draw(t.Context(), b, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if got.From.Ink == logo.Any || lost(pixels(t, got), page.background) <= maxLost {
 				continue
 			}
@@ -232,9 +229,7 @@ func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 	o := request(64, imaging.PNG)
 	for _, b := range brands {
 		got, err := renderer.Draw(t.Context(), b, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		at := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Formats[0].ID == got.From.ID })
 		first := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Type == b.Logos[at].Type })
 		loses := lost(pixels(t, got), white)
@@ -246,9 +241,7 @@ func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 				continue
 			}
 			other, err := renderer.Draw(t.Context(), logo.Brand{Domain: b.Domain, Logos: []eventschemas.Logo{l}}, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			otherLoses := lost(pixels(t, other), white)
 			if loses > max(otherLoses, maxLost) {
 				t.Errorf("%s: logo %d loses %.2f of its ink on white, logo %d %.2f", b.Domain, at, loses, i, otherLoses)

@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 )
 
@@ -82,9 +83,7 @@ func pixelSVGs(t *testing.T) []pixelSVG {
 	var out []pixelSVG
 	for _, path := range files {
 		svg, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		d := pixelSVG{name: strings.TrimSuffix(filepath.Base(path), ".svg"), svg: svg, wrong: mostWrong, width: pixelSizes[0], height: pixelSizes[0]}
 		known := pixelCases[d.name]
 		if known.wrong > 0 {
@@ -145,13 +144,9 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 func (w *world) intake(t testing.TB, data []byte) logo.Brand {
 	t.Helper()
 	clean, info, err := svg.Sanitize(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	id, err := w.files.Put(t.Context(), clean, "svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return brandOf(iconOf("", eventschemas.Asset{ID: id, Format: "svg", Width: info.Width, Height: info.Height, Size: int64(len(clean))}))
 }
 
@@ -159,13 +154,9 @@ func (w *world) intake(t testing.TB, data []byte) logo.Brand {
 func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA {
 	t.Helper()
 	made, err := w.Draw(t.Context(), b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	img, info, err := imaging.Decode(made.Body, imaging.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if info.Format != o.Format || made.Fallback != "" {
 		t.Fatalf("requested %s, got %s; fallback %q", o.Format, info.Format, made.Fallback)
 	}
@@ -175,13 +166,9 @@ func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA
 func readPNG(t testing.TB, path string) *image.NRGBA {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	img, _, err := imaging.Decode(data, imaging.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return img
 }
 
@@ -248,9 +235,7 @@ func drawReferences(t *testing.T, drawings []pixelSVG) {
 	}
 	folder := t.TempDir()
 	source, shot := filepath.Join(folder, "page.html"), filepath.Join(folder, "page.png")
-	if err := os.WriteFile(source, []byte(page.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(source, []byte(page.String()), 0o600))
 	rows := (len(drawings)*len(pixelSizes) + across - 1) / across
 	out, err := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
 		"--force-color-profile=srgb", "--force-device-scale-factor=1", "--default-background-color=00000000", "--user-data-dir="+filepath.Join(folder, "profile"),
@@ -266,11 +251,7 @@ func drawReferences(t *testing.T, drawings []pixelSVG) {
 		cell := image.NewNRGBA(image.Rectangle{Max: place.Size()})
 		draw.Draw(cell, cell.Rect, all, place.Min, draw.Src)
 		data, err := imaging.EncodePNG(cell)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, os.WriteFile(path, data, 0o644))
 	}
 }

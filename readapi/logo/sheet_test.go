@@ -24,6 +24,7 @@ import (
 
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
 )
@@ -105,13 +106,9 @@ func openStarter(t testing.TB, chosen func(n int, b starter.Brand) bool) ([]logo
 		brands = append(brands, out)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	vectors, err := resvgRenderer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return brands, newRenderer(t, files, vectors)
 }
 
@@ -155,9 +152,7 @@ func TestStarterLogos_OnPages_SuitTheirBackground(t *testing.T) {
 		t.Error("no brand has another logo for another page")
 	}
 	if *sheetFolder != "" {
-		if err := drawSheets(t, brands, renderer); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, drawSheets(t, brands, renderer))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/internal/membudget"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/workers/crawl/logofinder"
@@ -42,13 +43,9 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	for name, file := range map[string]eventschemas.Asset{"alone": alone, "alone, of no known size": unknown} {
 		for _, sizes := range [][]int{{32, 256, 100}, {255, 257}} {
 			drawn, err := variants.New(variants.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, size := range sizes {
 				for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG} {
 					want := w.draw(brandOf(crawled), request(size, format))
@@ -89,14 +86,10 @@ func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	drawn, err := variants.New(variants.Config{Concurrent: 2, MemoryBudget: membudget.New(3 << 20), MakeTimeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(drawn.Close)
 	renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var brands []logo.Brand
 	for i := range 6 {
 		brands = append(brands, brandOf(iconOf("", w.raster(bar(700+i, 700+i, teal)))))

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 )
 
@@ -77,9 +78,7 @@ func TestDraw_IconAsSVG_IsSquare(t *testing.T) {
 		{`viewBox="0 0 80 80"`, "0 0 80 80"},
 	} {
 		data, _, err := svg.Sanitize(fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" %s><path d="M2 4h12v30H2z"/></svg>`, c.root))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		b := brandOf(iconOf("dark", w.put(data, "svg")))
 		p := w.draw(b, request(64, imaging.SVG))
 		if !bytes.Contains(p.Body, []byte(`viewBox="`+c.want+`"`)) || p.ContentType != logo.ContentTypeSVG {
@@ -90,9 +89,7 @@ func TestDraw_IconAsSVG_IsSquare(t *testing.T) {
 		}
 		const side = 180
 		drawn, err := w.vectors.Render(t.Context(), p.Body, side)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if drawn.Rect.Max != image.Pt(side, side) {
 			t.Errorf("%s: drawn with %v", c.root, drawn.Rect.Max)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"letterhead/internal/testmust"
 )
 
 func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
@@ -12,9 +14,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 		var locks keyLocks
 		inside, most, done := 0, 0, 0
 		first, err := locks.lock(t.Context(), "acme.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for range 20 {
 			go func() {
 				unlock, err := locks.lock(t.Context(), "acme.com")
@@ -51,9 +51,7 @@ func TestKeyLocks_ContextEnds_LockIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks keyLocks
 		unlock, err := locks.lock(t.Context(), "acme.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := locks.lock(ctx, "acme.com"); !errors.Is(err, context.Canceled) {

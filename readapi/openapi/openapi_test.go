@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/readapi/openapi"
 	"letterhead/readapi/openapi/openapitest"
 )
@@ -18,17 +19,13 @@ const baseURL = "https://brands.example.com"
 func read(t *testing.T) *openapi.Document {
 	t.Helper()
 	d, err := openapi.Read(baseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return d
 }
 
 func TestJSON_InsertsBaseURL(t *testing.T) {
 	document, err := openapi.JSON(baseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var served struct {
 		OpenAPI string `json:"openapi"`
 		Info    struct {
@@ -38,9 +35,7 @@ func TestJSON_InsertsBaseURL(t *testing.T) {
 			URL string `json:"url"`
 		} `json:"servers"`
 	}
-	if err := json.Unmarshal(document, &served); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(document, &served))
 	if served.OpenAPI != "3.1.0" || served.Info.Version != "1.0.0" || len(served.Servers) != 1 || served.Servers[0].URL != baseURL {
 		t.Errorf("got %+v", served)
 	}
@@ -173,13 +168,9 @@ func TestRead_WholeSchemas(t *testing.T) {
 // Constructs for which code generators for Go and TypeScript failed, or generated useless types, must not return.
 func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var root map[string]any
-	if err := json.Unmarshal(source, &root); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(source, &root))
 	components := root["components"].(map[string]any)
 	schemas := components["schemas"].(map[string]any)
 	var look func(at string, value any)

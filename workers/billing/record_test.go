@@ -155,13 +155,9 @@ func TestRecord_AndReopen(t *testing.T) {
 		t.Errorf("Reopen of an unknown event: %v", err)
 	}
 	stream := domain.Stream("stripe", "evt_1")
-	if err := s.billing.Settle(t.Context(), by, stream, 2, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Settle(t.Context(), by, stream, 2, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why"}))
 	testmust.Succeed(t, s.billing.Reopen(t.Context(), by, stream))
-	if err := s.billing.Settle(t.Context(), by, stream, 4, eventschemas.BillingSettled{Outcome: domain.Applied}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.billing.Settle(t.Context(), by, stream, 4, eventschemas.BillingSettled{Outcome: domain.Applied}))
 	if err := s.billing.Dismiss(t.Context(), by, stream, "why"); !errors.Is(err, commands.ErrReportDone) {
 		t.Errorf("Dismiss of an applied event: %v", err)
 	}

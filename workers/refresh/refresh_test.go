@@ -123,9 +123,7 @@ func (w *world) Due(ctx context.Context, now time.Time, after brands.Due, limit 
 // fails ends a crawl that found nothing.
 func (w *world) fails(a asked) {
 	w.t.Helper()
-	if err := w.FailCrawl(w.t.Context(), commands.FailCrawl{Request: who, Domain: a.Domain, CrawlID: a.ID, Outcome: brand.NoData}); err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, w.FailCrawl(w.t.Context(), commands.FailCrawl{Request: who, Domain: a.Domain, CrawlID: a.ID, Outcome: brand.NoData}))
 }
 
 // succeeds ends a crawl that found a record.
@@ -213,9 +211,7 @@ func (w *world) next() asked {
 func TestRefresh_ImportedBrands_CrawlsOnlyLookedUp(t *testing.T) {
 	w := newWorld(t)
 	w.imported("wanted.com", "unwanted.com", "withdrawn.com", "crawled.com", "running.com", "marker.com")
-	if err := w.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: who, Domain: "withdrawn.com", Reason: "owner"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: who, Domain: "withdrawn.com", Reason: "owner"}))
 	w.succeeds("crawled.com", w.live("crawled.com"))
 	w.live("running.com")
 	w.charge("wanted.com", "wanted.com", "withdrawn.com", "crawled.com", "running.com", "unknown.com", "wanted.com", "marker.com")

@@ -57,9 +57,7 @@ func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	testmust.Succeed(t, err)
 	w.succeed("succeeded.com", confirmed.ID) // with the same record: confirmed
 	w.crawled("withdrawn.com", brand.PriorityLive)
-	if err := w.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: w.request(), Domain: "withdrawn.com", Reason: "owner"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: w.request(), Domain: "withdrawn.com", Reason: "owner"}))
 	w.pass(time.Hour)
 	watched := w.watched(nil)
 	w.sweeper(sweep.Config{}, parts{accountWriter: watched, crawls: watched})
@@ -113,9 +111,7 @@ func TestCrawl_WaiterAndSweeper_EndItOnce(t *testing.T) {
 	w.sweeper(sweep.Config{}, parts{})
 	waiter := make(chan error, 1)
 	go func() { waiter <- w.brands.ExpireCrawl(context.Background(), "acme.com", crawl.ID) }()
-	if err := <-waiter; err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, <-waiter)
 	w.sweptOver()
 	if n := len(w.failures("acme.com")); n != 1 {
 		t.Errorf("failed %d times", n)

@@ -70,9 +70,7 @@ func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 	w.sweptOver()
 	w.capture(after, w.held(after).ID)
 	hold := w.held(released)
-	if err := w.accountWriter.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: released, HoldID: hold.ID}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, w.accountWriter.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: released, HoldID: hold.ID}))
 	w.sweptOver() // everything was read
 	w.pass(time.Hour)
 	w.sweptOver()

@@ -231,9 +231,7 @@ func TestOpen_UnfinishedSegment_IsNotDamage(t *testing.T) {
 	dir := crashed(t)
 	for _, f := range filesOf(t, dir) {
 		if filepath.Ext(f) == ".zap" {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(f), "0000000fffff.zap"), []byte("half a segment"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.WriteFile(filepath.Join(filepath.Dir(f), "0000000fffff.zap"), []byte("half a segment"), 0o600))
 			break
 		}
 	}

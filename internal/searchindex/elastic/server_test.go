@@ -50,9 +50,7 @@ type entry struct {
 func indices(t testing.TB, server, alias string) []entry {
 	t.Helper()
 	var found struct{ Indices []entry }
-	if err := json.Unmarshal(must(t, "GET", server+"/_resolve/index/"+alias+"*?expand_wildcards=all", ""), &found); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(must(t, "GET", server+"/_resolve/index/"+alias+"*?expand_wildcards=all", ""), &found))
 	return found.Indices
 }
 

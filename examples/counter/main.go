@@ -88,7 +88,7 @@ var kind = streamwriter.Kind[*counter]{
 	Final:    func(error) bool { return false }, NeedsOperator: func(error) bool { return false },
 }
 
-// table is that of the read model: the sum of each counter.
+// table is the table of the read model: the sum of each counter.
 var table = projections.Keyed[string, int64]{
 	Name:    "counters",
 	Key:     projections.TextKey("name"),

@@ -45,7 +45,7 @@ func (v *visitor) picture(name string) (size int) {
 	if err != nil {
 		v.t.Fatalf("picture %s: %v", name, err)
 	}
-	folder := filepath.Join("..", "docs", "tour")
+	folder := filepath.Join("..", "..", "docs", "tour")
 	testmust.Succeed(v.t, os.MkdirAll(folder, 0o755))
 	testmust.Succeed(v.t, os.WriteFile(filepath.Join(folder, name+".webp"), shot, 0o644))
 	return len(shot)

@@ -156,9 +156,6 @@ func (x *exchange) recognizeBreakage() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if in.Policy == "" {
-		return invalid("The field policy is needed: why the credits will not be used, such as a clause of your terms.")
-	}
 	if err := x.needsKey(""); err != nil {
 		return err
 	}

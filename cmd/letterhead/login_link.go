@@ -30,6 +30,9 @@ func accountLoginLink(e *environment) *cobra.Command {
 
 // printLink prints only the link to standard output.
 func printLink(e *environment, link operations.LoginLink, lifetime time.Duration) error {
+	if link.URL == "" {
+		return errors.New("the link was shown when it was made, and only then; run the command without --repeat")
+	}
 	_, printed := fmt.Fprintln(e.stdout, link.URL)
 	_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n",
 		link.ExpiresAt.Format(time.RFC3339), lifetime/time.Minute)

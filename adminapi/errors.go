@@ -49,7 +49,7 @@ func notFound(format string, args ...any) *problem {
 	return newProblem(http.StatusNotFound, "not_found", fmt.Sprintf(format, args...), nil)
 }
 
-var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml describes those that do.")
+var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml describes the existing ones.")
 
 // conflicts are rejections of a valid request by the state of what it is about. Their texts are for operators.
 var conflicts = faults.OneOf(

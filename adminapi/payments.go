@@ -93,7 +93,8 @@ func (x *exchange) grantCredits() error {
 	return x.answer(http.StatusOK, movement{Account: id, Balance: done.Balance, Repeated: done.Repeated})
 }
 
-// refund is a refund in a body. Without credits it is that of money's share, or of the rest without money as well.
+// refund is a refund in a body. Without credits it takes back the share of the money, and without money everything that
+// is left.
 type refund struct {
 	PaymentID string `json:"payment_id"`
 	RefundID  string `json:"refund_id"`

@@ -176,7 +176,7 @@ func (b *Billing) Reopen(ctx context.Context, request Request, stream string) er
 // Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen, *FieldError, and
 // *text.EmailError.
 func (b *Billing) Dismiss(ctx context.Context, request Request, stream, reason string) error {
-	if err := cmp.Or(CheckReason(reason), text.CheckKept("reason", reason)); err != nil {
+	if err := cmp.Or(checkReason(reason), text.CheckKept("reason", reason)); err != nil {
 		return err
 	}
 	return b.follow(ctx, request, stream, eventschemas.BillingSettled{Outcome: billing.Dismissed, Reason: reason})

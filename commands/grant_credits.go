@@ -43,7 +43,7 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 // CheckOperator returns a *FieldError unless an operator may make the grant. Operators must name the payment of a grant
 // that is not an adjustment, so that repeating it grants once.
 func (in GrantCredits) CheckOperator() error {
-	if err := CheckReason(in.Reason); err != nil {
+	if err := checkReason(in.Reason); err != nil {
 		return err
 	}
 	switch {

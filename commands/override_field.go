@@ -20,12 +20,9 @@ type OverrideField struct {
 
 // OverrideField appends FieldOverridden. Repeating it is a no-op, unless it gives another reason.
 //
-// Errors: a *FieldError, brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update;
+// Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update;
 // eventschemas.ErrNotYet for a reason before an upgrade is finished.
 func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
-	if err := CheckReason(in.Reason); err != nil {
-		return err
-	}
 	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 		return state.Override(in.Field, in.Value, in.Reason)
 	})

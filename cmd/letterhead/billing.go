@@ -35,8 +35,8 @@ func billingCheckout(e *environment) *cobra.Command {
 func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e),
 		billingInboxReplay(e), billingInboxDismiss(e))
-	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that " +
-		"wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
+	c.Long = "List the events of the payment processor that were not applied: events in the inbox need you, and waiting " +
+		"events apply when another event arrives. docs/billing.md explains the reasons."
 	c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
 	openReports.command(e, c)
 	return c

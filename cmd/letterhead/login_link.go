@@ -43,7 +43,7 @@ func accountSignOut(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
 		Args: exactArgs("ID"),
 		Long: "End all sessions of an account's people in its dashboard, and withdraw the sign-in links that were not " +
-			"used; with --person, only those of one person."}
+			"used; with --person, only of one person."}
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
 	act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
 		note := ""

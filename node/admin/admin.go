@@ -78,7 +78,7 @@ func socketPath(folder string) (path, marker string, err error) {
 	return filepath.Join(dir, "admin.sock"), filepath.Join(folder, "admin.sock.path"), nil
 }
 
-// Serve listens on the folder's socket (mode 0600), on which api answers every path but that for command lines. This
+// Serve listens on the folder's socket (mode 0600), on which api answers every path but the one for command lines. This
 // process must hold the folder.
 func Serve(folder string, run Runner, api http.Handler, logger *slog.Logger) (*Server, error) {
 	path, marker, err := socketPath(folder)
@@ -232,7 +232,7 @@ func Transport(folder string) http.RoundTripper {
 	}}
 }
 
-// RoundTrip implements http.RoundTripper. Errors: ErrNotReached, and those of the connection.
+// RoundTrip implements http.RoundTripper. Errors: ErrNotReached, and the errors of the connection.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	switch {

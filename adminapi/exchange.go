@@ -85,7 +85,7 @@ func (x *exchange) finish() {
 	switch {
 	case x.Status == http.StatusInternalServerError:
 		level = slog.LevelError
-	case x.Status > http.StatusInternalServerError:
+	case x.Status > http.StatusInternalServerError && !x.local: // the command line prints the error
 		level = slog.LevelWarn
 	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.Status == http.StatusUnauthorized || x.Status == http.StatusTooManyRequests:
 		level = slog.LevelInfo

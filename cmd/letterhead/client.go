@@ -368,16 +368,25 @@ func (e *unansweredError) Unwrap() error { return e.error }
 var looks = map[string]string{
 	"account": "ledger show --all", "key": "key list", "admin": "admin token list", "credits": "ledger show",
 	"payment": "payment show", "billing": "billing inbox", "books": "books status", "brand": "brand get",
-	"ledger": "ledger show",
+	"ledger": "ledger show", "names": "names", "projections": "projections list", "upgrade": "upgrade status",
 }
 
-// unanswered explains why a request has no answer.
-func (x *client) unanswered(method string, err error) error {
-	if method == http.MethodGet || x.cmd.Annotations[appendsNothing] != "" || errors.Is(err, admin.ErrNotReached) {
+// unanswered explains what the error of a connection means for a command that changes something.
+func unanswered(cmd *cobra.Command, err error) error {
+	if errors.Is(err, admin.ErrNotReached) {
 		return err
 	}
-	group := strings.Fields(x.cmd.CommandPath())[1]
-	return &unansweredError{fmt.Errorf("%w; the command may have been carried out, which %q shows", err, "letterhead "+looks[group])}
+	group := strings.Fields(cmd.CommandPath())[1]
+	return &unansweredError{fmt.Errorf("%w; the command may have been carried out, which %q shows", err,
+		"letterhead "+looks[group])}
+}
+
+// unanswered is the function of that name for a request that may have been sent.
+func (x *client) unanswered(method string, err error) error {
+	if method == http.MethodGet || x.cmd.Annotations[appendsNothing] != "" {
+		return err
+	}
+	return unanswered(x.cmd, err)
 }
 
 // mayBeDone reports whether a request that failed may have been carried out.

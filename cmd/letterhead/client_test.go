@@ -116,6 +116,17 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	}
 }
 
+func TestForward_ConnectionBreaks_SaysWhatMayBeDone(t *testing.T) {
+	broken := func(context.Context, []string, io.Writer, io.Writer) int { panic(http.ErrAbortHandler) }
+	folder := answering(t, broken, nil, io.Discard)
+	for args, may := range map[string]bool{"names repair a --erase": true, "doctor": false} {
+		code, _, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)
+		if code != exitFailure || strings.Contains(stderr, `which "letterhead names" shows`) != may || !strings.Contains(stderr, "broke") {
+			t.Errorf("%s ended with %d: %s", args, code, stderr)
+		}
+	}
+}
+
 func TestClient_CommandPanicsInServer_FailsWithoutStack(t *testing.T) {
 	var logs bytes.Buffer
 	var deep func(int)

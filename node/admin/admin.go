@@ -40,6 +40,9 @@ const exitPanic = 1
 // ErrNotReached means that no server got a request. Without it, a request that has no answer may have been carried out.
 var ErrNotReached = errors.New("it does not answer on its admin socket (it may be starting or stopping; try again in a moment)")
 
+// ErrBroken means that a connection broke before the answer had ended.
+var ErrBroken = errors.New("the connection to the server broke")
+
 // request is a command line.
 type request struct {
 	Args []string `json:"args"`
@@ -232,19 +235,20 @@ func Transport(folder string) http.RoundTripper {
 	}}
 }
 
-// RoundTrip implements http.RoundTripper. Errors: ErrNotReached, and the errors of the connection.
+// RoundTrip implements http.RoundTripper. Errors: ErrNotReached, ErrBroken.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	switch {
 	case errors.Is(err, ErrNotReached):
 		err = fmt.Errorf("%s: %w: %w", t.folder, datafolder.ErrInUse, err)
 	case err != nil:
-		err = fmt.Errorf("the connection to the server broke: %w", err)
+		err = fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return resp, err
 }
 
-// Run has the server that holds the folder run a command line, and returns the exit code.
+// Run has the server that holds the folder run a command line, and returns the exit code. Errors: ErrNotReached,
+// ErrBroken.
 func Run(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) (exit int, err error) {
 	body, err := json.Marshal(request{Args: args})
 	if err != nil {
@@ -284,7 +288,7 @@ func copyFrames(body io.Reader, stdout, stderr io.Writer) (exit int, err error) 
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("the connection to the server broke: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return 0, errors.New("the server stopped before the command ended")
+	return 0, fmt.Errorf("%w before the command ended", ErrBroken)
 }

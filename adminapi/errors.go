@@ -77,12 +77,13 @@ var problems = []web.Row{
 	{When: faults.OneOf(commands.ErrNotSeen), Problem: problem{Status: http.StatusServiceUnavailable, Code: "not_confirmed",
 		Text: "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it."}},
 	{When: faults.OneOf(eventlog.ErrLoss), Problem: problem{Status: http.StatusInternalServerError, Code: CodeLogLost,
-		Text: "Acknowledged events are missing from the event log. \"letterhead doctor\" says which; restore them before anything else."}},
+		Text: "Acknowledged events are missing from the event log. \"letterhead doctor\" says which. Restore them first."}},
 	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
 		Text: "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id."}},
 	{When: absent, Problem: problem{Status: http.StatusNotFound, Code: "not_found"}, Say: sentenceOf, Expected: true},
 	{When: conflicts, Problem: problem{Status: http.StatusConflict, Code: "conflict"}, Say: sentenceOf, Expected: true},
-	{When: malformed, Problem: problem{Status: http.StatusBadRequest, Code: "invalid_request"}, Say: sayMalformed, Expected: true},
+	{When: malformed, Problem: problem{Status: http.StatusBadRequest, Code: "invalid_request"},
+		Say: sayField, Expected: true},
 	{When: faults.Quarantined, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
 		Text: "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it."}},
 	{When: faults.Full, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
@@ -133,9 +134,9 @@ func sentence(err error) string {
 	return text
 }
 
-// sayMalformed is sentenceOf for an error about the values of a request. It begins with the name of a field if the error
-// has one, so that clients find it.
-func sayMalformed(err error) string {
+// sayField is sentenceOf for an error about the values of a request. It begins with the field that the error names, so
+// that clients find it.
+func sayField(err error) string {
 	if _, about, found := strings.Cut(err.Error(), ": the field "); found {
 		return "The field " + about + "."
 	}

@@ -316,7 +316,8 @@ func (x *exchange) fail(err error) {
 	}
 	message := x.problem.Text
 	if x.local && x.problem.Cause != nil {
-		message, _, _ = strings.Cut(x.problem.Cause.Error(), "\ngoroutine ") // the log, which has the stack of a panic, may be elsewhere
+		// The log of the server, which has the stack of a panic, may be elsewhere.
+		message, _, _ = strings.Cut(x.problem.Cause.Error(), "\ngoroutine ")
 	}
 	_ = x.answer(x.problem.Status, map[string]any{"error": map[string]string{"code": x.problem.Code, "message": message}}) // it always encodes
 }

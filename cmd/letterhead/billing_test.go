@@ -116,7 +116,8 @@ func TestBillingInboxShow_LongInboxAndHistory_ShowsEverything(t *testing.T) {
 	n := openNode(t, folder)
 	const many = 300 // more than a page of either
 	for i := range many {
-		report := eventschemas.BillingReported{Processor: "acme", EventID: fmt.Sprintf("evt_%d", i), Type: "test", Problem: "unknown"}
+		id := fmt.Sprintf("evt_%d", i)
+		report := eventschemas.BillingReported{Processor: "acme", EventID: id, Type: "test", Problem: "unknown"}
 		if err := n.Writers.Billing.Record(t.Context(), n.Operator(), report); err != nil {
 			t.Fatal(err)
 		}

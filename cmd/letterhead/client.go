@@ -339,7 +339,7 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 		return nil, fmt.Errorf("the server answered %s on its admin socket; is it another release?", resp.Status)
 	}
 	err = &apiError{resp.StatusCode, problem.Error.Code, x.explain(problem.Error.Message)}
-	if resp.StatusCode == http.StatusBadRequest {
+	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge {
 		err = usageError{err}
 	}
 	return nil, err
@@ -429,6 +429,7 @@ var inCommands = strings.NewReplacer(
 	". GET /admin/billing/inbox lists", `; "letterhead billing inbox" lists`,
 	". GET /admin/projections lists", `; "letterhead projections list" lists`,
 	". GET /admin/projections has", `; "letterhead projections list" has`,
+	"No such payment", `there is no such payment; "letterhead payment list" lists the payments`,
 	"No such token", `there is no such token; "letterhead admin token list" lists the tokens`,
 	"The Idempotency-Key was used for another request. Send a new one with each new request, and the same one only to "+
 		"repeat it", "--repeat has the key of another command",

@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,11 +20,7 @@ import (
 // answering has a server that answers with these handlers hold a new folder until the test ends.
 func answering(t *testing.T, run admin.Runner, api http.Handler, logs io.Writer) (folder string) {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "lh") // a short path, as sockets need
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
+	folder = t.TempDir()
 	if err := openFolder(t, folder).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +52,23 @@ func serveSocket(t *testing.T, folder string, run admin.Runner, api http.Handler
 	return stop
 }
 
+// ends runs a command, whose error must have a part, and must not have another one unless that is empty.
+func ends(t *testing.T, args []string, code int, with, without string) (stderr string) {
+	t.Helper()
+	got, _, stderr := commandLine(t.Context(), args...)
+	if got != code || !strings.Contains(stderr, with) || without != "" && strings.Contains(stderr, without) {
+		t.Errorf("%v ended with %d: %s; want %d, %q and not %q", args, got, stderr, code, with, without)
+	}
+	return stderr
+}
+
 func TestClient_ServerHasLostEvents_ExitsWithItsCode(t *testing.T) {
 	folder := answering(t, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": adminapi.CodeLogLost, "message": "events are missing"}})
+		fmt.Fprintf(w, `{"error":{"code":%q,"message":"events are missing"}}`, adminapi.CodeLogLost)
 	}), io.Discard)
-	for _, args := range [][]string{{"account", "list"}, {"account", "note", "a", "text"}, {"books", "close", "2026-01"}} {
-		if code, _, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitLoss || !strings.Contains(stderr, "events are missing") || strings.Contains(stderr, "--repeat") {
-			t.Errorf("%v ended with %d: %s; want %d", args, code, stderr, exitLoss)
-		}
+	for _, args := range []string{"account list", "account note a text", "books close 2026-01"} {
+		ends(t, strings.Fields(args+" --data "+folder), exitLoss, "events are missing", "--repeat")
 	}
 }
 
@@ -82,65 +84,50 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 		api.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	}), io.Discard)
-	grant := []string{"credits", "grant", "--account", id, "--amount", "5", "--kind", "adjustment", "--data", folder}
-	code, _, stderr := commandLine(t.Context(), grant...)
-	key := regexp.MustCompile(`--repeat [0-9a-f-]{36}`).FindString(stderr)
-	if code != exitFailure || key == "" || !strings.Contains(stderr, `may have been carried out, which "letterhead ledger show" shows`) {
-		t.Fatalf("the grant ended with %d: %s", code, stderr)
+	command := func(args string) []string { return strings.Fields(args + " --data " + folder) }
+	grant := "credits grant --kind adjustment --amount 5 --account " + id
+	const may = "may have been carried out, which "
+	said := ends(t, command(grant), exitFailure, may+`"letterhead ledger show" shows`, "")
+	key := regexp.MustCompile(` --repeat [0-9a-f-]{36}`).FindString(said)
+	if key == "" {
+		t.Fatalf("the command printed no key: %s", said)
 	}
-	_, _, stderr = commandLine(t.Context(), "payment", "fee", "p1", "--money", "1", "--data", folder)
-	if !strings.Contains(stderr, "may have been carried out") || !strings.Contains(stderr, "with --fee-id ") || strings.Contains(stderr, "--repeat") {
-		t.Errorf("the fee ended with %s", stderr)
-	}
-	if _, _, stderr := commandLine(t.Context(), "account", "list", "--data", folder); strings.Contains(stderr, "may have been") {
-		t.Errorf("the list, which does nothing, ended with %s", stderr)
-	}
+	ends(t, command("payment fee p1 --money 1"), exitFailure, may, "--repeat")
+	ends(t, command("account list"), exitFailure, "broke", may)
 	stop()
-	if code, _, stderr := commandLine(t.Context(), grant...); code != exitFailure || !strings.Contains(stderr, "try again in a moment") || strings.Contains(stderr, "may have been") {
-		t.Errorf("without the server the grant ended with %d: %s", code, stderr)
-	}
+	ends(t, command(grant), exitFailure, "try again in a moment", may)
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if said := output(t, filepath.Clean(folder), append(grant[:len(grant)-2:len(grant)-2], strings.Fields(key)...)...); !strings.Contains(said, "balance 55") {
+		if said := output(t, folder, strings.Fields(grant+key)...); !strings.Contains(said, "balance 55") {
 			t.Errorf("the repeat printed %s", said)
 		}
 	}
-	if code, _, stderr := commandLine(t.Context(), append(grant, "--repeat", "1")...); code != exitUsage || !strings.Contains(stderr, "--repeat takes") {
-		t.Errorf("with a wrong key the grant ended with %d: %s", code, stderr)
-	}
-	other := append(strings.Fields("account note "+id+" text --data "+folder), strings.Fields(key)...)
-	if code, _, stderr := commandLine(t.Context(), other...); code != exitUsage || !strings.Contains(stderr, "--repeat has the key of another command") {
-		t.Errorf("with the key of a grant a note ended with %d: %s", code, stderr)
-	}
+	ends(t, command(grant+" --repeat 1"), exitUsage, "--repeat takes", "")
+	ends(t, command("account note "+id+" text"+key), exitUsage, "--repeat has the key of another command", "")
 }
 
 func TestForward_ConnectionBreaks_SaysWhatMayBeDone(t *testing.T) {
 	broken := func(context.Context, []string, io.Writer, io.Writer) int { panic(http.ErrAbortHandler) }
 	folder := answering(t, broken, nil, io.Discard)
-	for args, may := range map[string]bool{"names repair a --erase": true, "doctor": false} {
-		code, _, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)
-		if code != exitFailure || strings.Contains(stderr, `which "letterhead names" shows`) != may || !strings.Contains(stderr, "broke") {
-			t.Errorf("%s ended with %d: %s", args, code, stderr)
-		}
-	}
+	const may = `may have been carried out, which "letterhead names" shows`
+	ends(t, []string{"names", "repair", "a", "--erase", "--data", folder}, exitFailure, may, "")
+	ends(t, []string{"doctor", "--data", folder}, exitFailure, "broke", may)
 }
 
-func TestClient_CommandPanicsInServer_FailsWithoutStack(t *testing.T) {
-	var logs bytes.Buffer
-	var deep func(int)
-	deep = func(n int) {
+func TestForward_CommandPanicsInServer_FailsWithoutStack(t *testing.T) {
+	var deep func(int) int
+	deep = func(n int) int {
 		if n == 0 {
 			panic("test")
 		}
-		deep(n - 1)
+		return deep(n - 1)
 	}
-	folder := answering(t, func(context.Context, []string, io.Writer, io.Writer) int { deep(200); return exitOK }, nil, &logs)
-	code, _, stderr := commandLine(t.Context(), "events", "tail", "--data", folder)
-	if code != exitFailure || stderr != "letterhead: panic: test\n" {
-		t.Errorf("the command ended with %d: %s", code, stderr)
-	}
+	var logs bytes.Buffer
+	run := func(context.Context, []string, io.Writer, io.Writer) int { return deep(200) }
+	folder := answering(t, run, nil, &logs)
+	ends(t, []string{"events", "tail", "--data", folder}, exitFailure, "letterhead: panic: test\n", "goroutine")
 	if logged := logs.Len(); logged == 0 || logged > 16<<10 {
 		t.Errorf("%d bytes are logged: %s", logged, logs.String())
 	}

@@ -81,8 +81,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor"}, {"ledger", "verify"}, {"ledger", "show", "--account", accountID}, {"ledger", "undelivered", "--since", "2026-01-01T00:00:00Z"},
 		{"account", "list"}, {"account", "show", accountID}, {"key", "list", "--account", accountID}, {"brand", "list"},
-		{"projections", "list"}, {"projections", "verify"}, {"payment", "list"}, {"billing", "inbox"}, {"admin", "token", "list"}, {"books", "status"},
-		{"books", "deferred"}, {"account", "notices", accountID}, {"account", "sign-in-email", accountID}, {"events", "tail", "--from", "0", "--no-follow"}, {"upgrade", "status"},
+		{"projections", "list"}, {"projections", "verify"}, {"payment", "list"}, {"billing", "inbox"},
+		{"books", "status"}, {"books", "deferred"}, {"account", "notices", accountID}, {"admin", "token", "list"},
+		{"events", "tail", "--from", "0", "--no-follow"}, {"upgrade", "status"},
 		{"backup", filepath.Join(t.TempDir(), "backup")},
 	} {
 		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
@@ -96,8 +97,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		}
 	}
 	checkout := []string{"billing", "checkout", "--account", accountID, "--pack", "small", "--data", folder}
-	if code, _, stderr := commandLine(t.Context(), checkout...); code != exitFailure || formatIn(t, folder) != datafolder.Format-1 {
-		t.Fatalf("checkout, which appends nothing, ended with %d and format %d: %s", code, formatIn(t, folder), stderr)
+	code, _, stderr := commandLine(t.Context(), checkout...)
+	if got := formatIn(t, folder); code != exitFailure || got != datafolder.Format-1 {
+		t.Fatalf("checkout, which appends nothing, ended with %d and format %d: %s", code, got, stderr)
 	}
 	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
 		t.Fatalf("grant: stderr %s", stderr)

@@ -38,7 +38,8 @@ const (
 const exitPanic = 1
 
 // ErrNotReached means that no server got a request. Without it, a request that has no answer may have been carried out.
-var ErrNotReached = errors.New("it does not answer on its admin socket (it may be starting or stopping; try again in a moment)")
+var ErrNotReached = errors.New("it does not answer on its admin socket (it may be starting or stopping; " +
+	"try again in a moment)")
 
 // ErrBroken means that a connection broke before the answer had ended.
 var ErrBroken = errors.New("the connection to the server broke")

@@ -279,7 +279,7 @@ func (x *exchange) reason(byDefault string) (string, error) {
 			return "", err
 		}
 	}
-	return in.Reason, commands.CheckReason(in.Reason)
+	return in.Reason, nil
 }
 
 // noteAccount answers POST /admin/accounts/{id}/notes.

@@ -40,7 +40,7 @@ func unspentObject(u *books.UnspentRow, provisional bool) map[string]any {
 	return markRunning(map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}, provisional)
 }
 
-// reportRow is a row of a report. Its exported fields are its place, which is that of a cursor.
+// reportRow is a row of a report. Its exported fields are its place, which a cursor has.
 type reportRow struct {
 	Report string // and its groups
 	books.FlowKey
@@ -116,15 +116,14 @@ func (x *exchange) getBreakage() error {
 	})
 }
 
-// report answers with the rows of a report that follow those of the page before. It folds the whole log, so few run at a
-// time.
+// report answers with the rows of a report that follow the page before. It folds the whole log, so few run at a time.
 func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, error)) error {
 	limit, last := q.limitOf(maxReportRows, maxReportRows), after[reportRow](q)
 	if q.err != nil {
 		return q.err
 	}
 	if last != nil && last.Report != name {
-		return invalid("The cursor is that of another report. Send the same path and the same by as before.")
+		return invalid("The cursor belongs to another report. Send the same path and the same by as before.")
 	}
 	end, err := x.startReport()
 	if err != nil {
@@ -155,9 +154,6 @@ func (x *exchange) recognizeBreakage() error {
 	}
 	if err := x.decode(&in); err != nil {
 		return err
-	}
-	if in.Policy == "" {
-		return invalid("The field policy is needed: why the credits will not be used, such as a clause of your terms.")
 	}
 	if err := x.needsKey(""); err != nil {
 		return err

@@ -146,9 +146,6 @@ func (x *exchange) overrideField() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if err := commands.CheckReason(in.Reason); err != nil {
-		return err
-	}
 	if in.Value == nil {
 		return invalid("The field value is needed.")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
@@ -17,6 +18,7 @@ import (
 	"letterhead/domain/text"
 	"letterhead/eventschemas"
 	"letterhead/faults"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/stripeapi"
 	"letterhead/internal/web"
 	"letterhead/operations"
@@ -28,6 +30,9 @@ import (
 )
 
 type problem = web.Problem
+
+// CodeLogLost is the code of an error that is an eventlog.ErrLoss.
+const CodeLogLost = "log_lost"
 
 // newProblem returns a problem. cause, which is for the log, may be nil.
 func newProblem(status int, code, message string, cause error) *problem {
@@ -44,7 +49,7 @@ func notFound(format string, args ...any) *problem {
 	return newProblem(http.StatusNotFound, "not_found", fmt.Sprintf(format, args...), nil)
 }
 
-var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml describes those that do.")
+var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml describes the existing ones.")
 
 // conflicts are rejections of a valid request by the state of what it is about. Their texts are for operators.
 var conflicts = faults.OneOf(
@@ -71,11 +76,14 @@ const again = ", with the same Idempotency-Key if it had one."
 var problems = []web.Row{
 	{When: faults.OneOf(commands.ErrNotSeen), Problem: problem{Status: http.StatusServiceUnavailable, Code: "not_confirmed",
 		Text: "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it."}},
+	{When: faults.OneOf(eventlog.ErrLoss), Problem: problem{Status: http.StatusInternalServerError, Code: CodeLogLost,
+		Text: "Acknowledged events are missing from the event log. \"letterhead doctor\" says which. Restore them first."}},
 	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
 		Text: "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id."}},
 	{When: absent, Problem: problem{Status: http.StatusNotFound, Code: "not_found"}, Say: sentenceOf, Expected: true},
 	{When: conflicts, Problem: problem{Status: http.StatusConflict, Code: "conflict"}, Say: sentenceOf, Expected: true},
-	{When: malformed, Problem: problem{Status: http.StatusBadRequest, Code: "invalid_request"}, Say: sentenceOf, Expected: true},
+	{When: malformed, Problem: problem{Status: http.StatusBadRequest, Code: "invalid_request"},
+		Say: sayField, Expected: true},
 	{When: faults.Quarantined, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
 		Text: "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it."}},
 	{When: faults.Full, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
@@ -124,6 +132,15 @@ func sentence(err error) string {
 		text = string(text[0]-'a'+'A') + text[1:]
 	}
 	return text
+}
+
+// sayField is sentenceOf for an error about the values of a request. It begins with the field that the error names, so
+// that clients find it.
+func sayField(err error) string {
+	if _, about, found := strings.Cut(err.Error(), ": the field "); found {
+		return "The field " + about + "."
+	}
+	return sentenceOf(err)
 }
 
 func sentenceOf(err error) string { return sentence(err) + "." }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -70,6 +71,9 @@ func (a *API) answerAs(local *operators.Token, w http.ResponseWriter, r *http.Re
 	x.finish()
 }
 
+// maxCause limits the text of an error in the log, in bytes. That of a panic has a stack.
+const maxCause = 8 << 10
+
 // finish counts and logs the answer. Actions are logged with their token; events have the same actor.
 func (x *exchange) finish() {
 	x.api.metrics.WithLabelValues(x.Route, strconv.Itoa(x.Status)).Inc()
@@ -81,13 +85,14 @@ func (x *exchange) finish() {
 	switch {
 	case x.Status == http.StatusInternalServerError:
 		level = slog.LevelError
-	case x.Status > http.StatusInternalServerError:
+	case x.Status > http.StatusInternalServerError && !x.local: // the command line prints the error
 		level = slog.LevelWarn
 	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.Status == http.StatusUnauthorized || x.Status == http.StatusTooManyRequests:
 		level = slog.LevelInfo
 	}
 	if x.problem != nil && x.problem.Cause != nil {
-		attrs = append(attrs, slog.String("error", x.problem.Cause.Error()))
+		text := x.problem.Cause.Error()
+		attrs = append(attrs, slog.String("error", text[:min(len(text), maxCause)]))
 	}
 	x.api.Logger.LogAttrs(context.WithoutCancel(x.ctx), level, "admin request", attrs...)
 }
@@ -311,7 +316,8 @@ func (x *exchange) fail(err error) {
 	}
 	message := x.problem.Text
 	if x.local && x.problem.Cause != nil {
-		message = x.problem.Cause.Error() // the log of the server may be elsewhere
+		// The log of the server, which has the stack of a panic, may be elsewhere.
+		message, _, _ = strings.Cut(x.problem.Cause.Error(), "\ngoroutine ")
 	}
 	_ = x.answer(x.problem.Status, map[string]any{"error": map[string]string{"code": x.problem.Code, "message": message}}) // it always encodes
 }

@@ -14,8 +14,11 @@ import (
 	"letterhead/projections/inbox"
 )
 
-// maxReportEvents limits the events of a report that are shown. Its copies, outcomes and reopenings are few.
+// maxReportEvents limits the events of a report that are read at a time, and that are shown to others than the command
+// line. Its copies, outcomes and reopenings are few.
 const maxReportEvents = 256
+
+var errEnough = errors.New("the first events of a report are enough")
 
 // listInbox answers GET /admin/billing/inbox.
 func (x *exchange) listInbox() error {
@@ -58,19 +61,24 @@ func (x *exchange) showReport() error {
 	if !found {
 		return noReport(id)
 	}
-	stored, err := x.api.Log.ReadStream(x.ctx, r.Stream(), 0, eventlog.Forward, maxReportEvents+1)
-	if err != nil {
+	events, truncated := []reportEvent{}, false
+	err = eventlog.ReadPages(x.ctx, x.api.Log, r.Stream(), maxReportEvents, func(page []eventlog.Recorded) error {
+		if truncated = len(events) > 0 && len(page) > 0 && !x.local; truncated {
+			return errEnough
+		}
+		for _, e := range page {
+			events = append(events, reportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
+		}
+		return nil
+	})
+	if err != nil && !truncated {
 		return err
-	}
-	events := []reportEvent{}
-	for _, e := range stored[:min(len(stored), maxReportEvents)] {
-		events = append(events, reportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
 	}
 	return x.answer(http.StatusOK, struct {
 		inbox.Report
 		Events    []reportEvent `json:"events"`
 		Truncated bool          `json:"truncated,omitempty"`
-	}{r, events, len(stored) > maxReportEvents})
+	}{r, events, truncated})
 }
 
 // replayReport answers POST /admin/billing/inbox/{id}/replay.

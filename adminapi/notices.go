@@ -32,12 +32,12 @@ func (x *exchange) answerNotices(id string) error {
 	return x.answerOnce(http.StatusOK, out, remembered)
 }
 
-// setNotices answers PUT /admin/accounts/{id}/notices. What the body does not have is removed.
+// setNotices answers PUT /admin/accounts/{id}/notices. It removes the settings that the body does not have.
 func (x *exchange) setNotices() error {
 	return x.replaceNotices(commands.SetNotices{LowBalance: new(int64), Webhook: new(string), Email: new(string)})
 }
 
-// changeNotices answers PATCH /admin/accounts/{id}/notices. What the body does not have stays.
+// changeNotices answers PATCH /admin/accounts/{id}/notices. It keeps the settings that the body does not have.
 func (x *exchange) changeNotices() error { return x.replaceNotices(commands.SetNotices{}) }
 
 // replaceNotices replaces the settings that are in the body, or in set.

@@ -33,7 +33,7 @@ func (m money) value() (*eventschemas.Money, error) {
 	switch {
 	case m.Money == nil && m.Currency == "":
 		return nil, nil
-	case m.Money == nil || len(m.Currency) != 3:
+	case m.Money == nil || m.Currency == "":
 		return nil, invalid("The fields money (minor units, such as 4900) and currency (three letters, such as EUR) belong together.")
 	}
 	return &eventschemas.Money{Minor: *m.Money, Currency: m.Currency}, nil
@@ -74,7 +74,7 @@ func (x *exchange) grantCredits() error {
 		return err
 	}
 	paid, err := in.value()
-	if err := errors.Join(err, commands.CheckReason(in.Reason), checkID("payment_id", in.PaymentID)); err != nil {
+	if err := errors.Join(err, checkID("payment_id", in.PaymentID)); err != nil {
 		return err
 	}
 	grant := in.command(x.by(), id, paid)
@@ -93,7 +93,8 @@ func (x *exchange) grantCredits() error {
 	return x.answer(http.StatusOK, movement{Account: id, Balance: done.Balance, Repeated: done.Repeated})
 }
 
-// refund is a refund in a body. Without credits it is that of money's share, or of the rest without money as well.
+// refund is a refund in a body. Without credits it takes back the share of the money, and without money everything that
+// is left.
 type refund struct {
 	PaymentID string `json:"payment_id"`
 	RefundID  string `json:"refund_id"`
@@ -240,8 +241,6 @@ func (x *exchange) recordFee() error {
 	switch {
 	case in.Money == 0:
 		return invalid("The field money is the fee in minor units, such as 145; below zero if the processor returned it.")
-	case in.Currency != "" && len(in.Currency) != 3:
-		return invalid("The field currency has three letters, such as EUR.")
 	case in.FeeID == "":
 		if err := x.needsKey(", or a fee_id"); err != nil {
 			return err

@@ -66,7 +66,7 @@ func parseQuery(raw string, names ...string) *parameters {
 
 func (q *parameters) text(name string) string { return q.values.Get(name) }
 
-// oneOf returns a value that must be one of those that are known.
+// oneOf returns a value that must be one of the known ones.
 func (q *parameters) oneOf(name string, known ...string) string {
 	value := q.values.Get(name)
 	if value != "" && !slices.Contains(known, value) && q.err == nil {
@@ -177,7 +177,7 @@ func decodeCursor[T any](text, sort string) (*T, error) {
 		return nil, invalid("The parameter cursor is not a next_cursor of an answer.")
 	}
 	if c.Sort != sort {
-		return nil, invalid("The cursor is that of a listing in another order. Send the same sort as before.")
+		return nil, invalid("The cursor belongs to a listing in another order. Send the same sort as before.")
 	}
 	return c.Last, nil
 }

@@ -370,7 +370,7 @@ func twin(first string, n int) string {
 
 // record records a report, sets its id, and reports whether it was recorded before. The streams of reports decide between
 // two requests at the same time. Earlier reports with other values do not matter if they were not applied to the account;
-// neither do those that were dismissed. The report of a payment that was granted is a repeat of any that was applied, and is
+// neither do dismissed ones. The report of a payment that was granted is a repeat of any that was applied, and is
 // decided again if it is in the inbox.
 func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeated bool, err error) {
 	first, conflict := r.EventID, ""

@@ -147,7 +147,9 @@ func (x *exchange) serve() error {
 		return err
 	}
 	if o := x.operation; !allows(x.token.Scope, o.requires) {
-		return newProblem(http.StatusForbidden, "forbidden", "This operation needs a token with the scope "+scopesWith(o.requires)+"; that of this token is "+string(x.token.Scope)+".", nil)
+		message := "This operation needs a token with the scope " + scopesWith(o.requires) + "; this token has the scope " +
+			string(x.token.Scope) + "."
+		return newProblem(http.StatusForbidden, "forbidden", message, nil)
 	}
 	if x.local { // requests of others must not keep the owner of the folder out
 		return x.run()

@@ -173,10 +173,10 @@ func (b *Billing) Reopen(ctx context.Context, request Request, stream string) er
 	return b.follow(ctx, request, stream, eventschemas.BillingReopened{})
 }
 
-// Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen, and
+// Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen, *FieldError, and
 // *text.EmailError.
 func (b *Billing) Dismiss(ctx context.Context, request Request, stream, reason string) error {
-	if err := text.CheckKept("reason", reason); err != nil {
+	if err := cmp.Or(checkReason(reason), text.CheckKept("reason", reason)); err != nil {
 		return err
 	}
 	return b.follow(ctx, request, stream, eventschemas.BillingSettled{Outcome: billing.Dismissed, Reason: reason})

@@ -12,13 +12,14 @@ import (
 // MaxNameBytes limits the name of an account holder, a key, a token or an operator. Names are personal data.
 const MaxNameBytes = 200
 
-// MaxReasonBytes limits a reason, which events keep forever.
-const MaxReasonBytes = 200
+// maxReasonBytes limits a reason, which events keep forever.
+const maxReasonBytes = 200
 
-// CheckReason returns a *FieldError unless the field reason can be kept.
-func CheckReason(reason string) error {
-	if len(reason) > MaxReasonBytes || !utf8.ValidString(reason) {
-		return &FieldError{"reason", fmt.Sprintf("takes at most %d bytes. Events keep it forever: name no person", MaxReasonBytes)}
+// checkReason returns a *FieldError unless the field reason can be kept.
+func checkReason(reason string) error {
+	if len(reason) > maxReasonBytes || !utf8.ValidString(reason) {
+		limit := fmt.Sprintf("takes at most %d bytes. Events keep it forever: name no person", maxReasonBytes)
+		return &FieldError{"reason", limit}
 	}
 	return nil
 }

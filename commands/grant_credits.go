@@ -43,6 +43,9 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 // CheckOperator returns a *FieldError unless an operator may make the grant. Operators must name the payment of a grant
 // that is not an adjustment, so that repeating it grants once.
 func (in GrantCredits) CheckOperator() error {
+	if err := checkReason(in.Reason); err != nil {
+		return err
+	}
 	switch {
 	case in.Credits <= 0:
 		return &FieldError{"credits", "is a positive number"}

@@ -17,6 +17,9 @@ type SuspendAccount struct {
 // Suspend blocks all new spending of an account; holds whose work was accepted before may still be
 // captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
+	if err := checkReason(in.Reason); err != nil {
+		return Done{}, err
+	}
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Suspend(in.Reason)
 	})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
-	"letterhead/domain/signin"
 )
 
 // ledgerEntries is the number of entries of the ledger on the page of an account.
@@ -281,10 +280,10 @@ func (x *exchange) setEmail(path string) error {
 // putEmail sets the address of a person, or removes it.
 func (x *exchange) putEmail(path, address string) error {
 	person := x.Form.Get("person")
-	if err := signin.CheckPerson(person); err != nil {
-		return wrongInput("person", "Give an id such as owner or p2: lower-case letters, digits and hyphens. It must not be a name or an address, because it is stored forever.")
+	if person == "" {
+		return wrongInput("person", "Give an id, such as owner or p2.")
 	}
-	return x.call(http.MethodPut, path+"/sign-in-emails/"+person, map[string]any{"email": address}, nil)
+	return x.call(http.MethodPut, path+"/sign-in-emails/"+url.PathEscape(person), map[string]any{"email": address}, nil)
 }
 
 func (x *exchange) grant(path string) error {

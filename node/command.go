@@ -53,8 +53,10 @@ func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, 
 	case err == nil || ctx.Err() != nil:
 		err = ctx.Err()
 	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, operations.ErrBehind):
-		// A command that needs these read models fails by itself, and a command that repairs them must run.
+		// A command that needs these read models fails by itself, and a command that repairs them must run. A command that
+		// only reads shows those that are behind as they are.
 		fmt.Fprintf(o.Logs, "warning: %v\n", err)
+		n.Operations.Reads.AsTheyAre = o.Use == ToRead && errors.Is(err, operations.ErrBehind)
 		err = nil
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -86,20 +85,6 @@ func (n *Node) Served() bool { return n.served }
 // alone reports whether a file was opened so that no other process can write it, because none had it open.
 func (n *Node) alone() bool {
 	return n.Stores.log.Alone || n.Stores.Database.Alone()
-}
-
-// WarnBehind prints by how many events the read models of a read-only folder are behind the log.
-func (n *Node) WarnBehind(ctx context.Context, w io.Writer) error {
-	models, err := n.Runner.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, m := range models {
-		if m.Lag > 0 {
-			fmt.Fprintf(w, "warning: %s is %d events behind the log; nothing can be folded in a folder that is only read\n", m.Name, m.Lag)
-		}
-	}
-	return nil
 }
 
 // scratchPath returns the folder of the tables that verify makes: in the data folder, or "", the system's folder for

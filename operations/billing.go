@@ -75,9 +75,9 @@ func (o *Billing) Offers() (*domain.Catalog, error) {
 	return o.Catalog()
 }
 
-// Pay creates a page on which an account pays for an offer, and returns its URL. customer is the one of Subscriber, or
+// Pay creates a page on which an account pays for an offer, and returns its URL. customer comes from Subscriber, or is
 // empty. The page leads back to the dashboard unless the file of plans and packs names other pages. Errors: ErrNoPage,
-// and those of Offers.
+// and as Offers.
 func (o *Billing) Pay(ctx context.Context, accountID, customer string, offer domain.Offer) (string, error) {
 	catalog, err := o.Offers()
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *Billing) Pay(ctx context.Context, accountID, customer string, offer dom
 }
 
 // Subscriber returns the customer of the payment processor with a subscription for an account that has not ended; empty
-// if there is none, or if nothing is sold on the dashboard. Errors: those of the read model.
+// if there is none, or if nothing is sold on the dashboard. Errors: as the read model.
 func (o *Billing) Subscriber(ctx context.Context, accountID string) (customer string, err error) {
 	if !o.Sells {
 		return "", nil
@@ -127,8 +127,7 @@ func readCatalog(name string) (_ *domain.Catalog, err error) {
 }
 
 // Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
-// account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and those of Catalog and
-// commands.AccountWriter.Standing.
+// account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and as Catalog and commands.AccountWriter.Standing.
 func (o *Billing) Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error) {
 	shut, err := closed(o.Writer, accountID)(ctx)
 	if err != nil {
@@ -171,7 +170,7 @@ func offers(c *domain.Catalog) string {
 }
 
 // Link links a customer of a payment processor to an account, or a payment that was granted by hand. Errors:
-// account.ErrNotFound, payments.ErrNotFound if the account has no such payment, ErrLinked, and those of
+// account.ErrNotFound, payments.ErrNotFound if the account has no such payment, ErrLinked, and the errors of
 // commands.Billing.Record, the log and the read model.
 func (o *Billing) Link(ctx context.Context, by commands.Request, in Link) error {
 	if err := o.Reads.AccountExists(ctx, in.AccountID); err != nil {

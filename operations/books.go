@@ -107,7 +107,7 @@ func closedMonth(p *books.Period) Month {
 		Transactions: &p.Closing.Transactions, Totals: p.Closing.Totals}
 }
 
-// Months returns the months of the books from that of the first event to the running one.
+// Months returns the months of the books, from the month of the first event to the running one.
 func (o *Books) Months(ctx context.Context) ([]Month, error) {
 	now := o.Now()
 	months, err := journal.Status(ctx, o.Log, now)

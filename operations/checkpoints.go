@@ -73,7 +73,7 @@ func (o *Checkpoints) Proofs(progress func(accounts uint64)) *checkpoint.Ledger 
 }
 
 // Prove makes a file with a proof of an account's month at the last checkpoint. The tree of that checkpoint is read once,
-// for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, those of
+// for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, the errors of
 // checkpoint.Ledger.Prove, ctx.Err().
 func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error) {
 	ledger := o.Proofs(nil)

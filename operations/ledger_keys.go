@@ -24,7 +24,7 @@ var errLostLedgerKey = errors.New("the key that signs checkpoints is missing: se
 // errBadLedgerKey means that the file of the key was damaged.
 var errBadLedgerKey = errors.New("cannot be read; restore it, or remove the file and make a new one with `letterhead ledger key --rotate`")
 
-// errOtherLedgerKey means that the key is that of another log of checkpoints.
+// errOtherLedgerKey means that the key belongs to another log of checkpoints.
 var errOtherLedgerKey = errors.New("use a key with that name")
 
 // keyFaults are the errors because of which no checkpoint can be signed until an operator changes the key.
@@ -34,7 +34,7 @@ var keyFaults = []error{ErrNoLedgerKey, errLostLedgerKey, errBadLedgerKey, errOt
 type LedgerKeys struct {
 	Config config.Config
 
-	files sync.Mutex // guards those of the keys
+	files sync.Mutex // guards the files of the keys
 }
 
 // Key returns the key that signs checkpoints, which it makes if it is kept in the data folder, unless there was one before.
@@ -51,7 +51,8 @@ func (o *LedgerKeys) Key(origin string) (note.Signer, error) {
 		return nil, fmt.Errorf("the key in %s %w", o.Config.LedgerKeyPath(), errBadLedgerKey)
 	}
 	if origin != "" && key.Name() != origin {
-		return nil, fmt.Errorf("the key that signs checkpoints has the name %s, but the ledger's checkpoints are those of %s; %w", key.Name(), origin, errOtherLedgerKey)
+		return nil, fmt.Errorf("the key that signs checkpoints has the name %s, but the ledger's checkpoints have the name "+
+			"%s; %w", key.Name(), origin, errOtherLedgerKey)
 	}
 	return key, rememberPublicKey(o.Config, private)
 }
@@ -62,7 +63,8 @@ func (o *LedgerKeys) private(origin string) (string, error) {
 	}
 	if o.Config.Shared() {
 		if origin != "" {
-			return "", fmt.Errorf("%w; the checkpoints so far are those of %s: after a migration, use the content of ledger.key in the old data folder", ErrNoLedgerKey, origin)
+			return "", fmt.Errorf("%w; the checkpoints so far have the name %s: after a migration, use the content of "+
+				"ledger.key in the old data folder", ErrNoLedgerKey, origin)
 		}
 		return "", ErrNoLedgerKey
 	}
@@ -81,7 +83,7 @@ func (o *LedgerKeys) private(origin string) (string, error) {
 	return o.create("")
 }
 
-// create makes a key in the data folder. Its name is that of the address of the service if origin is empty.
+// create makes a key in the data folder. If origin is empty, its name follows from the address of the service.
 func (o *LedgerKeys) create(origin string) (string, error) {
 	if origin == "" {
 		_, address, _ := strings.Cut(o.Config.BaseURL, "://")
@@ -137,8 +139,8 @@ func rememberPublicKey(cfg config.Config, private string) error {
 	return disk.WriteText(cfg.LedgerKeysPath(), public+"\n"+string(known))
 }
 
-// PublicLedgerKeys returns the public keys of checkpoints that this machine knows, one in each line: that of the settings
-// and those in the data folder. Without any it returns "".
+// PublicLedgerKeys returns the public keys of checkpoints that this machine knows, one in each line: of the settings
+// and of the data folder. Without any it returns "".
 func PublicLedgerKeys(cfg config.Config) (string, error) {
 	keys := ""
 	if cfg.LedgerKey != "" {

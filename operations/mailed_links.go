@@ -19,7 +19,8 @@ import (
 const (
 	// maxClientMails limits the messages that are sent for one client.
 	maxClientMails = 10
-	// maxAddressMails limits those to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit those of an account.
+	// maxAddressMails limits the mails to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit the mails to
+	// an account.
 	maxAddressMails = 1
 )
 
@@ -55,7 +56,7 @@ func (l Links) Issue(ctx context.Context, of signin.Person) (signinmail.Link, er
 // Only messages that are sent count against the limits and take a place in the queue, so requests with invented
 // addresses cannot use up the limit of other people on the same network. An unknown address gets the same result after
 // the same steps, so neither reveals whether it is known. For the same reason a message beyond a limit is only logged.
-// Errors: ratelimit.ErrUnavailable, those of the table of names.
+// Errors: ratelimit.ErrUnavailable, and the errors of the table of names.
 func (m *MailedLinks) Send(ctx context.Context, address, client string) error {
 	address = strings.ToLower(address)
 	people, err := m.SignIns.Commands.WithEmail(ctx, address)

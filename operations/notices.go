@@ -60,7 +60,7 @@ func (o *Notices) SigningKey() (webhook.Key, error) {
 }
 
 // signingKey returns the key that signs webhooks of notices. It makes none: receivers would reject what a new key signs
-// in place of one that was lost. Errors: ErrNoNoticesKey, errLostNoticesKey, and those of the file.
+// in place of one that was lost. Errors: ErrNoNoticesKey, errLostNoticesKey, and the errors of the file.
 func (o *Notices) signingKey() (webhook.Key, error) {
 	if !o.Config.NoticesKey.IsZero() {
 		return o.Config.NoticesKey, nil
@@ -101,7 +101,7 @@ func (o *Notices) Key() (webhook.Key, error) {
 	return key, disk.WriteText(o.Config.NoticesKeyPath(), key.Private()+"\n")
 }
 
-// Set is commands.Notices.Set, after a check that there is a key if there is a webhook. Other errors: those of Key.
+// Set is commands.Notices.Set, after a check that there is a key if there is a webhook. Other errors: as Key.
 func (o *Notices) Set(ctx context.Context, in commands.SetNotices) (commands.Done, error) {
 	if in.Webhook != nil && *in.Webhook != "" {
 		if _, err := o.Key(); err != nil {
@@ -134,7 +134,7 @@ func (o *Notices) Of(ctx context.Context, accountID string) (NoticeSettings, err
 }
 
 // Retry has the dead-lettered deliveries of a notice attempted again, and returns how many there were. Errors:
-// domain.ErrUnknown, domain.ErrNotDead, commands.ErrBusy, and those of commands.Notices.Append except
+// domain.ErrUnknown, domain.ErrNotDead, commands.ErrBusy, and the errors of commands.Notices.Append except
 // eventlog.ErrWrongRevision. After an error, repeating the call completes it.
 func (o *Notices) Retry(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error) {
 	total := 0

@@ -1,10 +1,10 @@
-// Package operations holds the use cases that take several parts of a node: those of operators, which the admin API
-// offers, and those of customers on the dashboard. Each struct has the use cases of a subject, and fields for the parts
-// that they take. Decisions are those of packages commands and domain.
+// Package operations holds the use cases that take several parts of a node: the admin API offers them to operators, and
+// the dashboard to customers. Each struct has the use cases of a subject, and fields for the parts that they take.
+// Packages commands and domain decide.
 package operations
 
-// Operations are the use cases of a node by subject. In a node that only reads, those that decide something must not be
-// used.
+// Operations are the use cases of a node by subject. In a node that only reads, use cases that decide something must
+// not be called.
 type Operations struct {
 	Reads       *Reads
 	Accounts    *Accounts

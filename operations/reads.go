@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"letterhead/domain/account"
@@ -27,6 +28,8 @@ type Reads struct {
 	// Alive ends when a part of the process has ended, with its error as the cause.
 	Alive context.Context
 	Apart bool // another process folds
+	// AsTheyAre has Folded not wait, because no process folds.
+	AsTheyAre bool
 }
 
 // whileAlive returns a context that also ends when a part of the process has ended.
@@ -68,11 +71,18 @@ func (r *Reads) Bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, enforceTimeout)
 }
 
-// Folded is FoldedTo with a bound if another process folds.
+// Folded is FoldedTo with a bound if another process folds, after which it returns ErrBehind.
 func (r *Reads) Folded(ctx context.Context, names ...string) error {
-	ctx, cancel := r.Bounded(ctx)
+	if r.AsTheyAre {
+		return nil
+	}
+	waiting, cancel := r.Bounded(ctx)
 	defer cancel()
-	return r.FoldedTo(ctx, names...)
+	err := r.FoldedTo(waiting, names...)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		err = fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	return err
 }
 
 // FoldedTo is CatchUp without the search index and without a bound.

@@ -79,8 +79,9 @@ type RebuildSteps struct {
 	Rebuilt  func(Rebuilt) error
 }
 
-// Rebuild rebuilds read models, and compares those that have live tables to compare with before it makes the new ones live.
-// Errors: those of engine.Runner and of steps.Rebuilt.
+// Rebuild rebuilds read models. If a read model has live tables, Rebuild compares the new ones with them before it
+// makes the new ones live.
+// Errors: as engine.Runner and steps.Rebuilt.
 func (o *Models) Rebuild(ctx context.Context, names []string, steps RebuildSteps) error {
 	list, err := o.Runner.List(ctx)
 	if err != nil {

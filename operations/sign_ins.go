@@ -26,7 +26,7 @@ type SignIns struct {
 }
 
 // IssueLink issues a link with which a person of an account (signin.Owner if empty) can sign in once. Each call issues
-// another one. Errors: those of commands.SignIns.IssueLink.
+// another one. Errors: as commands.SignIns.IssueLink.
 func (o *SignIns) IssueLink(ctx context.Context, by commands.Request, accountID, person string) (LoginLink, error) {
 	token, expires, err := o.Commands.IssueLink(ctx, by, accountID, person)
 	if err != nil {
@@ -40,7 +40,7 @@ func (o *SignIns) loginURL(accountID, token string) string {
 }
 
 // Emails returns the addresses to which links of an account's people are sent, the owner's first. Errors:
-// account.ErrNotFound, and those of commands.SignIns.Emails.
+// account.ErrNotFound, and as commands.SignIns.Emails.
 func (o *SignIns) Emails(ctx context.Context, accountID string) ([]commands.Email, error) {
 	if err := o.Reads.AccountExists(ctx, accountID); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (o *SignIns) Emails(ctx context.Context, accountID string) ([]commands.Emai
 }
 
 // Enter begins a session with the token of a link, and returns once requests with the token of the session are accepted.
-// With ErrNotSeen the session has begun, and is returned as well. Other errors: those of commands.SignIns.Enter.
+// With ErrNotSeen the session has begun, and is returned as well. Other errors: as commands.SignIns.Enter.
 func (o *SignIns) Enter(ctx context.Context, by commands.Request, accountID, token string) (session string, begun signin.Session, err error) {
 	session, entered, err := o.Commands.Enter(ctx, by, accountID, token)
 	if err == nil {
@@ -59,7 +59,7 @@ func (o *SignIns) Enter(ctx context.Context, by commands.Request, accountID, tok
 }
 
 // SignOut ends a session of an account, and returns once requests with it are rejected on every node. With ErrNotSeen it
-// has ended, and not every node was seen to follow. Other errors: those of commands.SignIns.SignOut.
+// has ended, and not every node was seen to follow. Other errors: as commands.SignIns.SignOut.
 func (o *SignIns) SignOut(ctx context.Context, by commands.Request, accountID, sessionID string) error {
 	done, err := o.Commands.SignOut(ctx, by, accountID, sessionID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *SignIns) SignOut(ctx context.Context, by commands.Request, accountID, s
 }
 
 // SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
-// empty; repeated reports whether there were none. It returns as SignOut does. Other errors: those of
+// empty; repeated reports whether there were none. It returns as SignOut does. Other errors: as
 // commands.SignIns.SignOutEverywhere.
 func (o *SignIns) SignOutEverywhere(ctx context.Context, by commands.Request, accountID, person string) (repeated bool, err error) {
 	done, err := o.Commands.SignOutEverywhere(ctx, by, accountID, person)

@@ -166,7 +166,7 @@ func tokenOf(row *operators.Token, names map[string]string, at time.Time) Token 
 }
 
 // IssueLink issues a link with which an operator of a name can sign in to the dashboard of operators once. Each call
-// issues another one. Errors: ErrAdminOff, and those of commands.Operators.IssueLink and accountnames.Table.Put.
+// issues another one. Errors: ErrAdminOff, and as commands.Operators.IssueLink and accountnames.Table.Put.
 func (o *Tokens) IssueLink(ctx context.Context, by commands.Request, name string, scope operator.Scope) (LoginLink, error) {
 	dashboard := o.Dashboard()
 	if dashboard == "" {
@@ -202,7 +202,7 @@ func (o *Tokens) eraseNames(ctx context.Context, ids []string) error {
 
 // Enter uses a link up, and returns the text of the token with which its operator has signed in, and the token
 // without it, once requests with the token are accepted. With ErrNotSeen the token exists, and both are returned as well.
-// Other errors: those of commands.Operators.Enter.
+// Other errors: as commands.Operators.Enter.
 func (o *Tokens) Enter(ctx context.Context, linkToken string) (string, Token, error) {
 	text, key, err := newOperatorToken()
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -32,7 +33,7 @@ func accountCreate(e *environment) *cobra.Command {
 		fmt.Fprintf(e.stdout, "account %s (%s), plan %s, %d credits\n", created.Account.ID, created.Account.Name,
 			created.Account.Plan, created.Credits.Balance)
 		for _, k := range created.Keys {
-			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
+			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, cmp.Or(k.Key, shownOnce))
 		}
 		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -48,7 +49,7 @@ func tokenIssue(e *environment) *cobra.Command {
 			where = fmt.Sprintf("Try it: curl -H 'Authorization: Bearer TOKEN' %s/admin/accounts\n", url)
 		}
 		_, err := fmt.Fprintf(e.stdout, "token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s",
-			issued.ID, issued.Scope, issued.Token, where)
+			issued.ID, issued.Scope, cmp.Or(issued.Token, shownOnce), where)
 		return err
 	})
 	return c

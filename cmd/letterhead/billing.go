@@ -18,6 +18,7 @@ import (
 
 func billingCheckout(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
+		Annotations: map[string]string{appendsNothing: "true"},
 		Long: "Create a checkout session at Stripe for a pack of credits or the price of a plan, and print the address of " +
 			"the page on which to pay. The credits are granted when Stripe reports the payment. It needs " +
 			"LETTERHEAD_STRIPE_KEY and LETTERHEAD_BILLING_FILE."}
@@ -34,8 +35,8 @@ func billingCheckout(e *environment) *cobra.Command {
 func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e),
 		billingInboxReplay(e), billingInboxDismiss(e))
-	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that " +
-		"wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
+	c.Long = "List the events of the payment processor that were not applied: events in the inbox need you, and waiting " +
+		"events apply when another event arrives. docs/billing.md explains the reasons."
 	c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
 	openReports.command(e, c)
 	return c
@@ -88,10 +89,7 @@ func billingInboxShow(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var report struct {
-			Events    []map[string]json.RawMessage
-			Truncated bool
-		}
+		var report struct{ Events []map[string]json.RawMessage }
 		if err := x.call("GET", "/admin/billing/inbox/"+url.PathEscape(id), nil, &report); err != nil {
 			return err
 		}
@@ -99,9 +97,6 @@ func billingInboxShow(e *environment) *cobra.Command {
 			if err := printJSON(e.stdout, line); err != nil {
 				return err
 			}
-		}
-		if report.Truncated {
-			fmt.Fprintln(e.stderr, "there are more events")
 		}
 		return nil
 	})

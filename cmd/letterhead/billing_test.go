@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -106,6 +107,32 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	} {
 		if code, _, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%s ends with %d and %q, want %q in it", args, code, stderr, want)
+		}
+	}
+}
+
+func TestBillingInboxShow_LongInboxAndHistory_ShowsEverything(t *testing.T) {
+	folder, _ := openAccount(t)
+	n := openNode(t, folder)
+	const many = 300 // more than a page of either
+	for i := range many {
+		id := fmt.Sprintf("evt_%d", i)
+		report := eventschemas.BillingReported{Processor: "acme", EventID: id, Type: "test", Problem: "unknown"}
+		if err := n.Writers.Billing.Record(t.Context(), n.Operator(), report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range many {
+		if err := n.Writers.Billing.Reopen(t.Context(), n.Operator(), domain.Stream("acme", "evt_0")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for id, events := range map[string]int{"evt_0": 1 + many, fmt.Sprintf("evt_%d", many-1): 1} {
+		if got := strings.Count(output(t, folder, "billing", "inbox", "show", id), "\n"); got != events {
+			t.Errorf("show prints %d events of %s, want %d", got, id, events)
 		}
 	}
 }

@@ -42,8 +42,8 @@ func reportFlags(c *cobra.Command, columns ...string) *reportWriter {
 	return r
 }
 
-// write writes rows; cells are those of the table and of CSV, and object is for JSON. Money in cells is minor units
-// with a currency.
+// write writes rows: their cells to a table or as CSV, or their objects as JSON. Money in cells is minor units with a
+// currency.
 func (r *reportWriter) write(w io.Writer, rows []reportRow) error {
 	switch {
 	case *r.asJSON:
@@ -177,7 +177,12 @@ func (e *environment) flowReport(c *cobra.Command, path string, columns ...strin
 
 func booksRevenue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
-		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized money is without tax; tax is that of payments less that of refunds. A credit that is used recognizes its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of credits that were removed from closed accounts, and fees are those of the payment processor. Opening deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change of plan does not move deferred revenue, so a report by plan has none."}
+		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized " +
+			"money is without tax; tax is the tax of payments less the tax of refunds. A credit that is used recognizes " +
+			"its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of " +
+			"credits that were removed from closed accounts, and fees are what the payment processor took. Opening " +
+			"deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change " +
+			"of plan does not move deferred revenue, so a report by plan has none."}
 	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax", "refunded", "recognized",
 		"breakage", "fees", "closing_deferred", "state")
 }
@@ -191,7 +196,9 @@ func booksUsage(e *environment) *cobra.Command {
 
 func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account", Args: exactArgs(),
-		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits never expire; those of a closed account remain, and are marked, until \"books breakage\" removes them."}
+		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized " +
+			"yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits " +
+			"never expire; the credits of a closed account remain, and are marked, until \"books breakage\" removes them."}
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	return e.report(c, "/admin/books/deferred",
 		reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state"))

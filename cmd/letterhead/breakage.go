@@ -95,7 +95,7 @@ func (e *environment) recognizeBreakage(x *client, ids []string, policy string, 
 			rows = append(rows, breakageRow(&done.Rows[i]))
 		}
 		switch {
-		case err != nil && len(ids) > 1 && !mayBeDone(err): // it has open holds, which end within minutes
+		case errors.As(err, new(*apiError)) && len(ids) > 1 && !mayBeDone(err): // it has open holds, which end within minutes
 			rejected = append(rejected, fmt.Errorf("account %s: %w; try again later", id, err))
 		case err != nil: // those before are recorded
 			return errors.Join(r.write(e.stdout, rows), err)

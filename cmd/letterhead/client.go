@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/internal/eventlog"
 	"letterhead/node"
 	"letterhead/node/admin"
 )
@@ -34,6 +37,7 @@ type client struct {
 	header      http.Header // of the last answer
 	answer      []byte      // its body
 	unconfirmed bool        // something was done, and not every node was seen to follow
+	key         string      // of the act, so that a repeat does nothing twice; "" if each request has its own
 }
 
 // onAPI runs a command that is a client of the admin API.
@@ -126,17 +130,35 @@ func serveInProcess(handler http.Handler) (t http.RoundTripper, stop func()) {
 // the body or, with GET and DELETE, parameters of the query.
 func act[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
 	use := node.ToWrite
-	if method == http.MethodGet {
+	if method == http.MethodGet || c.Annotations[appendsNothing] != "" {
 		use = node.ToRead
 	}
+	key, repeatable := new(string), method == http.MethodPost && use == node.ToWrite
+	if repeatable {
+		key = c.Flags().String("repeat", "", "the key that an interrupted command printed: do nothing that it has done")
+		notSent(c, "repeat")
+	}
 	c.RunE = e.onAPI(use, func(x *client) error {
+		if _, err := uuid.Parse(*key); *key != "" && err != nil {
+			return usageError{errors.New("--repeat takes the key that an interrupted command printed")}
+		}
+		x.key = cmp.Or(*key, uuid.NewString())
 		var answer T
 		if err := x.request(method, path, &answer); err != nil {
+			if repeatable && mayBeDone(err) {
+				err = fmt.Errorf("%w; to try again, repeat the command with --repeat %s", err, x.key)
+			}
 			return err
 		}
 		return print(x, answer)
 	})
 }
+
+// appendsNothing annotates a command with POST that only reads the data folder.
+const appendsNothing = "appends nothing"
+
+// shownOnce stands for a secret that the first answer to a repeated command had.
+const shownOnce = "(it was shown when it was made, and only then)"
 
 // show is act for a command that prints the answer as it is with --json.
 func show[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
@@ -277,7 +299,7 @@ func (x *client) call(method, path string, body, answer any) error {
 		err = json.Unmarshal(x.answer, answer)
 	}
 	if err != nil {
-		return fmt.Errorf("read the answer of the server: %w", err)
+		return x.unanswered(method, fmt.Errorf("read the answer of the server: %w", err))
 	}
 	return nil
 }
@@ -298,11 +320,11 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 	}
 	if method != http.MethodGet {
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Idempotency-Key", uuid.NewString())
+		r.Header.Set("Idempotency-Key", cmp.Or(x.key, uuid.NewString()))
 	}
 	resp, err := x.transport.RoundTrip(r)
 	if err != nil {
-		return nil, err
+		return nil, x.unanswered(method, err)
 	}
 	x.header = resp.Header
 	x.unconfirmed = x.unconfirmed || resp.Header.Get("X-Unconfirmed") != ""
@@ -316,8 +338,8 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || problem.Error.Message == "" {
 		return nil, fmt.Errorf("the server answered %s on its admin socket; is it another release?", resp.Status)
 	}
-	err = &apiError{resp.StatusCode, x.explain(problem.Error.Message)}
-	if resp.StatusCode == http.StatusBadRequest {
+	err = &apiError{resp.StatusCode, problem.Error.Code, x.explain(problem.Error.Message)}
+	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge {
 		err = usageError{err}
 	}
 	return nil, err
@@ -325,17 +347,55 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 
 // apiError is an error that the admin API answered.
 type apiError struct {
-	status  int
-	message string
+	status        int
+	code, message string
 }
 
 // Error implements error.
 func (e *apiError) Error() string { return e.message }
 
+// Is reports whether the error has the code of the target.
+func (e *apiError) Is(target error) bool {
+	return target == eventlog.ErrLoss && e.code == adminapi.CodeLogLost
+}
+
+// unansweredError means that a change has no answer, so that it may have been made.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+// looks are the commands that show what the commands of a group have done.
+var looks = map[string]string{
+	"account": "ledger show --all", "key": "key list", "admin": "admin token list", "credits": "ledger show",
+	"payment": "payment show", "billing": "billing inbox", "books": "books status", "brand": "brand get",
+	"ledger": "ledger show", "names": "names", "projections": "projections list", "upgrade": "upgrade status",
+}
+
+// unanswered explains what the error of a connection means for a command that changes something.
+func unanswered(cmd *cobra.Command, err error) error {
+	if errors.Is(err, admin.ErrNotReached) {
+		return err
+	}
+	group := strings.Fields(cmd.CommandPath())[1]
+	return &unansweredError{fmt.Errorf("%w; the command may have been carried out, which %q shows", err,
+		"letterhead "+looks[group])}
+}
+
+// unanswered is the function of that name for a request that may have been sent.
+func (x *client) unanswered(method string, err error) error {
+	if method == http.MethodGet || x.cmd.Annotations[appendsNothing] != "" {
+		return err
+	}
+	return unanswered(x.cmd, err)
+}
+
 // mayBeDone reports whether a request that failed may have been carried out.
 func mayBeDone(err error) bool {
 	var answered *apiError
-	return !errors.As(err, &answered) || answered.status >= http.StatusInternalServerError
+	if errors.As(err, &answered) {
+		return answered.status >= http.StatusInternalServerError && !errors.Is(err, eventlog.ErrLoss)
+	}
+	return errors.As(err, new(*unansweredError))
 }
 
 // invalidThing begins messages about values.
@@ -362,17 +422,29 @@ func (x *client) asOption(field string) string {
 
 // inCommands are the operations that messages of the API name, as commands.
 var inCommands = strings.NewReplacer(
-	"GET /admin/accounts lists", `"letterhead account list" lists`,
-	"GET /admin/accounts/ID/keys lists", `"letterhead key list --account ID" lists`,
-	"GET /admin/payments lists", `"letterhead payment list" lists`,
-	"GET /admin/payments/ID shows", `"letterhead payment show ID" shows`,
-	"GET /admin/billing/inbox lists", `"letterhead billing inbox" lists`,
-	"GET /admin/projections lists", `"letterhead projections list" lists`,
-	"GET /admin/projections has", `"letterhead projections list" has`,
+	". GET /admin/accounts lists", `; "letterhead account list" lists`,
+	". GET /admin/accounts/ID/keys lists", `; "letterhead key list --account ID" lists`,
+	". GET /admin/payments lists", `; "letterhead payment list" lists`,
+	". GET /admin/payments/ID shows", `; "letterhead payment show ID" shows`,
+	". GET /admin/billing/inbox lists", `; "letterhead billing inbox" lists`,
+	". GET /admin/projections lists", `; "letterhead projections list" lists`,
+	". GET /admin/projections has", `; "letterhead projections list" has`,
+	"No such payment", `there is no such payment; "letterhead payment list" lists the payments`,
+	"No such token", `there is no such token; "letterhead admin token list" lists the tokens`,
+	"The Idempotency-Key was used for another request. Send a new one with each new request, and the same one only to "+
+		"repeat it", "--repeat has the key of another command",
+	"The uncompressed body has", "the command has",
+	"The path is", "an argument is",
+	"Send account", "Give --account",
+	"Send since:", "--since is needed:",
+	"Leave out as_of", "Leave out --as-of",
 	"repeating the request", "repeating the command",
 	", with the same Idempotency-Key if it had one", "",
 	"Send the request again", "Run the command again",
 )
+
+// isCapital reports whether a text begins with a capital, as the rest of an abbreviation does.
+func isCapital(text string) bool { return text != "" && text[0] >= 'A' && text[0] <= 'Z' }
 
 // explain returns a message of the API in the words of the command line.
 func (x *client) explain(message string) string {
@@ -384,7 +456,7 @@ func (x *client) explain(message string) string {
 		return found
 	})
 	message = invalidThing.ReplaceAllString(strings.TrimSuffix(inCommands.Replace(message), "."), "")
-	if first := message[:min(len(message), 1)]; first >= "A" && first <= "Z" {
+	if first := message[:min(len(message), 1)]; first >= "A" && first <= "Z" && !isCapital(message[1:]) {
 		message = strings.ToLower(first) + message[1:]
 	}
 	return message

@@ -63,6 +63,13 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 		{[]string{"admin", "token", "list", "--sort", "age"}, exitUsage, "--sort is"},
 		{[]string{"billing", "inbox", "--state", "applied"}, exitUsage, "--state is"},
 		{[]string{"billing", "inbox", "--sort", "age"}, exitUsage, "--sort is"},
+		{[]string{"billing", "checkout", "--account", id, "--pack", "small"}, exitFailure, ": LETTERHEAD_BILLING_FILE"},
+		{[]string{"account", "note", id, strings.Repeat("x", 70_000)}, exitUsage, "the command has more than"},
+		{[]string{"account", "show", "\xff"}, exitUsage, "an argument is not UTF-8 text"},
+		{[]string{"account", "login-link", "--account", id, "--person", "Ann"}, exitUsage, "letterhead: --person is an id"},
+		{[]string{"account", "sign-in-email", id, "--email", "ann"}, exitUsage, "letterhead: --email looks like"},
+		{[]string{"account", "list", "--sort", "spend", "--as-of", "2026-01"}, exitUsage, "Leave out --as-of"},
+		{[]string{"admin", "token", "revoke", "none"}, exitFailure, `"letterhead admin token list" lists`},
 	} {
 		code, stdout, stderr := commandLine(t.Context(), append(c.args, "--data", folder)...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) {

@@ -81,7 +81,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor"}, {"ledger", "verify"}, {"ledger", "show", "--account", accountID}, {"ledger", "undelivered", "--since", "2026-01-01T00:00:00Z"},
 		{"account", "list"}, {"account", "show", accountID}, {"key", "list", "--account", accountID}, {"brand", "list"},
-		{"projections", "list"}, {"projections", "verify"}, {"events", "tail", "--from", "0", "--no-follow"}, {"upgrade", "status"},
+		{"projections", "list"}, {"projections", "verify"}, {"payment", "list"}, {"billing", "inbox"},
+		{"books", "status"}, {"books", "deferred"}, {"account", "notices", accountID}, {"admin", "token", "list"},
+		{"events", "tail", "--from", "0", "--no-follow"}, {"upgrade", "status"},
 		{"backup", filepath.Join(t.TempDir(), "backup")},
 	} {
 		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
@@ -93,6 +95,11 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		if got := ledgerVersion(t, folder); got != before {
 			t.Fatalf("%v made version %d of the ledger live; the previous release reads version %d", args, got, before)
 		}
+	}
+	checkout := []string{"billing", "checkout", "--account", accountID, "--pack", "small", "--data", folder}
+	code, _, stderr := commandLine(t.Context(), checkout...)
+	if got := formatIn(t, folder); code != exitFailure || got != datafolder.Format-1 {
+		t.Fatalf("checkout, which appends nothing, ended with %d and format %d: %s", code, got, stderr)
 	}
 	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
 		t.Fatalf("grant: stderr %s", stderr)

@@ -34,7 +34,7 @@ func keyIssue(e *environment) *cobra.Command {
 	named(c, "origin", "origins")
 	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
 		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind,
-			issued.ID, termLines(issued.KeyTerms), issued.Key)
+			issued.ID, termLines(issued.KeyTerms), cmp.Or(issued.Key, shownOnce))
 		return err
 	})
 	return c

@@ -65,7 +65,7 @@ func ledgerShow(e *environment) *cobra.Command {
 			return explainAccount(*accountID, err)
 		}
 		// The output must include everything that was answered before the command began.
-		if err := n.Operations.Reads.CatchUp(ctx); err != nil {
+		if err := n.Operations.Reads.Folded(ctx, ledger.Name); err != nil {
 			return err
 		}
 		f.Credits = !*all && !*asJSON && f.Type == "" && f.RequestID == ""

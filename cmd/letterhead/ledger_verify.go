@@ -20,7 +20,7 @@ if anything differs. The command may run while the server does.`}
 	asJSON := jsonFlag(c)
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if n.Reading() && !n.Served() {
-			if err := n.WarnBehind(ctx, e.stderr); err != nil {
+			if err := e.warnBehind(ctx, n); err != nil {
 				return err
 			}
 		}

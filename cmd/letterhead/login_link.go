@@ -30,6 +30,9 @@ func accountLoginLink(e *environment) *cobra.Command {
 
 // printLink prints only the link to standard output.
 func printLink(e *environment, link operations.LoginLink, lifetime time.Duration) error {
+	if link.URL == "" {
+		return errors.New("the link was shown when it was made, and only then; run the command without --repeat")
+	}
 	_, printed := fmt.Fprintln(e.stdout, link.URL)
 	_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n",
 		link.ExpiresAt.Format(time.RFC3339), lifetime/time.Minute)
@@ -40,7 +43,7 @@ func accountSignOut(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
 		Args: exactArgs("ID"),
 		Long: "End all sessions of an account's people in its dashboard, and withdraw the sign-in links that were not " +
-			"used; with --person, only those of one person."}
+			"used; with --person, only of one person."}
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
 	act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
 		note := ""

@@ -54,7 +54,7 @@ func (e *environment) run(ctx context.Context) int {
 	case errors.As(err, &exit):
 		// The command ran inside a server, which has printed any error.
 		return int(exit)
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil && !mayBeDone(err):
 		fmt.Fprintln(e.stderr, "letterhead: interrupted")
 		return exitFailure
 	}

@@ -58,7 +58,7 @@ func monthObject(m row[operations.Month]) any {
 
 func booksStatus(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs(),
-		Long: "List the months from that of the first event to the running one, with the digest of those that are closed."}
+		Long: "List the months from the first event to the running one, with the digests of the closed months."}
 	listing[operations.Month]{
 		path: "/admin/books/months", field: "months", titles: "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST",
 		cells: func(m *operations.Month) []any {

@@ -74,7 +74,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return errors.Join(werr, err)
 			}
 		case n.Reading():
-			if err := n.WarnBehind(ctx, e.stderr); err != nil {
+			if err := e.warnBehind(ctx, n); err != nil {
 				return err
 			}
 			index = func() error {
@@ -112,6 +112,21 @@ func projectionsVerify(e *environment) *cobra.Command {
 		return nil
 	})
 	return c
+}
+
+// warnBehind prints by how many events the read models of a read-only folder are behind the log.
+func (e *environment) warnBehind(ctx context.Context, n *node.Node) error {
+	models, err := n.Runner.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range models {
+		if m.Lag > 0 {
+			fmt.Fprintf(e.stderr, "warning: %s is %d events behind the log; nothing can be folded in a folder that is only "+
+				"read\n", m.Name, m.Lag)
+		}
+	}
+	return nil
 }
 
 // verifySearch compares the search index with the brands table, and prints the result.

@@ -102,7 +102,10 @@ func (e *environment) checkpointAfter(cmd *cobra.Command, end time.Time) error {
 
 func ledgerCheck(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE"),
-		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the events are those of the checkpoint, and that the statement follows from them. The command names the first line that is wrong, and exits with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses the public keys of the data folder, and never one from the file."}
+		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the checkpoint has its " +
+			"events, and that the statement follows from them. The command names the first line that is wrong, and exits " +
+			"with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses " +
+			"the public keys of the data folder, and never one from the file."}
 	given := c.Flags().StringArray("key", nil, "public key, or a file with public keys, one in each line; may be given several times")
 	since := c.Flags().String("since", "", "file with an earlier proof, whose events the account must still have, or with an earlier checkpoint; the log of checkpoints must be a continuation of it")
 	asJSON := jsonFlag(c)
@@ -160,7 +163,7 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 		if r.Unchanged > 0 {
 			history = fmt.Sprintf("the account still has every event of the earlier proof, unchanged (%d)", r.Unchanged)
 		}
-		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d; %s\n", old.Note.Size, history)
+		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues checkpoint %d; %s\n", old.Note.Size, history)
 	}
 	return err
 }
@@ -178,7 +181,7 @@ func readEarlier(name string, keys note.Verifiers) (*proof.Earlier, error) {
 	return old, nil
 }
 
-// publicKeys parses public keys, and files of them; without any it returns those of the data folder.
+// publicKeys parses public keys, and files of them; without any it returns the keys of the data folder.
 func (e *environment) publicKeys(keys []string) (note.Verifiers, error) {
 	if len(keys) == 0 {
 		cfg, err := e.config()
@@ -247,7 +250,10 @@ func readNote(name string) (*proof.Note, error) {
 
 func ledgerKey(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "key", Short: "Show, replace or make the key that signs checkpoints", Args: exactArgs(),
-		Long: "Print the public keys of checkpoints, the current one first, one in each line: give them to those who verify proofs. --rotate makes a new key in the data folder and keeps the public keys of the old ones. --new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the name is that of the log and must not change."}
+		Long: "Print the public keys of checkpoints, the current one first, one in each line: give them to the people " +
+			"who verify proofs. --rotate makes a new key in the data folder and keeps the public keys of the old ones. " +
+			"--new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the log " +
+			"has the name of the key, which must not change."}
 	rotate := c.Flags().Bool("rotate", false, "make a new key in the data folder")
 	name := c.Flags().String("new", "", "print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
 	show := func(cmd *cobra.Command, _ []string) error {

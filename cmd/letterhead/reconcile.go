@@ -24,7 +24,14 @@ func billingCommand(e *environment) *cobra.Command {
 
 func billingReconcile(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger", Args: exactArgs("FILE"),
-		Long: "Compare the itemized balance export of a payment processor with the payments, refunds and fees of the ledger. List the payments, refunds, disputes and fees that are missing from the ledger, extra in it, or different, and the clearing account: the balance at the processor in each currency. docs/books.md names the columns of the file. The exit status is 1 if anything differs, and also if the file is wrong.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it. Without --from and --to, the range is that of the days in the file. Fees are compared if the ledger has any.\n\n--record-fees records the fees in the range that are missing from the ledger, if one account of the ledger has their payment. If several have it, \"payment fee\" records the fee. Running it again changes nothing."}
+		Long: "Compare the itemized balance export of a payment processor with the payments, refunds and fees of the " +
+			"ledger. List the payments, refunds, disputes and fees that are missing from the ledger, extra in it, or " +
+			"different, and the clearing account: the balance at the processor in each currency. docs/books.md names the " +
+			"columns of the file. The exit status is 1 if anything differs, and also if the file is wrong.\n\nTimes are " +
+			timeForms + "; a month or a day as an end includes all of it. Without --from and --to, the range has the " +
+			"days of the file. Fees are compared if the ledger has any.\n\n--record-fees records the fees in the range " +
+			"that are missing from the ledger, if one account of the ledger has their payment. If several have it, " +
+			"\"payment fee\" records the fee. Running it again changes nothing."}
 	from := c.Flags().String("from", "", "start of the range")
 	to := c.Flags().String("to", "", "end of the range, inclusive")
 	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")
@@ -76,7 +83,7 @@ func billingReconcile(e *environment) *cobra.Command {
 // maxFeeErrors is the number of errors after which no more fees are recorded.
 const maxFeeErrors = 100
 
-// recordFees records the fees that are missing and of one account, and marks them. It returns the errors of those that
+// recordFees records missing fees whose payment one account has, and marks them. It returns the errors of the fees that
 // stay missing.
 func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Difference) error {
 	var missing []*reconcile.Difference

@@ -116,7 +116,7 @@ func TestBillingReconcile_RecordFees_RecordsThoseThatAreMissing(t *testing.T) {
 	}{
 		{[]string{"payment", "fee", "pi_2"}, exitUsage, "--money is the fee in minor units"},
 		{[]string{"payment", "fee", "pi_9", "--money", "1"}, exitFailure, "there is no payment pi_9"},
-		{[]string{"payment", "fee", "pi_2", "--money", "1", "--currency", "euro"}, exitUsage, "--currency has three letters"},
+		{[]string{"payment", "fee", "pi_2", "--money", "1", "--currency", "euro"}, exitUsage, "ISO 4217 code"},
 		{[]string{"payment", "fee", "pi_2", "--money", "146", "--fee-id", "by hand"}, exitFailure, "145 minor units of EUR, not 146"},
 	} {
 		if code, stdout, stderr := commandLine(t.Context(), append(c.args, "--data", folder)...); code != c.exit || !strings.Contains(stderr, c.want) {

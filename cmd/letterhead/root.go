@@ -137,7 +137,11 @@ type folderRun func(ctx context.Context, n *node.Node, cmd *cobra.Command, args 
 func (e *environment) onFolder(use node.Use, run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := streamwriter.WaitForLoading(cmd.Context())
-		return e.onNode(ctx, e.args, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
+		err := e.onNode(ctx, e.args, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
+		if use == node.ToWrite && errors.Is(err, admin.ErrBroken) {
+			err = unanswered(cmd, err)
+		}
+		return err
 	}
 }
 

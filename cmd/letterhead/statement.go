@@ -54,7 +54,7 @@ func statementShow(e *environment) *cobra.Command {
 	return c
 }
 
-// printStatement prints a statement as tables. Those without lines are left out.
+// printStatement prints a statement as tables. It leaves out tables without lines.
 func printStatement(w io.Writer, s *statement.Statement) error {
 	table := newTable(w)
 	fmt.Fprintf(table, "Account\t%s\nMonth\t%s (%s)\nOpening balance\t%d\nGranted\t%d\nUsed\t%d\nReversed\t%d\nRefunded\t%d\nBreakage\t%d\nClosing balance\t%d\nChain\trevision %d, %s\n",

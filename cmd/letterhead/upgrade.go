@@ -35,7 +35,7 @@ func upgradeStatus(e *environment) *cobra.Command {
 func printUpgrade(e *environment, u operations.UpgradeState) error {
 	var b strings.Builder
 	if u.Finished {
-		fmt.Fprintf(&b, "data format %d is in force, that of this release: no upgrade is under way\n", u.Format)
+		fmt.Fprintf(&b, "data format %d of this release is in force: no upgrade is under way\n", u.Format)
 	} else {
 		fmt.Fprintf(&b, "data format %d is in force, this release has format %d: the upgrade is not finished\n", u.Format, u.Release)
 	}

@@ -59,7 +59,7 @@ func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]
 		return nil, err
 	}
 	if len(reason) > MaxReasonBytes || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
-		return nil, fmt.Errorf("%w: the reason takes at most %d bytes of text", ErrInvalidField, MaxReasonBytes)
+		return nil, fmt.Errorf("%w: the field reason takes at most %d bytes of text", ErrInvalidField, MaxReasonBytes)
 	}
 	ev := eventschemas.FieldOverridden{Field: field, Value: value, Reason: reason}
 	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) && (reason == "" || reason == old.Reason) {

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/web"
 	"letterhead/node/datafolder"
 )
 
@@ -30,7 +31,18 @@ const (
 	maxFrame      = 16 << 20
 	dialTimeout   = 2 * time.Second
 	headerTimeout = 5 * time.Second
+	maxPanic      = 8 << 10 // bytes of a panic, with its stack, in the log
 )
+
+// exitPanic is the exit code of a command line that panicked.
+const exitPanic = 1
+
+// ErrNotReached means that no server got a request. Without it, a request that has no answer may have been carried out.
+var ErrNotReached = errors.New("it does not answer on its admin socket (it may be starting or stopping; " +
+	"try again in a moment)")
+
+// ErrBroken means that a connection broke before the answer had ended.
+var ErrBroken = errors.New("the connection to the server broke")
 
 // request is a command line.
 type request struct {
@@ -70,7 +82,7 @@ func socketPath(folder string) (path, marker string, err error) {
 	return filepath.Join(dir, "admin.sock"), filepath.Join(folder, "admin.sock.path"), nil
 }
 
-// Serve listens on the folder's socket (mode 0600), on which api answers every path but that for command lines. This
+// Serve listens on the folder's socket (mode 0600), on which api answers every path but the one for command lines. This
 // process must hold the folder.
 func Serve(folder string, run Runner, api http.Handler, logger *slog.Logger) (*Server, error) {
 	path, marker, err := socketPath(folder)
@@ -137,9 +149,18 @@ func runForClient(w http.ResponseWriter, r *http.Request, run Runner, logger *sl
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	frames := &frameWriter{enc: json.NewEncoder(w), flush: http.NewResponseController(w).Flush}
-	code := run(r.Context(), in.Args,
-		frames.stream(func(p string) frame { return frame{Out: p} }),
-		frames.stream(func(p string) frame { return frame{Err: p} }))
+	stdout := frames.stream(func(p string) frame { return frame{Out: p} })
+	stderr := frames.stream(func(p string) frame { return frame{Err: p} })
+	code := exitPanic
+	web.Guard(func() error {
+		code = run(r.Context(), in.Args, stdout, stderr)
+		return nil
+	}, func(err error) {
+		text := err.Error()
+		logger.Error("a command line failed", "error", text[:min(len(text), maxPanic)])
+		text, _, _ = strings.Cut(text, "\n")
+		fmt.Fprintf(stderr, "letterhead: %s\n", text)
+	})
 	if err := frames.write(frame{Exit: &code}); err != nil {
 		logger.Debug("admin client left", "error", err)
 	}
@@ -206,22 +227,29 @@ func Transport(folder string) http.RoundTripper {
 		DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			dialer := net.Dialer{Timeout: dialTimeout}
-			return dialer.DialContext(ctx, "unix", path)
+			conn, err := dialer.DialContext(ctx, "unix", path)
+			if err != nil {
+				err = fmt.Errorf("%w: %w", ErrNotReached, err)
+			}
+			return conn, err
 		},
 	}}
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. Errors: ErrNotReached, ErrBroken.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
-	if err != nil && r.Context().Err() == nil {
-		err = fmt.Errorf("%s: %w, which does not answer on its admin socket (it may be starting or stopping; "+
-			"try again in a moment): %w", t.folder, datafolder.ErrInUse, err)
+	switch {
+	case errors.Is(err, ErrNotReached):
+		err = fmt.Errorf("%s: %w: %w", t.folder, datafolder.ErrInUse, err)
+	case err != nil:
+		err = fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return resp, err
 }
 
-// Run has the server that holds the folder run a command line, and returns the exit code.
+// Run has the server that holds the folder run a command line, and returns the exit code. Errors: ErrNotReached,
+// ErrBroken.
 func Run(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) (exit int, err error) {
 	body, err := json.Marshal(request{Args: args})
 	if err != nil {
@@ -261,7 +289,7 @@ func copyFrames(body io.Reader, stdout, stderr io.Writer) (exit int, err error) 
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("the connection to the server broke: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return 0, errors.New("the server stopped before the command ended")
+	return 0, fmt.Errorf("%w before the command ended", ErrBroken)
 }

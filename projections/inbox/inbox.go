@@ -49,7 +49,6 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 	listOpen     = selectShown + `WHERE open = 1 ORDER BY position LIMIT $1`
 	listShown    = selectShown + `WHERE open = 1 AND shown = $2 ORDER BY position LIMIT $1`
 	selectByID   = selectShown + `WHERE id = $1`
-	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
 	// subscriberOf leaves out subscriptions that have ended or were applied to another account since, and customers
@@ -193,16 +192,6 @@ func (m *Model) Get(ctx context.Context, id string) (r Report, found bool, err e
 		err = fmt.Errorf("get report %s: %w", id, err)
 	}
 	return r, found, err
-}
-
-// Open returns the id of the first report of an event, of any processor, that was neither applied nor dismissed, and reports
-// whether there is one. Errors: as List.
-func (m *Model) Open(ctx context.Context, eventID string) (id string, found bool, err error) {
-	found, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&id) }, openByEvent, eventID)
-	if err != nil {
-		err = fmt.Errorf("find report %s: %w", eventID, err)
-	}
-	return id, found, err
 }
 
 // AccountOfPayment returns the account to which a payment of a processor was granted, and "" if no report has granted it.

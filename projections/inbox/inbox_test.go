@@ -118,9 +118,6 @@ func TestGet_ReportInAnyState(t *testing.T) {
 			if got, found, err := m.Get(t.Context(), want.ID); err != nil || !found || got != want {
 				t.Fatalf("report %+v, %v, %v, want %+v", got, found, err, want)
 			}
-			if id, found, err := m.Open(t.Context(), "evt_1"); err != nil || found != (s.state != billing.Applied) || found && id != want.ID {
-				t.Errorf("state %s: open report %q, %v, %v", s.state, id, found, err)
-			}
 			if got, err := m.AccountOfPayment(t.Context(), "stripe", "pi_1"); err != nil || got != s.account {
 				t.Errorf("state %s: account of the payment %q, %v, want %q", s.state, got, err, s.account)
 			}

@@ -43,7 +43,7 @@ func (n *Node) openOperations(context.Context) error {
 	return nil
 }
 
-// operatorDashboard returns where the dashboard of operators is; "" if it is off.
+// operatorDashboard returns where the operators' console is; "" if it is off.
 func (n *Node) operatorDashboard() string {
 	if n.adminURL == "" && n.Config.AdminListen != "" { // another process serves it
 		return "http://" + reachable(n.Config.AdminListen)

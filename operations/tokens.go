@@ -18,8 +18,8 @@ import (
 	"letterhead/projections/operators"
 )
 
-// ErrAdminOff means that the dashboard of operators has no address to which a link could lead.
-var ErrAdminOff = errors.New("the dashboard of operators is off; LETTERHEAD_ADMIN_LISTEN sets its address")
+// ErrAdminOff means that the operators' console has no address to which a link could lead.
+var ErrAdminOff = errors.New("the operators' console is off; LETTERHEAD_ADMIN_LISTEN sets its address")
 
 // Token is a token of an operator as it is shown.
 type Token struct {
@@ -42,7 +42,7 @@ type Tokens struct {
 	Commands *commands.Operators
 	Names    *accountnames.Table
 	Model    *operators.Model
-	// Dashboard returns where the dashboard of operators is; "" if it is off.
+	// Dashboard returns where the operators' console is; "" if it is off.
 	Dashboard func() string
 	RunID     string // of this process
 	Now       func() time.Time
@@ -165,7 +165,7 @@ func tokenOf(row *operators.Token, names map[string]string, at time.Time) Token 
 		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, RevokedBy: row.RevokedBy}
 }
 
-// IssueLink issues a link with which an operator of a name can sign in to the dashboard of operators once. Each call
+// IssueLink issues a link with which an operator of a name can sign in to the operators' console once. Each call
 // issues another one. Errors: ErrAdminOff, and as commands.Operators.IssueLink and accountnames.Table.Put.
 func (o *Tokens) IssueLink(ctx context.Context, by commands.Request, name string, scope operator.Scope) (LoginLink, error) {
 	dashboard := o.Dashboard()

@@ -13,7 +13,7 @@ import (
 )
 
 func adminCommand(e *environment) *cobra.Command {
-	return group("admin", "Manage access to the admin API and the dashboard of operators", adminLoginLink(e),
+	return group("admin", "Manage access to the admin API and the operators' console", adminLoginLink(e),
 		group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
 }
 
@@ -25,9 +25,9 @@ func scopeFlag(c *cobra.Command) {
 }
 
 func adminLoginLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of operators",
+	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the operators' console",
 		Args: exactArgs(),
-		Long: "Print a link with which an operator signs in to the dashboard of operators for 12 hours (docs/admin.md). " +
+		Long: "Print a link with which an operator signs in to the operators' console for 12 hours (docs/admin.md). " +
 			"The link works once, and within 15 minutes. Only the link is printed to standard output. " + scopesHelp}
 	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
 	scopeFlag(c)

@@ -59,7 +59,7 @@ const (
 	keysFile = "first-keys"
 	// signInFile contains a link to sign in to the dashboard of the first account.
 	signInFile = "sign-in-link"
-	// operatorSignInFile contains a link to sign in to the dashboard of operators.
+	// operatorSignInFile contains a link to sign in to the operators' console.
 	operatorSignInFile = "operator-sign-in-link"
 )
 
@@ -96,7 +96,7 @@ func showSignIn(ctx context.Context, e *environment, n *node.Node, accountID, se
 // firstOperator is the name of the operator who signs in with the link of the first start.
 const firstOperator = "first operator"
 
-// showOperatorSignIn returns the lines about signing in to the dashboard of operators at the first start.
+// showOperatorSignIn returns the lines about signing in to the operators' console at the first start.
 func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, adminURL, self string) (string, error) {
 	if adminURL == "" {
 		return "", nil

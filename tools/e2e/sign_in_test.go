@@ -54,7 +54,7 @@ func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
 	}
 }
 
-// The first start leaves a link to the dashboard of operators, which admits an administrator.
+// The first start leaves a link to the operators' console, which admits an administrator.
 // Rule 13.
 func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")

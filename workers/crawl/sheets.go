@@ -62,10 +62,11 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 var (
 	// designPaths are parts of paths of the sheets in which a site's own design
 	// is: its theme, the kit of its builder, files that builders write for it.
-	designPaths = lazyregexp.New(`(?i)/(themes?|uploads|et-cache|skins?|templates?|hubfs)/|/static/css/|/_next/static/|[/_.-](kit|custom|global|theme|brand|site)[\w-]*[._-]?[\w-]*\.css|webflow\.[\w-]*\.css|\.webflow\.`)
+	designPaths = lazyregexp.New(`(?i)` + tables.Any("designPaths"))
 	// commonPaths are parts of paths of sheets that are the same on many sites:
 	// plug-ins, icons and distributions of libraries.
-	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
+	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](` +
+		tables.Any("commonPaths") + `)\b[\w.-]*\.css`)
 )
 
 // rank returns the place of a stylesheet among a page's, from 0. The

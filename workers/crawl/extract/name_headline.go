@@ -40,7 +40,7 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 }
 
 // atTheSite are places that name the site, not the page.
-var atTheSite = []string{"og:site_name", "json-ld website", "json-ld organization", "json-ld publisher", "application-name", "home link text", "home link label", "logo alt", "copyright line"}
+var atTheSite = tables.List("atTheSite")
 
 // namesSite reports whether a place about the site gives the same name.
 func namesSite(all []nameCandidate, c *nameCandidate) bool {
@@ -105,7 +105,7 @@ func yieldToDomain(all []nameCandidate, in Input) {
 }
 
 // countryTail is the code of a country after a brand's name.
-var countryTail = lazyregexp.New(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
+var countryTail = lazyregexp.New(`\s+\(?(?:` + tables.Any("countryTail") + `)\)?$`)
 
 // shorten removes the company or the country from a declared name if another
 // place gives the name without it: Acme for Acme Media.

@@ -358,11 +358,12 @@ var (
 	// copyrightHead matches the text before the owner: signs, years, "by".
 	copyrightHead = lazyregexp.New(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
 	// copyrightTail matches the end of the owner.
-	copyrightTail = lazyregexp.New(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
+	copyrightTail = lazyregexp.New(`(?i)\s*(?:` + tables.Any("copyrightTail") + `).*$`)
 )
 
 // holding matches the additions of the company behind a brand to its name.
-var holding = lazyregexp.New(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
+var holding = lazyregexp.New(`(?i)(?:\s+(?:` + tables.Any("holding") +
+	`))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
 
 // copyrightOwner returns the owner in a copyright line; it returns other texts unchanged.
 func copyrightOwner(line string) string {

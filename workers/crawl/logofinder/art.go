@@ -291,7 +291,7 @@ func symbolSubject(id string) string {
 }
 
 // symbolWords are words of the id of a symbol that do not name a company, besides decoration.
-var symbolWords = []string{"logo", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "svg", "full", "color", "horizontal"}
+var symbolWords = tables.List("symbolWords")
 
 // inPage returns the URL of an inline SVG. Equal ones have the same URL.
 func (c *collector) inPage(data []byte) *url.URL {

@@ -23,7 +23,7 @@ const (
 )
 
 // signWords are words of an image's class, file or alt that mark it as an icon or a face, not a scene.
-var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
+var signWords = tables.List("signWords")
 
 // Images lists the images of a page that show the brand's activity, in the order of the page: large, of a usual aspect
 // ratio, and neither logos nor foreign.

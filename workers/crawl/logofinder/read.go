@@ -326,7 +326,7 @@ const (
 
 // Words of a file or class that give the tone of the ink.
 var (
-	lightInk = []string{"white", "light", "inverse", "inverted", "reverse", "reversed", "negative", "neg", "blanc", "blanco", "bianco", "weiss", "weis", "branco", "ondark"}
+	lightInk = tables.List("lightInk")
 	darkInk  = []string{"black", "dark", "noir", "negro", "nero", "schwarz", "preto", "onlight"}
 )
 

@@ -11,10 +11,7 @@ import (
 
 var (
 	// homeWords are the names of home pages in the URLs of content management systems, in several languages.
-	homeWords = []string{
-		"index", "home", "homepage", "start", "startseite", "startpage", "default", "main", "welcome", "accueil", "inicio", "inici", "portada", "capa",
-		"forside", "forsiden", "hjem", "hem", "startsida", "etusivu", "homepagina", "strona-glowna", "strona_glowna", "pagina-principal", "anasayfa",
-	}
+	homeWords = tables.List("homeWords")
 	// homeFolders precede them in the URLs of portals.
 	homeFolders = []string{"web", "guest", "portal"}
 	pageFile    = lazyregexp.New(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
@@ -104,12 +101,8 @@ func (g *gatherer) front() bool {
 
 var (
 	// homeLabels are the complete texts of menu entries that lead home; homePhrases are phrases with that meaning.
-	homeLabels  = []string{"home", "start", "accueil", "inicio", "início", "hem", "hjem", "forside", "index", "главная", "ホーム", "首页"}
-	homePhrases = []string{
-		"homepage", "home page", "startseite", "startpagina", "startsida", "accueil", "página principal", "pagina principal", "página de inicio",
-		"página inicial", "pàgina principal", "pagina iniziale", "strona główna", "strony głównej", "stronę główną", "forsiden", "etusivu",
-		"hlavní strán", "főoldal", "ana sayfa", "главную", "トップページ",
-	}
+	homeLabels  = tables.List("homeLabels")
+	homePhrases = tables.List("homePhrases")
 )
 
 // maxHomeLabel is the maximum number of words in a text about the target of a
@@ -135,7 +128,7 @@ func (g *gatherer) describedAsHome(at place, text string) bool {
 }
 
 // tracks are query keys for the origin of a user, or the language of the response.
-var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
+var tracks = tables.List("tracks")
 
 // onlyTracks reports whether a query leads to the same page as the URL without it.
 func onlyTracks(u *url.URL) bool {

@@ -19,8 +19,8 @@ var (
 	// placeholderWords are words in the name of a placeholder file, whatever the rest of its name.
 	placeholderWords = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
 	// blanks are words in the name of such a file if the rest of the name is filler.
-	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
-	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
+	blanks  = tables.List("blanks")
+	fillers = tables.List("fillers")
 	// imageFile matches paths of images.
 	imageFile = lazyregexp.New(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )

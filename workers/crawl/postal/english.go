@@ -115,8 +115,7 @@ func (r *reader) speaksFor(code string, end int) bool {
 }
 
 // streetEnds are words after which a city may follow without a comma.
-var streetEnds = set(`street, st, avenue, ave, road, rd, boulevard, blvd, drive, dr, lane, ln, way, place, pl,
-	court, ct, parkway, pkwy, highway, hwy, floor, square, sq, plaza, broadway, circle, terrace, fl, nw, ne, sw, se`)
+var streetEnds = tables.Set("streetEnds")
 
 // cityBefore reads the city that ends before token i: back to the previous comma, or else to the end of the street. At
 // the beginning of a line it reads the end of the line above.
@@ -158,13 +157,7 @@ func (r *reader) cityBefore(i int) string {
 }
 
 // counties may be between a British city and its postal code, and are not the city.
-var counties = set(`avon, bedfordshire, berkshire, buckinghamshire, cambridgeshire, cheshire, cornwall, cumbria,
-	derbyshire, devon, dorset, east sussex, essex, gloucestershire, greater manchester, hampshire, herefordshire,
-	hertfordshire, kent, lancashire, leicestershire, lincolnshire, merseyside, middlesex, norfolk, north yorkshire,
-	northamptonshire, northumberland, nottinghamshire, oxfordshire, shropshire, somerset, south yorkshire,
-	staffordshire, suffolk, surrey, tyne and wear, warwickshire, west midlands, west sussex, west yorkshire, wiltshire,
-	worcestershire, england, scotland, wales, northern ireland, united kingdom, uk, greater london, lanarkshire,
-	midlothian, fife, ireland, yorkshire, co dublin, county dublin, co cork, county cork`)
+var counties = tables.Set("counties")
 
 func (r *reader) british(i int, code string) (Address, bool) {
 	c, _ := ByCode("GB")

@@ -48,9 +48,7 @@ var silent = map[atom.Atom]bool{
 }
 
 // quoted are the classes and ids of elements that quote others: comments, reviews, testimonials.
-var quoted = set(`comments, comment, commentlist, comment-list, comments-area, comments-section, comment-body,
-	disqus_thread, kommentare, commentaires, comentarios, guestbook, gaestebuch, testimonials, testimonial, reviews,
-	review, review-list`)
+var quoted = tables.Set("quoted")
 
 // isOfOthers reports whether an element quotes others.
 func isOfOthers(n *html.Node) bool {

@@ -233,13 +233,7 @@ func located(city, state, country string) *eventschemas.Location {
 }
 
 // exchanges maps the spellings of stock exchanges to ours.
-var exchanges = map[string]string{
-	"NASDAQ": "NASDAQ", "NASDAQGS": "NASDAQ", "NASDAQGM": "NASDAQ", "NASDAQCM": "NASDAQ", "XNAS": "NASDAQ", "NYSE": "NYSE", "XNYS": "NYSE",
-	"NYSEAMERICAN": "NYSEAMERICAN", "AMEX": "NYSEAMERICAN", "LSE": "LSE", "LON": "LSE", "XLON": "LSE", "AIM": "LSE", "ETR": "XETRA", "XETRA": "XETRA", "XETR": "XETRA", "FRA": "FRA", "FWB": "FRA",
-	"EPA": "EPA", "XPAR": "EPA", "AMS": "AMS", "XAMS": "AMS", "EBR": "EBR", "TSX": "TSX", "TSXV": "TSXV", "ASX": "ASX", "HKEX": "HKEX", "SEHK": "HKEX", "HKG": "HKEX",
-	"TSE": "TSE", "TYO": "TSE", "NSE": "NSE", "BSE": "BSE", "SIX": "SIX", "SWX": "SIX", "BME": "BME", "BIT": "BIT", "STO": "STO", "CPH": "CPH", "OSL": "OSL", "OSE": "OSL", "HEL": "HEL",
-	"KRX": "KRX", "SGX": "SGX", "JSE": "JSE", "TASE": "TASE", "CBOE": "CBOE", "BATS": "CBOE", "WSE": "WSE", "B3": "B3", "BMV": "BMV", "SSE": "SSE", "SZSE": "SZSE", "TWSE": "TWSE",
-}
+var exchanges = tables.Map("exchanges")
 
 // tickers parses stock tickers, with or without their exchange, which a colon follows, or a space as schema.org
 // recommends (XNAS AAPL).

@@ -217,7 +217,7 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 }
 
 // pressName matches a name that contains newspaper, magazine or news.
-var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
+var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(` + tables.Any("pressName") + `)(?:[^\p{L}]|$)`)
 
 // isPress reports whether both the name and the domain contain newspaper or magazine: many shops have a magazine.
 func (in input) isPress(name string) bool {
@@ -237,7 +237,7 @@ func (in input) nameAlone(name string) *regexp.Regexp {
 
 // articles are the schema.org types of single articles, and newsArticles those used only by news media.
 var (
-	articles     = []string{"Article", "BlogPosting", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "TechArticle", "PodcastEpisode", "VideoObject", "Product"}
+	articles     = tables.List("articles")
 	newsArticles = []string{"NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle"}
 )
 

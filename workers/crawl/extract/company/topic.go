@@ -32,14 +32,14 @@ var topics = []struct {
 	topic Topic
 	words *lazyregexp.Regexp
 }{
-	{Imprint, topicWords(`impressum|imprint|legal(SEPnotice|SEPinformation|SEPinfo|SEPdisclosure)?|companySEPinformation|anbieterkennzeichnung|rechtliches|mentions(SEPl[ée]gales)?|(informations|infos)SEPl[ée]gales|avisoSEPlegal|informaci[oó]nSEPlegal|informa[cç][oõ]esSEPlegais|datosSEPlegales|noteSEPlegali|informazioniSEPlegali|datiSEPsocietari|colofon|kolofon|bedrijfsgegevens|juridischeSEPinformatie|impresszum|daneSEPfirmy|informacjeSEPprawne|künye|kunye|редакция|реквизиты|rekvizity|реквізити|правоваяSEPинформация|특정상거래법|사업자정보|特定商取引法(に基づく(表記|表示))?|tokusho(ho|hou)?|informasiSEPlegal|بياناتSEPقانونية`)},
-	{Contact, topicWords(`contact(SEPus|SEPinfo|SEPdetails)?|contacts?|getSEPinSEPtouch|kontakt(y|iere?n?)?|kontaktaSEPoss|kontaktSEPoss|contatti|contattaci|contacto|cont[aá]ctanos|contato|faleSEPconosco|contactez(SEPnous)?|nous(SEPcontacter|SEPjoindre)|yhteystiedot|kapcsolat|ileti[sş]im|bizeSEPula[sş][iı]n|bizeSEPulasin|контакты|контакти|kontakti|お問い?合わせ|アクセス|联系(我们|方式)|聯[絡繫](我們|方式|資訊)|연락처|오시는SEP?길|hubungi(SEPkami)?|kontakSEPkami|liênSEPhệ|lienSEPhe|ติดต่อเรา|اتصلSEPبنا|تواصلSEPمعنا|צורSEPקשר|צרוSEPקשר|επικοινων[ίι]α|संपर्क(SEPकरें)?|visitSEPus|findSEPus|locations?|anfahrt|whereSEPweSEPare`)},
-	{About, topicWords(`about(SEPus|SEPtheSEPcompany|SEPourSEPcompany)?|(the|our)SEP(story|company|firm|history)|whoSEPweSEPare|company(SEPinfo|SEPprofile|SEPoverview)?|history|corporate|[üu]berSEPuns|ueberSEPuns|unternehmen|firma|firmenprofil|(unser|der|die)SEP(betrieb|unternehmen|verein|firma)|unsereSEPgeschichte|geschichte|betrieb|wirSEPüberSEPuns|[àa]SEPpropos|quiSEPsommesSEPnous|(l ?|notre|la)?SEP?(entreprise|soci[ée]t[ée])|notreSEPhistoire|sobre(SEPnosotros|SEPn[oó]s|SEPmi|SEPaSEPempresa)?|(sobreSEP)?nosotros|con[oó]cenos|qui[ée]nesSEPsomos|(la|nuestra|a|nossa)?SEP?empresa|nuestraSEPhistoria|institucional|quemSEPsomos|(nossa|aSEPnossa)SEPhist[oó]ria|chiSEPsiamo|(l )?azienda|laSEPnostraSEPstoria|overSEP(ons|hetSEPbedrijf)|omSEP(oss|os|företaget|foretaget)|om|meist[äa]|tietoa|yritys|oSEPn[aá]s|oSEPfirmie|oSEPspole[cč]nosti|oSEPfirm[eě]|rolunk|rólunk|cégünkről|hakkimizda|hakkımızda|kurumsal|despre(SEPnoi)?|оSEPнас|оSEPкомпании|oSEP?kompanii|компания|проSEPнас|проSEPкомпан[іi]ю|会社概要|会社案内|会社情報|企業情報|運営会社|企業概要|关于我们|公司简介|公司概况|企业简介|企业概况|關於我們|公司簡介|회사소개|회사SEP소개|브랜드SEP?소개|회사개요|tentang(SEPkami)?|profil(SEPperusahaan)?|vềSEPchúngSEPtôi|giớiSEPthiệu|gioiSEPthieu|เกี่ยวกับเรา|منSEPنحن|عنSEPالشركة|אודות(ינו)?|σχετικά(SEPμεSEPεμάς)?|ηSEPεταιρ[ίι]α(SEPμας)?|हमारेSEPबारेSEPमें`)},
-	{Press, topicWords(`brand(SEPassets|SEPguidelines|SEPresources|SEPkit)?|press(SEPkit|SEProom|SEPcenter|SEPcentre)?|mediaSEPkit|newsroom|presse|prensa|stampa|pers`)},
+	{Imprint, topicWords("imprint topics")},
+	{Contact, topicWords("contact topics")},
+	{About, topicWords("about topics")},
+	{Press, topicWords("press topics")},
 }
 
-func topicWords(text string) *lazyregexp.Regexp {
-	return lazyregexp.New(`(?i)^(?:` + strings.ReplaceAll(text, "SEP", `[-_ ]`) + `)$`)
+func topicWords(section string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)^(?:` + strings.ReplaceAll(tables.Any(section), "SEP", `[-_ ]`) + `)$`)
 }
 
 const (

@@ -148,7 +148,7 @@ type textPlace struct {
 var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1}
 
 // notText are the elements whose text is hidden, or is not running text.
-var notText = extract.FoldedSet("script", "style", "noscript", "template", "svg", "math", "title", "head", "textarea", "select", "option", "code", "pre", "iframe", "object", "video", "audio")
+var notText = extract.FoldedSet(tables.List("notText")...)
 
 // chromeText are the elements around a page's text.
 var chromeText = extract.FoldedSet("nav", "footer", "button", "label", "form", "header")
@@ -179,7 +179,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 }
 
 // unseenName matches names of blocks for screen readers only.
-var unseenName = lazyregexp.New(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
+var unseenName = lazyregexp.New(`(?i)^(` + tables.Any("unseenName") + `)$`)
 
 func unseenBlock(n *html.Node) bool {
 	return slices.ContainsFunc(strings.Fields(page.Attr(n, "class")), unseenName.MatchString) ||
@@ -290,7 +290,7 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 }
 
 // titleWords are words in the names of display faces.
-var titleWords = []string{"condensed", "slab", "display", "headline", "oswald", "playfair", "bebas", "anton", "narrow", "caps", "bevan", "lobster", "abril"}
+var titleWords = tables.List("titleWords")
 
 // guessedFonts distinguishes titles from text by the requests to font services: running text needs an italic and a
 // regular weight, titles a bold one. A single family is used for everything.

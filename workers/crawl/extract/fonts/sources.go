@@ -181,31 +181,19 @@ func (f Family) font(kind string) eventschemas.Font {
 }
 
 // systemNames are aliases for the font of the computer itself.
-var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
+var systemNames = extract.FoldedSet(tables.List("systemNames")...)
 
 // genericFonts are families for which the browser chooses a font.
-var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
+var genericFonts = extract.FoldedSet(tables.List("genericFonts")...)
 
 // systemFonts are installed on computers and need not be loaded: spelling by folded name.
-var systemFonts = spellings(
-	"Arial", "Arial Black", "Arial Narrow", "Helvetica", "Helvetica Neue", "Segoe UI", "Georgia", "Times", "Times New Roman", "Verdana",
-	"Tahoma", "Trebuchet MS", "Geneva", "Lucida Grande", "Lucida Sans Unicode", "Lucida Sans", "Courier", "Courier New", "Consolas", "Menlo", "Monaco", "Impact", "Palatino",
-	"Palatino Linotype", "Book Antiqua", "Garamond", "Bookman", "Cambria", "Calibri", "Candara", "Century Gothic", "Comic Sans MS", "Franklin Gothic Medium", "Didot", "Baskerville",
-	"Avenir", "Avenir Next", "Futura", "Gill Sans", "Optima", "Hoefler Text", "Iowan Old Style", "Charter", "Cantarell", "Ubuntu", "Droid Sans Fallback", "Liberation Sans", "DejaVu Sans",
-	"Microsoft YaHei", "PingFang SC", "PingFang TC", "PingFang HK", "Hiragino Sans", "Hiragino Sans GB", "Hiragino Kaku Gothic ProN", "Hiragino Kaku Gothic Pro", "Meiryo", "MS PGothic",
-	"MS Gothic", "Yu Gothic", "Yu Mincho", "SimSun", "SimHei", "Heiti SC", "STHeiti", "STXihei", "WenQuanYi Micro Hei", "Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic",
-	"Rockwell", "Perpetua", "Constantia", "Corbel", "Bodoni MT", "Bodoni 72", "American Typewriter", "Copperplate", "Big Caslon", "Goudy Old Style", "Lucida Bright", "Lucida Console",
-	"Brush Script MT", "Papyrus", "Century", "Century Schoolbook", "Bookman Old Style", "Marker Felt", "Andale Mono", "SF Mono", "MS Sans Serif", "MS Serif", "Cochin", "Superclarendon",
-	"Dotum", "Gulim", "Microsoft JhengHei", "Osaka",
-)
-
-func spellings(names ...string) map[string]string {
-	out := make(map[string]string, len(names))
-	for _, name := range names {
+var systemFonts = func() map[string]string {
+	out := map[string]string{}
+	for _, name := range tables.List("systemFonts") {
 		out[extract.Folded(name)] = name
 	}
 	return out
-}
+}()
 
 // resolve returns the font that a stack of families shows: the first that is
 // loaded before a system font; failing that, the first that is named.
@@ -344,14 +332,13 @@ func plainFamily(name string) (string, bool) {
 }
 
 // iconWords matches names of icon fonts.
-var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
-	`google symbols|etmodules|eleganticons|themify|linearicons|simple-line-icons|genericons|swiper-icons?|slick|flexslider-icon|revicons|wpforms|flaticon|feather|typicons|octicons|bootstrap-icons|` +
-	`remixicon|boxicons|phosphor.*|lineicons|elementskit|etline|cardo-icons|star|woocommerce|webfont-medical-icons|noto color emoji|apple color emoji|segoe ui (emoji|symbol)|twemoji.*|emoji)($|[^a-z])|icons?$|^fa[bsrl]?$`)
+var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(` + tables.Any("iconWords") + `)($|[^a-z])|icons?$|^fa[bsrl]?$`)
 
 func isIconFont(name string) bool { return iconWords.MatchString(name) }
 
 // subsetName matches a family for one script, which pages load in addition to the one for their own.
-var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
+var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(` + tables.Any("subsetName") +
+	`)|nanum.*|.*\b(mono|code)\b.*)$`)
 
 // special reports whether a family is for one script or for code, and so goes last in a guess.
 func special(name string) bool { return subsetName.MatchString(name) }

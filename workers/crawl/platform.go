@@ -6,7 +6,11 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("crawl")
 
 // platforms are hosts, other than the networks, where many brands have one page each, with the platform's name and
 // icon: link lists, maps, reviews, markets, payments. Platforms with a separate host for each brand are not listed.

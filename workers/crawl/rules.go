@@ -19,18 +19,12 @@ import (
 )
 
 const (
-	// agent is the product token of this crawler in robots.txt; the User-Agent has it.
-	agent = "LetterheadBot"
-	// rulesTime limits the fetch of a robots.txt.
-	rulesTime = 2 * time.Second
-	// rulesGrace is how long a live crawl that has its home page waits for the rules.
-	rulesGrace = 500 * time.Millisecond
-	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a day).
-	rulesFor = 24 * time.Hour
-	// maxRulesBytes limits the memory of the rules of all hosts.
-	maxRulesBytes = 16 << 20
-	// rulesOverhead is the memory of one host's entry, excluding the rules.
-	rulesOverhead = 256
+	agent         = "LetterheadBot"        // the product token of this crawler in robots.txt; the User-Agent has it
+	rulesTime     = 2 * time.Second        // limits the fetch of a robots.txt
+	rulesGrace    = 500 * time.Millisecond // how long a live crawl that has its home page waits for the rules
+	rulesFor      = 24 * time.Hour         // how long rules are cached (RFC 9309, section 2.4: at most a day)
+	maxRulesBytes = 16 << 20               // limits the memory of the rules of all hosts
+	rulesOverhead = 256                    // the memory of one host's entry, excluding the rules
 	// pageGap is the time between two pages of one host, and maxCrawlDelay the longest Crawl-delay that is obeyed: for a
 	// longer one only one page is fetched.
 	pageGap       = 200 * time.Millisecond

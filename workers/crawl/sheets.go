@@ -18,10 +18,9 @@ import (
 const (
 	// maxSheets limits the linked stylesheets that are fetched: pages of site builders have up to 42. Usually their bytes
 	// and the time are the limit. maxImports limits those that they import.
-	maxSheets  = 48
-	maxImports = 4
-	// maxSheetsBytes limits the text of all of them; a single one has at most safehttp.MaxCSSBytes.
-	maxSheetsBytes = 3 << 20
+	maxSheets      = 48
+	maxImports     = 4
+	maxSheetsBytes = 3 << 20 // limits the text of all of them; a single one has at most safehttp.MaxCSSBytes
 	// maxSheetsBlocks limits the blocks of all of them. It leaves some of the
 	// rules that package css reads to the styles in the page itself.
 	maxSheetsBlocks = 50_000

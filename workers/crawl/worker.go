@@ -27,17 +27,13 @@ const Group = "crawler"
 const (
 	defaultLiveWorkers    = 32
 	defaultRefreshWorkers = 4
-	// defaultDrain limits how long a shutdown waits for running crawls.
-	defaultDrain = 10 * time.Second
+	defaultDrain          = 10 * time.Second // limits how long a shutdown waits for running crawls
 	// hurry is subtracted from the allowed time, so that the outcome is in the log before the deadline of waiting callers.
-	hurry = 500 * time.Millisecond
-	// recordTime limits appending an outcome, including retries.
-	recordTime = 10 * time.Second
-	// recordAttempts limits the attempts.
-	recordAttempts = 6
+	hurry          = 500 * time.Millisecond
+	recordTime     = 10 * time.Second       // limits appending an outcome, including retries
+	recordAttempts = 6                      // limits the attempts
 	recordPause    = 100 * time.Millisecond // before the first retry; doubled with each
-	// actor appends the outcomes of crawls.
-	actor = "system:crawler"
+	actor          = "system:crawler"       // appends the outcomes of crawls
 )
 
 // Brands are the brand commands that a Worker needs.

@@ -22,25 +22,19 @@ import (
 
 // Limits of one page.
 const (
-	// MaxTime limits rendering one page, including the start of the browser (about 2 s if cold).
-	MaxTime = 15 * time.Second
+	MaxTime = 15 * time.Second // limits rendering one page, including the start of the browser (about 2 s if cold)
 	// maxRequests and maxBytes limit the fetches for one page.
 	maxRequests = 48
 	maxBytes    = 16 << 20
 	// maxPending limits the requests that are held concurrently; further ones fail immediately.
 	maxPending = 64
 	// maxAsked limits the requests that are answered or rejected: a page with more never becomes idle.
-	maxAsked = 500
-	// quiet is how long a page must be idle to count as rendered.
-	quiet = 400 * time.Millisecond
-	// stuck is the same for a page without a load event.
-	stuck = 2 * time.Second
-	// look is the interval of that check.
-	look = 50 * time.Millisecond
-	// reading is the time reserved for extracting the document.
-	reading = 500 * time.Millisecond
-	// heapMegabytes limits the memory of scripts.
-	heapMegabytes = 256
+	maxAsked      = 500
+	quiet         = 400 * time.Millisecond // how long a page must be idle to count as rendered
+	stuck         = 2 * time.Second        // the same for a page without a load event
+	look          = 50 * time.Millisecond  // the interval of that check
+	reading       = 500 * time.Millisecond // the time reserved for extracting the document
+	heapMegabytes = 256                    // limits the memory of scripts
 )
 
 // ErrNoBrowser: no browser is installed at the expected path.
@@ -61,11 +55,10 @@ type Config struct {
 
 // Browser renders pages, one at a time, because a browser takes some hundred megabytes. It is safe for concurrent use.
 type Browser struct {
-	cfg    Config
-	client *safehttp.Client
-	place  chan struct{}
-	// confine confines a browser before it starts.
-	confine func(*exec.Cmd)
+	cfg     Config
+	client  *safehttp.Client
+	place   chan struct{}
+	confine func(*exec.Cmd) // confines a browser before it starts
 }
 
 // New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser, ErrRoot, ErrTempDir.

@@ -39,10 +39,8 @@ var programs = func() map[string]program {
 }()
 
 const (
-	// softwareWords limits the words of a page that only presents its program.
-	softwareWords = 300
-	// maxTitleParts limits the parts of a title that are looked at.
-	maxTitleParts = 6
+	softwareWords = 300 // limits the words of a page that only presents its program
+	maxTitleParts = 6   // limits the parts of a title that are looked at
 )
 
 var (

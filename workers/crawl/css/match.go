@@ -9,12 +9,11 @@ import (
 
 // Limits of matching. Ordinary pages stay far below.
 const (
-	maxWork    = 2_000_000 // compound selectors tested for one cascade, about 100 ms
-	maxSteps   = 2000      // tests of one selector on one element: combinators try every ancestor
-	maxMatches = 3000      // rules of one element
-	maxCached  = 50_000    // elements whose rules are cached
-	// manyDeclarations is the number of an element's declarations from which they are indexed by name.
-	manyDeclarations = 64
+	maxWork          = 2_000_000 // compound selectors tested for one cascade, about 100 ms
+	maxSteps         = 2000      // tests of one selector on one element: combinators try every ancestor
+	maxMatches       = 3000      // rules of one element
+	maxCached        = 50_000    // elements whose rules are cached
+	manyDeclarations = 64        // the number of an element's declarations from which they are indexed by name
 )
 
 // match is a rule that applies to an element.

@@ -24,9 +24,8 @@ type parser struct {
 
 // scope is the context of a block.
 type scope struct {
-	layer *layer
-	// parents are the selectors of the surrounding style rule, or nil.
-	parents []string
+	layer   *layer
+	parents []string // the selectors of the surrounding style rule, or nil
 }
 
 func newParser(b *book, text string, at *url.URL, path []string) *parser {

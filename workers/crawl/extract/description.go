@@ -18,9 +18,8 @@ import (
 // Limits of descriptions, in runes.
 const (
 	minDescription = 15
-	minDenseText   = 6 // of scripts in which one character may be a word
-	// longerBy is how much longer a long description must be than the short one to add anything to it.
-	longerBy = 1.2
+	minDenseText   = 6   // of scripts in which one character may be a word
+	longerBy       = 1.2 // how much longer a long description must be than the short one to add anything to it
 )
 
 // notices matches texts about the page or its software, not about the brand.

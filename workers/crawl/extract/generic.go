@@ -4,7 +4,11 @@ import (
 	"strings"
 
 	"letterhead/internal/lazyregexp"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("extract")
 
 // genericNames are folded page names that do not identify the owner.
 var genericNames = FoldedSet(tables.List("genericNames")...)

@@ -129,12 +129,11 @@ type linker struct {
 	in   Input
 	name string // of the brand
 	// tenants are the folded names of publications hosted on the site: their profiles do not belong to the site.
-	tenants map[string]bool
-	// neighbors are the labels of other sites that the page links to.
-	neighbors []string
-	text      string // of the current link
-	around    around // of the current link
-	grouped   bool   // the current link is in a row of profiles
+	tenants   map[string]bool
+	neighbors []string // the labels of other sites that the page links to
+	text      string   // of the current link
+	around    around   // of the current link
+	grouped   bool     // the current link is in a row of profiles
 	out       []profile
 }
 

@@ -43,15 +43,11 @@ const (
 	headingBase   = 10.0
 	authorBase    = 10.0
 	handleBase    = 4.0
-	// shortBase is added for a title of one short part: it is a name, not a sentence.
-	shortBase  = 4.0
-	shortWords = 3
-	// endBase is added for the part of a title that usually has the site's name: the last on an inner page.
-	endBase = 2.0
-	// labelBase is more than that of a title that does not fit the domain at all.
-	labelBase = 16.0
-	// moreFactor is the weight of a place on a second page relative to the home page.
-	moreFactor = 0.6
+	shortBase     = 4.0 // added for a title of one short part: it is a name, not a sentence
+	shortWords    = 3
+	endBase       = 2.0  // added for the part of a title that usually has the site's name: the last on an inner page
+	labelBase     = 16.0 // more than that of a title that does not fit the domain at all
+	moreFactor    = 0.6  // the weight of a place on a second page relative to the home page
 
 	fitWeight       = 30.0
 	unknownFit      = 0.3 // of a script that cannot be compared with a domain

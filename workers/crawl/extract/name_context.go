@@ -57,12 +57,9 @@ func (c *nameContext) groupsOf(text string) map[string]bool {
 }
 
 const (
-	// minVouchers is how many independent places make a name the site's own.
-	minVouchers = 2
-	// maxVouchedWords limits the words of a name that a title and a heading give; longer ones are headlines.
-	maxVouchedWords = 5
-	// taglineWords is the least number of words of a tagline.
-	taglineWords = 3
+	minVouchers     = 2 // how many independent places make a name the site's own
+	maxVouchedWords = 5 // limits the words of a name that a title and a heading give; longer ones are headlines
+	taglineWords    = 3 // the least number of words of a tagline
 )
 
 // vouched reports whether independent places of the site give a name. If no

@@ -17,9 +17,8 @@ import (
 
 // Limits of the search for names.
 const (
-	maxHomeTexts = 3 // texts of links to the front page
-	// maxHomeImages limits the images in links to the front page that are searched for a name.
-	maxHomeImages = 12
+	maxHomeTexts  = 3      // texts of links to the front page
+	maxHomeImages = 12     // limits the images in links to the front page that are searched for a name
 	maxCopyrights = 4      // copyright lines
 	maxLine       = 400    // bytes of a copyright line
 	maxWritten    = 60_000 // words that are compared with the domain

@@ -14,12 +14,9 @@ import (
 
 // Certainty of the two declared sources.
 const (
-	// TypeScore is the score of a schema.org type: declared by the site, but from another taxonomy.
-	TypeScore = 0.9
-	// SubIndustryScore is the score of a GICS sub-industry, assigned by an analyst.
-	SubIndustryScore = 0.95
-	// BroadScore is the score of a sub-industry with companies of several of our classes.
-	BroadScore = 0.7
+	TypeScore        = 0.9  // the score of a schema.org type: declared by the site, but from another taxonomy
+	SubIndustryScore = 0.95 // the score of a GICS sub-industry, assigned by an analyst
+	BroadScore       = 0.7  // the score of a sub-industry with companies of several of our classes
 )
 
 // Class is one industry of the lower level.

@@ -38,10 +38,9 @@ func set(names ...string) map[string]bool {
 
 // context is the context of an element in the image.
 type context struct {
-	color string // of currentColor; "" inside an unresolved pattern
-	fill  string // inherited from outside of the image
-	// unfilled and stroked are inherited by the shapes.
-	unfilled, stroked bool
+	color             string // of currentColor; "" inside an unresolved pattern
+	fill              string // inherited from outside of the image
+	unfilled, stroked bool   // inherited by the shapes
 	depth             int
 	using             []*html.Node // targets of the enclosing uses
 }

@@ -6,7 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("linkeddata")
 
 // Is reports whether the object has one of the types.
 func (o *Object) Is(types ...string) bool {

@@ -47,20 +47,15 @@ const (
 	photoPenalty    = 8.0
 	agreementScore  = 10.0
 	minMarkScore    = 45.0
-	// tinySide is the declared size in pixels below which header art is a menu icon.
-	tinySide = 40
-	// largeArea is the declared square pixels of a share image or a stage image.
-	largeArea = 200_000
-	minArea   = 1000
+	tinySide        = 40      // the declared size in pixels below which header art is a menu icon
+	largeArea       = 200_000 // the declared square pixels of a share image or a stage image
+	minArea         = 1000
 )
 
 const (
-	// maxInlineSVGs limits the svg elements of a page that are resolved.
-	maxInlineSVGs = 24
-	// maxBackgrounds limits the elements whose backgrounds are looked up.
-	maxBackgrounds = 24
-	// maxAncestors limits the ancestors of an element that are checked for styles that hide it.
-	maxAncestors = 12
+	maxInlineSVGs  = 24 // limits the svg elements of a page that are resolved
+	maxBackgrounds = 24 // limits the elements whose backgrounds are looked up
+	maxAncestors   = 12 // limits the ancestors of an element that are checked for styles that hide it
 )
 
 var (

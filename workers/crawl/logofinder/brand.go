@@ -10,7 +10,11 @@ import (
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("logofinder")
 
 // brand holds the names of the site, to identify its images.
 type brand struct {
@@ -23,8 +27,7 @@ type brand struct {
 const (
 	fullFit = 0.9
 	partFit = 0.6
-	// minName is the number of letters from which a name within a text is not a coincidence.
-	minName = 3
+	minName = 3 // the number of letters from which a name within a text is not a coincidence
 )
 
 func newBrand(in extract.Input) brand {

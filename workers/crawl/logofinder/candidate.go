@@ -14,10 +14,8 @@ import (
 
 // Limits of candidates.
 const (
-	// MaxCandidates limits the files that are fetched for one brand.
-	MaxCandidates = 12
-	// maxMarks limits the candidates that are not icons.
-	maxMarks = 5
+	MaxCandidates = 12 // limits the files that are fetched for one brand
+	maxMarks      = 5  // limits the candidates that are not icons
 )
 
 // Kind is the origin of a candidate, which implies its usual shape.
@@ -25,12 +23,9 @@ type Kind int
 
 // Kinds.
 const (
-	// Icon: declared by the page as its icon, or at a known path.
-	Icon Kind = iota
-	// Stencil: a mask icon, a vector in one color.
-	Stencil
-	// Mark: declared as the logo, or shown on the page as one.
-	Mark
+	Icon    Kind = iota // declared by the page as its icon, or at a known path
+	Stencil             // a mask icon, a vector in one color
+	Mark                // declared as the logo, or shown on the page as one
 )
 
 func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k] }
@@ -48,16 +43,12 @@ type Candidate struct {
 	Words  []string
 	Probed bool // at a known path, not declared
 	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
-	Data []byte
-	// Part is the part that Read uses of a sprite of vectors; nil for the whole file.
-	Part *inlinesvg.Sprite
-	// Crop is the part that Read uses of a sprite of pixels; nil for the whole file.
-	Crop *Crop
-	// Reasons add up to Score.
-	Reasons []Reason
-	// box is shared by the variants of one logo.
-	box    any
-	footer bool // is in the footer
+	Data    []byte
+	Part    *inlinesvg.Sprite // the part that Read uses of a sprite of vectors; nil for the whole file
+	Crop    *Crop             // the part that Read uses of a sprite of pixels; nil for the whole file
+	Reasons []Reason          // add up to Score
+	box     any               // shared by the variants of one logo
+	footer  bool              // is in the footer
 }
 
 // Crop is a part of an image in CSS pixels. Across is the displayed width of

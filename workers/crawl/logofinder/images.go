@@ -11,8 +11,7 @@ import (
 
 // Limits of the images of a page that are kept in addition to its share image.
 const (
-	// MaxImages limits their number.
-	MaxImages = 4
+	MaxImages = 4 // limits their number
 	// minImageWidth and minImageSide are the minimum declared size in pixels;
 	// minImageSide is also the minimum of the file's shorter side.
 	minImageWidth = 600

@@ -12,10 +12,8 @@ import (
 const (
 	// storedSide is the longest side, in pixels, of a stored raster. Nothing is enlarged.
 	storedSide = 1024
-	// bannerSide is the longest side of a stored share image.
-	bannerSide = 1200
-	// minBanner is the length of the shorter side below which a share image is an icon.
-	minBanner = 100
+	bannerSide = 1200 // the longest side of a stored share image
+	minBanner  = 100  // the length of the shorter side below which a share image is an icon
 )
 
 // Assets stores files by their content and returns their ids.

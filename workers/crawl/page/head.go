@@ -32,10 +32,8 @@ func (g *gatherer) declare(kind, key, content string) {
 }
 
 const (
-	// maxItemDepth is the number of ancestors of a value that are searched for its item.
-	maxItemDepth = 20
-	// maxItemNodes limits the elements of an item that are searched for its name.
-	maxItemNodes = 200
+	maxItemDepth = 20  // the number of ancestors of a value that are searched for its item
+	maxItemNodes = 200 // limits the elements of an item that are searched for its name
 )
 
 // owned records the owners of the logos among the values from an index on.

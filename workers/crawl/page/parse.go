@@ -30,14 +30,13 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 
 // gatherer is one pass over a tree.
 type gatherer struct {
-	page    *Page
-	site    site.Site
-	text    strings.Builder
-	blobs   [][]byte
-	images  int
-	banners bool // a header was seen
-	// strangers and tools are the words of containers without logos of the site.
-	strangers, tools []string
+	page             *Page
+	site             site.Site
+	text             strings.Builder
+	blobs            [][]byte
+	images           int
+	banners          bool     // a header was seen
+	strangers, tools []string // the words of containers without logos of the site
 }
 
 // place is the current place in the page.

@@ -9,7 +9,11 @@ import (
 
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("page")
 
 // Words of class and id that identify containers.
 var (

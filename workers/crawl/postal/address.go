@@ -18,8 +18,7 @@ type Address struct {
 	// Named is set if the country is written or implied by the form of the
 	// address alone; otherwise it is derived from the place of the text.
 	Named bool
-	// Line is the index of the line with the postal code.
-	Line int
+	Line  int // the index of the line with the postal code
 }
 
 // Limits of one line and of the search in it.

@@ -9,14 +9,17 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("postal")
 
 // Country is a country or territory of ISO 3166-1.
 type Country struct {
-	Code string // alpha-2
-	Name string // English, as in common use
-	// Region and Subregion follow UN M49; "" for Antarctica, which has none.
-	Region, Subregion string
+	Code              string // alpha-2
+	Name              string // English, as in common use
+	Region, Subregion string // follow UN M49; "" for Antarctica, which has none
 }
 
 // Location returns a place in the country with its region and sub-region. Parts that are "" are left out.

@@ -20,17 +20,12 @@ const (
 // Line is one line of a document as it is displayed: the text between two
 // breaks or borders of blocks. Addresses are written in lines.
 type Line struct {
-	Text string
-	// Address reports whether it is in an address element.
-	Address bool
-	// Footer reports whether it is in the page's footer.
-	Footer bool
-	// Header reports whether it is in the page's header.
-	Header bool
-	// Heading reports whether it is in a heading, h1 to h4.
-	Heading bool
-	// Node is the element that contains the beginning of the line.
-	Node *html.Node
+	Text    string
+	Address bool       // whether it is in an address element
+	Footer  bool       // whether it is in the page's footer
+	Header  bool       // whether it is in the page's header
+	Heading bool       // whether it is in a heading, h1 to h4
+	Node    *html.Node // the element that contains the beginning of the line
 }
 
 // inline are the elements that do not break a line.

@@ -25,8 +25,7 @@ type Fact struct {
 	City        string
 	State       string // code
 	Country     string // ISO 3166-1 alpha-2
-	// SubIndustry is the Global Industry Classification Standard's.
-	SubIndustry string
+	SubIndustry string // the Global Industry Classification Standard's
 }
 
 // Ticker returns the main symbol qualified by its exchange, such as NASDAQ:AAPL, or "" if either is unknown.

@@ -1,10 +1,12 @@
-// Package table reads the words, names and patterns that packages of the crawler embed as text files.
+// Package table has the words, names and patterns by which the packages of the crawler read pages, in a text file for
+// each of them.
 //
 // A file is a sequence of sections, each below its name in brackets. A line is a row, and tabs separate its columns. A
 // line that begins with "# " is a comment, and empty lines are skipped.
 package table
 
 import (
+	"embed"
 	"fmt"
 	"strings"
 )
@@ -14,6 +16,18 @@ import (
 // Its methods panic if a section is missing, or has another form than they read. Packages call them for package
 // variables, so that no program and no test starts with such a file.
 type Table map[string][]string
+
+//go:embed *.txt
+var files embed.FS
+
+// Of returns the table of a package.
+func Of(name string) Table {
+	text, err := files.ReadFile(name + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	return Must(string(text))
+}
 
 // Must returns the table of a file's text, and panics if it is malformed.
 func Must(text string) Table {

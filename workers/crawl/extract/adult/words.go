@@ -8,7 +8,11 @@ import (
 
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("adult")
 
 // Probable signs: the words of the site.
 
@@ -23,15 +27,12 @@ type kind struct {
 // Weights of the kinds. Words shared with fashion, art, birds, cars and rugby
 // are weak; those shared with health pages or shops have no weight in a title.
 const (
-	strongTerm = 2
-	weakTerm   = 1
-	softTerm   = 0
-	// enoughTerms is the weight of two kinds, one of them strong.
-	enoughTerms = 3
-	// enoughGuarded is required of a page about health, help or research.
-	enoughGuarded = 6
-	// enoughText is required of the running text, in addition to a strong word in title, description or heading.
-	enoughText = 7
+	strongTerm    = 2
+	weakTerm      = 1
+	softTerm      = 0
+	enoughTerms   = 3 // the weight of two kinds, one of them strong
+	enoughGuarded = 6 // required of a page about health, help or research
+	enoughText    = 7 // required of the running text, in addition to a strong word in title, description or heading
 )
 
 var kinds = []kind{

@@ -12,7 +12,11 @@ import (
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("colors")
 
 // Limits for reading the style sheets.
 const (

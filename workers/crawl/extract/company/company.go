@@ -16,7 +16,11 @@ import (
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are mostly named like a variable.
+var tables = table.Of("company")
 
 // Confidences of the facts, by source. The site's declarations come before the data set, and the data set before prose.
 const (

@@ -23,8 +23,7 @@ const (
 // Plausible years.
 const (
 	earliestYear = 1000
-	// newestYear is the latest plausible year if the time of the crawl is unknown: that of this code.
-	newestYear = 2026
+	newestYear   = 2026 // the latest plausible year if the time of the crawl is unknown: that of this code
 )
 
 // Verbs of founding in a dozen languages, the nouns used in tables, the verbs that express a founding only directly

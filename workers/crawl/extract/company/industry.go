@@ -33,25 +33,20 @@ const (
 	maxMenuItems    = 60
 	maxMenuItem     = 40 // bytes; longer ones are headlines
 
-	// softwareScore is the score of a page that describes a program with the brand's name.
-	softwareScore = 0.6
-	// newsScore is the score of a page with news articles: some companies mark their press releases as such.
-	newsScore = 0.6
+	softwareScore = 0.6 // the score of a page that describes a program with the brand's name
+	newsScore     = 0.6 // the score of a page with news articles: some companies mark their press releases as such
 	// guessFactor is the factor of a guess if a class is declared or known: the guess may be a second trade, or a mistake.
-	guessFactor = 0.5
-	// loneGuessScore limits a guess from one place of an inner page, whose words are about its topic.
-	loneGuessScore = 0.45
+	guessFactor    = 0.5
+	loneGuessScore = 0.45 // limits a guess from one place of an inner page, whose words are about its topic
 	// minGuess is the minimum score of a record's first industry, if it is a guess. Below it the record has none. On the
 	// labels of tools/accuracy and the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3 or more were
 	// right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
 	minGuess = 0.3
 	// domainScore is the score of the industry that a domain ending implies. The
 	// endings are reserved for governments, but shared by agencies and cities.
-	domainScore = 0.7
-	// declaredIndustryScore is the score of a class that the field industry of linked data names.
-	declaredIndustryScore = 0.85
-	// pressScore is the score of a name that contains newspaper or magazine.
-	pressScore = 0.6
+	domainScore           = 0.7
+	declaredIndustryScore = 0.85 // the score of a class that the field industry of linked data names
+	pressScore            = 0.6  // the score of a name that contains newspaper or magazine
 )
 
 // Places of the texts. All parts of one page about its topic count as one witness.

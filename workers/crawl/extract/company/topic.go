@@ -43,10 +43,8 @@ func topicWords(section string) *lazyregexp.Regexp {
 }
 
 const (
-	// maxTopicWords limits the text of a link to such a page: a longer one is a headline.
-	maxTopicWords = 5
-	// maxTopicParts limits the topics that a text joins.
-	maxTopicParts = 4
+	maxTopicWords = 5 // limits the text of a link to such a page: a longer one is a headline
+	maxTopicParts = 4 // limits the topics that a text joins
 )
 
 // TopicOf determines the topic of a page by the last segment of its path, or else by the text of a link to it or its

@@ -282,8 +282,7 @@ type start struct {
 // remains: a firewall may drop packets silently.
 const hastyConnect = 2 * time.Second
 
-// errSlowConnect: there was no connection within hastyConnect.
-var errSlowConnect = errors.New("no connection in time")
+var errSlowConnect = errors.New("no connection in time") // there was no connection within hastyConnect
 
 // attempt requests the home page from one URL. A scheduled crawl checks the rules there first; if the server is
 // unreachable for them, it counts as unreachable. Errors: *Failure if the rules forbid it; the errors of safehttp;

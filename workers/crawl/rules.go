@@ -35,8 +35,7 @@ const (
 // crawls are not allowed then (RFC 9309, section 2.3.1.4).
 var errRulesUnavailable = errors.New("robots.txt is unavailable")
 
-// rulesUnavailable is the detail of the failure of such a crawl.
-const rulesUnavailable = "The site's robots.txt is unavailable."
+const rulesUnavailable = "The site's robots.txt is unavailable." // the detail of the failure of such a crawl
 
 // rulebook caches the rules of servers.
 type rulebook struct {

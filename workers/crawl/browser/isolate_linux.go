@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// unprivileged is the id of the user and group as which the browser runs if this process is root.
-const unprivileged = 65534
+const unprivileged = 65534 // the id of the user and group as which the browser runs if this process is root
 
 // maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107 (unix(7)),
 // and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has ten digits.

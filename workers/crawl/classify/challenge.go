@@ -40,8 +40,7 @@ func challengeTitle(a Answer) bool {
 // challengeWordings are sentences of challenge and refusal pages.
 var challengeWordings = lazyregexp.New(`(?i)` + tables.Any("challengeWordings"))
 
-// accessDenied matches Akamai's refusal.
-var accessDenied = lazyregexp.New(`(?i)access denied[\s\S]{0,400}reference\s*#`)
+var accessDenied = lazyregexp.New(`(?i)access denied[\s\S]{0,400}reference\s*#`) // matches Akamai's refusal
 
 // challengeScripts are traces in inline scripts that are specific to challenge pages.
 var challengeScripts = tables.Rows("challengeScripts", 2)
@@ -56,8 +55,7 @@ var (
 	commonSources = tables.List("commonSources")
 )
 
-// challengeIDs are ids of elements of challenge pages.
-var challengeIDs = tables.List("challengeIDs")
+var challengeIDs = tables.List("challengeIDs") // ids of elements of challenge pages
 
 // challengeSign returns the strongest trace of a challenge on a page, or "".
 // Whether it counts depends on the status and on the rest of the page.
@@ -189,8 +187,7 @@ func onlyScripts(root *html.Node) (only bool, text string) {
 // sends.
 var inWalls = []atom.Atom{atom.Noscript, atom.P, atom.Br, atom.Form, atom.Input}
 
-// maxWallNodes limits the elements and texts of a wall.
-const maxWallNodes = 300
+const maxWallNodes = 300 // limits the elements and texts of a wall
 
 // refusalWords limits the words of a refusal with both a typical title and typical wording; some explain themselves.
 const refusalWords = 300
@@ -241,8 +238,7 @@ func turnsAway(p *page.Page, text string) bool {
 	return false
 }
 
-// maxRest is how many bytes of its sentence may follow a wording.
-const maxRest = 40
+const maxRest = 40 // how many bytes of its sentence may follow a wording
 
 // providers are login services for other sites: their page does not belong to the site that redirected to them.
 var providers = tables.List("providers")

@@ -20,8 +20,7 @@ var (
 		`)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
 )
 
-// ages matches questions for the visitor's age.
-var ages = lazyregexp.New(`(?i)` + tables.Any("ages"))
+var ages = lazyregexp.New(`(?i)` + tables.Any("ages")) // matches questions for the visitor's age
 
 // gateSign recognizes a page of the brand in front of its content.
 func gateSign(p *page.Page) string {

@@ -102,11 +102,9 @@ func says(a Answer, pattern *lazyregexp.Regexp, text string) bool {
 	})
 }
 
-// maxMatches limits the matches of a pattern that are checked.
-const maxMatches = 8
+const maxMatches = 8 // limits the matches of a pattern that are checked
 
-// borders separate the parts of a title.
-var borders = lazyregexp.New(`\s+[-–—:]\s+|\s*[|·•»]\s*|\s+::\s+`)
+var borders = lazyregexp.New(`\s+[-–—:]\s+|\s*[|·•»]\s*|\s+::\s+`) // separate the parts of a title
 
 // parts returns the parts of a title, or of a heading.
 func parts(title string) []string { return borders.Split(title, -1) }

@@ -11,17 +11,14 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// parkingHosts serve only the scripts and frames of parking pages.
-var parkingHosts = tables.List("parkingHosts")
+var parkingHosts = tables.List("parkingHosts") // serve only the scripts and frames of parking pages
 
 // parkingSources are parts of URLs of scripts and frames of parking pages.
 var parkingSources = []string{"wsimg.com/parking-lander", "google.com/adsense/domains/caf.js", "/adsense/domains/", "parking.js?domain", "sedo.com/services/parking", "park.js?domain"}
 
-// parkingScripts are traces in inline scripts of parking pages.
-var parkingScripts = tables.List("parkingScripts")
+var parkingScripts = tables.List("parkingScripts") // traces in inline scripts of parking pages
 
-// markets sell domains: a redirect to one of them is an offer.
-var markets = tables.List("markets")
+var markets = tables.List("markets") // sell domains: a redirect to one of them is an offer
 
 // offers matches wordings of domains for sale and of parking pages, in the languages of registrars.
 var offers = lazyregexp.New(`(?i)` + tables.Any("offers"))

@@ -12,8 +12,7 @@ import (
 // web servers, panels and builders: "Caddy works!" matches, "Caddy" does not.
 var emptyTitles = lazyregexp.New(`(?i)^(` + tables.Any("emptyTitles") + `)[\s.…!！]*$`)
 
-// panelLogIns are whole titles of panels.
-var panelLogIns = lazyregexp.New(`(?i)^(hestia|vesta) - login$`)
+var panelLogIns = lazyregexp.New(`(?i)^(hestia|vesta) - login$`) // whole titles of panels
 
 // emptyTexts matches the texts of such pages without a typical title.
 var emptyTexts = lazyregexp.New(`(?i)^(` + tables.Any("emptyTexts") + `)`)
@@ -76,8 +75,7 @@ func saysAny(a Answer, text string, patterns ...*lazyregexp.Regexp) bool {
 	return slices.ContainsFunc(patterns, func(p *lazyregexp.Regexp) bool { return says(a, p, text) })
 }
 
-// errorPhrases are phrases of error pages.
-var errorPhrases = tables.Any("errorPhrases")
+var errorPhrases = tables.Any("errorPhrases") // phrases of error pages
 
 // errorTitles matches the complete first part of the titles of error pages with
 // status 200: "404 Not Found" matches, "404 Coffee" does not.
@@ -113,24 +111,20 @@ func placeholderSign(a Answer) string {
 // appTitles are titles of templates that an app keeps when its scripts have drawn it.
 var appTitles = lazyregexp.New(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
 
-// templateText matches what the templates themselves show.
-var templateText = lazyregexp.New(`(?i)` + tables.Any("templateText"))
+var templateText = lazyregexp.New(`(?i)` + tables.Any("templateText")) // matches what the templates themselves show
 
-// drawnWords is the least number of words of an app that was drawn.
-const drawnWords = 8
+const drawnWords = 8 // the least number of words of an app that was drawn
 
 // drawnApp reports whether scripts have drawn more than the template of an app whose title was never changed.
 func drawnApp(a Answer, title string) bool {
 	return a.Drawn && appTitles.MatchString(title) && !templateText.MatchString(a.Page.Text) && a.Page.Words >= drawnWords && (len(a.Page.Headings) > 0 || len(a.Page.Images)+len(a.Page.InlineSVGs) > 0 || innerLinks(a.Page) > 0)
 }
 
-// soonWords limits the words of a page that announces itself only in its text.
-const soonWords = 25
+const soonWords = 25 // limits the words of a page that announces itself only in its text
 
 // TrivialRefresh reports whether a page only redirects with an immediate meta refresh.
 func TrivialRefresh(p *page.Page) bool {
 	return p.Refresh != nil && p.Refresh.Seconds <= maxRefreshSeconds && p.Words < challengeWords && !speaks(p)
 }
 
-// maxRefreshSeconds is the longest wait of a meta refresh that is followed.
-const maxRefreshSeconds = 5
+const maxRefreshSeconds = 5 // the longest wait of a meta refresh that is followed

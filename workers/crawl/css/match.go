@@ -251,5 +251,4 @@ func (c *Cascade) siblingCount(n *html.Node) int {
 	return count / siblingsPerTest
 }
 
-// siblingsPerTest is the number of siblings visited in the time of one test.
-const siblingsPerTest = 2
+const siblingsPerTest = 2 // the number of siblings visited in the time of one test

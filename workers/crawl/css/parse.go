@@ -183,8 +183,7 @@ func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bo
 	}
 }
 
-// maxValue limits the bytes of a value: data URLs make values long.
-const maxValue = 512 << 10
+const maxValue = 512 << 10 // limits the bytes of a value: data URLs make values long
 
 // declaration returns the declaration before the current token: a name, a colon
 // and a value. The name is "" if it is not one.

@@ -125,8 +125,7 @@ func alternativesOf(name string) bool {
 	return name == "is" || name == "where" || name == "-webkit-any" || name == "-moz-any"
 }
 
-// maxScanDepth limits selectors within selectors.
-const maxScanDepth = 4
+const maxScanDepth = 4 // limits selectors within selectors
 
 // scan scans a selector. ok is false if nothing can match it.
 func scan(text string, depth int) (s scanned, ok bool) {
@@ -224,8 +223,7 @@ func mostSpecific(list string, depth int) uint32 {
 	return best
 }
 
-// maxInner limits the combinators within :not(), whose matching tries every way through the ancestors.
-const maxInner = 1
+const maxInner = 1 // limits the combinators within :not(), whose matching tries every way through the ancestors
 
 func cheap(list string) bool {
 	count := 0

@@ -177,8 +177,7 @@ func absolute(value string, at *url.URL) string {
 	return out.String()
 }
 
-// maxAddresses limits the URLs of one value that are made absolute.
-const maxAddresses = 64
+const maxAddresses = 64 // limits the URLs of one value that are made absolute
 
 // urlEnd returns where url( closes: without quotes, brackets within it do not count.
 func urlEnd(value string, at int) int {

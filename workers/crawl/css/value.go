@@ -225,8 +225,7 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 	return out
 }
 
-// maxInline limits the declarations of one style attribute.
-const maxInline = 200
+const maxInline = 200 // limits the declarations of one style attribute
 
 // written returns the value of a declaration as it is written, with absolute URLs.
 func (c *Cascade) written(from candidate) string {

@@ -133,8 +133,7 @@ func (in Input) intro(name string) string {
 	return ""
 }
 
-// minTagline is the number of words from which the other part of a title is more than a page's name.
-const minTagline = 4
+const minTagline = 4 // the number of words from which the other part of a title is more than a page's name
 
 // tagline returns the part of a front page's title that is not the brand's
 // name, or "" if it is only the name of a page.
@@ -326,8 +325,7 @@ var (
 	overlayWords = tables.List("overlayWords")
 )
 
-// maxClassBytes limits the class and id that are split into words.
-const maxClassBytes = 300
+const maxClassBytes = 300 // limits the class and id that are split into words
 
 // overlay reports whether an element is hidden, a layer over the page, or part of the page's frame.
 func overlay(n *html.Node) bool {

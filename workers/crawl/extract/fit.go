@@ -149,8 +149,7 @@ func withAffix(whole, label string) bool {
 	return false
 }
 
-// maxShort is the longest label that can be a word with letters omitted.
-const maxShort = 4
+const maxShort = 4 // the longest label that can be a word with letters omitted
 
 // shortOf reports whether a label is a word with inner letters omitted: qz of Quartz.
 func shortOf(label, word string) bool {
@@ -166,11 +165,9 @@ func shortOf(label, word string) bool {
 	return at == len(label)
 }
 
-// fillers are words that domains usually omit.
-var fillers = tables.Set("fillers")
+var fillers = tables.Set("fillers") // words that domains usually omit
 
-// maxPieces limits the number of words that madeOfPieces looks at.
-const maxPieces = 8
+const maxPieces = 8 // limits the number of words that madeOfPieces looks at
 
 // madeOfPieces reports whether a label consists of the beginnings of all words of a name, in order, fillers optional:
 // "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.

@@ -137,11 +137,9 @@ type linker struct {
 	out       []profile
 }
 
-// minInside is the length, in bytes, from which another site's label within a handle is not a coincidence.
-const minInside = 8
+const minInside = 8 // the length, in bytes, from which another site's label within a handle is not a coincidence
 
-// maxNeighbors limits the other sites that handles are compared with.
-const maxNeighbors = 200
+const maxNeighbors = 200 // limits the other sites that handles are compared with
 
 // profiles lists every mention of a profile.
 func profiles(in Input) []profile {

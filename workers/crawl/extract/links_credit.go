@@ -19,8 +19,7 @@ const (
 	maxParents = 6  // elements above it
 )
 
-// personWords are words of class and id around an author's or a member's profiles.
-var personWords = tables.List("personWords")
+var personWords = tables.List("personWords") // words of class and id around an author's or a member's profiles
 
 // around describes the text around the links to one URL.
 type around struct {

@@ -28,8 +28,7 @@ func at(host, prefix string, reserved ...string) func(string, []string) string {
 	}
 }
 
-// twitterName matches the names that the network allows.
-var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`)
+var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`) // matches the names that the network allows
 
 // named rejects profiles with a name that the network does not allow.
 func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) func(string, []string) string {
@@ -174,11 +173,9 @@ func bluesky(host string, path []string) string {
 	return below("bsky.app", "profile")(host, path)
 }
 
-// decentralID is the identifier of a profile without a name.
-var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`)
+var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`) // the identifier of a profile without a name
 
-// mediumOwn are subdomains that the network reserves.
-var mediumOwn = tables.List("mediumOwn")
+var mediumOwn = tables.List("mediumOwn") // subdomains that the network reserves
 
 func medium(host string, path []string) string {
 	if sub, below := strings.CutSuffix(host, ".medium.com"); below && sub != "m" {
@@ -211,11 +208,9 @@ var (
 	postPaths  = tables.List("postPaths")
 )
 
-// vendors are handles of site builders and tools, not of the site's owner.
-var vendors = FoldedSet(tables.List("vendors")...)
+var vendors = FoldedSet(tables.List("vendors")...) // handles of site builders and tools, not of the site's owner
 
-// numericID is the number of a profile without a name.
-var numericID = lazyregexp.New(`^\d{3,20}$`)
+var numericID = lazyregexp.New(`^\d{3,20}$`) // the number of a profile without a name
 
 // Profile reads the URL of a profile: its network and its canonical URL. ok is
 // false for anything else, such as a share button or a single post.

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameRunes limits a name: a longer text is a sentence.
-const maxNameRunes = 60
+const maxNameRunes = 60 // limits a name: a longer text is a sentence
 
 // nameCandidate is one name that the site offers.
 type nameCandidate struct {
@@ -155,8 +154,7 @@ func weighNames(in Input) []nameCandidate {
 	return all
 }
 
-// maxFrontPath is the longest path of one segment that may be a front page's: /en, /de-de, /home.
-const maxFrontPath = 6
+const maxFrontPath = 6 // the longest path of one segment that may be a front page's: /en, /de-de, /home
 
 // Inner reports whether the page is not the site's front page.
 func (in Input) Inner() bool {

@@ -88,8 +88,7 @@ func (c *nameContext) doubt(n *nameCandidate) string {
 	return ""
 }
 
-// invisible are places that only programs read.
-var invisible = tables.List("invisible")
+var invisible = tables.List("invisible") // places that only programs read
 
 // shows reports whether a visitor reads a name on the page.
 func (c *nameContext) shows(text string) bool {

@@ -162,8 +162,7 @@ func inTree(p *page.Page) *page.InTree {
 // feedWords matches the words in the title of a feed that are not the site's name.
 var feedWords = lazyregexp.New(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
 
-// maxFeeds limits the feeds whose titles are read.
-const maxFeeds = 3
+const maxFeeds = 3 // limits the feeds whose titles are read
 
 // feedTitles reads the titles of the site's feeds: "Acme » Feed".
 func feedTitles(root *html.Node) []string {
@@ -349,8 +348,7 @@ func (in Input) written(label string) string {
 	return best
 }
 
-// wrapping are the characters around a name in running text.
-const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』"
+const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』" // the characters around a name in running text
 
 var (
 	copyrightSign = lazyregexp.New(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)

@@ -154,8 +154,7 @@ func nameWords(text string) int {
 	return n
 }
 
-// poweredBy matches the mention of the platform in a name.
-var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`)
+var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`) // matches the mention of the platform in a name
 
 // numeral reports whether a text has no letters: the number of a post or telephone.
 func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLetter) }
@@ -194,8 +193,7 @@ var titleSeparators = lazyregexp.New(tables.Any("titleSeparators"))
 // Schwulenverband. Its hyphen does not separate parts of a title.
 var openCompound = lazyregexp.New(`(?i)(\pL)- ((?:und|oder|bzw\.|sowie|u\.|&|and|or|et|ou|y|e|o|en|of|och|og|eller)\s)`)
 
-// maxSegments limits the parts of a title.
-const maxSegments = 8
+const maxSegments = 8 // limits the parts of a title
 
 // titleSegments splits a title.
 func titleSegments(title string) []string {

@@ -64,8 +64,7 @@ func (in Input) shared() []shared {
 	return out
 }
 
-// minShareSide is the shortest declared side, in pixels, of an image that is not a spacer.
-const minShareSide = 8
+const minShareSide = 8 // the shortest declared side, in pixels, of an image that is not a spacer
 
 // tiny reports whether the page declares its share image as a spacer.
 func (in Input) tiny() bool {
@@ -135,8 +134,7 @@ func (in Input) isIcon(u *url.URL) bool {
 	})
 }
 
-// articleTypes are schema.org types of pages.
-var articleTypes = tables.List("articleTypes")
+var articleTypes = tables.List("articleTypes") // schema.org types of pages
 
 // article returns the object that represents the page in its linked data, or nil. An article goes before the page that
 // contains it, and an object with an image before one without.

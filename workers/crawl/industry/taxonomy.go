@@ -25,8 +25,7 @@ type Class struct {
 	parent            *Class // of the upper level
 }
 
-// idBytes is the length of the hash of a slug in an id: 64 bits avoid collisions among a few hundred slugs.
-const idBytes = 8
+const idBytes = 8 // the length of the hash of a slug in an id: 64 bits avoid collisions among a few hundred slugs
 
 // ID returns a hash of the slug and the parent's slug, stable as long as they are.
 func (c *Class) ID() string {

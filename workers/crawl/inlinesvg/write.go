@@ -25,8 +25,7 @@ var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polyg
 // styled are the properties that are copied from stylesheets.
 var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
 
-// paints are the properties that are colors.
-var paints = set("fill", "stroke", "stop-color")
+var paints = set("fill", "stroke", "stop-color") // the properties that are colors
 
 func set(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
@@ -155,8 +154,7 @@ func (w *writer) finish(d *Image) error {
 	return nil
 }
 
-// minShapesWithText is the number of shapes from which an image does not depend on its text.
-const minShapesWithText = 2
+const minShapesWithText = 2 // the number of shapes from which an image does not depend on its text
 
 func (w *writer) children(n *html.Node, at context) {
 	at.depth++

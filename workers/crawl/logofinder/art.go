@@ -164,8 +164,7 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 	return out
 }
 
-// methodHome is the prefix of the methods of images in a link to the home page.
-const methodHome = "home link "
+const methodHome = "home link " // the prefix of the methods of images in a link to the home page
 
 // ownSigns show that an image is the brand's own.
 var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}

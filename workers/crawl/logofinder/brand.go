@@ -97,8 +97,7 @@ func withoutWords(alt string) string {
 // fileTalk matches words of a file name other than the subject: size, kind, colors.
 var fileTalk = lazyregexp.New(`(?i)\b(` + tables.Any("fileTalk") + `)\b`)
 
-// maxStrangerWords is the maximum number of words of a name; a longer text is a sentence.
-const maxStrangerWords = 3
+const maxStrangerWords = 3 // the maximum number of words of a name; a longer text is a sentence
 
 // surely reports whether an image is certainly the brand's own: in a link home
 // at the head of the page, with the brand's full name.
@@ -176,8 +175,7 @@ func isToolWord(w string) bool { return slices.Contains(toolWords, w) }
 // says reports whether words name a logo.
 func says(words []string) bool { return slices.ContainsFunc(words, isLogoWord) }
 
-// notLogos are words that begin or end like logo but do not mean it.
-var notLogos = tables.List("notLogos")
+var notLogos = tables.List("notLogos") // words that begin or end like logo but do not mean it
 
 func isLogoWord(w string) bool {
 	switch {

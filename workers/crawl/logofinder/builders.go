@@ -7,8 +7,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// builderIcons are the default icons of site builders and frameworks.
-var builderIcons = tables.List("builderIcons")
+var builderIcons = tables.List("builderIcons") // the default icons of site builders and frameworks
 
 // defaultIcon reports whether a URL names a default icon.
 func defaultIcon(u *url.URL, of site.Site) bool {

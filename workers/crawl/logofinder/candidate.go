@@ -140,8 +140,7 @@ func (c *collector) best(limit int) []Candidate {
 // sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
-// cropPenalty keeps a crop of an upload from being a mark if anything else is one.
-const cropPenalty = 15.0
+const cropPenalty = 15.0 // keeps a crop of an upload from being a mark if anything else is one
 
 // withoutCrops drops the square crops of uploads that are candidates in another size, whose score they may raise; the
 // others count less. An icon is square in any case.

@@ -25,8 +25,7 @@ type Assets interface {
 // 110 ms to draw and 55 ms to encode, for a file that the SVG replaces.
 var ladder = []int{512, smallStored}
 
-// smallStored is the longest side of the small form of a larger raster.
-const smallStored = 256
+const smallStored = 256 // the longest side of the small form of a larger raster
 
 // Store stores a logo in every format that is served: a vector as the rebuilt SVG and as PNG and WebP in two sizes, a
 // raster as PNG and WebP in its own size and, if that exceeds smallStored, in that size. SVG comes first, then large

@@ -91,8 +91,7 @@ func part(ref string) string {
 
 const maxPart = 100 // bytes
 
-// maxSources limits the children of a picture element that are searched for files, including white space.
-const maxSources = 48
+const maxSources = 48 // limits the children of a picture element that are searched for files, including white space
 
 // largeSource returns the largest file in an img and the sources of its picture
 // element, and its width in pixels, 0 if unknown.
@@ -142,8 +141,7 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 	}
 }
 
-// maxSVGParts limits the children of an svg element that are searched for its name.
-const maxSVGParts = 100
+const maxSVGParts = 100 // limits the children of an svg element that are searched for its name
 
 // inlineSVG adds an svg element.
 func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
@@ -190,8 +188,7 @@ func (g *gatherer) symbols(n *html.Node, left int) {
 	}
 }
 
-// maxFramedNodes limits the elements of an svg that only wraps a file.
-const maxFramedNodes = 12
+const maxFramedNodes = 12 // limits the elements of an svg that only wraps a file
 
 // framed returns the file that is the only content of an svg element: pages wrap an image in an svg so that old
 // browsers show another one. It returns nil for every other svg element.
@@ -292,8 +289,7 @@ func ColorScheme(media string) string {
 	return ""
 }
 
-// maxSrcset limits the candidates of a srcset.
-const maxSrcset = 40
+const maxSrcset = 40 // limits the candidates of a srcset
 
 // largest returns the URL with the largest descriptor of a srcset, and that descriptor: pixels, or a density.
 func largest(srcset string) (best string, bestSize float64) {

@@ -191,8 +191,7 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	g.page.Icons = append(g.page.Icons, icon)
 }
 
-// maxSize limits a declared size in pixels: larger ones are not serious.
-const maxSize = 8192
+const maxSize = 8192 // limits a declared size in pixels: larger ones are not serious
 
 // ParseSizes parses a sizes attribute, such as "16x16 32x32 any". Malformed parts are skipped.
 func ParseSizes(text string) (sizes []Size, any bool) {

@@ -18,8 +18,7 @@ var (
 	language    = lazyregexp.New(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
 
-// maxHomePath is the maximum number of segments in the path of a home page: /web/guest/de/home.
-const maxHomePath = 4
+const maxHomePath = 4 // the maximum number of segments in the path of a home page: /web/guest/de/home
 
 // homePath reports whether a path leads to a home page, in any language and content management system: empty, /en,
 // /de-de/, /home, /index.php, /DE/Home/home_node.html, /web/de/start.
@@ -127,8 +126,7 @@ func (g *gatherer) describedAsHome(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
 
-// tracks are query keys for the origin of a user, or the language of the response.
-var tracks = tables.List("tracks")
+var tracks = tables.List("tracks") // query keys for the origin of a user, or the language of the response
 
 // onlyTracks reports whether a query leads to the same page as the URL without it.
 func onlyTracks(u *url.URL) bool {
@@ -141,8 +139,7 @@ func onlyTracks(u *url.URL) bool {
 	return true
 }
 
-// minLabel is the number of letters from which the same label of two domains is not a coincidence.
-const minLabel = 5
+const minLabel = 5 // the number of letters from which the same label of two domains is not a coincidence
 
 // own reports whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
 // its logo to acme.com.

@@ -11,8 +11,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// maxWalkDepth limits the recursion over a tree; the parser keeps trees shallower than this.
-const maxWalkDepth = 1500
+const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps trees shallower than this
 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
@@ -74,8 +73,7 @@ func (g *gatherer) base(root *html.Node) {
 	}
 }
 
-// maxFrameNodes limits the search for the page's frame within an overlay.
-const maxFrameNodes = 2000
+const maxFrameNodes = 2000 // limits the search for the page's frame within an overlay
 
 // framesPage reports whether an element contains the page itself, so that its
 // class, such as "cookie-notice-visible", is a state of the page.
@@ -134,8 +132,7 @@ func (g *gatherer) visible(text string, at place) {
 	}
 }
 
-// maxLinkText limits the text of a link, in bytes.
-const maxLinkText = 300
+const maxLinkText = 300 // limits the text of a link, in bytes
 
 // element processes an element and returns the place of its children, and whether to visit them.
 func (g *gatherer) element(n *html.Node, at place) (place, bool) {

@@ -100,8 +100,7 @@ func isYear(code string) bool {
 // word of a city they belong to the text after it.
 var cityless = tables.Set("cityless")
 
-// companyEnds are the last words of company names, with which no city ends.
-var companyEnds = tables.Set("companyEnds")
+var companyEnds = tables.Set("companyEnds") // the last words of company names, with which no city ends
 
 // notCity reports whether words at the position of a city are something else.
 func notCity(words []string) bool {
@@ -129,8 +128,7 @@ func tokens(line string) []token {
 	return out
 }
 
-// maxShape limits the tokens that have a shape; longer ones are words.
-const maxShape = 10
+const maxShape = 10 // limits the tokens that have a shape; longer ones are words
 
 func shape(text string) string {
 	if len(text) > maxShape {
@@ -180,8 +178,7 @@ func (r *reader) after(i int) string {
 	return ""
 }
 
-// prefixes are the country letters before postal codes on the continent.
-var prefixes = tables.Map("prefixes")
+var prefixes = tables.Map("prefixes") // the country letters before postal codes on the continent
 
 // codeFirst reads the continental European form: postal code, then city.
 func (r *reader) codeFirst(i int) (Address, bool) {
@@ -263,11 +260,9 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 	return a, true
 }
 
-// particles are the small words within names of cities.
-var particles = tables.Set("particles")
+var particles = tables.Set("particles") // the small words within names of cities
 
-// labels are words after an address without a comma.
-var labels = tables.Set("labels")
+var labels = tables.Set("labels") // words after an address without a comma
 
 // cityFrom reads the words of a city from token i on, and returns their end.
 func (r *reader) cityFrom(i int) (city string, end int) {
@@ -437,8 +432,7 @@ var streetWords = func() [][]string {
 	return rows
 }()
 
-// maxHouseNumber limits the digits of a house number.
-const maxHouseNumber = 4
+const maxHouseNumber = 4 // limits the digits of a house number
 
 // IsStreet reports whether a text names a kind of street in one of the languages whose words for it are known.
 func IsStreet(text string) bool { return streetCountry(text) != "" }

@@ -49,8 +49,7 @@ type gazetteer struct {
 // word means different countries in two languages, the earlier one wins.
 var nameLanguages = tables.List("nameLanguages")
 
-// otherNames are common names that are missing in the tables of languages.
-var otherNames = tables.Map("otherNames")
+var otherNames = tables.Map("otherNames") // common names that are missing in the tables of languages
 
 var gazette = sync.OnceValue(func() *gazetteer {
 	g := &gazetteer{byCode: map[string]Country{"UK": {}}, byName: map[string]Country{}}
@@ -106,11 +105,9 @@ func byName(text string) (Country, bool) {
 	return c, ok
 }
 
-// maxNameBytes limits the names that are looked up.
-const maxNameBytes = 100
+const maxNameBytes = 100 // limits the names that are looked up
 
-// soldEndings are country domains that are mostly used for the meaning of their letters.
-var soldEndings = tables.Set("soldEndings")
+var soldEndings = tables.Set("soldEndings") // country domains that are mostly used for the meaning of their letters
 
 // OfDomain returns the country of a domain's ending; none for endings that are sold worldwide.
 func OfDomain(domain string) (Country, bool) {

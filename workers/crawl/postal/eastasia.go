@@ -12,8 +12,7 @@ import (
 // often as with one. A line is an address if it begins with a province, possibly after a label, a postal code or the
 // country, and has a house number.
 
-// maxEastAsian limits the runes of such a line: a longer one is a sentence.
-const maxEastAsian = 70
+const maxEastAsian = 70 // limits the runes of such a line: a longer one is a sentence
 
 var (
 	// beforeProvince matches everything that may precede the province.

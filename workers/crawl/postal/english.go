@@ -114,8 +114,7 @@ func (r *reader) speaksFor(code string, end int) bool {
 	return ok && named.Code == code || r.near.Code == code
 }
 
-// streetEnds are words after which a city may follow without a comma.
-var streetEnds = tables.Set("streetEnds")
+var streetEnds = tables.Set("streetEnds") // words after which a city may follow without a comma
 
 // cityBefore reads the city that ends before token i: back to the previous comma, or else to the end of the street. At
 // the beginning of a line it reads the end of the line above.
@@ -156,8 +155,7 @@ func (r *reader) cityBefore(i int) string {
 	return titled(city)
 }
 
-// counties may be between a British city and its postal code, and are not the city.
-var counties = tables.Set("counties")
+var counties = tables.Set("counties") // may be between a British city and its postal code, and are not the city
 
 func (r *reader) british(i int, code string) (Address, bool) {
 	c, _ := ByCode("GB")

@@ -8,8 +8,7 @@ import (
 
 // This file reads addresses for which a postal code and a city are not enough.
 
-// argentine are the letters of the provinces in Argentine postal codes.
-const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ" // the letters of the provinces in Argentine postal codes
 
 // thoroughfare matches the words for streets and buildings in addresses without a house number of their own, and in
 // languages whose words imply no country.
@@ -73,8 +72,7 @@ func lastMatch(pattern *lazyregexp.Regexp, text string) []string {
 	return all[len(all)-1]
 }
 
-// turkishProvinces are the provinces of Turkey, folded.
-var turkishProvinces = tables.Set("turkishProvinces")
+var turkishProvinces = tables.Set("turkishProvinces") // the provinces of Turkey, folded
 
 // districtOf matches a district and a province of Turkey.
 var districtOf = lazyregexp.New(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)

@@ -70,8 +70,7 @@ func isOfOthers(n *html.Node) bool {
 	return false
 }
 
-// maxNames limits the bytes of a class that are read.
-const maxNames = 1000
+const maxNames = 1000 // limits the bytes of a class that are read
 
 // Lines returns the lines of a document in order, without those that are hidden
 // by an attribute and the lines of comments and reviews; nil for no document. Its

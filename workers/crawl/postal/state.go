@@ -15,8 +15,7 @@ var states, namesOfStates = func() (byCode, byName map[string]map[string]string)
 	return byCode, byName
 }()
 
-// hindiStates are the states of India in Hindi.
-var hindiStates = tables.Map("hindiStates")
+var hindiStates = tables.Map("hindiStates") // the states of India in Hindi
 
 // State returns the name of a country's state by its code, or by its name in any case and with or without accents; ""
 // if the country's states are unknown or it has none of that name. "para", which is also a preposition, needs its

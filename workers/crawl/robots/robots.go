@@ -88,8 +88,7 @@ func directive(line string) (key, value string, ok bool) {
 	return strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), ok
 }
 
-// everybody names the group for all other crawlers.
-const everybody = "*"
+const everybody = "*" // names the group for all other crawlers
 
 // token returns the name in a user-agent line: the product token at its beginning (RFC 9309, section 2.2.1), which is
 // LetterheadBot for LetterheadBot/1.0, or everybody, even if words follow it.

@@ -123,8 +123,7 @@ var ageGate = lazyregexp.New(`(?i)` + tables.Any("ageGate"))
 // adultGuards are words of pages about such topics: health, help, law, research, protection.
 var adultGuards = lazyregexp.New(`(?i)` + tables.Any("adultGuards"))
 
-// hostWords are terms of domain labels that are not part of ordinary words.
-var hostWords = tables.List("hostWords")
+var hostWords = tables.List("hostWords") // terms of domain labels that are not part of ordinary words
 
 // wordSign weighs the words of title, description, headings and the domain. It returns the sign that suffices, or "".
 func wordSign(in extract.Input) string {
@@ -167,8 +166,7 @@ func wordSign(in extract.Input) string {
 var numeral30 = lazyregexp.New(`(?i)\b(?:` + tables.Any("numeral30") +
 	`)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:` + tables.Any("numeral30 behind") + `)`)
 
-// maxHeadBytes limits each text of the head that is checked.
-const maxHeadBytes = 2000
+const maxHeadBytes = 2000 // limits each text of the head that is checked
 
 func begin(text string) string { return text[:min(len(text), maxHeadBytes)] }
 

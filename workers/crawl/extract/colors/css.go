@@ -272,8 +272,7 @@ func isAbsent(n *html.Node) bool {
 		style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none")
 }
 
-// buttonName matches the class of a button.
-var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`)
+var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`) // matches the class of a button
 
 func isButton(n *html.Node) bool {
 	switch n.Data {
@@ -376,11 +375,9 @@ func mixPart(text string) (string, float64) {
 	return text, -1
 }
 
-// frameworkColors are the default colors of frameworks, builders and widgets.
-var frameworkColors = hexes("frameworkColors")
+var frameworkColors = hexes("frameworkColors") // the default colors of frameworks, builders and widgets
 
-// templateColors are the defaults of generators for icons and new projects.
-var templateColors = hexes("templateColors")
+var templateColors = hexes("templateColors") // the defaults of generators for icons and new projects
 
 // tileColors are the palette in Microsoft's guide to tiles, from which users of RealFaviconGenerator choose. As the
 // color of a tile alone, each of them only shows that a choice was required.

@@ -7,8 +7,7 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// minAlpha is the opacity below which a color does not count.
-const minAlpha = 0.5
+const minAlpha = 0.5 // the opacity below which a color does not count
 
 var (
 	// bareHex matches a color without its number sign, as in meta elements.

@@ -158,8 +158,7 @@ func (d *dossier) known() {
 	}
 }
 
-// dataSet is the method of claims from a data set.
-const dataSet = "data set"
+const dataSet = "data set" // the method of claims from a data set
 
 // settle drops declarations that the pages contradict.
 func (d *dossier) settle() {

@@ -22,8 +22,7 @@ var legalForms = []struct {
 	{"", tables.Any("other forms") + `|` + limited},
 }
 
-// limited is the form that is private by law in the United Kingdom and Ireland only.
-const limited = `Ltd\.?|Limited`
+const limited = `Ltd\.?|Limited` // the form that is private by law in the United Kingdom and Ireland only
 
 // formMarks are substrings of everything that the expressions of this file match, except for sentences in unusual case.
 var formMarks = tables.List("formMarks")
@@ -49,8 +48,7 @@ var formPatterns, anyForm, commercial = func() ([]*lazyregexp.Regexp, *lazyregex
 
 var limitedPattern = formPattern(limited)
 
-// maxLegalName is the number of words of a company's name before its legal form.
-const maxLegalName = 5
+const maxLegalName = 5 // the number of words of a company's name before its legal form
 
 // kindOfForm returns the kind implied by a text's legal form, if the name before it is the brand's.
 func (d *dossier) kindOfForm(text string) string {

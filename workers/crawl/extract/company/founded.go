@@ -181,8 +181,7 @@ func isOurs(words []spoken) bool {
 	return len(words) == 2 && ours[words[0].folded]
 }
 
-// maxPlaceWords limits the words after "Founded in 1998" without a subject: a place, a founder.
-const maxPlaceWords = 6
+const maxPlaceWords = 6 // limits the words after "Founded in 1998" without a subject: a place, a founder
 
 // object reports whether the words between a verb and its year are only the brand.
 func (d *dossier) object(between string, brand []string) topic {
@@ -439,5 +438,4 @@ func sentencesOf(line string) func(func(string) bool) {
 // endsInYear reports whether a text ends with four digits.
 func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
 
-// minSentence is the length in bytes of the shortest sentence: a shorter text ends with an abbreviation.
-const minSentence = 4
+const minSentence = 4 // the length in bytes of the shortest sentence: a shorter text ends with an abbreviation

@@ -94,8 +94,7 @@ func inRecord(all []weighedIndustry) []weighedIndustry {
 	return all[:min(len(all), industry.MaxClasses)]
 }
 
-// guessed is the method of a guess from the words of pages.
-const guessed = "words"
+const guessed = "words" // the method of a guess from the words of pages
 
 // agencies and municipalities are the classes of domains that are reserved for governments.
 const (

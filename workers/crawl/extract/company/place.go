@@ -148,8 +148,7 @@ func (d *dossier) tails(x prose, brand []string) {
 	}
 }
 
-// linesOfName is the number of lines above the city in which the addressee's name may be.
-const linesOfName = 3
+const linesOfName = 3 // the number of lines above the city in which the addressee's name may be
 
 // another reports whether an address is headed by a company of another name: a publisher in the footer of its magazine,
 // a processor. Associations use their initials and count as the owner.
@@ -163,8 +162,7 @@ func (d *dossier) another(lines []string, brand []string) bool {
 	return false
 }
 
-// minHalf is the number of letters from which a name that is half of the domain's label is not a coincidence.
-const minHalf = 6
+const minHalf = 6 // the number of letters from which a name that is half of the domain's label is not a coincidence
 
 // halfOfLabel reports whether the word before a legal form is the beginning or the end of the domain's label.
 func (d *dossier) halfOfLabel(before string) bool {
@@ -183,8 +181,7 @@ func isQuarter(line string, at []int) bool {
 
 var leadingCode = lazyregexp.New(`^[\s,]*\d{4,5}(?:\D|$)`)
 
-// seatMarks are substrings without which the expression does not match.
-var seatMarks = tables.List("seatMarks")
+var seatMarks = tables.List("seatMarks") // substrings without which the expression does not match
 
 var seat = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("seat") + `)\s+`)
 

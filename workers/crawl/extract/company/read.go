@@ -172,8 +172,7 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 	return kept
 }
 
-// unstated is the rank of lines of a home page that state no fact.
-const unstated = 3
+const unstated = 3 // the rank of lines of a home page that state no fact
 
 // factRank ranks a line of a home page by how likely it states a fact, 0 first.
 func factRank(l postal.Line) int {
@@ -272,8 +271,7 @@ var (
 		`)(\s|$)`)
 )
 
-// employeeNouns are the words for employees.
-var employeeNouns = tables.Any("employeeNouns")
+var employeeNouns = tables.Any("employeeNouns") // the words for employees
 
 // peopleNouns are nouns that also mean visitors or customers. Their sentence
 // must also have a word for a team or for working.
@@ -397,8 +395,7 @@ func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	}
 }
 
-// maxTickerDistance is the largest distance, in bytes, between a company's name and its ticker.
-const maxTickerDistance = 60
+const maxTickerDistance = 60 // the largest distance, in bytes, between a company's name and its ticker
 
 // named reports whether a text ends with the brand's name, with or without its legal form.
 func (d *dossier) named(text string, brand []string) bool {

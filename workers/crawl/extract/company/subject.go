@@ -132,8 +132,7 @@ var (
 	leading = wordSet("the die der das le la l el il lo het de a an")
 )
 
-// parenthesis is an aside at the end of a text.
-var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
+var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`) // an aside at the end of a text
 
 // topic is the subject of a sentence.
 type topic int
@@ -177,11 +176,9 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	return aboutOthers
 }
 
-// maxWeAre limits the words between "we are" and "company" in languages that omit the pronoun.
-const maxWeAre = 6
+const maxWeAre = 6 // limits the words between "we are" and "company" in languages that omit the pronoun
 
-// minPartOfName is the minimum number of letters in a part of the brand's name that may refer to the brand.
-const minPartOfName = 5
+const minPartOfName = 5 // the minimum number of letters in a part of the brand's name that may refer to the brand
 
 // isPartOfName reports whether the words before a verb are, after an article, the beginning or the end of the brand's
 // name: Montesol for Clínica Montesol, the trust for Fellside Trust.

@@ -96,8 +96,7 @@ func topicOfWords(text string) Topic {
 // apostrophes separates the elided article of "l'azienda" from its noun.
 var apostrophes = strings.NewReplacer("'", " ", "’", " ")
 
-// maxTopicBytes limits the texts that are compared with the words of topics.
-const maxTopicBytes = 100
+const maxTopicBytes = 100 // limits the texts that are compared with the words of topics
 
 // lastSegment returns the last segment of a path without a leading number and a
 // file extension: about-us for /company/2-about-us.html.

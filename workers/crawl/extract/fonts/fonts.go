@@ -144,8 +144,7 @@ type textPlace struct {
 	chrome  bool    // navigation, footer, a button: neither title nor text
 }
 
-// headingWeight is the weight of each level of heading.
-var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1}
+var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1} // the weight of each level of heading
 
 // notText are the elements whose text is hidden, or is not running text.
 var notText = extract.FoldedSet(tables.List("notText")...)
@@ -289,8 +288,7 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 	return out
 }
 
-// titleWords are words in the names of display faces.
-var titleWords = tables.List("titleWords")
+var titleWords = tables.List("titleWords") // words in the names of display faces
 
 // guessedFonts distinguishes titles from text by the requests to font services: running text needs an italic and a
 // regular weight, titles a bold one. A single family is used for everything.

@@ -184,8 +184,7 @@ func (f Family) font(kind string) eventschemas.Font {
 	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id, Weights: mergedWeights(f.Weights, nil)}
 }
 
-// systemNames are aliases for the font of the computer itself.
-var systemNames = extract.FoldedSet(tables.List("systemNames")...)
+var systemNames = extract.FoldedSet(tables.List("systemNames")...) // aliases for the font of the computer itself
 
 // genericFonts are families for which the browser chooses a font.
 var genericFonts = extract.FoldedSet(tables.List("genericFonts")...)
@@ -268,8 +267,7 @@ func (s *fontSources) load(key, instead string) typeface {
 	return out
 }
 
-// kitName matches names of families in a kit of Adobe Fonts.
-var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`) // matches names of families in a kit of Adobe Fonts
 
 // named returns a font that sheets name but that is not visibly loaded. A kit
 // loaded by scripts has a different spelling of names.

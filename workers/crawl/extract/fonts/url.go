@@ -26,8 +26,7 @@ type Family struct {
 	Italic  bool  // also requested: running text needs it
 }
 
-// fontHosts serve Google's families under Google's URLs.
-var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
+var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"} // serve Google's families under Google's URLs
 
 // ParseURL reads the families out of the URL of a font service's stylesheet, in both of its forms:
 // /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else has none.

@@ -39,7 +39,6 @@ func challengeTitle(a Answer) bool {
 
 // challengeWordings are sentences of challenge and refusal pages.
 var challengeWordings = lazyregexp.New(`(?i)` + tables.Any("challengeWordings"))
-
 var accessDenied = lazyregexp.New(`(?i)access denied[\s\S]{0,400}reference\s*#`) // matches Akamai's refusal
 
 // challengeScripts are traces in inline scripts that are specific to challenge pages.

@@ -15,10 +15,8 @@ var parkingHosts = tables.List("parkingHosts") // serve only the scripts and fra
 
 // parkingSources are parts of URLs of scripts and frames of parking pages.
 var parkingSources = []string{"wsimg.com/parking-lander", "google.com/adsense/domains/caf.js", "/adsense/domains/", "parking.js?domain", "sedo.com/services/parking", "park.js?domain"}
-
 var parkingScripts = tables.List("parkingScripts") // traces in inline scripts of parking pages
-
-var markets = tables.List("markets") // sell domains: a redirect to one of them is an offer
+var markets = tables.List("markets")               // sell domains: a redirect to one of them is an offer
 
 // offers matches wordings of domains for sale and of parking pages, in the languages of registrars.
 var offers = lazyregexp.New(`(?i)` + tables.Any("offers"))

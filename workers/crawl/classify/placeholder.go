@@ -11,7 +11,6 @@ import (
 // emptyTitles matches the complete first part of the titles of default pages of
 // web servers, panels and builders: "Caddy works!" matches, "Caddy" does not.
 var emptyTitles = lazyregexp.New(`(?i)^(` + tables.Any("emptyTitles") + `)[\s.…!！]*$`)
-
 var panelLogIns = lazyregexp.New(`(?i)^(hestia|vesta) - login$`) // whole titles of panels
 
 // emptyTexts matches the texts of such pages without a typical title.
@@ -110,7 +109,6 @@ func placeholderSign(a Answer) string {
 
 // appTitles are titles of templates that an app keeps when its scripts have drawn it.
 var appTitles = lazyregexp.New(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
-
 var templateText = lazyregexp.New(`(?i)` + tables.Any("templateText")) // matches what the templates themselves show
 
 const drawnWords = 8 // the least number of words of an app that was drawn

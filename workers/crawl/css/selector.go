@@ -306,9 +306,7 @@ func isCombinator(text string) bool {
 	return text == "" || isSpace(text[0]) || text[0] == '>' || text[0] == '+' || text[0] == '~'
 }
 
-func startsWithName(text string) bool {
-	return text != "" && (isName(text[0]) || text[0] == '\\')
-}
+func startsWithName(text string) bool { return text != "" && (isName(text[0]) || text[0] == '\\') }
 
 // compoundStart returns the start of the last compound of a selector.
 func compoundStart(text string) int {

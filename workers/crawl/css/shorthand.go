@@ -71,9 +71,7 @@ func isFontSize(word string) bool {
 	return len(number) < len(word) && number != "" || word == "0"
 }
 
-func isNumber(word string) bool {
-	return word != "" && strings.Trim(word, "0123456789.") == ""
-}
+func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789.") == "" }
 
 // borderColor reads "2px solid #c00".
 func borderColor(value string) string {

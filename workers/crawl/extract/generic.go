@@ -9,10 +9,8 @@ import (
 
 // tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("extract")
-
 var genericNames = FoldedSet(tables.List("genericNames")...) // folded page names that do not identify the owner
-
-var hostNames = FoldedSet(tables.List("hostNames")...) // providers whose name on a page names its host
+var hostNames = FoldedSet(tables.List("hostNames")...)       // providers whose name on a page names its host
 
 // packageName matches a developer's name for the program that generates the
 // site, which frameworks use by default: acme-web, acme_frontend.

@@ -137,8 +137,7 @@ type linker struct {
 	out       []profile
 }
 
-const minInside = 8 // the length, in bytes, from which another site's label within a handle is not a coincidence
-
+const minInside = 8      // the length, in bytes, from which another site's label within a handle is not a coincidence
 const maxNeighbors = 200 // limits the other sites that handles are compared with
 
 // profiles lists every mention of a profile.

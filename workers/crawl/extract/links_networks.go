@@ -174,8 +174,7 @@ func bluesky(host string, path []string) string {
 }
 
 var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`) // the identifier of a profile without a name
-
-var mediumOwn = tables.List("mediumOwn") // subdomains that the network reserves
+var mediumOwn = tables.List("mediumOwn")                      // subdomains that the network reserves
 
 func medium(host string, path []string) string {
 	if sub, below := strings.CutSuffix(host, ".medium.com"); below && sub != "m" {
@@ -209,8 +208,7 @@ var (
 )
 
 var vendors = FoldedSet(tables.List("vendors")...) // handles of site builders and tools, not of the site's owner
-
-var numericID = lazyregexp.New(`^\d{3,20}$`) // the number of a profile without a name
+var numericID = lazyregexp.New(`^\d{3,20}$`)       // the number of a profile without a name
 
 // Profile reads the URL of a profile: its network and its canonical URL. ok is
 // false for anything else, such as a share button or a single post.

@@ -24,7 +24,6 @@ var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polyg
 
 // styled are the properties that are copied from stylesheets.
 var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
-
 var paints = set("fill", "stroke", "stop-color") // the properties that are colors
 
 func set(names ...string) map[string]bool {

@@ -21,7 +21,6 @@ func (o *Object) Is(types ...string) bool {
 // organizationTypes are the schema.org types of possible brands, in addition to
 // those whose names end in organizationEndings.
 var organizationTypes = tables.List("organizationTypes")
-
 var organizationEndings = []string{"Organization", "Business", "Store", "Company", "Agency"}
 
 // IsOrganization reports whether the object can be a brand or a company.

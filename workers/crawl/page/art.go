@@ -89,8 +89,7 @@ func part(ref string) string {
 	return id
 }
 
-const maxPart = 100 // bytes
-
+const maxPart = 100   // bytes
 const maxSources = 48 // limits the children of a picture element that are searched for files, including white space
 
 // largeSource returns the largest file in an img and the sources of its picture

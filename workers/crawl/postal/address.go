@@ -99,7 +99,6 @@ func isYear(code string) bool {
 // cityless are words with which no city begins: units and countable things, days, and phrases of footers. As the last
 // word of a city they belong to the text after it.
 var cityless = tables.Set("cityless")
-
 var companyEnds = tables.Set("companyEnds") // the last words of company names, with which no city ends
 
 // notCity reports whether words at the position of a city are something else.
@@ -261,8 +260,7 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 }
 
 var particles = tables.Set("particles") // the small words within names of cities
-
-var labels = tables.Set("labels") // words after an address without a comma
+var labels = tables.Set("labels")       // words after an address without a comma
 
 // cityFrom reads the words of a city from token i on, and returns their end.
 func (r *reader) cityFrom(i int) (city string, end int) {

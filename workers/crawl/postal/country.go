@@ -48,7 +48,6 @@ type gazetteer struct {
 // nameLanguages are the languages of country names, the likelier first: if a
 // word means different countries in two languages, the earlier one wins.
 var nameLanguages = tables.List("nameLanguages")
-
 var otherNames = tables.Map("otherNames") // common names that are missing in the tables of languages
 
 var gazette = sync.OnceValue(func() *gazetteer {

@@ -122,7 +122,6 @@ var ageGate = lazyregexp.New(`(?i)` + tables.Any("ageGate"))
 
 // adultGuards are words of pages about such topics: health, help, law, research, protection.
 var adultGuards = lazyregexp.New(`(?i)` + tables.Any("adultGuards"))
-
 var hostWords = tables.List("hostWords") // terms of domain labels that are not part of ordinary words
 
 // wordSign weighs the words of title, description, headings and the domain. It returns the sign that suffices, or "".

@@ -376,8 +376,7 @@ func mixPart(text string) (string, float64) {
 }
 
 var frameworkColors = hexes("frameworkColors") // the default colors of frameworks, builders and widgets
-
-var templateColors = hexes("templateColors") // the defaults of generators for icons and new projects
+var templateColors = hexes("templateColors")   // the defaults of generators for icons and new projects
 
 // tileColors are the palette in Microsoft's guide to tiles, from which users of RealFaviconGenerator choose. As the
 // color of a tile alone, each of them only shows that a choice was required.

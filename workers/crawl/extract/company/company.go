@@ -279,6 +279,4 @@ func (in input) ownName() string {
 }
 
 // pages returns the home page and the other pages that were read.
-func (in input) pages() []*page.Page {
-	return append([]*page.Page{in.Page}, in.More...)
-}
+func (in input) pages() []*page.Page { return append([]*page.Page{in.Page}, in.More...) }

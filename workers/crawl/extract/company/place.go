@@ -180,9 +180,7 @@ func isQuarter(line string, at []int) bool {
 }
 
 var leadingCode = lazyregexp.New(`^[\s,]*\d{4,5}(?:\D|$)`)
-
 var seatMarks = tables.List("seatMarks") // substrings without which the expression does not match
-
 var seat = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("seat") + `)\s+`)
 
 // seatIn reads "headquartered in Berlin, Germany" if the company is the subject of the sentence.

@@ -276,7 +276,6 @@ var employeeNouns = tables.Any("employeeNouns") // the words for employees
 // peopleNouns are nouns that also mean visitors or customers. Their sentence
 // must also have a word for a team or for working.
 var peopleNouns = lazyregexp.New(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
-
 var workingTeam = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("workingTeam") + `)(?:[^\p{L}]|$)`)
 
 // counts are the words allowed between a company and the number of its employees.

@@ -108,9 +108,7 @@ func withoutSpaces(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
 }
 
-func wordSet(text string) map[string]bool {
-	return extract.FoldedSet(strings.Fields(text)...)
-}
+func wordSet(text string) map[string]bool { return extract.FoldedSet(strings.Fields(text)...) }
 
 var (
 	// we are the words for us as a subject, in a dozen languages.
@@ -176,8 +174,7 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	return aboutOthers
 }
 
-const maxWeAre = 6 // limits the words between "we are" and "company" in languages that omit the pronoun
-
+const maxWeAre = 6      // limits the words between "we are" and "company" in languages that omit the pronoun
 const minPartOfName = 5 // the minimum number of letters in a part of the brand's name that may refer to the brand
 
 // isPartOfName reports whether the words before a verb are, after an article, the beginning or the end of the brand's

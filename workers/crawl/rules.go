@@ -97,7 +97,7 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 const rulesPath = "/robots.txt"
 
 // isRulesOf reports whether the final URL of a robots.txt is a server's own within the same domain. After a redirect to
-// another domain, the rules are those of its owner.
+// another domain, the rules are its owner's.
 func isRulesOf(asked, final *url.URL) bool {
 	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
 }

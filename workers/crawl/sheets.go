@@ -39,7 +39,7 @@ type sheets struct {
 	blocks int
 }
 
-// linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and those of the same rank
+// linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and sheets of the same rank
 // in the order of the page. Those of font services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
 	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fontHosts, u.Hostname()) })

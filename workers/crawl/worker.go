@@ -112,7 +112,7 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, c
 }
 
 // Run works until ctx ends. Then it takes no more messages, finishes the running crawls within the configured time, and
-// returns nil. Errors: those of the broker's Subscribe.
+// returns nil. It returns the errors of the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
 	// Running crawls outlive ctx by Drain, so that a restart does not lose them.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -11,8 +11,9 @@ import (
 
 const unprivileged = 65534 // the id of the user and group as which the browser runs if this process is root
 
-// maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107 (unix(7)),
-// and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has ten digits.
+// maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107
+// (unix(7)), and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has
+// ten digits.
 const maxTempDir = 36
 
 // ErrTempDir means that the path of the folder for temporary files is too long for Chromium.

@@ -116,7 +116,7 @@ func declaresStranger(a Answer) bool {
 	return slices.ContainsFunc(softwareParts(a, name), func(part string) bool { _, ok := programOf(part); return !ok })
 }
 
-// softwareParts returns the parts of a title that are names: without those of pages, and without the domain.
+// softwareParts returns the parts of a title that are names, except names of pages and the domain.
 func softwareParts(a Answer, title string) []string {
 	if _, ok := programs[site.Letters(title)]; ok {
 		return []string{title}

@@ -39,10 +39,8 @@ type described struct {
 const (
 	firstDescription = 0.95
 	descriptionStep  = 0.08
-	// moreDescription is the weight of a description on a second page about the brand; introDescription is that of the
-	// front page's own words if nothing is declared.
-	moreDescription  = 0.3
-	introDescription = 0.25
+	moreDescription  = 0.3  // the weight of a description on a second page about the brand
+	introDescription = 0.25 // the weight of the front page's own words if nothing is declared
 )
 
 // Description decides the short description.

@@ -204,7 +204,7 @@ func (l *linker) look() {
 	}
 }
 
-// others reports whether a profile belongs to another party: its handle is that of another site that the page links to,
+// others reports whether a profile belongs to another party: another site that the page links to has its handle,
 // or the link's own words name another party.
 func (l *linker) others(handle, text string) bool {
 	if l.fit(handle) >= commonFit {

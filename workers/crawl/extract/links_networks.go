@@ -200,8 +200,8 @@ func wikipedia(host string, path []string) string {
 	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
 }
 
-// sharePaths are parts of URLs of share dialogs, on any network; postPaths are those of single posts if more segments
-// follow: a profile has a tab of that name.
+// sharePaths are parts of URLs of share dialogs, on any network; postPaths are parts of URLs of single posts if more
+// segments follow: a profile has a tab of that name.
 var (
 	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
 	postPaths  = tables.List("postPaths")

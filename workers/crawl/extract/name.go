@@ -45,7 +45,7 @@ const (
 	shortBase     = 4.0 // added for a title of one short part: it is a name, not a sentence
 	shortWords    = 3
 	endBase       = 2.0  // added for the part of a title that usually has the site's name: the last on an inner page
-	labelBase     = 16.0 // more than that of a title that does not fit the domain at all
+	labelBase     = 16.0 // more than for a title that does not fit the domain at all
 	moreFactor    = 0.6  // the weight of a place on a second page relative to the home page
 
 	fitWeight       = 30.0

@@ -154,14 +154,14 @@ func isSign(words []string) bool {
 	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
-// isSignFile reports whether the words of a file name are only those of an icon.
+// isSignFile reports whether all words of a file name are words of an icon.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
 		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
 	})
 }
 
-// tools are images in headers other than a logo. networks are those of other sites.
+// tools are images in headers other than a logo. networks are names of other sites.
 var (
 	tools    = tables.List("tools")
 	networks = tables.List("networks")

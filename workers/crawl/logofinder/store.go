@@ -144,7 +144,7 @@ func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, 
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StoreImage stores an image of the page as JPEG on white. Errors: those of StoreBanner.
+// StoreImage stores an image of the page as JPEG on white. It returns the errors of StoreBanner.
 func (f *File) StoreImage(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minImageSide)
 }

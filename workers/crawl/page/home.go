@@ -151,7 +151,7 @@ func (g *gatherer) own(u *url.URL) bool {
 	return len(label) >= minLabel && slices.Contains(g.site.Labels(), label)
 }
 
-// sister reports whether a link leads to a host of the site other than that of the page and the domain's own.
+// sister reports whether a link leads to a host of the site that is neither the page's host nor the domain.
 func (g *gatherer) sister(u *url.URL) bool {
 	if u == nil || g.page.URL == nil || !g.site.Own(u) {
 		return false

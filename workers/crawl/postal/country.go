@@ -121,8 +121,8 @@ func OfDomain(domain string) (Country, bool) {
 // Spanish also imply theirs if the form of a postal code excludes the others.
 var languageCountries = tables.Map("languageCountries")
 
-// OfLanguage returns the country implied by a page's language: its region, as in pt-BR, or that of a language of hardly
-// more than one country. It is a hint for an ambiguous address.
+// OfLanguage returns the country implied by a page's language: its region, as in pt-BR, or the only country, or
+// almost, of its language. It is a hint for an ambiguous address.
 func OfLanguage(tag string) (Country, bool) {
 	code, region, _ := strings.Cut(strings.ReplaceAll(tag, "_", "-"), "-")
 	if len(region) == 2 {

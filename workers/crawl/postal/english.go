@@ -108,7 +108,7 @@ func postcodeOf(state, code string) bool {
 	return true
 }
 
-// speaksFor reports whether a country is written after token end, or is that of the source.
+// speaksFor reports whether a country is written after token end, or is the source's.
 func (r *reader) speaksFor(code string, end int) bool {
 	named, ok := r.country(end)
 	return ok && named.Code == code || r.near.Code == code
@@ -217,7 +217,7 @@ func (r *reader) irish(i int, code string) (Address, bool) {
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
-// behindCity reads a code after the city for countries that must be named, or be that of the source.
+// behindCity reads a code after the city for countries that must be named, or be the source's.
 func (r *reader) behindCity(i, end int, countries []string, code string) (Address, bool) {
 	c, named := r.country(end)
 	if !named {

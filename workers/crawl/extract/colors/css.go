@@ -115,8 +115,8 @@ const (
 	maxStops    = 8    // colors read from it
 )
 
-// gradients returns the colors of the gradients among the layers of a value, in order: those of
-// "linear-gradient(90deg, #c00 10%, #f60), url(x.png)" are #c00 and #f60.
+// gradients returns the colors of the gradients among the layers of a value, in order: #c00 and #f60 for
+// "linear-gradient(90deg, #c00 10%, #f60), url(x.png)".
 func gradients(value string) (all []imaging.RGB) {
 	if len(value) > maxGradient || !strings.Contains(value, "radient(") {
 		return nil

@@ -23,7 +23,7 @@ const (
 // Plausible years.
 const (
 	earliestYear = 1000
-	newestYear   = 2026 // the latest plausible year if the time of the crawl is unknown: that of this code
+	newestYear   = 2026 // the latest plausible year if the time of the crawl is unknown: when this was written
 )
 
 // Verbs of founding in a dozen languages, the nouns used in tables, the verbs that express a founding only directly
@@ -265,7 +265,7 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 	return founding{}, false
 }
 
-// withoutBrand returns a sentence without the brand's name, whose words could look like those of others.
+// withoutBrand returns a sentence without the brand's name, whose words could look like the words of others.
 func (d *dossier) withoutBrand(sentence string) string {
 	if d.name == "" {
 		return sentence

@@ -44,8 +44,7 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	r.page = membudget.Share{}
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
-	share := r.crawler.pages.Share(pageCost(html))
-	if share.Acquire(ctx) == nil {
+	if share := r.crawler.pages.Share(pageCost(html)); share.Acquire(ctx) == nil {
 		r.page = share
 		return html
 	}

@@ -20,16 +20,12 @@ var emptyTexts = lazyregexp.New(`(?i)^(` + tables.Any("emptyTexts") + `)`)
 // ("expertos en mantenimiento", "prossimamente") count only as a complete part of a title or a heading, or about a
 // site.
 var (
-	// soonPlain is sufficient at the end of a text.
-	soonPlain = tables.Any("soonPlain")
+	soonPlain = tables.Any("soonPlain") // sufficient at the end of a text
 	// soonOthers are phrases of other languages, and short ones.
 	soonOthers = tables.Any("soonOthers")
-	// soonSites are words for a site.
-	soonSites = tables.Any("soonSites")
-	// soonFill are filler words around them.
-	soonFill = tables.Any("soonFill")
-	// soonVerbs connect a site with its state.
-	soonVerbs = `is|est|est[aá]|é|è|ist|är|er|je|jest|находится|is op dit moment`
+	soonSites  = tables.Any("soonSites")                                           // words for a site
+	soonFill   = tables.Any("soonFill")                                            // filler words around them
+	soonVerbs  = `is|est|est[aá]|é|è|ist|är|er|je|jest|находится|is op dit moment` // connect a site with its state
 )
 
 var (

@@ -52,8 +52,7 @@ var (
 	// welcomeWords surround a program's name.
 	welcomeWords = lazyregexp.New(`(?i)^(` + tables.Any("welcomeWords") + `)\s+(?:the\s+|your\s+)?|\s+(` +
 		tables.Any("welcomeWords behind") + `)$`)
-	// freshInstall matches what programs write into new sites.
-	freshInstall = lazyregexp.New(`(?i)` + tables.Any("freshInstall"))
+	freshInstall = lazyregexp.New(`(?i)` + tables.Any("freshInstall")) // matches what programs write into new sites
 )
 
 // contentOfInstall matches the paths of pages that a new WordPress site has.

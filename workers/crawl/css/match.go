@@ -97,8 +97,7 @@ func hasWord(list, word string) bool {
 			return false
 		}
 		i += from
-		end := i + len(word)
-		if (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
+		if end := i + len(word); (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
 			return true
 		}
 		from = i + 1
@@ -142,8 +141,7 @@ func (c *Cascade) compound(text string) *compound {
 	}
 	one := &compound{names: namesOf(text)}
 	if one.names == nil {
-		parsed, err := cascadia.Parse(text)
-		if err != nil || parsed.PseudoElement() != "" {
+		if parsed, err := cascadia.Parse(text); err != nil || parsed.PseudoElement() != "" {
 			one = nil
 		} else {
 			one.test = parsed

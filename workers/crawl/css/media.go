@@ -217,8 +217,7 @@ func mediaRange(text string) bool {
 	parts = append(parts, strings.TrimSpace(rest))
 	for i, sign := range signs {
 		left, ok1 := rangeSide(parts[i])
-		right, ok2 := rangeSide(parts[i+1])
-		if !ok1 || !ok2 || !compares(left, sign, right) {
+		if right, ok2 := rangeSide(parts[i+1]); !ok1 || !ok2 || !compares(left, sign, right) {
 			return false
 		}
 	}

@@ -270,8 +270,7 @@ func findList(text string) (start int, list string, end int) {
 				continue
 			}
 			close := closing(text, stop)
-			name := strings.ToLower(text[i+1 : stop])
-			if alternativesOf(name) {
+			if name := strings.ToLower(text[i+1 : stop]); alternativesOf(name) {
 				return i, text[stop+1 : close], min(close+1, len(text))
 			}
 			i = close

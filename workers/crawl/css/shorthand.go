@@ -39,8 +39,7 @@ func fontPart(property, value string) (string, bool) {
 	weight := "normal"
 	rest := words(value)
 	for i, word := range rest {
-		lower := strings.ToLower(word)
-		if !isFontSize(lower) {
+		if lower := strings.ToLower(word); !isFontSize(lower) {
 			switch {
 			case lower == "bold", lower == "bolder", lower == "lighter", isNumber(lower):
 				weight = lower

@@ -60,8 +60,7 @@ var inheriting = map[string]bool{
 
 func (c *Cascade) value(n *html.Node, pseudo pseudoElement, property string) string {
 	for range maxAncestors {
-		v, how := c.lookup(n, pseudo, property)
-		if how != inherited {
+		if v, how := c.lookup(n, pseudo, property); how != inherited {
 			return v
 		}
 		if pseudo == ownElement {
@@ -342,8 +341,7 @@ func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) 
 		}
 		c.vars[key] = resolved{} // unknown during its own evaluation: a cycle ends here
 		passed = append(passed, key)
-		v, how := c.customProperty(p, name, depth)
-		if how == said {
+		if v, how := c.customProperty(p, name, depth); how == said {
 			answered = resolved{v, v != ""}
 			break
 		}

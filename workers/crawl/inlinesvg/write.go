@@ -311,8 +311,7 @@ func (w *writer) keep(a html.Attribute, at context) {
 	case key == "id":
 		w.written[a.Val] = true
 	case key == "href":
-		id, local := strings.CutPrefix(a.Val, "#")
-		if local {
+		if id, local := strings.CutPrefix(a.Val, "#"); local {
 			w.need(id)
 		} else if !isEmbedded(a.Val) {
 			return
@@ -382,8 +381,7 @@ func cleanBox(box string) string {
 		return ""
 	}
 	for i, f := range fields {
-		v, err := strconv.ParseFloat(f, 64)
-		if err != nil || i >= 2 && !(v > 0) {
+		if v, err := strconv.ParseFloat(f, 64); err != nil || i >= 2 && !(v > 0) {
 			return ""
 		}
 	}

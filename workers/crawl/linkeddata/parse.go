@@ -162,8 +162,7 @@ func mend(b []byte) []byte {
 			i += 2 + n + skip
 			continue
 		case !quoted && c == ',':
-			rest := bytes.TrimLeft(b[i+1:], " \t\r\n")
-			if len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') {
+			if rest := bytes.TrimLeft(b[i+1:], " \t\r\n"); len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') {
 				continue
 			}
 		}

@@ -11,9 +11,8 @@ import (
 
 var (
 	// homeWords are the names of home pages in the URLs of content management systems, in several languages.
-	homeWords = tables.List("homeWords")
-	// homeFolders precede them in the URLs of portals.
-	homeFolders = []string{"web", "guest", "portal"}
+	homeWords   = tables.List("homeWords")
+	homeFolders = []string{"web", "guest", "portal"} // in the URLs of portals, before homeWords
 	pageFile    = lazyregexp.New(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
 	language    = lazyregexp.New(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
@@ -28,8 +27,7 @@ func homePath(path string) bool {
 		return false
 	}
 	for i, part := range parts {
-		last := i == len(parts)-1
-		if !homePart(part, last) && !(!last && slices.Contains(homeFolders, part)) {
+		if last := i == len(parts)-1; !homePart(part, last) && !(!last && slices.Contains(homeFolders, part)) {
 			return false
 		}
 	}

@@ -17,18 +17,14 @@ var tables = table.Of("page")
 
 // Words of class and id that identify containers.
 var (
-	headerWords = tables.List("headerWords")
-	footerWords = []string{"footer", "sitefooter", "pagefooter", "colophon"}
-	// logoWords mark an element that is or contains a logo.
-	logoWords = tables.List("logoWords")
-	// strangerWords are containers of images of others.
-	strangerWords = tables.List("strangerWords")
+	headerWords   = tables.List("headerWords")
+	footerWords   = []string{"footer", "sitefooter", "pagefooter", "colophon"}
+	logoWords     = tables.List("logoWords")     // mark an element that is or contains a logo
+	strangerWords = tables.List("strangerWords") // containers of images of others
 	// toolWords are parts of a header with their own images. A logo among them is named as such.
-	toolWords = tables.List("toolWords")
-	// partWords mark a header that belongs to a part of the page.
-	partWords = tables.List("partWords")
-	// overlayWords are third-party layers over the page.
-	overlayWords = tables.List("overlayWords")
+	toolWords    = tables.List("toolWords")
+	partWords    = tables.List("partWords")    // mark a header that belongs to a part of the page
+	overlayWords = tables.List("overlayWords") // third-party layers over the page
 )
 
 // isOverlay reports whether words name a third-party layer over the page. Content management systems use "cmp" for any

@@ -310,8 +310,7 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 
 // isName reports whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
 func isName(word string) bool {
-	first, _ := utf8.DecodeRuneInString(word)
-	if !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
+	if first, _ := utf8.DecodeRuneInString(word); !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
 		return false
 	}
 	return strings.IndexFunc(word, func(r rune) bool {

@@ -233,8 +233,7 @@ func (r *reader) behindCity(i, end int, countries []string, code string) (Addres
 		c, _ = ByCode("SG")
 		named = true
 	}
-	fits := slices.Contains(countries, c.Code)
-	if !fits || city == "" || !named && isYear(code) {
+	if fits := slices.Contains(countries, c.Code); !fits || city == "" || !named && isYear(code) {
 		return Address{}, false
 	}
 	street := r.streetBefore(i)

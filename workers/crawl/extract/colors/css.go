@@ -63,11 +63,9 @@ var (
 	// paletteVariable is the first color of the palettes that owners choose in their themes.
 	paletteVariable = lazyregexp.New(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
 	// otherVariable matches names of other variables: a state, a shade, a text on the color, another meaning.
-	otherVariable = lazyregexp.New(`(^|[-_])(` + tables.Any("otherVariable") + `)([-_]|\d*$)`)
-	// camel matches the beginning of a word within a name.
-	camel = lazyregexp.New(`([a-z])([A-Z])`)
-	// shadeVariable matches a step of a scale; its middle is the color itself.
-	shadeVariable   = lazyregexp.New(`[-_]?(\d{1,4})$`)
+	otherVariable   = lazyregexp.New(`(^|[-_])(` + tables.Any("otherVariable") + `)([-_]|\d*$)`)
+	camel           = lazyregexp.New(`([a-z])([A-Z])`)  // matches the beginning of a word within a name
+	shadeVariable   = lazyregexp.New(`[-_]?(\d{1,4})$`) // matches a step of a scale; its middle is the color itself
 	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
 	foreignVariable = lazyregexp.New(`^--(` + tables.Any("foreignVariable") + `)`)
 )
@@ -347,8 +345,7 @@ func mixed(inside string) (imaging.RGB, bool) {
 	}
 	ca, alphaA, okA := imaging.ParseColor(a)
 	cb, alphaB, okB := imaging.ParseColor(b)
-	total := shareA + shareB
-	if !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
+	if total := shareA + shareB; !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
 		return imaging.RGB{}, false
 	}
 	weightA, weightB := shareA*alphaA, shareB*alphaB

@@ -145,8 +145,7 @@ func merge(pool []pooled) []pooled {
 next:
 	for _, p := range pool {
 		for i := range out {
-			have := &out[i]
-			if imaging.DeltaE(have.color, p.color) < sameColor {
+			if have := &out[i]; imaging.DeltaE(have.color, p.color) < sameColor {
 				have.weight += p.weight
 				have.framework = have.framework && p.framework
 				if p.method != have.method && !slices.Contains(have.others, p.method) && len(have.others) < maxOthers {

@@ -118,16 +118,14 @@ var (
 	companies = extract.FoldedSet(tables.List("companies")...)
 	definite  = wordSet("the das die der dem la le l el il lo het de a o il η ο το")
 	// links are words between a subject and its verb that change neither.
-	links = extract.FoldedSet(tables.List("links")...)
-	// nameTails are words after a name, legal forms or others.
-	nameTails = extract.FoldedSet(tables.List("nameTails")...)
+	links     = extract.FoldedSet(tables.List("links")...)
+	nameTails = extract.FoldedSet(tables.List("nameTails")...) // words after a name, legal forms or others
 	// After prepositions a name is not the subject.
 	prepositions = extract.FoldedSet(tables.List("prepositions")...)
 	// relatives begin a clause with another subject.
 	relatives = wordSet("which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
 	conjoined = wordSet("and und et y e ed en och og i и")
-	// leading words precede a name.
-	leading = wordSet("the die der das le la l el il lo het de a an")
+	leading   = wordSet("the die der das le la l el il lo het de a an") // words that precede a name
 )
 
 var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`) // an aside at the end of a text

@@ -60,8 +60,7 @@ func TopicOf(u *url.URL, text string) (topic Topic, ok bool) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("&/|+·,–—｜|?", r) })
 	best := topicOfWords(strings.Trim(text, " -.?¿"))
 	for _, part := range parts[:min(len(parts), maxTopicParts)] {
-		t := topicOfWords(strings.Trim(part, " -.?¿"))
-		if t == Imprint || best == noTopic {
+		if t := topicOfWords(strings.Trim(part, " -.?¿")); t == Imprint || best == noTopic {
 			best = t
 		}
 	}

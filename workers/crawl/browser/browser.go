@@ -107,7 +107,8 @@ func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.UR
 	if err := chromedp.Do(ctx); err != nil {
 		return nil, nil, fmt.Errorf("start the browser: %w", err)
 	}
-	held := newHolder(b.client.NewSessionWithin(maxRequests, maxBytes), b.cfg.Logger)
+	session := b.client.NewSessionWithin(maxRequests, maxBytes)
+	held := &holder{session: session, logger: b.cfg.Logger, changed: time.Now(), moved: map[string]*safehttp.Response{}}
 	html, at, err := b.draw(ctx, held, address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("render the page: %w", err)
@@ -189,18 +190,14 @@ func (b *Browser) draw(ctx context.Context, held *holder, address *url.URL) ([]b
 	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorDeny}); err != nil {
 		return nil, nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, time.Until(deadlineOf(ctx))-reading)
+	deadline, _ := ctx.Deadline() // Render sets one
+	waiting, cancel := context.WithDeadline(ctx, deadline.Add(-reading))
 	defer cancel()
 	if _, err := cdp.Call(waiting, target, page.Navigate, page.NavigateParams{URL: address.String()}); err != nil {
 		return nil, nil, err
 	}
 	held.rest(waiting)
 	return document(ctx)
-}
-
-func deadlineOf(ctx context.Context) time.Time {
-	deadline, _ := ctx.Deadline() // Render sets one
-	return deadline
 }
 
 // document extracts the document from the page.

@@ -33,10 +33,6 @@ type holder struct {
 	moved   map[string]*safehttp.Response // responses of redirected documents, by original URL
 }
 
-func newHolder(session *safehttp.Session, logger *slog.Logger) *holder {
-	return &holder{session: session, logger: logger, changed: time.Now(), moved: map[string]*safehttp.Response{}}
-}
-
 // event handles an event of the tab. It must not block.
 func (h *holder) event(ctx context.Context, target *chromedp.Target, ev any) {
 	switch ev := ev.(type) {

@@ -1,6 +1,7 @@
 package css
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -112,11 +113,8 @@ func mediaCondition(word string, depth int) bool {
 	if strings.ContainsAny(inner, "<>=") {
 		return mediaRange(inner)
 	}
-	switch inner {
-	case "hover", "any-hover", "pointer", "any-pointer", "color", "width", "height", "scripting", "prefers-color-scheme":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"hover", "any-hover", "pointer", "any-pointer", "color", "width", "height",
+		"scripting", "prefers-color-scheme"}, inner)
 }
 
 // features are the discrete features of our screen.

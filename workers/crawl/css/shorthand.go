@@ -3,6 +3,7 @@ package css
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -140,11 +141,8 @@ func isLength(word string) bool {
 func isColor(word string) bool {
 	switch name, _, call := strings.Cut(word, "("); {
 	case call:
-		switch name {
-		case "rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color", "color-mix":
-			return true
-		}
-		return false
+		return slices.Contains([]string{"rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color",
+			"color-mix"}, name)
 	case word == "transparent", word == "currentcolor":
 		return true
 	}

@@ -252,11 +252,8 @@ func (c *Cascade) evaluate(n *html.Node, from candidate, property string) (strin
 }
 
 func isKeyword(v string) bool {
-	switch strings.ToLower(strings.TrimSpace(v)) {
-	case "inherit", "initial", "unset", "revert", "revert-layer":
-		return true
-	}
-	return false
+	v = strings.ToLower(strings.TrimSpace(v))
+	return slices.Contains([]string{"inherit", "initial", "unset", "revert", "revert-layer"}, v)
 }
 
 // keyword resolves the CSS-wide keywords.

@@ -153,11 +153,11 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 	}
 	var out []Candidate
 	for i, x := range found {
-		named := slices.ContainsFunc(x.Reasons, isLogoSign) && strings.HasPrefix(x.Method, methodHome)
-		if x.footer && i != best && !slices.ContainsFunc(x.Reasons, isSureSign) {
-			continue
+		named := x.has(signLogoOwn, signLogoBox) && strings.HasPrefix(x.Method, methodHome)
+		if x.footer && i != best && !x.has(signBrandFile, signDrawn) {
+			continue // its alt may name the brand even if a theme or an owner put it there
 		}
-		if i == best || x.box == found[best].box || named || slices.ContainsFunc(x.Reasons, isOwnSign) {
+		if i == best || x.box == found[best].box || named || x.has(signBrandAlt, signPartAlt, signBrandFile, signFooterToo) {
 			out = append(out, x)
 		}
 	}
@@ -165,9 +165,6 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 }
 
 const methodHome = "home link " // the prefix of the methods of images in a link to the home page
-
-// ownSigns show that an image is the brand's own.
-var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}
 
 const (
 	signBrandAlt  = "alt is the brand"
@@ -179,14 +176,6 @@ const (
 	signDrawn     = "drawn on the page"
 	signFooterToo = "in the footer too"
 )
-
-// isSureSign reports whether a sign suffices for a logo in the footer if there is a better one: its alt may name the
-// brand even if a theme or an owner put it there.
-func isSureSign(r Reason) bool { return r.Sign == signBrandFile || r.Sign == signDrawn }
-
-func isLogoSign(r Reason) bool { return r.Sign == signLogoOwn || r.Sign == signLogoBox }
-
-func isOwnSign(r Reason) bool { return slices.Contains(ownSigns, r.Sign) }
 
 func (c *collector) shareImages() map[string]bool {
 	share := map[string]bool{}

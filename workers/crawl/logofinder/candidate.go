@@ -69,6 +69,11 @@ func (c *Candidate) add(sign string, points float64) {
 	}
 }
 
+// has reports whether one of the signs was added.
+func (c *Candidate) has(signs ...string) bool {
+	return slices.ContainsFunc(c.Reasons, func(r Reason) bool { return slices.Contains(signs, r.Sign) })
+}
+
 // Candidates lists the possible logos, best first: at most maxMarks from the page itself, then icons.
 func Candidates(in extract.Input) []Candidate {
 	c := newCollector(in)
@@ -125,7 +130,7 @@ func (c *collector) best(limit int) []Candidate {
 			x, other = other, x
 		}
 		x.Side = max(x.Side, other.Side)
-		if x.Kind == Mark && x.Method != other.Method && !slices.ContainsFunc(x.Reasons, isAgreement) {
+		if x.Kind == Mark && x.Method != other.Method && !x.has(agreementSign) {
 			x.add(agreementSign, agreementScore)
 		}
 		out[i] = x
@@ -174,8 +179,6 @@ func withoutCrops(list []Candidate) []Candidate {
 }
 
 const agreementSign = "found in two ways"
-
-func isAgreement(r Reason) bool { return r.Sign == agreementSign }
 
 // put adds a candidate with a base score.
 func (c *collector) put(x Candidate, base float64) {

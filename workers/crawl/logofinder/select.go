@@ -60,7 +60,9 @@ func Select(all []*Image) Selection {
 		icons = s.without(icons, (*Image).tiny, "tiny, and there is a larger one")
 	}
 	// An image declared both as logo and as icon is kept once, unless the icon has more signs.
-	icons = s.without(icons, func(p *Image) bool { return sameFile(marks, p) }, "the same file as a chosen one")
+	icons = s.without(icons, func(p *Image) bool {
+		return slices.ContainsFunc(marks, func(have *Image) bool { return have.Sum == p.Sum })
+	}, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
 
@@ -158,10 +160,6 @@ func (p *Image) tiny() bool { return p.SVG == nil && p.side() < minSide }
 
 // side returns the longer side in pixels.
 func (p *Image) side() int { return max(p.Width, p.Height) }
-
-func sameFile(chosen []*Image, p *Image) bool {
-	return slices.ContainsFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum })
-}
 
 // Type returns the image's type in the record.
 func (p *Image) Type() string {

@@ -318,11 +318,7 @@ func largest(srcset string) (best string, bestSize float64) {
 // the most to decode, and the other formats cannot be decoded.
 func lastResort(ref string) bool {
 	ref, _, _ = strings.Cut(ref, "?")
-	switch strings.ToLower(path.Ext(ref)) {
-	case ".avif", ".heic", ".jxl", ".jp2":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".avif", ".heic", ".jxl", ".jp2"}, strings.ToLower(path.Ext(ref)))
 }
 
 // pixels parses a width or height attribute; it returns 0 if the attribute is invalid.

@@ -146,7 +146,9 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	if isOverlay(words) && !framesPage(n) {
 		return at, false // cookie walls do not belong to the page
 	}
-	g.identify(n)
+	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
+		g.page.ElementID[id] = true
+	}
 	at = g.within(at, n, words)
 	if at.zone == Header {
 		g.banners = true
@@ -207,11 +209,4 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	g.microdata(n)
 	g.owned(n, from, at)
 	return at, true
-}
-
-// identify records the ids that are used by signatures of challenge pages.
-func (g *gatherer) identify(n *html.Node) {
-	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
-		g.page.ElementID[id] = true
-	}
 }

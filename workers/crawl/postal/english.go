@@ -48,11 +48,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 
 // isOutward reports whether a shape belongs to the first half of a British postal code.
 func isOutward(form string) bool {
-	switch form {
-	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"A9", "A99", "AA9", "AA99", "A9A", "AA9A"}, form)
 }
 
 const (

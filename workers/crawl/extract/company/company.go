@@ -132,7 +132,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		company.Kind = &c.value
 		note("kind", c.source, c.method, c.confidence)
 	}
-	for _, w := range in.industries(d.name, owners) {
+	for _, w := range inRecord(in.weighIndustries(d.name, owners)) {
 		company.Industries = append(company.Industries, w.class.Industry(w.score))
 		note("industries", w.source, w.method, w.score)
 	}

@@ -81,11 +81,6 @@ func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	return out
 }
 
-// industries returns the classes for the record.
-func (in input) industries(name string, owners []ownObject) []weighedIndustry {
-	return inRecord(in.weighIndustries(name, owners))
-}
-
 // inRecord returns the classes that are kept: none if the best is a weak guess.
 func inRecord(all []weighedIndustry) []weighedIndustry {
 	if len(all) == 0 || all[0].method == guessed && all[0].score < minGuess {

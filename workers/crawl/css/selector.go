@@ -113,12 +113,7 @@ type scanned struct {
 }
 
 // never are the pseudo-classes that match no element here, or that are too expensive.
-var never = map[string]bool{
-	"hover": true, "focus": true, "focus-within": true, "focus-visible": true, "active": true, "visited": true, "target": true,
-	"has": true, "haschild": true, "contains": true, "containsown": true, "matches": true, "matchesown": true,
-	"input": true, "host": true, "host-context": true, "fullscreen": true, "open": true, "popover-open": true,
-	"autofill": true, "-webkit-autofill": true, "invalid": true, "checked": true, "indeterminate": true, "first-letter": true, "first-line": true,
-}
+var never = tables.Set("never")
 
 // alternativesOf reports whether a pseudo-class represents a list.
 func alternativesOf(name string) bool {

@@ -27,10 +27,7 @@ func longhand(property, value string) (string, bool) {
 var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "message-box": true, "small-caption": true, "status-bar": true, "-apple-system-body": true}
 
 // fontSizes are the named sizes.
-var fontSizes = map[string]bool{
-	"xx-small": true, "x-small": true, "small": true, "medium": true, "large": true, "x-large": true, "xx-large": true, "xxx-large": true,
-	"smaller": true, "larger": true, "math": true,
-}
+var fontSizes = tables.Set("fontSizes")
 
 // fontPart reads "italic bold 12px/1.5 Georgia, serif".
 func fontPart(property, value string) (string, bool) {
@@ -195,12 +192,7 @@ func urlEnd(value string, at int) int {
 }
 
 // presentational are the attributes of drawings that are also properties (SVG 2, section 6.6).
-var presentational = map[string]bool{
-	"fill": true, "stroke": true, "color": true, "opacity": true, "fill-opacity": true, "stroke-opacity": true, "stroke-width": true,
-	"fill-rule": true, "clip-rule": true, "clip-path": true, "mask": true, "filter": true, "display": true, "visibility": true,
-	"stop-color": true, "stop-opacity": true, "stroke-linecap": true, "stroke-linejoin": true, "stroke-dasharray": true, "stroke-miterlimit": true,
-	"font-family": true, "font-size": true, "font-weight": true, "text-anchor": true, "transform": true,
-}
+var presentational = tables.Set("presentational")
 
 // presentation returns the value of a property from an attribute: of a drawing, or of an old HTML page.
 func (c *Cascade) presentation(n *html.Node, property string) string {

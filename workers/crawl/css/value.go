@@ -6,7 +6,12 @@ import (
 
 	"github.com/tdewolff/parse/v2/css"
 	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/table"
 )
+
+// tables has the words and patterns of this package, in sections that are named like a variable.
+var tables = table.Of("css")
 
 // Limits of values.
 const (
@@ -52,11 +57,7 @@ var shorthands = map[string][]string{
 }
 
 // inheriting are the properties that are inherited by default.
-var inheriting = map[string]bool{
-	"color": true, "fill": true, "stroke": true, "font-family": true, "font-weight": true, "font-size": true, "font-style": true,
-	"visibility": true, "stroke-width": true, "fill-rule": true, "clip-rule": true, "fill-opacity": true, "stroke-opacity": true,
-	"stroke-linecap": true, "stroke-linejoin": true, "text-transform": true, "color-scheme": true, "list-style-image": true, "text-anchor": true,
-}
+var inheriting = tables.Set("inheriting")
 
 func (c *Cascade) value(n *html.Node, pseudo pseudoElement, property string) string {
 	for range maxAncestors {

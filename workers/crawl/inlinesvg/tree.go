@@ -10,12 +10,7 @@ import (
 // restores them; the simple tree builder does not.
 var camel = func() map[string]string {
 	out := map[string]string{}
-	for _, n := range strings.Fields(`viewBox preserveAspectRatio gradientUnits gradientTransform spreadMethod patternUnits
-		patternContentUnits patternTransform clipPathUnits maskUnits maskContentUnits filterUnits primitiveUnits stdDeviation
-		tableValues pathLength textLength lengthAdjust startOffset markerWidth markerHeight markerUnits refX refY
-		linearGradient radialGradient clipPath foreignObject textPath animateTransform animateMotion animateColor
-		feBlend feColorMatrix feComponentTransfer feComposite feDropShadow feFlood feFuncA feFuncB feFuncG feFuncR
-		feGaussianBlur feMerge feMergeNode feMorphology feOffset`) {
+	for _, n := range tables.List("camel") {
 		out[strings.ToLower(n)] = n
 	}
 	return out

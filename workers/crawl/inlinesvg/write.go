@@ -17,22 +17,16 @@ import (
 const black = "#000000"
 
 // skipped elements are never written: scripts, animations, and elements without visible content.
-var skipped = set("script", "foreignObject", "title", "desc", "metadata", "animate", "animateTransform", "animateMotion", "animateColor", "set", "iframe", "audio", "video", "view")
+var skipped = tables.Set("skipped")
 
 // shapes are the visible elements; text is counted separately.
-var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "image")
+var shapes = map[string]bool{
+	"path": true, "rect": true, "circle": true, "ellipse": true, "line": true, "polyline": true, "polygon": true, "image": true,
+}
 
 // styled are the properties that are copied from stylesheets.
-var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
-var paints = set("fill", "stroke", "stop-color") // the properties that are colors
-
-func set(names ...string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[n] = true
-	}
-	return out
-}
+var styled = tables.List("styled")
+var paints = map[string]bool{"fill": true, "stroke": true, "stop-color": true} // the properties that are colors
 
 // context is the context of an element in the image.
 type context struct {

@@ -29,18 +29,10 @@ type Line struct {
 }
 
 // inline are the elements that do not break a line.
-var inline = map[atom.Atom]bool{
-	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Cite: true, atom.Code: true, atom.Data: true,
-	atom.Em: true, atom.Font: true, atom.I: true, atom.Ins: true, atom.Kbd: true, atom.Label: true, atom.Mark: true, atom.Q: true,
-	atom.S: true, atom.Small: true, atom.Span: true, atom.Strong: true, atom.Sub: true, atom.Sup: true, atom.Time: true, atom.U: true,
-	atom.Img: true, atom.Wbr: true,
-}
+var inline = tables.Set("inline")
 
 // silent are the elements whose text is not visible.
-var silent = map[atom.Atom]bool{
-	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Svg: true, atom.Math: true, atom.Head: true,
-	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
-}
+var silent = tables.Set("silent")
 
 // quoted are the classes and ids of elements that quote others: comments, reviews, testimonials.
 var quoted = tables.Set("quoted")
@@ -104,11 +96,11 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 		}
 		return
 	case html.ElementNode:
-		if silent[n.DataAtom] || page.IsHidden(n) || isOfOthers(n) {
+		if silent[n.Data] || page.IsHidden(n) || isOfOthers(n) {
 			return
 		}
 	}
-	breaks := n.Type == html.ElementNode && !inline[n.DataAtom]
+	breaks := n.Type == html.ElementNode && !inline[n.Data]
 	if breaks {
 		r.end()
 	}

@@ -24,7 +24,6 @@ var tables = table.Of("classify")
 // Kind is a kind of response.
 type Kind int
 
-// Kinds.
 const (
 	Usable  Kind = iota // the brand's own page
 	Blocked             // the site responded and refused to be crawled

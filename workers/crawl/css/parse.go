@@ -202,7 +202,6 @@ func (p *parser) declaration(start, nameEnd, colon int, first css.TokenType) dec
 	return d
 }
 
-// cutImportant cuts !important from a value.
 func cutImportant(value string) (string, bool) {
 	const word = "important"
 	if len(value) <= len(word) || !strings.EqualFold(value[len(value)-len(word):], word) {

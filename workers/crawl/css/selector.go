@@ -38,7 +38,6 @@ const (
 	maxWeight   = 1 << 30
 )
 
-// splitSelectors splits a list.
 func splitSelectors(list string) []string {
 	out := []string{}
 	for part := range Split(list, ',') {

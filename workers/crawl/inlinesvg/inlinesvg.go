@@ -28,7 +28,6 @@ const (
 	maxWalk     = 1200   // depth of a document
 )
 
-// Errors.
 var (
 	// ErrEmpty: the image has no visible content.
 	ErrEmpty = errors.New("drawing is empty")

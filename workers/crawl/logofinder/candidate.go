@@ -21,7 +21,6 @@ const (
 // Kind is the origin of a candidate, which implies its usual shape.
 type Kind int
 
-// Kinds.
 const (
 	Icon    Kind = iota // declared by the page as its icon, or at a known path
 	Stencil             // a mask icon, a vector in one color
@@ -61,7 +60,6 @@ type Reason struct {
 	Points float64
 }
 
-// add adds a sign.
 func (c *Candidate) add(sign string, points float64) {
 	if points != 0 {
 		c.Score += points

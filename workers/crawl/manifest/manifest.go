@@ -19,7 +19,6 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits.
 const (
 	MaxBytes = 128 << 10 // limits either file
 	MaxIcons = 64        // limits the icons of a file

@@ -142,7 +142,6 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 
 const maxSVGParts = 100 // limits the children of an svg element that are searched for its name
 
-// inlineSVG adds an svg element.
 func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	if len(g.page.InlineSVGs) >= MaxInlineSVGs {
 		return

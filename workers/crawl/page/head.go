@@ -8,7 +8,6 @@ import (
 	"golang.org/x/net/html"
 )
 
-// meta adds a meta element.
 func (g *gatherer) meta(n *html.Node) {
 	content := Attr(n, "content")
 	for _, kind := range []string{"property", "name", "itemprop", "http-equiv"} {
@@ -127,7 +126,6 @@ func (g *gatherer) refresh(content string) *Refresh {
 	return &Refresh{Seconds: int(seconds), URL: u}
 }
 
-// link adds a link element.
 func (g *gatherer) link(n *html.Node) {
 	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
 	href := Attr(n, "href")

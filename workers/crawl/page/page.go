@@ -115,7 +115,6 @@ type Size struct{ Width, Height int }
 // Zone is a part of a page.
 type Zone int
 
-// Zones.
 const (
 	Body Zone = iota
 	Header

@@ -117,7 +117,6 @@ func Attr(n *html.Node, name string) string {
 // maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
-// inner returns the text of an element.
 func inner(n *html.Node) string {
 	if c := n.FirstChild; c != nil && c == n.LastChild && c.Type == html.TextNode {
 		return c.Data

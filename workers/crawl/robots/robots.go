@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Limits.
 const (
 	MaxBytes = 500 << 10      // the part of a file that is read (RFC 9309, section 2.5: at least 500 KiB)
 	MaxDelay = 24 * time.Hour // limits a Crawl-delay: a longer one is reduced to it

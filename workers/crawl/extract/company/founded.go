@@ -346,7 +346,6 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 	}
 }
 
-// addYear adds a year.
 func (d *dossier) addYear(f founding, x prose, confidence float64) {
 	d.founded = append(d.founded, claimed(x, f.year, f.verb, confidence))
 }

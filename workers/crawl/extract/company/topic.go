@@ -14,7 +14,6 @@ import (
 // Topic is the topic of a page that may state facts about the company.
 type Topic int
 
-// Topics.
 const (
 	About   Topic = iota // states the history and size of the company
 	Imprint              // states its legal form and address; required by law in several countries

@@ -138,7 +138,6 @@ func (s *fontSources) askScript(in extract.Input) {
 	}
 }
 
-// face adds an @font-face.
 func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 	name, ok := plainFamily(family)
 	if !ok || isIconFont(name) {
@@ -240,7 +239,6 @@ func (s *fontSources) askedFor(key string) int {
 	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return extract.Folded(f.Name) == key })
 }
 
-// load returns a font that is loaded.
 func (s *fontSources) load(key, instead string) typeface {
 	out := typeface{confidence: shownConfidence}
 	if instead != "" {

@@ -64,7 +64,8 @@ var (
 	designPaths = lazyregexp.New(`(?i)` + tables.Any("designPaths"))
 	// commonPaths are parts of paths of sheets that are the same on many sites:
 	// plug-ins, icons and distributions of libraries.
-	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](` +
+	commonPaths = lazyregexp.New(`(?i)/` +
+		`(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](` +
 		tables.Any("commonPaths") + `)\b[\w.-]*\.css`)
 )
 

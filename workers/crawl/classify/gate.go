@@ -17,7 +17,8 @@ const (
 var (
 	logIns      = lazyregexp.New(`(?i)(^|[/_.-])(` + tables.Any("logIns") + `)([/_.?-]|$)`)
 	logInTitles = lazyregexp.New(`(?i)^(` + tables.Any("logInTitles") +
-		`)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
+		`)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|` +
+		`[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
 )
 
 var ages = lazyregexp.New(`(?i)` + tables.Any("ages")) // matches questions for the visitor's age

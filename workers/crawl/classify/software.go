@@ -32,7 +32,8 @@ var programs = func() map[string]program {
 		names, common := strings.CutPrefix(row[0], "*")
 		spellings := strings.Split(names, "|")
 		for _, spelling := range spellings {
-			out[site.Letters(spelling)] = program{name: spellings[0], called: site.Letters(spelling), vendor: strings.Split(row[1], "|"), common: common}
+			called := site.Letters(spelling)
+			out[called] = program{spellings[0], called, strings.Split(row[1], "|"), common}
 		}
 	}
 	return out

@@ -131,7 +131,7 @@ func tidyName(text string, in Input) string {
 // notName matches text that no name contains: a mail address, a template's variable or key.
 var notName = lazyregexp.New(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\.[a-z_]+){3,}\b|\b[a-z]+_[a-z]+\.[a-z]+\.`)
 
-// addressName matches the name of a file, a path or an identifier of a program: "logo-2.png", "acme.com/en", "site_title".
+// addressName matches a file's name, a path or a program's identifier: "logo-2.png", "acme.com/en", "site_title".
 var addressName = lazyregexp.New(`(?i)` + tables.Any("addressName"))
 
 // isAddress reports whether a text is a URL, a file's name or an identifier.

@@ -21,7 +21,8 @@ var skipped = tables.Set("skipped")
 
 // shapes are the visible elements; text is counted separately.
 var shapes = map[string]bool{
-	"path": true, "rect": true, "circle": true, "ellipse": true, "line": true, "polyline": true, "polygon": true, "image": true,
+	"path": true, "rect": true, "circle": true, "ellipse": true, "line": true, "polyline": true, "polygon": true,
+	"image": true,
 }
 
 // styled are the properties that are copied from stylesheets.

@@ -157,7 +157,8 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 		if x.footer && i != best && !x.has(signBrandFile, signDrawn) {
 			continue // its alt may name the brand even if a theme or an owner put it there
 		}
-		if i == best || x.box == found[best].box || named || x.has(signBrandAlt, signPartAlt, signBrandFile, signFooterToo) {
+		named = named || x.has(signBrandAlt, signPartAlt, signBrandFile, signFooterToo)
+		if i == best || x.box == found[best].box || named {
 			out = append(out, x)
 		}
 	}

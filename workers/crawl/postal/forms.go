@@ -116,7 +116,8 @@ func titledTurkish(name string) string {
 }
 
 // russianCity matches "г. Томск, ул. Ленина, 1", with or without a postal code.
-var russianCity = lazyregexp.New(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*(?:[\p{L}. -]{0,30}\s)?(?:` +
+var russianCity = lazyregexp.New(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*` +
+	`(?:[\p{L}. -]{0,30}\s)?(?:` +
 	tables.Any("russianCity") + `)[.\s]`)
 
 var russianCode = lazyregexp.New(`\b\d{6}\b`)

@@ -38,7 +38,8 @@ func TestTable_RowsOfAnotherShape_Panic(t *testing.T) {
 		"no list": func() { got.List("none") }, "no rows": func() { got.Rows("none", 2) },
 		"one column": func() { got.Map("one") }, "two columns": func() { got.List("two") },
 		"two values": func() { got.Map("two") }, "an entry twice": func() { got.Set("one") },
-		"space": func() { got.Rows("spaces", 2) }, "no row": func() { table.Must("[a]") }, "no file": func() { table.Of("none") },
+		"space": func() { got.Rows("spaces", 2) }, "no row": func() { table.Must("[a]") },
+		"no file": func() { table.Of("none") },
 	} {
 		func() {
 			defer func() {

@@ -71,7 +71,8 @@ var (
 	// otherSince matches words of sentences about something else that began at a time.
 	otherSince = lazyregexp.New(`(?i)(^|[^\p{L}])(` + tables.Any("otherSince") + `)([^\p{L}]|$)`)
 	// existed matches "the service has existed", which refers to the site itself.
-	existed = lazyregexp.New(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:` +
+	existed = lazyregexp.New(`(?i)^\W{0,3}` +
+		`(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:` +
 		tables.Any("existed") + `)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
 	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl/table"
 )
 
 // Limits of one page.
@@ -121,44 +122,23 @@ func (b *Browser) debugf(format string, args ...any) {
 	b.cfg.Logger.Debug("browser", "says", fmt.Sprintf(format, args...))
 }
 
-// options returns the switches of the program. Those about the network block
-// everything that is not intercepted here; those about features save time.
+// switches are switches of the program: network switches block everything that is not intercepted here, and feature
+// switches save time.
+var switches = table.Of("browser").Map("switches")
+
+// options returns the options of the program.
 func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	out := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(b.cfg.Path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
 		chromedp.NoInheritEnv, chromedp.Env("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"),
 		chromedp.ModifyCmdFunc(b.confine),
-		chromedp.WindowSize(1280, 900),
+		chromedp.WindowSize(1280, 900), chromedp.Flag("js-flags", fmt.Sprintf("--max-old-space-size=%d", heapMegabytes)),
 	}
-	for name, value := range map[string]any{
-		// Explicit, because the driver otherwise disables the sandbox for root.
-		"no-sandbox": false,
-		// No server listens there: a request that is not intercepted goes nowhere, loopback included.
-		"proxy-server":                           "http://127.0.0.1:9",
-		"proxy-bypass-list":                      "<-loopback>",
-		"host-resolver-rules":                    "MAP * ~NOTFOUND",
-		"force-webrtc-ip-handling-policy":        "disable_non_proxied_udp",
-		"disable-quic":                           true,
-		"disable-background-networking":          true,
-		"disable-component-update":               true,
-		"disable-domain-reliability":             true,
-		"disable-client-side-phishing-detection": true,
-		"disable-sync":                           true,
-		"disable-default-apps":                   true,
-		"disable-extensions":                     true,
-		"disable-breakpad":                       true,
-		"disable-dev-shm-usage":                  true,
-		"block-new-web-contents":                 true,
-		"disable-hang-monitor":                   true,
-		"disable-prompt-on-repost":               true,
-		"disable-features":                       "HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,HttpsFirstModeV2,Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions,WebTransport,Prerender2,SpeculationRulesPrefetchFuture,AutofillServerCommunication,CertificateTransparencyComponentUpdater",
-		"no-pings":                               true,
-		"mute-audio":                             true,
-		"metrics-recording-only":                 true,
-		"password-store":                         "basic",
-		"renderer-process-limit":                 "1",
-		"js-flags":                               fmt.Sprintf("--max-old-space-size=%d", heapMegabytes),
-	} {
+	for name, text := range switches {
+		value := any(text)
+		if text == "true" || text == "false" {
+			value = text == "true"
+		}
 		out = append(out, chromedp.Flag(name, value))
 	}
 	return out

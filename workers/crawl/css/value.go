@@ -43,18 +43,13 @@ const (
 )
 
 // shorthands maps a property to the shorthands that also set it.
-var shorthands = map[string][]string{
-	"font-family":         {"font"},
-	"font-weight":         {"font"},
-	"font-size":           {"font"},
-	"background-image":    {"background"},
-	"background-color":    {"background"},
-	"background-position": {"background"},
-	"background-size":     {"background"},
-	"background-repeat":   {"background"},
-	"border-color":        {"border"},
-	"mask-image":          {"mask", "-webkit-mask", "-webkit-mask-image"},
-}
+var shorthands = func() map[string][]string {
+	out := map[string][]string{}
+	for _, row := range tables.Rows("shorthands", 2) {
+		out[row[0]] = append(out[row[0]], row[1])
+	}
+	return out
+}()
 
 // inheriting are the properties that are inherited by default.
 var inheriting = tables.Set("inheriting")

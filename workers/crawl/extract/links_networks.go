@@ -15,18 +15,21 @@ var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 var machineFile = lazyregexp.New(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
 
 // at builds the profile function of networks with profiles at https://host/handle.
-func at(host, prefix string, reserved ...string) func(string, []string) string {
+func at(host string) func(string, []string) string {
+	reserved := tables.Set("reserved on " + host)
 	return func(_ string, path []string) string {
 		if len(path) == 0 {
 			return ""
 		}
 		name := strings.TrimPrefix(path[0], "@")
-		if lower := strings.ToLower(name); !handle.MatchString(name) || slices.Contains(reserved, lower) || machineFile.MatchString(lower) {
+		if lower := strings.ToLower(name); !handle.MatchString(name) || reserved[lower] || machineFile.MatchString(lower) {
 			return ""
 		}
-		return "https://" + host + "/" + prefix + strings.TrimPrefix(name, prefix)
+		return "https://" + host + "/" + name
 	}
 }
+
+var onFacebook, onYouTube, onMedium = at("www.facebook.com"), at("www.youtube.com"), at("medium.com")
 
 var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`) // matches the names that the network allows
 
@@ -41,8 +44,8 @@ func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) fu
 }
 
 // slashed is at, for networks that end their profiles' URLs with a slash.
-func slashed(host, prefix string, reserved ...string) func(string, []string) string {
-	plain := at(host, prefix, reserved...)
+func slashed(host string) func(string, []string) string {
+	plain := at(host)
 	return func(host string, path []string) string {
 		if u := plain(host, path); u != "" {
 			return u + "/"
@@ -54,16 +57,16 @@ func slashed(host, prefix string, reserved ...string) func(string, []string) str
 // profileOn reads the path of a profile on each of brand.Networks and returns
 // its canonical URL, or "" if the path is not a profile.
 var profileOn = map[string]func(host string, path []string) string{
-	"twitter":    named(twitterName, at("x.com", "", tables.List("reserved on x.com")...)),
+	"twitter":    named(twitterName, at("x.com")),
 	"linkedin":   linkedin,
-	"github":     github(at("github.com", "", tables.List("reserved on github.com")...)),
-	"instagram":  slashed("www.instagram.com", "", tables.List("reserved on www.instagram.com")...),
+	"github":     github(at("github.com")),
+	"instagram":  slashed("www.instagram.com"),
 	"facebook":   facebook,
 	"youtube":    youtube,
 	"tiktok":     withSign("www.tiktok.com"),
 	"crunchbase": below("www.crunchbase.com", "organization", "company"),
 	"discord":    discord,
-	"pinterest":  at("www.pinterest.com", "", tables.List("reserved on www.pinterest.com")...),
+	"pinterest":  at("www.pinterest.com"),
 	"threads":    withSign("www.threads.net"),
 	"bluesky":    bluesky,
 	"medium":     medium,
@@ -124,7 +127,7 @@ func facebook(_ string, path []string) string {
 		}
 		return ""
 	}
-	return at("www.facebook.com", "", tables.List("reserved on www.facebook.com")...)("", path)
+	return onFacebook("", path)
 }
 
 func youtube(host string, path []string) string {
@@ -141,7 +144,7 @@ func youtube(host string, path []string) string {
 			return "https://www.youtube.com/" + first + "/" + path[1]
 		}
 	default:
-		return at("www.youtube.com", "", tables.List("reserved on www.youtube.com")...)("", path)
+		return onYouTube("", path)
 	}
 	return ""
 }
@@ -186,7 +189,7 @@ func medium(host string, path []string) string {
 	if profile := withSign("medium.com")(host, path); profile != "" {
 		return profile
 	}
-	return at("medium.com", "", tables.List("reserved on medium.com")...)("", path)
+	return onMedium("", path)
 }
 
 func wikipedia(host string, path []string) string {

@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/lazyregexp"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/page"
 )
 
@@ -26,9 +27,6 @@ const (
 	maxSheetsBlocks = 50_000
 )
 
-// fontHosts serve stylesheets that add nothing to their URLs.
-var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
-
 // sheets are the texts of a page's stylesheets, by absolute URL.
 type sheets struct {
 	run *run
@@ -40,9 +38,9 @@ type sheets struct {
 }
 
 // linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and sheets of the same rank
-// in the order of the page. Those of font services are left out.
+// in the order of the page. Sheets of font services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
-	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fontHosts, u.Hostname()) })
+	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fonts.Hosts, u.Hostname()) })
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.tasks(ctx, list, maxSheets)
 }

@@ -8,13 +8,7 @@ import (
 
 // camel maps lower-case names of SVG to their correct case. The HTML parser
 // restores them; the simple tree builder does not.
-var camel = func() map[string]string {
-	out := map[string]string{}
-	for _, n := range tables.List("camel") {
-		out[strings.ToLower(n)] = n
-	}
-	return out
-}()
+var camel = tables.Map("camel")
 
 // name returns an element's name in the case of SVG.
 func name(n *html.Node) string {

@@ -93,7 +93,7 @@ func lateStyles(in extract.Input) []*url.URL {
 
 // serves reports whether a URL belongs to a font service.
 func serves(u *url.URL) bool {
-	return slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
+	return slices.Contains(Hosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
 }
 
 // ask adds the URL of a font service's sheet.

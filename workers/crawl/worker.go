@@ -20,8 +20,7 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Group is the consumer group of all crawlers.
-const Group = "crawler"
+const group = "crawler" // the consumer group of all crawlers
 
 // Defaults and limits of a Worker.
 const (
@@ -128,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}{{broker.CrawlLive, w.live}, {broker.CrawlRefresh, w.refresh}} {
 		source.pool.start(&pools, func(j *job) { w.crawl(working, source.pool, j) })
 		subscriptions.Go(func() {
-			err := w.from.Subscribe(subscribed, source.topic, Group, func(ctx context.Context, m broker.Message) error {
+			err := w.from.Subscribe(subscribed, source.topic, group, func(ctx context.Context, m broker.Message) error {
 				return w.accept(ctx, source.pool, m)
 			})
 			if err != nil && ctx.Err() == nil {

@@ -23,7 +23,7 @@ import (
 
 // Limits of one page.
 const (
-	MaxTime = 15 * time.Second // limits rendering one page, including the start of the browser (about 2 s if cold)
+	maxTime = 15 * time.Second // limits rendering one page, including the start of the browser (about 2 s if cold)
 	// maxRequests and maxBytes limit the fetches for one page.
 	maxRequests = 48
 	maxBytes    = 16 << 20
@@ -93,7 +93,7 @@ func find(path string) (string, error) {
 // Render renders a page and returns its document once the page is idle, or when the time is nearly over, and its URL at
 // that point. Errors: as the browser, ctx.Err().
 func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.URL, error) {
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	select {
 	case b.place <- struct{}{}:

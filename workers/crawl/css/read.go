@@ -14,7 +14,7 @@ import (
 // Limits of the sheets that are read. They are far above real pages; anything beyond is skipped.
 const (
 	MaxSheetBytes = 1 << 20 // limits one sheet
-	MaxBytes      = 4 << 20 // limits all sheets of a document, those in its elements included
+	maxBytes      = 4 << 20 // limits all sheets of a document, those in its elements included
 
 	maxSheets       = 1000 // page builders write a style element for every block
 	maxImportDepth  = 3
@@ -73,7 +73,7 @@ type layer struct {
 
 func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
 	b := &book{
-		root: root, base: base, sheets: sheets, left: MaxBytes, layers: &layer{},
+		root: root, base: base, sheets: sheets, left: maxBytes, layers: &layer{},
 		byID: map[string][]int32{}, byClass: map[string][]int32{}, byTag: map[string][]int32{},
 	}
 	seen := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 // Limits of the data that is read.
 const (
 	MaxBlobs      = 32        // limits the script elements of one page
-	MaxBlobBytes  = 512 << 10 // limits one script element
-	MaxTotalBytes = 1 << 20   // limits all script elements of one page
+	maxBlobBytes  = 512 << 10 // limits one script element
+	maxTotalBytes = 1 << 20   // limits all script elements of one page
 	maxDepth      = 48        // limits nesting; real pages stay below ten
 	maxObjects    = 4000      // limits the objects of one page
 	maxTextBytes  = 8 << 10   // limits one text value
@@ -46,9 +46,9 @@ type Object struct {
 // Parse parses the contents of a page's JSON-LD elements.
 func Parse(blobs [][]byte) *Graph {
 	g := &Graph{byID: map[string]*Object{}}
-	left := MaxTotalBytes
+	left := maxTotalBytes
 	for _, b := range blobs[:min(len(blobs), MaxBlobs)] {
-		if len(b) > MaxBlobBytes || len(b) > left {
+		if len(b) > maxBlobBytes || len(b) > left {
 			continue
 		}
 		left -= len(b)

@@ -11,7 +11,7 @@ import (
 
 // Limits of the images of a page that are kept in addition to its share image.
 const (
-	MaxImages = 4 // limits their number
+	maxImages = 4 // limits their number
 	// minImageWidth and minImageSide are the minimum declared size in pixels;
 	// minImageSide is also the minimum of the file's shorter side.
 	minImageWidth = 600
@@ -40,7 +40,7 @@ func Images(in extract.Input) []*url.URL {
 			continue
 		}
 		seen[imageKey(u)] = true
-		if out = append(out, u); len(out) == MaxImages {
+		if out = append(out, u); len(out) == maxImages {
 			break
 		}
 	}

@@ -175,7 +175,7 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 
 // symbols adds the symbols of an svg element, or of its definitions, that are named logo.
 func (g *gatherer) symbols(n *html.Node, left int) {
-	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < MaxSymbols; c, left = c.NextSibling, left-1 {
+	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < maxSymbols; c, left = c.NextSibling, left-1 {
 		switch id := Attr(c, "id"); {
 		case c.Type != html.ElementNode:
 		case c.Data == "defs" && n.DataAtom == atom.Svg:

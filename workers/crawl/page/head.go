@@ -139,7 +139,7 @@ func (g *gatherer) link(n *html.Node) {
 				g.page.Manifest = g.page.Resolve(href)
 			}
 		case "stylesheet":
-			if u := g.page.Resolve(href); u != nil && len(g.page.Styles) < MaxStyles {
+			if u := g.page.Resolve(href); u != nil && len(g.page.Styles) < maxStyles {
 				g.page.Styles = append(g.page.Styles, u)
 			}
 		case "me":

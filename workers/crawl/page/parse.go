@@ -22,7 +22,7 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	}
 	g.base(root)
 	g.walk(root, place{}, 0)
-	g.page.Text = Clean(g.text.String(), MaxTextBytes)
+	g.page.Text = Clean(g.text.String(), maxTextBytes)
 	g.page.Data = linkeddata.Parse(g.blobs)
 	return g.page
 }
@@ -123,7 +123,7 @@ func (g *gatherer) visible(text string, at place) {
 	for range strings.FieldsSeq(text) {
 		g.page.Words++
 	}
-	if g.text.Len() < MaxTextBytes {
+	if g.text.Len() < maxTextBytes {
 		g.text.WriteString(text)
 		g.text.WriteByte(' ')
 	}

@@ -9,7 +9,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("crawl")
 
 // platforms are hosts, other than the networks, where many brands have one page each, with the platform's name and

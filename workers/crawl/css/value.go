@@ -10,7 +10,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are named like a variable.
 var tables = table.Of("css")
 
 // Limits of values.

@@ -7,7 +7,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("extract")
 var genericNames = FoldedSet(tables.List("genericNames")...) // folded page names that do not identify the owner
 var hostNames = FoldedSet(tables.List("hostNames")...)       // providers whose name on a page names its host

@@ -10,7 +10,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are named like a variable.
 var tables = table.Of("inlinesvg")
 
 // presentation are the attributes of an svg, symbol or use element that its content inherits.

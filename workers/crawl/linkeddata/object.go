@@ -10,7 +10,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("linkeddata")
 
 // Is reports whether the object has one of the types.

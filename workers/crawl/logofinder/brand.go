@@ -13,7 +13,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("logofinder")
 
 // brand holds the names of the site, to identify its images.

@@ -1,5 +1,5 @@
 // Package table has the words, names and patterns by which the packages of the crawler read pages, in a text file for
-// each of them.
+// each of them. Most sections of a file have the name of the variable that is read from it.
 //
 // A file is a sequence of sections, each below its name in brackets. A line is a row, and tabs separate its columns. A
 // line that begins with "# " is a comment, and empty lines are skipped.

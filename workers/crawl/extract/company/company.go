@@ -19,7 +19,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("company")
 
 // Confidences of the facts, by source. The site's declarations come before the data set, and the data set before prose.

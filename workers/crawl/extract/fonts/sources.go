@@ -16,7 +16,6 @@ import (
 	"letterhead/workers/crawl/table"
 )
 
-// tables has the words and patterns of this package, in sections that are mostly named like a variable.
 var tables = table.Of("fonts")
 
 // Limits for the sources of fonts.

@@ -272,8 +272,7 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 	return nil
 }
 
-// imageConfidence is the confidence that a large image of the page shows the brand's activity.
-const imageConfidence = 0.5
+const imageConfidence = 0.5 // the confidence that a large image of the page shows the brand's activity
 
 // image adds a stored image.
 func (b *builder) image(image eventschemas.Image, source, method string, confidence float64) {

@@ -12,8 +12,7 @@ import (
 const (
 	// attemptKept is how long an attempt is remembered: longer than any crawl may take after its request.
 	attemptKept = 2 * time.Hour
-	// pruneEvery is the time between two deletions of older attempts by one process.
-	pruneEvery = 10 * time.Minute
+	pruneEvery  = 10 * time.Minute // the time between two deletions of older attempts by one process
 )
 
 const (

@@ -23,18 +23,15 @@ import (
 
 // Limits of one crawl, in addition to the limits of package safehttp.
 const (
-	// DefaultAllowed is the time of a crawl without a deadline.
-	DefaultAllowed = 30 * time.Second
+	DefaultAllowed = 30 * time.Second // the time of a crawl without a deadline
 	// assembleReserve is the part of the allowed time reserved for extracting and storing: fetches end before it. Encoding
 	// the sizes of eight logos takes most of it.
 	assembleReserve = 1200 * time.Millisecond
 	// assembleTime is the default of Config.AssembleTime: the result is not lost
 	// at the last moment, and it is well within the worker's hurry.
-	assembleTime = 200 * time.Millisecond
-	// minAttempt is the minimum time for trying another URL of the home page.
-	minAttempt = 500 * time.Millisecond
-	// maxRetryAfter is the longest Retry-After that a crawl waits for.
-	maxRetryAfter = time.Second
+	assembleTime  = 200 * time.Millisecond
+	minAttempt    = 500 * time.Millisecond // the minimum time for trying another URL of the home page
+	maxRetryAfter = time.Second            // the longest Retry-After that a crawl waits for
 )
 
 // Config configures a Crawler.
@@ -45,8 +42,7 @@ type Config struct {
 	// MemoryBudget limits the bytes for decoding and encoding, of all crawls and
 	// other users of the same budget. nil: a separate one.
 	MemoryBudget *membudget.Budget
-	// Renderer draws vectors; it must be set.
-	Renderer logofinder.Renderer
+	Renderer     logofinder.Renderer // draws vectors; it must be set
 	// Browser renders pages that are empty until their scripts have run; nil: they are not rendered.
 	Browser Browser
 	// AssembleTime is how long the primary logo may be waited for and stored
@@ -106,8 +102,7 @@ type Target struct {
 	// Start is the first URL; nil is the domain's home page at any of its usual
 	// URLs. Without a scheme https is tried first, then http.
 	Start *url.URL
-	// Known is a record from a data set, whose logos remain candidates; nil for none.
-	Known *eventschemas.Record
+	Known *eventschemas.Record // a record from a data set, whose logos remain candidates; nil for none
 	// ETag and LastModified come from an earlier crawl of this target whose record is stored and complete: if the home
 	// page has not changed since, nothing else is fetched. "" for none.
 	ETag, LastModified string
@@ -129,13 +124,11 @@ type Result struct {
 	Evidence           []eventschemas.Evidence // sorted by field
 	FinalURL           string
 	ETag, LastModified string
-	// Trials are the candidates for logos and their results, best first.
-	Trials []logofinder.Trial
+	Trials             []logofinder.Trial // the candidates for logos and their results, best first
 	// Weighed are the candidates for the other fields, best first in each, for
 	// an interactive crawl (Once, Read); else nil.
 	Weighed []extract.Weighed
-	// Files are the stored files by asset id, for a crawl without a store (Once, Read); else nil.
-	Files map[string][]byte
+	Files   map[string][]byte // the stored files by asset id, for a crawl without a store (Once, Read); else nil
 }
 
 // Stats is the cost of a crawl.

@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// maxParallel limits the concurrent fetches of one crawl.
-	maxParallel = 8
-	// maxPerHost limits the concurrent fetches from one host, to be as polite as a browser.
-	maxPerHost = 4
+	maxParallel = 8 // limits the concurrent fetches of one crawl
+	maxPerHost  = 4 // limits the concurrent fetches from one host, to be as polite as a browser
 )
 
 // task is one unit of fetching and reading.

@@ -25,17 +25,13 @@ type home struct {
 	response *safehttp.Response
 	page     *page.Page // of the body; if bare, an empty page at the same URL
 	// bare is set if the site did not show its page. Only its declared icons and known paths remain to be tried.
-	bare bool
-	// otherwise is the outcome of a bare home if no logo is found.
-	otherwise *Failure
+	bare      bool
+	otherwise *Failure   // the outcome of a bare home if no logo is found
 	declared  *page.Page // of a bare home: the original page, for its declarations
-	// partial is set if the page shown precedes the brand's page, such as a login or an empty app shell.
-	partial bool
-	// unchanged is set if the page has not changed; there is no body.
-	unchanged bool
-	// indirect is set if the response does not come from the first URL, so its validators do not apply to that.
-	indirect bool
-	at       time.Time // time of the response
+	partial   bool       // set if the page shown precedes the brand's page, such as a login or an empty app shell
+	unchanged bool       // set if the page has not changed; there is no body
+	indirect  bool       // set if the response does not come from the first URL, so its validators do not apply to that
+	at        time.Time  // time of the response
 }
 
 var htmlHeader = safehttp.Header{Name: "Accept", Value: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"}
@@ -278,17 +274,15 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 
 // start is one URL of the home page.
 type start struct {
-	at *url.URL
-	// hasty is set if other URLs remain, so that connecting may take only hastyConnect.
-	hasty bool
+	at    *url.URL
+	hasty bool // set if other URLs remain, so that connecting may take only hastyConnect
 }
 
 // hastyConnect is how long a connection, including DNS and TLS, may take as long as another URL of the home page
 // remains: a firewall may drop packets silently.
 const hastyConnect = 2 * time.Second
 
-// errSlowConnect: there was no connection within hastyConnect.
-var errSlowConnect = errors.New("no connection in time")
+var errSlowConnect = errors.New("no connection in time") // there was no connection within hastyConnect
 
 // attempt requests the home page from one URL. A scheduled crawl checks the rules there first; if the server is
 // unreachable for them, it counts as unreachable. Errors: *Failure if the rules forbid it; the errors of safehttp;

@@ -15,8 +15,7 @@ import (
 const (
 	// maxFiles limits the files that one crawl fetches in addition to its pages and the files at known paths.
 	maxFiles = 24
-	// fileTime limits the fetch of one file.
-	fileTime = 5 * time.Second
+	fileTime = 5 * time.Second // limits the fetch of one file
 )
 
 // Errors of files; none of them ends a crawl.

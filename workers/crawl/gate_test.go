@@ -125,7 +125,7 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 				t.Errorf("second image: %v", f.rejected[1])
 			}
 			if h.own != weight(big) {
-				t.Errorf("%d bytes are held, want those of one image", h.own)
+				t.Errorf("%d bytes are held, want the bytes of one image", h.own)
 			}
 		})
 	}

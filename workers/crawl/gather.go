@@ -128,8 +128,7 @@ func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []task {
 	return out
 }
 
-// knownManifest is the usual path of an undeclared manifest.
-const knownManifest = "/site.webmanifest"
+const knownManifest = "/site.webmanifest" // the usual path of an undeclared manifest
 
 // bareDeclarations returns the declarations of a home page that was not shown: those about the site itself, and a
 // manifest at its known path. Stylesheets of a refusal are ignored.

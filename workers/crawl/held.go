@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	// ownBytes is the share of every crawl for files and pixels: enough for the files of most sites.
-	ownBytes = 2 << 20
-	// commonBytes is the limit for all crawls together beyond their shares.
-	commonBytes = 48 << 20
+	ownBytes    = 2 << 20  // the share of every crawl for files and pixels: enough for the files of most sites
+	commonBytes = 48 << 20 // the limit for all crawls together beyond their shares
 	// spareBytes is the part of that for decoded files that are kept only in case the same file is referenced again.
 	spareBytes = 12 << 20
 )
@@ -30,10 +28,8 @@ const (
 	pageBytes = 64 << 20
 	// perTag is the size in bytes of an element with the text after it, and perByte the memory of a byte of text.
 	perTag, perByte = 160, 3
-	// pageWait is how long a page waits for memory.
-	pageWait = 2 * time.Second
-	// begunPage is how much of a page is parsed if no memory becomes free in time.
-	begunPage = 64 << 10
+	pageWait        = 2 * time.Second // how long a page waits for memory
+	begunPage       = 64 << 10        // how much of a page is parsed if no memory becomes free in time
 )
 
 // pageCost returns the largest size in bytes of a page when it is parsed.
@@ -48,8 +44,7 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	r.page = membudget.Share{}
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
-	share := r.crawler.pages.Share(pageCost(html))
-	if share.Acquire(ctx) == nil {
+	if share := r.crawler.pages.Share(pageCost(html)); share.Acquire(ctx) == nil {
 		r.page = share
 		return html
 	}

@@ -92,7 +92,7 @@ func hostilePage() string {
 }
 
 // TestHostileSites_Crawls_StayWithinMemory crawls sites concurrently, each of which would take a gigabyte. The crawling
-// process does nothing else, so its peak memory is that of the crawls.
+// process does nothing else, so its peak is the memory of the crawls.
 func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 	const folderOf = "LETTERHEAD_TEST_CRAWLS_HOSTILE_SITES"
 	if folder := os.Getenv(folderOf); folder != "" {

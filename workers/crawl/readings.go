@@ -26,8 +26,7 @@ type readings struct {
 type reading struct {
 	done chan struct{} // closed when the others are set
 	err  error
-	// file remains while it is in use, and until the crawl ends if there is room.
-	file weak.Pointer[logofinder.File]
+	file weak.Pointer[logofinder.File] // remains while it is in use, and until the crawl ends if there is room
 	kept *logofinder.File
 }
 

@@ -19,18 +19,12 @@ import (
 )
 
 const (
-	// agent is the product token of this crawler in robots.txt; the User-Agent has it.
-	agent = "LetterheadBot"
-	// rulesTime limits the fetch of a robots.txt.
-	rulesTime = 2 * time.Second
-	// rulesGrace is how long a live crawl that has its home page waits for the rules.
-	rulesGrace = 500 * time.Millisecond
-	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a day).
-	rulesFor = 24 * time.Hour
-	// maxRulesBytes limits the memory of the rules of all hosts.
-	maxRulesBytes = 16 << 20
-	// rulesOverhead is the memory of one host's entry, excluding the rules.
-	rulesOverhead = 256
+	agent         = "LetterheadBot"        // the product token of this crawler in robots.txt; the User-Agent has it
+	rulesTime     = 2 * time.Second        // limits the fetch of a robots.txt
+	rulesGrace    = 500 * time.Millisecond // how long a live crawl that has its home page waits for the rules
+	rulesFor      = 24 * time.Hour         // how long rules are cached (RFC 9309, section 2.4: at most a day)
+	maxRulesBytes = 16 << 20               // limits the memory of the rules of all hosts
+	rulesOverhead = 256                    // the memory of one host's entry, excluding the rules
 	// pageGap is the time between two pages of one host, and maxCrawlDelay the longest Crawl-delay that is obeyed: for a
 	// longer one only one page is fetched.
 	pageGap       = 200 * time.Millisecond
@@ -41,8 +35,7 @@ const (
 // crawls are not allowed then (RFC 9309, section 2.3.1.4).
 var errRulesUnavailable = errors.New("robots.txt is unavailable")
 
-// rulesUnavailable is the detail of the failure of such a crawl.
-const rulesUnavailable = "The site's robots.txt is unavailable."
+const rulesUnavailable = "The site's robots.txt is unavailable." // the detail of the failure of such a crawl
 
 // rulebook caches the rules of servers.
 type rulebook struct {
@@ -104,7 +97,7 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 const rulesPath = "/robots.txt"
 
 // isRulesOf reports whether the final URL of a robots.txt is a server's own within the same domain. After a redirect to
-// another domain, the rules are those of its owner.
+// another domain, the rules are its owner's.
 func isRulesOf(asked, final *url.URL) bool {
 	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
 }

@@ -18,13 +18,11 @@ import (
 
 const (
 	// maxFurther limits the pages that are read in addition to the home page, and maxTried those that are requested.
-	maxFurther = 2
-	maxTried   = 3
-	// furtherTime is the minimum remaining time for one of them, and its timeout.
-	furtherTime = 1500 * time.Millisecond
-	maxPageTime = 4 * time.Second
-	// maxFurtherDepth limits the segments of the path: /en/company/about-us, not an article about something.
-	maxFurtherDepth = 4
+	maxFurther      = 2
+	maxTried        = 3
+	furtherTime     = 1500 * time.Millisecond // the minimum remaining time for one of them, and its timeout
+	maxPageTime     = 4 * time.Second
+	maxFurtherDepth = 4 // limits the segments of the path: /en/company/about-us, not an article about something
 )
 
 // further returns the task that reads other pages of the site if the home

@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/lazyregexp"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/page"
 )
 
@@ -18,17 +19,13 @@ import (
 const (
 	// maxSheets limits the linked stylesheets that are fetched: pages of site builders have up to 42. Usually their bytes
 	// and the time are the limit. maxImports limits those that they import.
-	maxSheets  = 48
-	maxImports = 4
-	// maxSheetsBytes limits the text of all of them; a single one has at most safehttp.MaxCSSBytes.
-	maxSheetsBytes = 3 << 20
+	maxSheets      = 48
+	maxImports     = 4
+	maxSheetsBytes = 3 << 20 // limits the text of all of them; a single one has at most safehttp.MaxCSSBytes
 	// maxSheetsBlocks limits the blocks of all of them. It leaves some of the
 	// rules that package css reads to the styles in the page itself.
 	maxSheetsBlocks = 50_000
 )
-
-// fontHosts serve stylesheets that add nothing to their URLs.
-var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
 // sheets are the texts of a page's stylesheets, by absolute URL.
 type sheets struct {
@@ -40,10 +37,10 @@ type sheets struct {
 	blocks int
 }
 
-// linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and those of the same rank
-// in the order of the page. Those of font services are left out.
+// linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and sheets of the same rank
+// in the order of the page. Sheets of font services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
-	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fontHosts, u.Hostname()) })
+	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fonts.Hosts, u.Hostname()) })
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.tasks(ctx, list, maxSheets)
 }
@@ -62,10 +59,12 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 var (
 	// designPaths are parts of paths of the sheets in which a site's own design
 	// is: its theme, the kit of its builder, files that builders write for it.
-	designPaths = lazyregexp.New(`(?i)/(themes?|uploads|et-cache|skins?|templates?|hubfs)/|/static/css/|/_next/static/|[/_.-](kit|custom|global|theme|brand|site)[\w-]*[._-]?[\w-]*\.css|webflow\.[\w-]*\.css|\.webflow\.`)
+	designPaths = lazyregexp.New(`(?i)` + tables.Any("designPaths"))
 	// commonPaths are parts of paths of sheets that are the same on many sites:
 	// plug-ins, icons and distributions of libraries.
-	commonPaths = lazyregexp.New(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
+	commonPaths = lazyregexp.New(`(?i)/` +
+		`(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](` +
+		tables.Any("commonPaths") + `)\b[\w.-]*\.css`)
 )
 
 // rank returns the place of a stylesheet among a page's, from 0. The

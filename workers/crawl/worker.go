@@ -20,24 +20,19 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Group is the consumer group of all crawlers.
-const Group = "crawler"
+const group = "crawler" // the consumer group of all crawlers
 
 // Defaults and limits of a Worker.
 const (
 	defaultLiveWorkers    = 32
 	defaultRefreshWorkers = 4
-	// defaultDrain limits how long a shutdown waits for running crawls.
-	defaultDrain = 10 * time.Second
+	defaultDrain          = 10 * time.Second // limits how long a shutdown waits for running crawls
 	// hurry is subtracted from the allowed time, so that the outcome is in the log before the deadline of waiting callers.
-	hurry = 500 * time.Millisecond
-	// recordTime limits appending an outcome, including retries.
-	recordTime = 10 * time.Second
-	// recordAttempts limits the attempts.
-	recordAttempts = 6
+	hurry          = 500 * time.Millisecond
+	recordTime     = 10 * time.Second       // limits appending an outcome, including retries
+	recordAttempts = 6                      // limits the attempts
 	recordPause    = 100 * time.Millisecond // before the first retry; doubled with each
-	// actor appends the outcomes of crawls.
-	actor = "system:crawler"
+	actor          = "system:crawler"       // appends the outcomes of crawls
 )
 
 // Brands are the brand commands that a Worker needs.
@@ -116,7 +111,7 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, c
 }
 
 // Run works until ctx ends. Then it takes no more messages, finishes the running crawls within the configured time, and
-// returns nil. Errors: those of the broker's Subscribe.
+// returns nil. It returns the errors of the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
 	// Running crawls outlive ctx by Drain, so that a restart does not lose them.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -132,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}{{broker.CrawlLive, w.live}, {broker.CrawlRefresh, w.refresh}} {
 		source.pool.start(&pools, func(j *job) { w.crawl(working, source.pool, j) })
 		subscriptions.Go(func() {
-			err := w.from.Subscribe(subscribed, source.topic, Group, func(ctx context.Context, m broker.Message) error {
+			err := w.from.Subscribe(subscribed, source.topic, group, func(ctx context.Context, m broker.Message) error {
 				return w.accept(ctx, source.pool, m)
 			})
 			if err != nil && ctx.Err() == nil {

@@ -18,29 +18,24 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"letterhead/internal/safehttp"
+	"letterhead/workers/crawl/table"
 )
 
 // Limits of one page.
 const (
-	// MaxTime limits rendering one page, including the start of the browser (about 2 s if cold).
-	MaxTime = 15 * time.Second
+	maxTime = 15 * time.Second // limits rendering one page, including the start of the browser (about 2 s if cold)
 	// maxRequests and maxBytes limit the fetches for one page.
 	maxRequests = 48
 	maxBytes    = 16 << 20
 	// maxPending limits the requests that are held concurrently; further ones fail immediately.
 	maxPending = 64
 	// maxAsked limits the requests that are answered or rejected: a page with more never becomes idle.
-	maxAsked = 500
-	// quiet is how long a page must be idle to count as rendered.
-	quiet = 400 * time.Millisecond
-	// stuck is the same for a page without a load event.
-	stuck = 2 * time.Second
-	// look is the interval of that check.
-	look = 50 * time.Millisecond
-	// reading is the time reserved for extracting the document.
-	reading = 500 * time.Millisecond
-	// heapMegabytes limits the memory of scripts.
-	heapMegabytes = 256
+	maxAsked      = 500
+	quiet         = 400 * time.Millisecond // how long a page must be idle to count as rendered
+	stuck         = 2 * time.Second        // the same for a page without a load event
+	look          = 50 * time.Millisecond  // the interval of that check
+	reading       = 500 * time.Millisecond // the time reserved for extracting the document
+	heapMegabytes = 256                    // limits the memory of scripts
 )
 
 // ErrNoBrowser: no browser is installed at the expected path.
@@ -61,11 +56,10 @@ type Config struct {
 
 // Browser renders pages, one at a time, because a browser takes some hundred megabytes. It is safe for concurrent use.
 type Browser struct {
-	cfg    Config
-	client *safehttp.Client
-	place  chan struct{}
-	// confine confines a browser before it starts.
-	confine func(*exec.Cmd)
+	cfg     Config
+	client  *safehttp.Client
+	place   chan struct{}
+	confine func(*exec.Cmd) // confines a browser before it starts
 }
 
 // New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser, ErrRoot, ErrTempDir.
@@ -99,7 +93,7 @@ func find(path string) (string, error) {
 // Render renders a page and returns its document once the page is idle, or when the time is nearly over, and its URL at
 // that point. Errors: as the browser, ctx.Err().
 func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.URL, error) {
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	select {
 	case b.place <- struct{}{}:
@@ -114,7 +108,8 @@ func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.UR
 	if err := chromedp.Do(ctx); err != nil {
 		return nil, nil, fmt.Errorf("start the browser: %w", err)
 	}
-	held := newHolder(b.client.NewSessionWithin(maxRequests, maxBytes), b.cfg.Logger)
+	session := b.client.NewSessionWithin(maxRequests, maxBytes)
+	held := &holder{session: session, logger: b.cfg.Logger, changed: time.Now(), moved: map[string]*safehttp.Response{}}
 	html, at, err := b.draw(ctx, held, address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("render the page: %w", err)
@@ -127,44 +122,23 @@ func (b *Browser) debugf(format string, args ...any) {
 	b.cfg.Logger.Debug("browser", "says", fmt.Sprintf(format, args...))
 }
 
-// options returns the switches of the program. Those about the network block
-// everything that is not intercepted here; those about features save time.
+// switches are switches of the program: network switches block everything that is not intercepted here, and feature
+// switches save time.
+var switches = table.Of("browser").Map("switches")
+
+// options returns the options of the program.
 func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	out := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(b.cfg.Path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
 		chromedp.NoInheritEnv, chromedp.Env("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"),
 		chromedp.ModifyCmdFunc(b.confine),
-		chromedp.WindowSize(1280, 900),
+		chromedp.WindowSize(1280, 900), chromedp.Flag("js-flags", fmt.Sprintf("--max-old-space-size=%d", heapMegabytes)),
 	}
-	for name, value := range map[string]any{
-		// Explicit, because the driver otherwise disables the sandbox for root.
-		"no-sandbox": false,
-		// No server listens there: a request that is not intercepted goes nowhere, loopback included.
-		"proxy-server":                           "http://127.0.0.1:9",
-		"proxy-bypass-list":                      "<-loopback>",
-		"host-resolver-rules":                    "MAP * ~NOTFOUND",
-		"force-webrtc-ip-handling-policy":        "disable_non_proxied_udp",
-		"disable-quic":                           true,
-		"disable-background-networking":          true,
-		"disable-component-update":               true,
-		"disable-domain-reliability":             true,
-		"disable-client-side-phishing-detection": true,
-		"disable-sync":                           true,
-		"disable-default-apps":                   true,
-		"disable-extensions":                     true,
-		"disable-breakpad":                       true,
-		"disable-dev-shm-usage":                  true,
-		"block-new-web-contents":                 true,
-		"disable-hang-monitor":                   true,
-		"disable-prompt-on-repost":               true,
-		"disable-features":                       "HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,HttpsFirstModeV2,Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions,WebTransport,Prerender2,SpeculationRulesPrefetchFuture,AutofillServerCommunication,CertificateTransparencyComponentUpdater",
-		"no-pings":                               true,
-		"mute-audio":                             true,
-		"metrics-recording-only":                 true,
-		"password-store":                         "basic",
-		"renderer-process-limit":                 "1",
-		"js-flags":                               fmt.Sprintf("--max-old-space-size=%d", heapMegabytes),
-	} {
+	for name, text := range switches {
+		value := any(text)
+		if text == "true" || text == "false" {
+			value = text == "true"
+		}
 		out = append(out, chromedp.Flag(name, value))
 	}
 	return out
@@ -196,18 +170,14 @@ func (b *Browser) draw(ctx context.Context, held *holder, address *url.URL) ([]b
 	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorDeny}); err != nil {
 		return nil, nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, time.Until(deadlineOf(ctx))-reading)
+	deadline, _ := ctx.Deadline() // Render sets one
+	waiting, cancel := context.WithDeadline(ctx, deadline.Add(-reading))
 	defer cancel()
 	if _, err := cdp.Call(waiting, target, page.Navigate, page.NavigateParams{URL: address.String()}); err != nil {
 		return nil, nil, err
 	}
 	held.rest(waiting)
 	return document(ctx)
-}
-
-func deadlineOf(ctx context.Context) time.Time {
-	deadline, _ := ctx.Deadline() // Render sets one
-	return deadline
 }
 
 // document extracts the document from the page.

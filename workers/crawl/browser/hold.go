@@ -33,10 +33,6 @@ type holder struct {
 	moved   map[string]*safehttp.Response // responses of redirected documents, by original URL
 }
 
-func newHolder(session *safehttp.Session, logger *slog.Logger) *holder {
-	return &holder{session: session, logger: logger, changed: time.Now(), moved: map[string]*safehttp.Response{}}
-}
-
 // event handles an event of the tab. It must not block.
 func (h *holder) event(ctx context.Context, target *chromedp.Target, ev any) {
 	switch ev := ev.(type) {
@@ -104,7 +100,6 @@ func (h *holder) rest(ctx context.Context) {
 // pixel is a transparent GIF of one pixel: pages that hide images that fail to load must not hide their logo.
 const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
-// answer answers one request.
 func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused) {
 	switch ev.ResourceType {
 	case network.ResourceTypeImage:

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// unprivileged is the id of the user and group as which the browser runs if this process is root.
-const unprivileged = 65534
+const unprivileged = 65534 // the id of the user and group as which the browser runs if this process is root
 
-// maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107 (unix(7)),
-// and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in that folder, where N has ten digits.
+// maxTempDir limits the path of the folder for temporary files, in bytes. The address of a socket has at most 107
+// (unix(7)), and Chromium's is chromedp-runnerN/org.chromium.Chromium.XXXXXX/SingletonSocket in it, where N has ten
+// digits.
 const maxTempDir = 36
 
 // ErrTempDir means that the path of the folder for temporary files is too long for Chromium.
@@ -21,9 +21,9 @@ var ErrTempDir = fmt.Errorf("the path of the folder for temporary files is too l
 
 // confinement returns a function that confines a browser before it starts. The browser is killed with this process.
 //
-// If this process is root, the browser runs as the user nobody, in a network namespace without a network where permitted; it
-// talks to us through a pipe and needs none. Chromium creates its own sandbox, for every user but root. Errors:
-// ErrRoot, ErrTempDir.
+// If this process is root, the browser runs as the user nobody, in a network namespace without a network where
+// permitted; it talks to us through a pipe and needs none. Chromium creates its own sandbox, for every user but root.
+// Errors: ErrRoot, ErrTempDir.
 func confinement() (func(*exec.Cmd), error) {
 	if len(filepath.Clean(os.TempDir())) > maxTempDir {
 		return nil, ErrTempDir

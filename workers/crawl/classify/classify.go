@@ -15,31 +15,26 @@ import (
 
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("classify")
 
 // Kind is a kind of response.
 type Kind int
 
-// Kinds.
 const (
-	// Usable is the brand's own page.
-	Usable Kind = iota
-	// Blocked: the site responded and refused to be crawled.
-	Blocked
+	Usable  Kind = iota // the brand's own page
+	Blocked             // the site responded and refused to be crawled
 	// Limited: the site asked to retry later (429). After a second one the site is Blocked.
 	Limited
-	// Failed: the server failed (5xx).
-	Failed
-	// Parked: the domain is for sale, or carries only advertisements.
-	Parked
-	// Placeholder: the default page of a web server or a builder, or "coming soon".
-	Placeholder
-	// Missing: there is no page (404, an empty response, or not HTML).
-	Missing
+	Failed      // the server failed (5xx)
+	Parked      // the domain is for sale, or carries only advertisements
+	Placeholder // the default page of a web server or a builder, or "coming soon"
+	Missing     // there is no page (404, an empty response, or not HTML)
 	// Shell: an app that is not yet rendered. Its head is the brand's own.
 	Shell
-	// Gate: a page of the brand in front of its content: a login, a question for the age.
-	Gate
+	Gate // a page of the brand in front of its content: a login, a question for the age
 )
 
 func (k Kind) String() string {
@@ -52,9 +47,8 @@ type Answer struct {
 	Header http.Header
 	Page   *page.Page // parsed from the body, whatever its type
 	Site   site.Site
-	Bytes  int // of the body
-	// Drawn is set if a browser has run the page's scripts.
-	Drawn bool
+	Bytes  int  // of the body
+	Drawn  bool // set if a browser has run the page's scripts
 }
 
 // Verdict is a kind and the sign on which it is based.

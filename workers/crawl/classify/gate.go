@@ -15,12 +15,13 @@ const (
 
 // logIns are segments of paths of login pages, and logInTitles the beginnings of their titles.
 var (
-	logIns      = lazyregexp.New(`(?i)(^|[/_.-])(log-?in|sign-?in|signin|auth|sso|wp-login\.php|anmelden|connexion|acceso|accedi|inloggen|session/new|sign_in|oauth2?|saml)([/_.?-]|$)`)
-	logInTitles = lazyregexp.New(`(?i)^(log ?in|sign ?in|log on|sign on|member login|anmelden|anmeldung|einloggen|connexion|se connecter|iniciar sesi[oó]n|acceder|acceso|accedi|login|entrar|inloggen|logga in|log ind|logg inn|zaloguj|logowanie|p[rř]ihl[aá][sš]en[ií]|bejelentkez[eé]s|giri[sş]|autentificare)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
+	logIns      = lazyregexp.New(`(?i)(^|[/_.-])(` + tables.Any("logIns") + `)([/_.?-]|$)`)
+	logInTitles = lazyregexp.New(`(?i)^(` + tables.Any("logInTitles") +
+		`)\b|^(вход|войти|авторизация|ログイン|登录|登入|로그인)|` +
+		`[-–|:·] (log ?in|sign ?in|anmelden|connexion|login|iniciar sesi[oó]n|accedi|inloggen)$`)
 )
 
-// ages matches questions for the visitor's age.
-var ages = lazyregexp.New(`(?i)\b(are you|you must be|must be|you are|i am|i'm|confirm (that )?you are|yes,? i am) (at least |over |above |older than |aged? )?(16|18|19|20|21)\b|\b(of )?legal (drinking|smoking|purchase|vaping|gambling)? ?age\b|\bage (verification|gate|check|confirmation)\b|\b(enter|provide|what is) your (date of birth|birth ?date|birth ?day|year of birth|age)\b|\bbist du (schon |bereits |über |mindestens )*(16|18)|\bsind sie (schon |bereits |über |mindestens )*(16|18|volljährig)|\bavez-vous (plus de |au moins )?(18|l'âge légal)|\b[¿]?eres mayor de (edad|18)|\bhai (più di |almeno |compiuto )?18 anni|\btem mais de 18|\bben je (ouder dan |minimaal )?18|\bär du (över )?(18|20)|\ber du over 18|\bczy masz (ukończone )?18|вам (уже )?(есть |исполнилось )?18|20歳以上|已满18|만 ?19세`)
+var ages = lazyregexp.New(`(?i)` + tables.Any("ages")) // matches questions for the visitor's age
 
 // gateSign recognizes a page of the brand in front of its content.
 func gateSign(p *page.Page) string {

@@ -8,13 +8,14 @@ import (
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
 
 // software.tsv lists programs that people run on their own domains. A program that is not in it is recognized by the
 // link or the generator of its log-in page (unknownSoftware).
 //
 //go:embed software.tsv
-var softwareTable string
+var softwareText string
 
 // program is one row of the table.
 type program struct {
@@ -25,29 +26,22 @@ type program struct {
 }
 
 // programs are the rows by the letters of each spelling.
-var programs = readPrograms(softwareTable)
-
-func readPrograms(table string) map[string]program {
+var programs = func() map[string]program {
 	out := map[string]program{}
-	for line := range strings.Lines(table) {
-		columns := strings.Split(strings.TrimSpace(line), "\t")
-		if strings.HasPrefix(line, "#") || len(columns) != 3 {
-			continue
-		}
-		names, common := strings.CutPrefix(columns[0], "*")
+	for _, row := range table.Must(softwareText).Rows("", 3) {
+		names, common := strings.CutPrefix(row[0], "*")
 		spellings := strings.Split(names, "|")
 		for _, spelling := range spellings {
-			out[site.Letters(spelling)] = program{name: spellings[0], called: site.Letters(spelling), vendor: strings.Split(columns[1], "|"), common: common}
+			called := site.Letters(spelling)
+			out[called] = program{spellings[0], called, strings.Split(row[1], "|"), common}
 		}
 	}
 	return out
-}
+}()
 
 const (
-	// softwareWords limits the words of a page that only presents its program.
-	softwareWords = 300
-	// maxTitleParts limits the parts of a title that are looked at.
-	maxTitleParts = 6
+	softwareWords = 300 // limits the words of a page that only presents its program
+	maxTitleParts = 6   // limits the parts of a title that are looked at
 )
 
 var (
@@ -55,11 +49,11 @@ var (
 	// "acme.com / localhost | phpMyAdmin 5.2.1".
 	titleBorders = lazyregexp.New(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
 	// pageWords are the parts of a title that name a page of any program.
-	pageWords = lazyregexp.New(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|(sign|log) ?in to (your|my|the|continue)\b.{0,30}|let['’]s get started|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
+	pageWords = lazyregexp.New(`(?i)^(` + tables.Any("pageWords") + `)$`)
 	// welcomeWords surround a program's name.
-	welcomeWords = lazyregexp.New(`(?i)^(welcome to|log ?in to|sign in to|powered by|willkommen bei|bienvenue (sur|à|dans)|bienvenido a|benvenuto (su|in)|welkom bij)\s+(?:the\s+|your\s+)?|\s+(log ?in|sign ?in|dashboard|web ?mail|server|admin(istration)?|portal|console|instance|installation|setup|v?\d[\d.]*)$`)
-	// freshInstall matches what programs write into new sites.
-	freshInstall = lazyregexp.New(`(?i)welcome to wordpress\. this is your first post|willkommen (bei|zur deutschen version von) wordpress\.? dies ist (dein|der) erste|bienvenue (sur|dans) wordpress\. ceci est votre premier article|(te damos la bienvenida|bienvenido) a wordpress\. [ée]sta es tu primera entrada|benvenuto in wordpress\. questo è il tuo primo articolo|welkom bij wordpress\. dit is je eerste bericht|bem-vindo ao wordpress\. es[st]e é o seu primeiro (post|artigo)|witaj w wordpressie\. to jest twój pierwszy wpis|добро пожаловать в wordpress\. это ваша первая запись|wordpress へようこそ。こちらは最初の投稿です|no front page content has been created yet|congratulations and welcome to the drupal community|the install worked successfully! congratulations|yay! you[’']re on rails|you have successfully installed (joomla|ghost|strapi|moodle|mediawiki|symfony)|mediawiki has been (successfully )?installed|welcome to your (strapi|new ghost|directus) (app|site|project|server)`)
+	welcomeWords = lazyregexp.New(`(?i)^(` + tables.Any("welcomeWords") + `)\s+(?:the\s+|your\s+)?|\s+(` +
+		tables.Any("welcomeWords behind") + `)$`)
+	freshInstall = lazyregexp.New(`(?i)` + tables.Any("freshInstall")) // matches what programs write into new sites
 )
 
 // contentOfInstall matches the paths of pages that a new WordPress site has.
@@ -122,7 +116,7 @@ func declaresStranger(a Answer) bool {
 	return slices.ContainsFunc(softwareParts(a, name), func(part string) bool { _, ok := programOf(part); return !ok })
 }
 
-// softwareParts returns the parts of a title that are names: without those of pages, and without the domain.
+// softwareParts returns the parts of a title that are names, except names of pages and the domain.
 func softwareParts(a Answer, title string) []string {
 	if _, ok := programs[site.Letters(title)]; ok {
 		return []string{title}

@@ -9,12 +9,11 @@ import (
 
 // Limits of matching. Ordinary pages stay far below.
 const (
-	maxWork    = 2_000_000 // compound selectors tested for one cascade, about 100 ms
-	maxSteps   = 2000      // tests of one selector on one element: combinators try every ancestor
-	maxMatches = 3000      // rules of one element
-	maxCached  = 50_000    // elements whose rules are cached
-	// manyDeclarations is the number of an element's declarations from which they are indexed by name.
-	manyDeclarations = 64
+	maxWork          = 2_000_000 // compound selectors tested for one cascade, about 100 ms
+	maxSteps         = 2000      // tests of one selector on one element: combinators try every ancestor
+	maxMatches       = 3000      // rules of one element
+	maxCached        = 50_000    // elements whose rules are cached
+	manyDeclarations = 64        // the number of an element's declarations from which they are indexed by name
 )
 
 // match is a rule that applies to an element.
@@ -98,8 +97,7 @@ func hasWord(list, word string) bool {
 			return false
 		}
 		i += from
-		end := i + len(word)
-		if (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
+		if end := i + len(word); (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
 			return true
 		}
 		from = i + 1
@@ -143,8 +141,7 @@ func (c *Cascade) compound(text string) *compound {
 	}
 	one := &compound{names: namesOf(text)}
 	if one.names == nil {
-		parsed, err := cascadia.Parse(text)
-		if err != nil || parsed.PseudoElement() != "" {
+		if parsed, err := cascadia.Parse(text); err != nil || parsed.PseudoElement() != "" {
 			one = nil
 		} else {
 			one.test = parsed
@@ -252,5 +249,4 @@ func (c *Cascade) siblingCount(n *html.Node) int {
 	return count / siblingsPerTest
 }
 
-// siblingsPerTest is the number of siblings visited in the time of one test.
-const siblingsPerTest = 2
+const siblingsPerTest = 2 // the number of siblings visited in the time of one test

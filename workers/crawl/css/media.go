@@ -1,6 +1,7 @@
 package css
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -112,20 +113,12 @@ func mediaCondition(word string, depth int) bool {
 	if strings.ContainsAny(inner, "<>=") {
 		return mediaRange(inner)
 	}
-	switch inner {
-	case "hover", "any-hover", "pointer", "any-pointer", "color", "width", "height", "scripting", "prefers-color-scheme":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"hover", "any-hover", "pointer", "any-pointer", "color", "width", "height",
+		"scripting", "prefers-color-scheme"}, inner)
 }
 
 // features are the discrete features of our screen.
-var features = map[string]string{
-	"orientation": "landscape", "hover": "hover", "any-hover": "hover", "pointer": "fine", "any-pointer": "fine",
-	"prefers-color-scheme": "light", "prefers-reduced-motion": "no-preference", "prefers-contrast": "no-preference", "prefers-reduced-transparency": "no-preference",
-	"prefers-reduced-data": "no-preference", "forced-colors": "none", "inverted-colors": "none", "scripting": "enabled",
-	"display-mode": "browser", "update": "fast", "color-gamut": "srgb", "dynamic-range": "standard", "grid": "0", "monochrome": "0",
-}
+var features = tables.Map("features")
 
 func mediaFeature(name, value string) bool {
 	if want, ok := features[name]; ok {
@@ -217,8 +210,7 @@ func mediaRange(text string) bool {
 	parts = append(parts, strings.TrimSpace(rest))
 	for i, sign := range signs {
 		left, ok1 := rangeSide(parts[i])
-		right, ok2 := rangeSide(parts[i+1])
-		if !ok1 || !ok2 || !compares(left, sign, right) {
+		if right, ok2 := rangeSide(parts[i+1]); !ok1 || !ok2 || !compares(left, sign, right) {
 			return false
 		}
 	}

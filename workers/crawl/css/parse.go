@@ -24,9 +24,8 @@ type parser struct {
 
 // scope is the context of a block.
 type scope struct {
-	layer *layer
-	// parents are the selectors of the surrounding style rule, or nil.
-	parents []string
+	layer   *layer
+	parents []string // the selectors of the surrounding style rule, or nil
 }
 
 func newParser(b *book, text string, at *url.URL, path []string) *parser {
@@ -184,8 +183,7 @@ func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bo
 	}
 }
 
-// maxValue limits the bytes of a value: data URLs make values long.
-const maxValue = 512 << 10
+const maxValue = 512 << 10 // limits the bytes of a value: data URLs make values long
 
 // declaration returns the declaration before the current token: a name, a colon
 // and a value. The name is "" if it is not one.
@@ -204,7 +202,6 @@ func (p *parser) declaration(start, nameEnd, colon int, first css.TokenType) dec
 	return d
 }
 
-// cutImportant cuts !important from a value.
 func cutImportant(value string) (string, bool) {
 	const word = "important"
 	if len(value) <= len(word) || !strings.EqualFold(value[len(value)-len(word):], word) {

@@ -13,10 +13,8 @@ import (
 
 // Limits of the sheets that are read. They are far above real pages; anything beyond is skipped.
 const (
-	// MaxSheetBytes limits one sheet.
-	MaxSheetBytes = 1 << 20
-	// MaxBytes limits all sheets of a document, those in its elements included.
-	MaxBytes = 4 << 20
+	MaxSheetBytes = 1 << 20 // limits one sheet
+	maxBytes      = 4 << 20 // limits all sheets of a document, those in its elements included
 
 	maxSheets       = 1000 // page builders write a style element for every block
 	maxImportDepth  = 3
@@ -75,7 +73,7 @@ type layer struct {
 
 func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
 	b := &book{
-		root: root, base: base, sheets: sheets, left: MaxBytes, layers: &layer{},
+		root: root, base: base, sheets: sheets, left: maxBytes, layers: &layer{},
 		byID: map[string][]int32{}, byClass: map[string][]int32{}, byTag: map[string][]int32{},
 	}
 	seen := map[string]bool{}

@@ -38,7 +38,6 @@ const (
 	maxWeight   = 1 << 30
 )
 
-// splitSelectors splits a list.
 func splitSelectors(list string) []string {
 	out := []string{}
 	for part := range Split(list, ',') {
@@ -113,20 +112,14 @@ type scanned struct {
 }
 
 // never are the pseudo-classes that match no element here, or that are too expensive.
-var never = map[string]bool{
-	"hover": true, "focus": true, "focus-within": true, "focus-visible": true, "active": true, "visited": true, "target": true,
-	"has": true, "haschild": true, "contains": true, "containsown": true, "matches": true, "matchesown": true,
-	"input": true, "host": true, "host-context": true, "fullscreen": true, "open": true, "popover-open": true,
-	"autofill": true, "-webkit-autofill": true, "invalid": true, "checked": true, "indeterminate": true, "first-letter": true, "first-line": true,
-}
+var never = tables.Set("never")
 
 // alternativesOf reports whether a pseudo-class represents a list.
 func alternativesOf(name string) bool {
 	return name == "is" || name == "where" || name == "-webkit-any" || name == "-moz-any"
 }
 
-// maxScanDepth limits selectors within selectors.
-const maxScanDepth = 4
+const maxScanDepth = 4 // limits selectors within selectors
 
 // scan scans a selector. ok is false if nothing can match it.
 func scan(text string, depth int) (s scanned, ok bool) {
@@ -224,8 +217,7 @@ func mostSpecific(list string, depth int) uint32 {
 	return best
 }
 
-// maxInner limits the combinators within :not(), whose matching tries every way through the ancestors.
-const maxInner = 1
+const maxInner = 1 // limits the combinators within :not(), whose matching tries every way through the ancestors
 
 func cheap(list string) bool {
 	count := 0
@@ -272,8 +264,7 @@ func findList(text string) (start int, list string, end int) {
 				continue
 			}
 			close := closing(text, stop)
-			name := strings.ToLower(text[i+1 : stop])
-			if alternativesOf(name) {
+			if name := strings.ToLower(text[i+1 : stop]); alternativesOf(name) {
 				return i, text[stop+1 : close], min(close+1, len(text))
 			}
 			i = close
@@ -308,9 +299,7 @@ func isCombinator(text string) bool {
 	return text == "" || isSpace(text[0]) || text[0] == '>' || text[0] == '+' || text[0] == '~'
 }
 
-func startsWithName(text string) bool {
-	return text != "" && (isName(text[0]) || text[0] == '\\')
-}
+func startsWithName(text string) bool { return text != "" && (isName(text[0]) || text[0] == '\\') }
 
 // compoundStart returns the start of the last compound of a selector.
 func compoundStart(text string) int {

@@ -3,6 +3,7 @@ package css
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -26,10 +27,7 @@ func longhand(property, value string) (string, bool) {
 var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "message-box": true, "small-caption": true, "status-bar": true, "-apple-system-body": true}
 
 // fontSizes are the named sizes.
-var fontSizes = map[string]bool{
-	"xx-small": true, "x-small": true, "small": true, "medium": true, "large": true, "x-large": true, "xx-large": true, "xxx-large": true,
-	"smaller": true, "larger": true, "math": true,
-}
+var fontSizes = tables.Set("fontSizes")
 
 // fontPart reads "italic bold 12px/1.5 Georgia, serif".
 func fontPart(property, value string) (string, bool) {
@@ -39,8 +37,7 @@ func fontPart(property, value string) (string, bool) {
 	weight := "normal"
 	rest := words(value)
 	for i, word := range rest {
-		lower := strings.ToLower(word)
-		if !isFontSize(lower) {
+		if lower := strings.ToLower(word); !isFontSize(lower) {
 			switch {
 			case lower == "bold", lower == "bolder", lower == "lighter", isNumber(lower):
 				weight = lower
@@ -71,9 +68,7 @@ func isFontSize(word string) bool {
 	return len(number) < len(word) && number != "" || word == "0"
 }
 
-func isNumber(word string) bool {
-	return word != "" && strings.Trim(word, "0123456789.") == ""
-}
+func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789.") == "" }
 
 // borderColor reads "2px solid #c00".
 func borderColor(value string) string {
@@ -143,11 +138,8 @@ func isLength(word string) bool {
 func isColor(word string) bool {
 	switch name, _, call := strings.Cut(word, "("); {
 	case call:
-		switch name {
-		case "rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color", "color-mix":
-			return true
-		}
-		return false
+		return slices.Contains([]string{"rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color",
+			"color-mix"}, name)
 	case word == "transparent", word == "currentcolor":
 		return true
 	}
@@ -177,8 +169,7 @@ func absolute(value string, at *url.URL) string {
 	return out.String()
 }
 
-// maxAddresses limits the URLs of one value that are made absolute.
-const maxAddresses = 64
+const maxAddresses = 64 // limits the URLs of one value that are made absolute
 
 // urlEnd returns where url( closes: without quotes, brackets within it do not count.
 func urlEnd(value string, at int) int {
@@ -201,12 +192,7 @@ func urlEnd(value string, at int) int {
 }
 
 // presentational are the attributes of drawings that are also properties (SVG 2, section 6.6).
-var presentational = map[string]bool{
-	"fill": true, "stroke": true, "color": true, "opacity": true, "fill-opacity": true, "stroke-opacity": true, "stroke-width": true,
-	"fill-rule": true, "clip-rule": true, "clip-path": true, "mask": true, "filter": true, "display": true, "visibility": true,
-	"stop-color": true, "stop-opacity": true, "stroke-linecap": true, "stroke-linejoin": true, "stroke-dasharray": true, "stroke-miterlimit": true,
-	"font-family": true, "font-size": true, "font-weight": true, "text-anchor": true, "transform": true,
-}
+var presentational = tables.Set("presentational")
 
 // presentation returns the value of a property from an attribute: of a drawing, or of an old HTML page.
 func (c *Cascade) presentation(n *html.Node, property string) string {

@@ -6,7 +6,11 @@ import (
 
 	"github.com/tdewolff/parse/v2/css"
 	"golang.org/x/net/html"
+
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("css")
 
 // Limits of values.
 const (
@@ -38,30 +42,20 @@ const (
 )
 
 // shorthands maps a property to the shorthands that also set it.
-var shorthands = map[string][]string{
-	"font-family":         {"font"},
-	"font-weight":         {"font"},
-	"font-size":           {"font"},
-	"background-image":    {"background"},
-	"background-color":    {"background"},
-	"background-position": {"background"},
-	"background-size":     {"background"},
-	"background-repeat":   {"background"},
-	"border-color":        {"border"},
-	"mask-image":          {"mask", "-webkit-mask", "-webkit-mask-image"},
-}
+var shorthands = func() map[string][]string {
+	out := map[string][]string{}
+	for _, row := range tables.Rows("shorthands", 2) {
+		out[row[0]] = append(out[row[0]], row[1])
+	}
+	return out
+}()
 
 // inheriting are the properties that are inherited by default.
-var inheriting = map[string]bool{
-	"color": true, "fill": true, "stroke": true, "font-family": true, "font-weight": true, "font-size": true, "font-style": true,
-	"visibility": true, "stroke-width": true, "fill-rule": true, "clip-rule": true, "fill-opacity": true, "stroke-opacity": true,
-	"stroke-linecap": true, "stroke-linejoin": true, "text-transform": true, "color-scheme": true, "list-style-image": true, "text-anchor": true,
-}
+var inheriting = tables.Set("inheriting")
 
 func (c *Cascade) value(n *html.Node, pseudo pseudoElement, property string) string {
 	for range maxAncestors {
-		v, how := c.lookup(n, pseudo, property)
-		if how != inherited {
+		if v, how := c.lookup(n, pseudo, property); how != inherited {
 			return v
 		}
 		if pseudo == ownElement {
@@ -225,8 +219,7 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 	return out
 }
 
-// maxInline limits the declarations of one style attribute.
-const maxInline = 200
+const maxInline = 200 // limits the declarations of one style attribute
 
 // written returns the value of a declaration as it is written, with absolute URLs.
 func (c *Cascade) written(from candidate) string {
@@ -254,11 +247,8 @@ func (c *Cascade) evaluate(n *html.Node, from candidate, property string) (strin
 }
 
 func isKeyword(v string) bool {
-	switch strings.ToLower(strings.TrimSpace(v)) {
-	case "inherit", "initial", "unset", "revert", "revert-layer":
-		return true
-	}
-	return false
+	v = strings.ToLower(strings.TrimSpace(v))
+	return slices.Contains([]string{"inherit", "initial", "unset", "revert", "revert-layer"}, v)
 }
 
 // keyword resolves the CSS-wide keywords.
@@ -343,8 +333,7 @@ func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) 
 		}
 		c.vars[key] = resolved{} // unknown during its own evaluation: a cycle ends here
 		passed = append(passed, key)
-		v, how := c.customProperty(p, name, depth)
-		if how == said {
+		if v, how := c.customProperty(p, name, depth); how == said {
 			answered = resolved{v, v != ""}
 			break
 		}

@@ -131,8 +131,8 @@ func plainFit(name, label string) float64 {
 
 // affixes are additions that brands put before or after their name if the name itself is taken.
 var (
-	prefixes = []string{"get", "try", "use", "go", "my", "the", "join", "hello", "weare", "we", "with", "meet", "shop", "visit", "buy", "team", "app", "i", "e"}
-	suffixes = []string{"app", "hq", "inc", "io", "online", "official", "group", "global", "shop", "store", "site", "web", "labs", "lab", "corp", "co", "company", "usa", "uk", "us", "eu", "world", "international", "ai", "tech", "software", "media", "digital", "studio", "team", "home", "now", "inter", "magazine", "mag", "news", "blog"}
+	prefixes = tables.List("prefixes")
+	suffixes = tables.List("suffixes")
 )
 
 // withAffix reports whether a label is a name with one customary affix.
@@ -149,8 +149,7 @@ func withAffix(whole, label string) bool {
 	return false
 }
 
-// maxShort is the longest label that can be a word with letters omitted.
-const maxShort = 4
+const maxShort = 4 // the longest label that can be a word with letters omitted
 
 // shortOf reports whether a label is a word with inner letters omitted: qz of Quartz.
 func shortOf(label, word string) bool {
@@ -166,11 +165,9 @@ func shortOf(label, word string) bool {
 	return at == len(label)
 }
 
-// fillers are words that domains usually omit.
-var fillers = map[string]bool{"the": true, "of": true, "and": true, "a": true, "for": true, "de": true, "der": true, "die": true, "das": true, "la": true, "le": true, "el": true, "los": true, "und": true, "et": true, "y": true, "e": true, "di": true, "du": true, "des": true, "van": true, "von": true, "in": true, "at": true, "to": true}
+var fillers = tables.Set("fillers") // words that domains usually omit
 
-// maxPieces limits the number of words that madeOfPieces looks at.
-const maxPieces = 8
+const maxPieces = 8 // limits the number of words that madeOfPieces looks at
 
 // madeOfPieces reports whether a label consists of the beginnings of all words of a name, in order, fillers optional:
 // "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.

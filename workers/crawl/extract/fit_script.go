@@ -10,13 +10,7 @@ import (
 
 // romanized maps the letters of other scripts to their usual spelling in
 // domains. Where customs differ, sound normalizes them.
-var romanized = map[rune]string{
-	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "e", 'ж': "zh", 'з': "z", 'и': "i", 'й': "i", 'к': "k", 'л': "l", 'м': "m",
-	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "h", 'ц': "c", 'ч': "ch", 'ш': "sh", 'щ': "sh", 'ъ': "", 'ы': "i",
-	'ь': "", 'э': "e", 'ю': "u", 'я': "ia", 'і': "i", 'ї': "i", 'є': "e", 'ґ': "g", 'ў': "u", 'ј': "i", 'љ': "l", 'њ': "n", 'ћ': "c", 'ђ': "d", 'џ': "d",
-	'α': "a", 'β': "v", 'γ': "g", 'δ': "d", 'ε': "e", 'ζ': "z", 'η': "i", 'θ': "th", 'ι': "i", 'κ': "k", 'λ': "l", 'μ': "m", 'ν': "n", 'ξ': "x",
-	'ο': "o", 'π': "p", 'ρ': "r", 'σ': "s", 'ς': "s", 'τ': "t", 'υ': "i", 'φ': "f", 'χ': "h", 'ψ': "ps", 'ω': "o",
-}
+var romanized = tables.Map("romanized")
 
 // kana are the Japanese syllables, in the order of Unicode's hiragana from U+3041; katakana follow the same
 // order 0x60 above.
@@ -27,9 +21,9 @@ var kana = strings.Fields("a a i i u u e e o o ka ga ki gi ku gu ke ge ko go sa 
 func latinized(name string) (latin string, ok bool) {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
-		switch s, known := romanized[r]; {
+		switch s, known := romanized[string(r)]; {
 		case known:
-			b.WriteString(s)
+			b.WriteString(strings.Trim(s, "_"))
 			ok = true
 		case r >= 0x3041 && r < 0x3041+rune(len(kana)), r >= 0x30a1 && r < 0x30a1+rune(len(kana)):
 			i := int(r - 0x3041)

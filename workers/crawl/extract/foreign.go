@@ -12,8 +12,7 @@ import (
 
 // foreignName matches names of third-party blocks in a page: consent dialogs by
 // their vendors' names, chats, share buttons, advertisements.
-var foreignName = lazyregexp.New(`(?i)cookie|consent|gdpr|onetrust|didomi|usercentrics|^klaro|borlabs|^cky|^cmplz|complianz|iubenda|quantcast|^qc-cmp|sp_message|truste|osano|termly|axeptio|tarteaucitron|evidon|` +
-	`wpadminbar|intercom-|^drift-|hubspot-messages|zendesk|tawk-|^crisp-|addtoany|addthis|sharethis|(^|[-_])(cmp|share|social|advert|ads)([-_]|$)`)
+var foreignName = lazyregexp.New(`(?i)` + tables.Any("foreignName"))
 
 // ForeignBlock reports whether an element and its content belong to a third party.
 func ForeignBlock(n *html.Node) bool {
@@ -29,4 +28,4 @@ func ForeignBlock(n *html.Node) bool {
 }
 
 // stateName matches the state of a block, not its kind: ads-loaded, no-cookies.
-var stateName = lazyregexp.New(`(?i)^(has|no|not|with|without|is|js)[-_]|[-_](loaded|enabled|disabled|ready|free|allowed|accepted|set|active|on|off|open|closed|true|false)$`)
+var stateName = lazyregexp.New(`(?i)^(has|no|not|with|without|is|js)[-_]|[-_](` + tables.Any("stateName") + `)$`)

@@ -24,15 +24,11 @@ type Input struct {
 	Config   *manifest.Manifest // the browserconfig, or nil
 	// More are other pages of the site that were read because the home page
 	// left a field open: about, imprint, press. Usually none.
-	More []*page.Page
-	// Style is the cascade of the home page's stylesheets, or nil if none was read.
-	Style *css.Cascade
-	// BIMI is the URL of the mark in the domain's BIMI record, or nil.
-	BIMI *url.URL
-	// Known is a record from a data set, for comparison and as a fallback, or nil.
-	Known *eventschemas.Record
-	// Now is the time of the crawl, which bounds plausible years; zero if unknown.
-	Now time.Time
+	More  []*page.Page
+	Style *css.Cascade         // the cascade of the home page's stylesheets, or nil if none was read
+	BIMI  *url.URL             // the URL of the mark in the domain's BIMI record, or nil
+	Known *eventschemas.Record // a record from a data set, for comparison and as a fallback, or nil
+	Now   time.Time            // the time of the crawl, which bounds plausible years; zero if unknown
 }
 
 // Found is a decision and its source.

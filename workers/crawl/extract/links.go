@@ -129,20 +129,16 @@ type linker struct {
 	in   Input
 	name string // of the brand
 	// tenants are the folded names of publications hosted on the site: their profiles do not belong to the site.
-	tenants map[string]bool
-	// neighbors are the labels of other sites that the page links to.
-	neighbors []string
-	text      string // of the current link
-	around    around // of the current link
-	grouped   bool   // the current link is in a row of profiles
+	tenants   map[string]bool
+	neighbors []string // the labels of other sites that the page links to
+	text      string   // of the current link
+	around    around   // of the current link
+	grouped   bool     // the current link is in a row of profiles
 	out       []profile
 }
 
-// minInside is the length, in bytes, from which another site's label within a handle is not a coincidence.
-const minInside = 8
-
-// maxNeighbors limits the other sites that handles are compared with.
-const maxNeighbors = 200
+const minInside = 8      // the length, in bytes, from which another site's label within a handle is not a coincidence
+const maxNeighbors = 200 // limits the other sites that handles are compared with
 
 // profiles lists every mention of a profile.
 func profiles(in Input) []profile {
@@ -208,7 +204,7 @@ func (l *linker) look() {
 	}
 }
 
-// others reports whether a profile belongs to another party: its handle is that of another site that the page links to,
+// others reports whether a profile belongs to another party: another site that the page links to has its handle,
 // or the link's own words name another party.
 func (l *linker) others(handle, text string) bool {
 	if l.fit(handle) >= commonFit {
@@ -229,10 +225,10 @@ func (l *linker) others(handle, text string) bool {
 }
 
 // networkWords are the words in a link to a profile that do not name its owner.
-var networkWords = lazyregexp.New(`(?i)\b(?:twitter|x|facebook|fb|instagram|insta|linkedin|youtube|github|tiktok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|social|icon|logo|page|profile|channel|official|account|follow|like|join|visit|find|watch|us|our|the|on|at|via|to|see|auf|bei|sur|en|su|op|på|na|us on|opens in (?:a )?new (?:tab|window)|link|external|square|circle|alt|brand|brands|in|a|new)\b|[()|/.,:–—-]`)
+var networkWords = lazyregexp.New(`(?i)\b(?:` + tables.Any("networkWords") + `)\b|[()|/.,:–—-]`)
 
 // follow matches words of a link to one's own profile.
-var follow = lazyregexp.New(`(?i)\b(?:(?:follow|like|join|find|visit|watch|subscribe to|connect with) (?:us|our)|our (?:twitter|x|facebook|instagram|linkedin|youtube|discord|github|tiktok|pinterest|medium|blog|page|channel|profile)|folgen? sie uns|folge uns|suivez[- ]nous|rejoignez[- ]nous|s[ií]guenos|siga-nos|seguici|volg ons|följ oss|følg oss|obserwuj nas|bizi takip)\b|подпис(?:ывайтесь|аться) на нас|フォローする|关注我们|關注我們`)
+var follow = lazyregexp.New(`(?i)\b(?:` + tables.Any("follow") + `)\b|подпис(?:ывайтесь|аться) на нас|フォローする|关注我们|關注我們`)
 
 // Limits of the links of one page.
 const (
@@ -331,13 +327,13 @@ func (l *linker) loose(fit float64) bool {
 }
 
 // networkName matches the name of a network in a link's text.
-var networkName = lazyregexp.New(`(?i)twitter|facebook|\bfb\b|insta|linked\s?in|you\s?tube|github|tik\s?tok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|\bx\b|follow|folg|suiv|segu|sígu|volg|följ|subscribe|abonn|フォロー|关注|подпис`)
+var networkName = lazyregexp.New(`(?i)` + tables.Any("networkName"))
 
 // makers are words in the handles of companies that make sites.
 var makers = lazyregexp.New(`(?i)software|agency|agentur|webdesign|themes?$|templates?$|plugins?$|hosting`)
 
 // countryEnd is the suffix that distinguishes a handle from those for other countries.
-var countryEnd = lazyregexp.New(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|be|pl|pt|se|dk|no|fi|ie|br|mx|ar|cl|co|in|jp|au|ca|eu|official|news|online|hq|tv)$`)
+var countryEnd = lazyregexp.New(`(?i)[_.-](?:` + tables.Any("countryEnd") + `)$`)
 
 // fit returns how well a handle fits the domain or the brand's name.
 func (l *linker) fit(handle string) float64 {

@@ -11,19 +11,7 @@ import (
 )
 
 // credit matches a text that names the maker of the site, its theme or its images: such a link is the maker's.
-var credit = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` +
-	`(?:site|web\s?site|page|homepage|theme|template|layout|design(?:ed)?(?: (?:&|and) \w+)?|web\s?design|developed|development|made|built|created|crafted|coded|powered|hosted|produced|photos?|photography|photographs?|pictures?|images?|illustrations?|videos?|film|art|branding|marketing|seo|content)\s+(?:by|with|from)\s` +
-	`|(?:webdesign|design|gestaltung|gestaltet|umsetzung|umgesetzt|realisierung|realisiert|programmierung|programmiert|entwickelt|erstellt|konzept|fotos?|fotografie|bilder|seite)\s+(?:von|durch|by)\s` +
-	`|(?:site|conception|réalisation|réalisé|création|créé|développé|propulsé|photos?|crédits?)\s+(?:par|by)\s` +
-	`|(?:sitio|web|página|diseño|diseñado|desarrollado|desarrollo|hecho|creado|realizado|fotos?|fotografía)\s+(?:por|de)\s` +
-	`|(?:site|desenvolvido|desenvolvimento|feito|criado|produzido)\s+(?:por|by)\s` +
-	`|(?:sito|realizzato|realizzazione|sviluppato|creato|progetto|fotografie?|foto)\s+(?:da|di|by)\s` +
-	`|(?:ontwerp|ontworpen|gemaakt|gebouwd|ontwikkeld|website|foto'?s?)\s+(?:door|van)\s` +
-	`|(?:utviklet|laget|skapad|byggd|udviklet|lavet|design|foto)\s+(?:av|af)\s` +
-	`|(?:projekt|wykonanie|realizacja|tvorba|realizace|izrada|web)\s+(?:przez|od|by)\s` +
-	`|(?:дизайн|разработка|создание|сайт|фото)\s+(?:от|студии|студия)\s` +
-	`|(?:photos?|photography|photographer|pictures?|images?|illustrations?|design|designer|web\s?design|theme|template|development|credits?|gestaltung|umsetzung|programmierung|konzept|fotos?|fotografie|bilder|bildnachweis|réalisation|conception|création|diseño|desarrollo|fotografía|realizzazione|grafica|ontwerp|realisatie|wykonanie|realizacja|projekt|tvorba|дизайн|разработка|фото)\s*[:©]` +
-	`)|^by\s|(?:制作|デザイン|撮影|设计|技术支持)\s*[:：]`)
+var credit = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("credit") + `)|^by\s|(?:制作|デザイン|撮影|设计|技术支持)\s*[:：]`)
 
 // Limits of the search around a link.
 const (
@@ -31,8 +19,7 @@ const (
 	maxParents = 6  // elements above it
 )
 
-// personWords are words of class and id around an author's or a member's profiles.
-var personWords = []string{"author", "authors", "bio", "byline", "member", "members", "team", "person", "people", "speaker", "speakers", "contributor", "contributors", "staff", "artist", "guest", "testimonial", "testimonials", "autor", "autoren", "auteur", "comment", "comments", "embed", "share", "sharing", "sharedaddy", "addtoany"}
+var personWords = tables.List("personWords") // words of class and id around an author's or a member's profiles
 
 // around describes the text around the links to one URL.
 type around struct {
@@ -97,4 +84,4 @@ func amongPersons(n *html.Node) bool {
 }
 
 // otherNetworks matches hosts of networks without a field, and other hosts that are common in a row of profiles.
-var otherNetworks = lazyregexp.New(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)
+var otherNetworks = lazyregexp.New(`(?i)^(?:www\.)?(?:` + tables.Any("otherNetworks") + `)$`)

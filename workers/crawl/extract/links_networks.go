@@ -15,21 +15,23 @@ var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 var machineFile = lazyregexp.New(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
 
 // at builds the profile function of networks with profiles at https://host/handle.
-func at(host, prefix string, reserved ...string) func(string, []string) string {
+func at(host string) func(string, []string) string {
+	reserved := tables.Set("reserved on " + host)
 	return func(_ string, path []string) string {
 		if len(path) == 0 {
 			return ""
 		}
 		name := strings.TrimPrefix(path[0], "@")
-		if lower := strings.ToLower(name); !handle.MatchString(name) || slices.Contains(reserved, lower) || machineFile.MatchString(lower) {
+		if lower := strings.ToLower(name); !handle.MatchString(name) || reserved[lower] || machineFile.MatchString(lower) {
 			return ""
 		}
-		return "https://" + host + "/" + prefix + strings.TrimPrefix(name, prefix)
+		return "https://" + host + "/" + name
 	}
 }
 
-// twitterName matches the names that the network allows.
-var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`)
+var onFacebook, onYouTube, onMedium = at("www.facebook.com"), at("www.youtube.com"), at("medium.com")
+
+var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`) // matches the names that the network allows
 
 // named rejects profiles with a name that the network does not allow.
 func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) func(string, []string) string {
@@ -42,8 +44,8 @@ func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) fu
 }
 
 // slashed is at, for networks that end their profiles' URLs with a slash.
-func slashed(host, prefix string, reserved ...string) func(string, []string) string {
-	plain := at(host, prefix, reserved...)
+func slashed(host string) func(string, []string) string {
+	plain := at(host)
 	return func(host string, path []string) string {
 		if u := plain(host, path); u != "" {
 			return u + "/"
@@ -55,16 +57,16 @@ func slashed(host, prefix string, reserved ...string) func(string, []string) str
 // profileOn reads the path of a profile on each of brand.Networks and returns
 // its canonical URL, or "" if the path is not a profile.
 var profileOn = map[string]func(host string, path []string) string{
-	"twitter":    named(twitterName, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr", "es", "pt", "it", "ja", "hashtags", "who_to_follow", "notifications", "logout", "personalization", "following", "followers", "lists", "i", "tweet", "statuses", "sharer", "rules", "legal", "privacypolicy", "goodies", "invitations", "welcome", "articles", "communities", "premium", "bookmarks")),
+	"twitter":    named(twitterName, at("x.com")),
 	"linkedin":   linkedin,
-	"github":     github(at("github.com", "", "features", "pricing", "about", "login", "join", "site", "security", "enterprise", "topics", "collections", "trending", "sponsors", "orgs", "apps", "marketplace", "explore", "customer-stories", "readme", "contact", "search", "events", "solutions", "resources", "signup", "team", "nonprofit", "new", "settings", "notifications", "account", "mobile", "copilot", "github-copilot", "why-github", "premium-support", "edu", "git-guides", "dashboard", "pulls", "issues", "codespaces", "organizations", "articles", "en", "codesearch", "stars", "gist", "discussions", "partners", "newsroom", "skills", "open-source", "accelerator", "users", "logout", "sessions", "password_reset", "watching", "projects", "packages", "advisories", "logos", "home", "blog", "education", "models", "spark", "actions")),
-	"instagram":  slashed("www.instagram.com", "", "p", "reel", "reels", "explore", "accounts", "stories", "tv", "about", "developer", "legal", "direct", "web", "directory", "blog", "press", "api", "privacy", "terms", "oauth", "share", "challenge", "emails", "session", "static", "invites", "lite", "download", "hashtag", "locations", "topics", "help", "support", "jobs", "business", "create", "sharer", "ar", "igtv", "s", "popular"),
+	"github":     github(at("github.com")),
+	"instagram":  slashed("www.instagram.com"),
 	"facebook":   facebook,
 	"youtube":    youtube,
 	"tiktok":     withSign("www.tiktok.com"),
 	"crunchbase": below("www.crunchbase.com", "organization", "company"),
 	"discord":    discord,
-	"pinterest":  at("www.pinterest.com", "", "pin", "search", "ideas", "about", "business", "login", "explore", "categories", "today", "settings", "_tools", "discover", "js", "signup", "password", "resource", "source", "topics", "video", "videos", "tos", "privacy", "developers", "careers", "shopping", "create", "share", "offsite", "_", "news_hub", "homefeed"),
+	"pinterest":  at("www.pinterest.com"),
 	"threads":    withSign("www.threads.net"),
 	"bluesky":    bluesky,
 	"medium":     medium,
@@ -125,7 +127,7 @@ func facebook(_ string, path []string) string {
 		}
 		return ""
 	}
-	return at("www.facebook.com", "", "sharer", "sharer.php", "share", "share.php", "dialog", "plugins", "tr", "events", "watch", "hashtag", "login", "login.php", "photo", "photo.php", "photos", "story.php", "permalink.php", "help", "policies", "policy.php", "privacy", "legal", "business", "marketplace", "about", "home.php", "v2.0", "2008", "fbml", "r.php", "recover", "docs", "pages", "pg", "people", "ads", "l.php", "sharer.html", "groups", "gaming", "games", "apps", "reel", "reels", "stories", "story", "video", "videos", "posts", "notes", "note.php", "media", "messages", "messenger", "settings", "careers", "terms", "terms.php", "cookies", "directory", "places", "hashtags", "home", "index.php", "connect", "oauth", "feed", "friends", "notifications", "fundraisers", "live", "public", "search", "browse", "full_data_use_policy", "about_ads", "developers", "platform", "facebook", "signup", "reg", "ajax", "x", "audiencenetwork", "safety", "local", "offers", "mobile", "lite", "share_channel", "feeds", "sharearticle", "en_us", "de_de")("", path)
+	return onFacebook("", path)
 }
 
 func youtube(host string, path []string) string {
@@ -142,7 +144,7 @@ func youtube(host string, path []string) string {
 			return "https://www.youtube.com/" + first + "/" + path[1]
 		}
 	default:
-		return at("www.youtube.com", "", "watch", "embed", "playlist", "results", "shorts", "live", "feed", "about", "t", "v", "redirect", "premium", "hashtag", "iframe_api", "gaming", "kids", "create", "clip", "post", "static", "ads", "attribution_link", "account", "channel", "user", "c", "signin", "login", "upload", "trending", "movies", "music", "sports", "news", "podcasts", "creators", "howyoutubeworks", "yt", "jobs", "press", "terms", "supported_browsers", "opensearch", "s", "subscription_center", "add_user", "profile", "artist", "source", "time_continue", "i", "share", "shared", "video", "videos", "playables", "tv", "testtube", "paid_memberships", "new", "intl")("", path)
+		return onYouTube("", path)
 	}
 	return ""
 }
@@ -174,11 +176,8 @@ func bluesky(host string, path []string) string {
 	return below("bsky.app", "profile")(host, path)
 }
 
-// decentralID is the identifier of a profile without a name.
-var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`)
-
-// mediumOwn are subdomains that the network reserves.
-var mediumOwn = []string{"www", "about", "help", "policy", "blog", "api", "cdn", "cdn-images-1", "miro", "link", "status", "support"}
+var decentralID = lazyregexp.New(`^did:plc:[a-z0-9]{10,40}$`) // the identifier of a profile without a name
+var mediumOwn = tables.List("mediumOwn")                      // subdomains that the network reserves
 
 func medium(host string, path []string) string {
 	if sub, below := strings.CutSuffix(host, ".medium.com"); below && sub != "m" {
@@ -190,7 +189,7 @@ func medium(host string, path []string) string {
 	if profile := withSign("medium.com")(host, path); profile != "" {
 		return profile
 	}
-	return at("medium.com", "", "m", "p", "me", "tag", "tags", "about", "search", "membership", "topic", "topics", "new-story", "policy", "jobs-at-medium", "s", "share", "plans", "creators", "business", "partner-program", "earn", "signin", "register", "explore-topics", "gift", "verified-authors", "r", "u")("", path)
+	return onMedium("", path)
 }
 
 func wikipedia(host string, path []string) string {
@@ -204,19 +203,15 @@ func wikipedia(host string, path []string) string {
 	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
 }
 
-// sharePaths are parts of URLs of share dialogs, on any network; postPaths are those of single posts if more segments
-// follow: a profile has a tab of that name.
+// sharePaths are parts of URLs of share dialogs, on any network; postPaths are parts of URLs of single posts if more
+// segments follow: a profile has a tab of that name.
 var (
 	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
-	postPaths  = []string{"status", "statuses", "post", "posts", "video", "videos", "photo", "photos", "permalink", "stream-item", "moments", "p", "reel", "tv", "pin", "events", "lists", "live", "watch", "clip", "jobs"}
+	postPaths  = tables.List("postPaths")
 )
 
-// vendors are handles of site builders and tools, not of the site's owner.
-var vendors = FoldedSet("wordpress", "wordpressdotcom", "automattic", "shopify", "wix", "squarespace", "google", "elementor", "webflow", "weebly", "godaddy", "themeforest", "envato", "wpengine", "jetpack", "facebook", "twitter", "x", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "example", "username", "yourusername", "yourpage", "yourhandle", "user", "yourname", "yourprofile", "youraccount", "yourcompany", "company", "profile", "page", "handle", "account", "name", "test", "demo", "undefined", "null", "none", "true", "false", "#",
-	"wordpresscom", "wpbeginner", "wixcom", "shopifypartners", "squarespacehelp", "hubspot", "mailchimp", "envatomarket", "elegantthemes", "infortis", "codetipi", "divi", "themeisle", "studiopress", "generatepress", "wpastra", "astra", "avada", "themefusion", "qodeinteractive", "tagdiv", "mythemeshop", "colorlib", "bootstrap", "getbootstrap", "twbs", "html5up", "ajlkn", "templatemo", "themewagon", "creativetim", "jekyllrb", "gohugoio", "ghost", "tryghost", "nextjs", "vercel", "zeit", "netlify", "gatsbyjs", "drupal", "joomla", "prestashop", "magento", "woocommerce", "bigcommerce", "ecwid", "jimdo", "strikingly", "cargocollective", "tildapublishing", "framer", "typo3", "contao", "bluehost", "hostinger", "ionos", "godaddyhelp", "cloudflare", "tumblr", "medium", "github", "discord", "threads", "bluesky", "crunchbase", "wikipedia", "apple", "googleplay", "android", "meta", "snapchat", "whatsapp", "telegram", "paypal", "trustpilot", "cookiebot", "onetrust")
-
-// numericID is the number of a profile without a name.
-var numericID = lazyregexp.New(`^\d{3,20}$`)
+var vendors = FoldedSet(tables.List("vendors")...) // handles of site builders and tools, not of the site's owner
+var numericID = lazyregexp.New(`^\d{3,20}$`)       // the number of a profile without a name
 
 // Profile reads the URL of a profile: its network and its canonical URL. ok is
 // false for anything else, such as a share button or a single post.

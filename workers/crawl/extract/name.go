@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameRunes limits a name: a longer text is a sentence.
-const maxNameRunes = 60
+const maxNameRunes = 60 // limits a name: a longer text is a sentence
 
 // nameCandidate is one name that the site offers.
 type nameCandidate struct {
@@ -43,15 +42,11 @@ const (
 	headingBase   = 10.0
 	authorBase    = 10.0
 	handleBase    = 4.0
-	// shortBase is added for a title of one short part: it is a name, not a sentence.
-	shortBase  = 4.0
-	shortWords = 3
-	// endBase is added for the part of a title that usually has the site's name: the last on an inner page.
-	endBase = 2.0
-	// labelBase is more than that of a title that does not fit the domain at all.
-	labelBase = 16.0
-	// moreFactor is the weight of a place on a second page relative to the home page.
-	moreFactor = 0.6
+	shortBase     = 4.0 // added for a title of one short part: it is a name, not a sentence
+	shortWords    = 3
+	endBase       = 2.0  // added for the part of a title that usually has the site's name: the last on an inner page
+	labelBase     = 16.0 // more than for a title that does not fit the domain at all
+	moreFactor    = 0.6  // the weight of a place on a second page relative to the home page
 
 	fitWeight       = 30.0
 	unknownFit      = 0.3 // of a script that cannot be compared with a domain
@@ -159,8 +154,7 @@ func weighNames(in Input) []nameCandidate {
 	return all
 }
 
-// maxFrontPath is the longest path of one segment that may be a front page's: /en, /de-de, /home.
-const maxFrontPath = 6
+const maxFrontPath = 6 // the longest path of one segment that may be a front page's: /en, /de-de, /home
 
 // Inner reports whether the page is not the site's front page.
 func (in Input) Inner() bool {

@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// minCased is how many letters a name in capitals has that is not read as an abbreviation.
-const minCased = 4
+const minCased = 4 // how many letters a name in capitals has that is not read as an abbreviation
 
 // casing returns the spelling of a name in capitals that the page itself uses most, or "" if that is the given one, or
 // if it is unclear. Menus and headlines are often in capitals, so only a majority for other letters counts.

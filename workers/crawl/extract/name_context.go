@@ -10,13 +10,7 @@ import (
 
 // placeGroups joins the places that repeat each other: generators copy a title
 // to og:title, and one field of a form to all of linked data.
-var placeGroups = map[string]string{
-	"title": "title", "og:title": "title", "heading": "heading", "feed title": "feed", "og:site_name": "og:site_name",
-	"home link text": "home link", "home link label": "home link", "logo alt": "home link",
-	"json-ld organization": "json-ld", "json-ld website": "json-ld", "json-ld publisher": "json-ld", "json-ld legal name": "json-ld", "json-ld alternate name": "json-ld",
-	"application-name": "app", "apple-mobile-web-app-title": "app", "app link": "app", "manifest name": "app", "manifest short_name": "app",
-	"copyright line": "copyright line", "publisher meta": "publisher meta",
-}
+var placeGroups = tables.Map("placeGroups")
 
 // nameContext is the evidence of all candidates of a page for each of them.
 type nameContext struct {
@@ -63,12 +57,9 @@ func (c *nameContext) groupsOf(text string) map[string]bool {
 }
 
 const (
-	// minVouchers is how many independent places make a name the site's own.
-	minVouchers = 2
-	// maxVouchedWords limits the words of a name that a title and a heading give; longer ones are headlines.
-	maxVouchedWords = 5
-	// taglineWords is the least number of words of a tagline.
-	taglineWords = 3
+	minVouchers     = 2 // how many independent places make a name the site's own
+	maxVouchedWords = 5 // limits the words of a name that a title and a heading give; longer ones are headlines
+	taglineWords    = 3 // the least number of words of a tagline
 )
 
 // vouched reports whether independent places of the site give a name. If no
@@ -97,8 +88,7 @@ func (c *nameContext) doubt(n *nameCandidate) string {
 	return ""
 }
 
-// invisible are places that only programs read.
-var invisible = []string{"og:site_name", "json-ld organization", "json-ld website", "json-ld publisher", "application-name", "apple-mobile-web-app-title", "manifest name", "manifest short_name", "app link", "publisher meta"}
+var invisible = tables.List("invisible") // places that only programs read
 
 // shows reports whether a visitor reads a name on the page.
 func (c *nameContext) shows(text string) bool {
@@ -138,7 +128,7 @@ func (in Input) describes(text string) bool {
 }
 
 // sentenceWords are words of a sentence, in lower case, that names rarely contain.
-var sentenceWords = lazyregexp.New(`(?:^|\s)(?:for|with|from|your|our|you|we|that|is|are|to|in|für|mit|aus|ihr|ihre[nm]?|wir|unser[e]?|sind|ist|von|bei|rund|pour|avec|votre|vos|notre|nos|dans|chez|en|para|con|tu|su|nuestr[oa]s?|per|con|il tuo|voor|met|uw|jouw|uit|com|sua|seu|dla|z|twój|twoje|för|med|til|for|для|из|ваш[аеи]?|с)(?:\s|$)`)
+var sentenceWords = lazyregexp.New(`(?:^|\s)(?:` + tables.Any("sentenceWords") + `)(?:\s|$)`)
 
 // sentenceLike reports whether a text says something instead of naming somebody: several words, most of them in lower
 // case or with words of a sentence between them, or a period at the end.

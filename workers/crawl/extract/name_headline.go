@@ -13,8 +13,7 @@ func ofHeadline(method string) bool {
 	return method == "title" || method == "og:title" || method == "heading" || method == "feed title"
 }
 
-// minHeadline is how many letters of a headline make a text that contains them a headline too.
-const minHeadline = 10
+const minHeadline = 10 // how many letters of a headline make a text that contains them a headline too
 
 // isHeadline reports whether a candidate from a title, heading or feed is a part of an inner page's headline: "Folge
 // 70" of "Folge 70: Star Trek", or a headline followed by more text.
@@ -39,8 +38,7 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
 }
 
-// atTheSite are places that name the site, not the page.
-var atTheSite = []string{"og:site_name", "json-ld website", "json-ld organization", "json-ld publisher", "application-name", "home link text", "home link label", "logo alt", "copyright line"}
+var atTheSite = tables.List("atTheSite") // places that name the site, not the page
 
 // namesSite reports whether a place about the site gives the same name.
 func namesSite(all []nameCandidate, c *nameCandidate) bool {
@@ -105,7 +103,7 @@ func yieldToDomain(all []nameCandidate, in Input) {
 }
 
 // countryTail is the code of a country after a brand's name.
-var countryTail = lazyregexp.New(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
+var countryTail = lazyregexp.New(`\s+\(?(?:` + tables.Any("countryTail") + `)\)?$`)
 
 // shorten removes the company or the country from a declared name if another
 // place gives the name without it: Acme for Acme Media.

@@ -17,9 +17,8 @@ import (
 
 // Limits of the search for names.
 const (
-	maxHomeTexts = 3 // texts of links to the front page
-	// maxHomeImages limits the images in links to the front page that are searched for a name.
-	maxHomeImages = 12
+	maxHomeTexts  = 3      // texts of links to the front page
+	maxHomeImages = 12     // limits the images in links to the front page that are searched for a name
 	maxCopyrights = 4      // copyright lines
 	maxLine       = 400    // bytes of a copyright line
 	maxWritten    = 60_000 // words that are compared with the domain
@@ -163,8 +162,7 @@ func inTree(p *page.Page) *page.InTree {
 // feedWords matches the words in the title of a feed that are not the site's name.
 var feedWords = lazyregexp.New(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
 
-// maxFeeds limits the feeds whose titles are read.
-const maxFeeds = 3
+const maxFeeds = 3 // limits the feeds whose titles are read
 
 // feedTitles reads the titles of the site's feeds: "Acme » Feed".
 func feedTitles(root *html.Node) []string {
@@ -350,19 +348,19 @@ func (in Input) written(label string) string {
 	return best
 }
 
-// wrapping are the characters around a name in running text.
-const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』"
+const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』" // the characters around a name in running text
 
 var (
 	copyrightSign = lazyregexp.New(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)
 	// copyrightHead matches the text before the owner: signs, years, "by".
 	copyrightHead = lazyregexp.New(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
 	// copyrightTail matches the end of the owner.
-	copyrightTail = lazyregexp.New(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
+	copyrightTail = lazyregexp.New(`(?i)\s*(?:` + tables.Any("copyrightTail") + `).*$`)
 )
 
 // holding matches the additions of the company behind a brand to its name.
-var holding = lazyregexp.New(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
+var holding = lazyregexp.New(`(?i)(?:\s+(?:` + tables.Any("holding") +
+	`))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
 
 // copyrightOwner returns the owner in a copyright line; it returns other texts unchanged.
 func copyrightOwner(line string) string {

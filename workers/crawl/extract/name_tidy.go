@@ -52,7 +52,7 @@ var webHost = lazyregexp.New(`(?i)(^|\s)www\.`)
 var sentenceEnd = lazyregexp.New(`[.,!?:]\s+|[，。！？、]`)
 
 // hostedOn is the end of a title that has the site last: "Say Why on Acme".
-var hostedOn = lazyregexp.New(`(?i)^.+?\s(?:on|at|via|by|from|von|auf|bei|sur|chez|en|su|på|op|na|на|в)\s+(\S+(?:\s\S+){0,3})$`)
+var hostedOn = lazyregexp.New(`(?i)^.+?\s(?:` + tables.Any("hostedOn") + `)\s+(\S+(?:\s\S+){0,3})$`)
 
 // sentence returns the part of a slogan that is the domain, else the whole.
 // Short texts are names, where a period belongs to an abbreviation: Dr. Oetker.
@@ -73,16 +73,15 @@ func sentence(text string, in Input) string {
 var (
 	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
 	// legalForm is a company's legal form at the end of its name, or at the beginning where that is the custom.
-	legalForm = lazyregexp.New(`(?i)[,\s]+\(?(inc|incorporated|llc|l\.l\.c|llp|lp|ltd|limited|corp|corporation|co|company|gmbh(\s*&\s*co\.?\s*kga?)?|mbh|ug|ag|se|sa|s\.a|sas|s\.a\.s|sarl|s\.?à\.?\s?r\.?l|srl|s\.r\.l|spa|s\.p\.a|s\.?l\.?u?|b\.?v|n\.?v|plc|oy|oyj|ab|asa|a/s|aps|kg|kgaa|e\.\s?v|e\.\s?k|lda|ltda|s\.?a\.? de c\.?v|pty|pte|pvt|private limited|sdn\.? bhd|bhd|tbk|kk|k\.k|kft|zrt|s\.?r\.?o|s\.?\s?k\.?\s?a|sp\.\s?(?:k|j|p)|gbr|a\.\s?s|d\.\s?o\.\s?o|sp\.?\s?z\s?o\.?\s?o|ооо|оао|зао|пао|ао|株式会社|有限公司|股份有限公司|주식회사)\.?\)?$`)
-	legalHead = lazyregexp.New(`(?i)^(?:株式会社|有限会社|\(株\)|㈱|주식회사|\(주\)|ооо|оао|зао|пао|ао|pt\.?)\s*`)
+	legalForm = lazyregexp.New(`(?i)[,\s]+\(?(` + tables.Any("legalForm") + `)\.?\)?$`)
+	legalHead = lazyregexp.New(`(?i)^(?:` + tables.Any("legalHead") + `)\s*`)
 	legalTail = lazyregexp.New(`(?:株式会社|有限公司|股份有限公司|有限责任公司|集团|주식회사)$`)
 	// inBrackets is the text in brackets after a name: Amazon Web Services (AWS), X (formerly Twitter).
 	inBrackets = lazyregexp.New(`^(.+?)\s*[\(（\[]([^()（）\[\]]{2,})[\)）\]]$`)
 	// frontPage matches words for a front or official page around a name: "ARD
 	// Startseite", "Acme Home Page", "Sito ufficiale Acme".
-	frontPage = lazyregexp.New(`(?i)^(?:welcome to|welcome at|willkommen (?:bei|auf|beim?)|bienvenue (?:sur|chez|à)|bienvenido(?:s)? a|bem-vindo (?:à|ao|a)|benvenut[io] (?:su|in|a)|welkom bij|välkommen till|velkommen til|witamy w|добро пожаловать (?:в|на)|by|the official (?:web)?site (?:of|for)|official (?:web)?site (?:of|for)|site officiel (?:de|d')|sitio (?:web )?oficial de|sito ufficiale(?: di)?|site oficial d[aoe]|offizielle (?:web)?seite (?:von|der|des)|официальный сайт|欢迎来到)\s+` +
-		`|\s+(?:home\s?page|home|official (?:web\s?|home\s?)?(?:site|page|store|shop)|official|startseite|homepagina|accueil|inicio|início|web\s?site|website|online\s?shop|online\s?store|web\s?shop|tienda (?:online|oficial)|boutique en ligne|site officiel|sitio (?:web )?oficial|site oficial|web oficial|sito ufficiale|offizielle (?:web)?seite|strona główna|ana sayfa|resmi sitesi|главная|официальный сайт|trang chủ|beranda|embed|player)$` +
-		`|\s*(?:公式(?:サイト|ホームページ|ウェブサイト|通販|オンラインストア)?|オフィシャル(?:サイト|ホームページ)|ホームページ|トップページ|官方网站|官方網站|官方商城|官网|官網|首页|首頁|공식\s?(?:홈페이지|사이트|온라인\s?스토어)|홈페이지)$|^(?:【?公式】?)\s*`)
+	frontPage = lazyregexp.New(`(?i)^(?:` + tables.Any("frontPage") + `)\s+|\s+(?:` + tables.Any("frontPage behind") +
+		`)$|\s*(?:` + tables.Any("frontPage behind in Asia") + `)$|^(?:【?公式】?)\s*`)
 )
 
 // tidyName cleans a candidate for the name, or returns "" if it cannot be one.
@@ -132,9 +131,8 @@ func tidyName(text string, in Input) string {
 // notName matches text that no name contains: a mail address, a template's variable or key.
 var notName = lazyregexp.New(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\.[a-z_]+){3,}\b|\b[a-z]+_[a-z]+\.[a-z]+\.`)
 
-// addressName matches what is a file's name, a path or an identifier of a
-// program instead of a name: "logo-2.png", "acme.com/en", "site_title".
-var addressName = lazyregexp.New(`(?i)^\S+\.(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|html?|php\d?|aspx?|jsp|pdf|css|js|json|xml)$|^(?:www\.)?[\w-]+(?:\.[\w-]+)+[/?#]\S*$|^(?:www\.)?(?-i:[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})$|^\S*[\pL\d]_[\pL\d]\S*$|^(?:cropped|img|image|dsc|logo|untitled|screenshot|unbenannt)?(?:[-_ ]\w+)*[-_ ]?\d+x\d+(?:px)?$|^(?:cropped|img|dsc|screenshot)[-_]\S*$`)
+// addressName matches a file's name, a path or a program's identifier: "logo-2.png", "acme.com/en", "site_title".
+var addressName = lazyregexp.New(`(?i)` + tables.Any("addressName"))
 
 // isAddress reports whether a text is a URL, a file's name or an identifier.
 func isAddress(text string) bool { return addressName.MatchString(text) }
@@ -155,8 +153,7 @@ func nameWords(text string) int {
 	return n
 }
 
-// poweredBy matches the mention of the platform in a name.
-var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`)
+var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`) // matches the mention of the platform in a name
 
 // numeral reports whether a text has no letters: the number of a post or telephone.
 func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLetter) }
@@ -189,14 +186,13 @@ func isDomain(name string, in Input) bool {
 
 // titleSeparators separate the parts of a title: a bar, a dash or a colon with
 // space around it, brackets of East Asian titles, …
-var titleSeparators = lazyregexp.New(`\s+[\x{2600}-\x{27bf}\x{1f000}-\x{1faff}]+\x{fe0f}?\s+|\s+[-–—|·•∙:»«›~/⋆★]+\s+|\s*[|｜»«¦┃]\s*|:\s+|：|\s+[–—]|[–—-]\s+|\s+::\s+|[【】「」『』]`)
+var titleSeparators = lazyregexp.New(tables.Any("titleSeparators"))
 
 // openCompound is a compound that its second word completes: Lesben- und
 // Schwulenverband. Its hyphen does not separate parts of a title.
 var openCompound = lazyregexp.New(`(?i)(\pL)- ((?:und|oder|bzw\.|sowie|u\.|&|and|or|et|ou|y|e|o|en|of|och|og|eller)\s)`)
 
-// maxSegments limits the parts of a title.
-const maxSegments = 8
+const maxSegments = 8 // limits the parts of a title
 
 // titleSegments splits a title.
 func titleSegments(title string) []string {
@@ -212,7 +208,7 @@ func titleSegments(title string) []string {
 }
 
 // logoWords are words of an alt text other than the name.
-var logoWords = lazyregexp.New(`(?i)\b(the logo of|logo (?:of|von|vom|des?|der|dem|du|del|della|di|da|do|dos|das|van|av|af)(?: (?:the|der|des|la|las|los|het))?|logo(type|tipo)?|wordmark|icon|homepage|home page|home|(?:go|back|return|link|zurück|zur|vai|ir|volver|retour) (?:to|zu[mr]?|al?|à l'|alla|ao|startseite)(?: the)?|visit|the official|official site|startseite|accueil|inicio|brand|image|white|black|svg|png)\b|(?:ロゴ|标志|標誌|로고|логотип)`)
+var logoWords = lazyregexp.New(`(?i)\b(` + tables.Any("logoWords") + `)\b|(?:ロゴ|标志|標誌|로고|логотип)`)
 
 func withoutLogoWords(alt string) string {
 	return strings.Trim(page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1), wrapping)

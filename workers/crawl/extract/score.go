@@ -67,7 +67,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 }
 
 // waiting matches descriptions of pages that announce or replace a site.
-var waiting = lazyregexp.New(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
+var waiting = lazyregexp.New(`(?i)\b(` + tables.Any("waiting") + `)\b`)
 
 // Complete reports whether a record has a name, a logo file, a color and a description.
 func Complete(r *eventschemas.Record) bool {

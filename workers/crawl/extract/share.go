@@ -64,8 +64,7 @@ func (in Input) shared() []shared {
 	return out
 }
 
-// minShareSide is the shortest declared side, in pixels, of an image that is not a spacer.
-const minShareSide = 8
+const minShareSide = 8 // the shortest declared side, in pixels, of an image that is not a spacer
 
 // tiny reports whether the page declares its share image as a spacer.
 func (in Input) tiny() bool {
@@ -79,11 +78,12 @@ func (in Input) tiny() bool {
 
 var (
 	// blankFile matches names of files without an image.
-	blankFile = lazyregexp.New(`(?i)^(?:blank|spacer|pixel|clear|transparent|empty|null|undefined|none|false|true|nan|1x1|dot|trans|x)(?:[-_.]?(?:gif|pixel|image|img|1x1))?(?:\.(?:gif|png|jpe?g|webp|svg))?$`)
+	blankFile = lazyregexp.New(`(?i)^(?:` + tables.Any("blankFile") +
+		`)(?:[-_.]?(?:gif|pixel|image|img|1x1))?(?:\.(?:gif|png|jpe?g|webp|svg))?$`)
 	// iconFile matches names of icons for a tab or a home screen.
 	iconFile = lazyregexp.New(`(?i)^(?:.*[-_.])?(?:fav-?icon|apple-?touch-?icon|ms-?tile|android-?chrome|app-?icon|webclip)[^/]*\.(?:png|ico|jpe?g|gif|webp|svg)$|(?i)^fav-?icon|\.ico$`)
 	// placeholderURL matches URLs of services and files that draw placeholders.
-	placeholderURL = lazyregexp.New(`(?i)^(?:[a-z0-9-]+\.)?(?:via\.placeholder\.com|placehold\.it|placehold\.co|placeholder\.com|dummyimage\.com|placekitten\.com|picsum\.photos|lorempixel\.com|s0\.wp\.com/i/blank\.jpg|example\.(?:com|org))\b`)
+	placeholderURL = lazyregexp.New(`(?i)^(?:[a-z0-9-]+\.)?(?:` + tables.Any("placeholderURL") + `)\b`)
 	imageName      = lazyregexp.New(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
 )
 
@@ -134,8 +134,7 @@ func (in Input) isIcon(u *url.URL) bool {
 	})
 }
 
-// articleTypes are schema.org types of pages.
-var articleTypes = []string{"WebPage", "AboutPage", "CollectionPage", "ItemPage", "ProfilePage", "HomePage", "Article", "NewsArticle", "BlogPosting", "TechArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "Review", "Product", "Recipe", "VideoObject", "PodcastEpisode", "Event", "Book", "Movie", "Course"}
+var articleTypes = tables.List("articleTypes") // schema.org types of pages
 
 // article returns the object that represents the page in its linked data, or nil. An article goes before the page that
 // contains it, and an object with an image before one without.

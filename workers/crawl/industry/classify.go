@@ -15,17 +15,15 @@ import (
 type Text struct {
 	Body   string
 	Weight float64
-	// Place is the place of the text; texts of one place count as one witness.
-	Place string
+	Place  string // the place of the text; texts of one place count as one witness
 }
 
 // Guess is a class with the classifier's confidence.
 type Guess struct {
-	Class *Class
-	Score float64  // 0 to 1
-	Terms []string // the words in favor of it, the strongest first
-	// Places is the number of places with words in favor of it.
-	Places int
+	Class  *Class
+	Score  float64  // 0 to 1
+	Terms  []string // the words in favor of it, the strongest first
+	Places int      // the number of places with words in favor of it
 }
 
 // The model: each term has a weight, multiplied by the weight of its text. If a term is in several texts the highest
@@ -45,14 +43,11 @@ const (
 	alone          = 0.65 // factor of the evidence of a class supported by a single term
 	// shortText is the number of words up to which a text counts fully; terms of a longer one are divided by the square
 	// root of the ratio, because more words match more terms by chance.
-	shortText = 30
-	// repeated is the increment for each further occurrence of a term in the same text, up to maxRepeats.
-	repeated   = 0.25
+	shortText  = 30
+	repeated   = 0.25 // the increment for each further occurrence of a term in the same text, up to maxRepeats
 	maxRepeats = 4
-	// MinScore is the minimum score of a class.
-	MinScore = 0.15
-	// MaxClasses limits the classes that are returned.
-	MaxClasses = 3
+	MinScore   = 0.15 // the minimum score of a class
+	MaxClasses = 3    // limits the classes that are returned
 
 	minPrefix    = 3 // letters of the shortest prefix in a vocabulary
 	maxWordBytes = 40

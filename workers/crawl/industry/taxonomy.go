@@ -14,12 +14,9 @@ import (
 
 // Certainty of the two declared sources.
 const (
-	// TypeScore is the score of a schema.org type: declared by the site, but from another taxonomy.
-	TypeScore = 0.9
-	// SubIndustryScore is the score of a GICS sub-industry, assigned by an analyst.
-	SubIndustryScore = 0.95
-	// BroadScore is the score of a sub-industry with companies of several of our classes.
-	BroadScore = 0.7
+	TypeScore        = 0.9  // the score of a schema.org type: declared by the site, but from another taxonomy
+	SubIndustryScore = 0.95 // the score of a GICS sub-industry, assigned by an analyst
+	BroadScore       = 0.7  // the score of a sub-industry with companies of several of our classes
 )
 
 // Class is one industry of the lower level.
@@ -28,8 +25,7 @@ type Class struct {
 	parent            *Class // of the upper level
 }
 
-// idBytes is the length of the hash of a slug in an id: 64 bits avoid collisions among a few hundred slugs.
-const idBytes = 8
+const idBytes = 8 // the length of the hash of a slug in an id: 64 bits avoid collisions among a few hundred slugs
 
 // ID returns a hash of the slug and the parent's slug, stable as long as they are.
 func (c *Class) ID() string {

@@ -17,10 +17,8 @@ import (
 
 // Limits of one image. Logos stay far below them.
 const (
-	// MaxBytes limits the result.
-	MaxBytes = 256 << 10
-	// MaxSprite limits a sprite from which a symbol is cut.
-	MaxSprite = 2 << 20
+	MaxBytes  = 256 << 10 // limits the result
+	MaxSprite = 2 << 20   // limits a sprite from which a symbol is cut
 
 	maxElements = 3000   // written, use expanded
 	maxDepth    = 48     // of nesting, use expanded
@@ -30,7 +28,6 @@ const (
 	maxWalk     = 1200   // depth of a document
 )
 
-// Errors.
 var (
 	// ErrEmpty: the image has no visible content.
 	ErrEmpty = errors.New("drawing is empty")
@@ -44,19 +41,16 @@ var (
 
 // Image is the content of an svg element.
 type Image struct {
-	// SVG is a self-contained file; nil if Sprite refers to the shapes.
-	SVG    []byte
-	Sprite *Sprite
-	// Width and Height are CSS pixels on the page, 0 unknown.
-	Width, Height float64
+	SVG           []byte // a self-contained file; nil if Sprite refers to the shapes
+	Sprite        *Sprite
+	Width, Height float64 // CSS pixels on the page, 0 unknown
 }
 
 // Sprite is a part of a file that a page draws.
 type Sprite struct {
-	URL *url.URL // without the fragment
-	ID  string
-	// Color is the value of currentColor, and Fill the default fill; "" for the initial value.
-	Color, Fill string
+	URL         *url.URL // without the fragment
+	ID          string
+	Color, Fill string // the values of currentColor and of the default fill; "" for the initial one
 	ViewBox     string // of the svg element on the page; "" for none
 }
 

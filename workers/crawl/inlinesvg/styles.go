@@ -7,10 +7,13 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/table"
 )
 
+var tables = table.Of("inlinesvg")
+
 // presentation are the attributes of an svg, symbol or use element that its content inherits.
-var presentation = set("fill", "stroke", "color", "opacity", "fill-opacity", "stroke-opacity", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-miterlimit", "fill-rule", "clip-rule", "font-family", "font-size", "font-weight", "text-anchor")
+var presentation = tables.Set("presentation")
 
 // value returns an element's own value of a property, from a stylesheet, its style attribute or an attribute.
 func (w *writer) value(n *html.Node, property string) string {
@@ -111,7 +114,7 @@ func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 }
 
 // kept are further properties that are copied from a style attribute.
-var kept = []string{"clip-path", "mask", "filter", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "clip-rule", "mask-type", "transform", "font-family", "font-size", "font-weight", "text-anchor"}
+var kept = tables.List("kept")
 
 const maxValue = 400 // bytes of a property's value
 

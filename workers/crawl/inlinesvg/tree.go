@@ -8,18 +8,7 @@ import (
 
 // camel maps lower-case names of SVG to their correct case. The HTML parser
 // restores them; the simple tree builder does not.
-var camel = func() map[string]string {
-	out := map[string]string{}
-	for _, n := range strings.Fields(`viewBox preserveAspectRatio gradientUnits gradientTransform spreadMethod patternUnits
-		patternContentUnits patternTransform clipPathUnits maskUnits maskContentUnits filterUnits primitiveUnits stdDeviation
-		tableValues pathLength textLength lengthAdjust startOffset markerWidth markerHeight markerUnits refX refY
-		linearGradient radialGradient clipPath foreignObject textPath animateTransform animateMotion animateColor
-		feBlend feColorMatrix feComponentTransfer feComposite feDropShadow feFlood feFuncA feFuncB feFuncG feFuncR
-		feGaussianBlur feMerge feMergeNode feMorphology feOffset`) {
-		out[strings.ToLower(n)] = n
-	}
-	return out
-}()
+var camel = tables.Map("camel")
 
 // name returns an element's name in the case of SVG.
 func name(n *html.Node) string {

@@ -17,31 +17,23 @@ import (
 const black = "#000000"
 
 // skipped elements are never written: scripts, animations, and elements without visible content.
-var skipped = set("script", "foreignObject", "title", "desc", "metadata", "animate", "animateTransform", "animateMotion", "animateColor", "set", "iframe", "audio", "video", "view")
+var skipped = tables.Set("skipped")
 
 // shapes are the visible elements; text is counted separately.
-var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "image")
+var shapes = map[string]bool{
+	"path": true, "rect": true, "circle": true, "ellipse": true, "line": true, "polyline": true, "polygon": true,
+	"image": true,
+}
 
 // styled are the properties that are copied from stylesheets.
-var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
-
-// paints are the properties that are colors.
-var paints = set("fill", "stroke", "stop-color")
-
-func set(names ...string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[n] = true
-	}
-	return out
-}
+var styled = tables.List("styled")
+var paints = map[string]bool{"fill": true, "stroke": true, "stop-color": true} // the properties that are colors
 
 // context is the context of an element in the image.
 type context struct {
-	color string // of currentColor; "" inside an unresolved pattern
-	fill  string // inherited from outside of the image
-	// unfilled and stroked are inherited by the shapes.
-	unfilled, stroked bool
+	color             string // of currentColor; "" inside an unresolved pattern
+	fill              string // inherited from outside of the image
+	unfilled, stroked bool   // inherited by the shapes
 	depth             int
 	using             []*html.Node // targets of the enclosing uses
 }
@@ -156,8 +148,7 @@ func (w *writer) finish(d *Image) error {
 	return nil
 }
 
-// minShapesWithText is the number of shapes from which an image does not depend on its text.
-const minShapesWithText = 2
+const minShapesWithText = 2 // the number of shapes from which an image does not depend on its text
 
 func (w *writer) children(n *html.Node, at context) {
 	at.depth++
@@ -315,8 +306,7 @@ func (w *writer) keep(a html.Attribute, at context) {
 	case key == "id":
 		w.written[a.Val] = true
 	case key == "href":
-		id, local := strings.CutPrefix(a.Val, "#")
-		if local {
+		if id, local := strings.CutPrefix(a.Val, "#"); local {
 			w.need(id)
 		} else if !isEmbedded(a.Val) {
 			return
@@ -386,8 +376,7 @@ func cleanBox(box string) string {
 		return ""
 	}
 	for i, f := range fields {
-		v, err := strconv.ParseFloat(f, 64)
-		if err != nil || i >= 2 && !(v > 0) {
+		if v, err := strconv.ParseFloat(f, 64); err != nil || i >= 2 && !(v > 0) {
 			return ""
 		}
 	}

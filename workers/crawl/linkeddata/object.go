@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("linkeddata")
 
 // Is reports whether the object has one of the types.
 func (o *Object) Is(types ...string) bool {
@@ -15,16 +19,7 @@ func (o *Object) Is(types ...string) bool {
 
 // organizationTypes are the schema.org types of possible brands, in addition to
 // those whose names end in organizationEndings.
-var organizationTypes = []string{
-	"Airline", "Brand", "Consortium", "Corporation", "Cooperative", "NGO", "Library", "MusicGroup",
-	"SportsTeam", "Restaurant", "Hotel", "Hostel", "Resort", "Store", "School", "CollegeOrUniversity",
-	"Hospital", "AutoDealer", "Attorney", "Notary", "Dentist", "Bakery", "CafeOrCoffeeShop",
-	"BarOrPub", "Brewery", "Winery", "ShoppingCenter", "TravelAgency", "InsuranceAgency", "BankOrCreditUnion",
-	"EmploymentAgency", "RealEstateAgent", "FinancialService", "LegalService", "ProfessionalService",
-	"Museum", "Preschool", "ElementarySchool", "HighSchool", "MiddleSchool", "MedicalClinic", "Pharmacy",
-	"WorkersUnion", "PoliticalParty", "ResearchProject",
-}
-
+var organizationTypes = tables.List("organizationTypes")
 var organizationEndings = []string{"Organization", "Business", "Store", "Company", "Agency"}
 
 // IsOrganization reports whether the object can be a brand or a company.

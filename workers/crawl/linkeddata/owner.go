@@ -11,20 +11,11 @@ import (
 )
 
 // strangers are the properties that lead to another organization, whatever it says about itself.
-var strangers = []string{
-	"review", "reviews", "reviewedBy", "contributor", "editor", "sponsor", "funder", "parentOrganization",
-	"subOrganization", "memberOf", "member", "members", "affiliation", "worksFor", "alumniOf", "client", "brand",
-	"manufacturer", "seller", "offeredBy", "organizer", "performer", "location",
-	"mentions", "citation", "knowsAbout", "award", "partner", "isPartOf", "itemListElement", "item",
-	"productionCompany", "recognizingAuthority", "owns", "department", "subjectOf", "competitor", "founder",
-}
+var strangers = tables.List("strangers")
 
 // doubtful are the properties that lead to the owner or to another organization: such an organization must declare the
 // site's home page as its own.
-var doubtful = []string{
-	"author", "creator", "about", "mainEntity", "mainEntityOfPage", "provider", "copyrightHolder", "sourceOrganization",
-	"hiringOrganization", "itemReviewed", "maintainer", "publishingPrinciples", "accountablePerson",
-}
+var doubtful = tables.List("doubtful")
 
 // How well a name must fit the site's domain without a URL: in general, and for the publisher.
 const (

@@ -15,20 +15,13 @@ import (
 
 // Limits of the data that is read.
 const (
-	// MaxBlobs limits the script elements of one page.
-	MaxBlobs = 32
-	// MaxBlobBytes limits one script element.
-	MaxBlobBytes = 512 << 10
-	// MaxTotalBytes limits all script elements of one page.
-	MaxTotalBytes = 1 << 20
-	// maxDepth limits nesting; real pages stay below ten.
-	maxDepth = 48
-	// maxObjects limits the objects of one page.
-	maxObjects = 4000
-	// maxTextBytes limits one text value.
-	maxTextBytes = 8 << 10
-	// maxValues limits the values of one list.
-	maxValues = 200
+	MaxBlobs      = 32        // limits the script elements of one page
+	maxBlobBytes  = 512 << 10 // limits one script element
+	maxTotalBytes = 1 << 20   // limits all script elements of one page
+	maxDepth      = 48        // limits nesting; real pages stay below ten
+	maxObjects    = 4000      // limits the objects of one page
+	maxTextBytes  = 8 << 10   // limits one text value
+	maxValues     = 200       // limits the values of one list
 )
 
 // Graph holds all objects of a page.
@@ -40,12 +33,10 @@ type Graph struct {
 
 // Object is one typed or untyped thing.
 type Object struct {
-	ID    string
-	Types []string // without the schema.org prefix
-	// Role is the property through which the object was reached: "" at the top, "publisher", "review" …
-	Role string
-	// Parent is the object that contains it, or nil at the top.
-	Parent *Object
+	ID     string
+	Types  []string // without the schema.org prefix
+	Role   string   // the property through which the object was reached: "" at the top, "publisher", "review" …
+	Parent *Object  // the object that contains it, or nil at the top
 
 	graph    *Graph
 	values   map[string]any
@@ -55,9 +46,9 @@ type Object struct {
 // Parse parses the contents of a page's JSON-LD elements.
 func Parse(blobs [][]byte) *Graph {
 	g := &Graph{byID: map[string]*Object{}}
-	left := MaxTotalBytes
+	left := maxTotalBytes
 	for _, b := range blobs[:min(len(blobs), MaxBlobs)] {
-		if len(b) > MaxBlobBytes || len(b) > left {
+		if len(b) > maxBlobBytes || len(b) > left {
 			continue
 		}
 		left -= len(b)
@@ -171,8 +162,7 @@ func mend(b []byte) []byte {
 			i += 2 + n + skip
 			continue
 		case !quoted && c == ',':
-			rest := bytes.TrimLeft(b[i+1:], " \t\r\n")
-			if len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') {
+			if rest := bytes.TrimLeft(b[i+1:], " \t\r\n"); len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') {
 				continue
 			}
 		}

@@ -47,20 +47,15 @@ const (
 	photoPenalty    = 8.0
 	agreementScore  = 10.0
 	minMarkScore    = 45.0
-	// tinySide is the declared size in pixels below which header art is a menu icon.
-	tinySide = 40
-	// largeArea is the declared square pixels of a share image or a stage image.
-	largeArea = 200_000
-	minArea   = 1000
+	tinySide        = 40      // the declared size in pixels below which header art is a menu icon
+	largeArea       = 200_000 // the declared square pixels of a share image or a stage image
+	minArea         = 1000
 )
 
 const (
-	// maxInlineSVGs limits the svg elements of a page that are resolved.
-	maxInlineSVGs = 24
-	// maxBackgrounds limits the elements whose backgrounds are looked up.
-	maxBackgrounds = 24
-	// maxAncestors limits the ancestors of an element that are checked for styles that hide it.
-	maxAncestors = 12
+	maxInlineSVGs  = 24 // limits the svg elements of a page that are resolved
+	maxBackgrounds = 24 // limits the elements whose backgrounds are looked up
+	maxAncestors   = 12 // limits the ancestors of an element that are checked for styles that hide it
 )
 
 var (
@@ -158,22 +153,19 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 	}
 	var out []Candidate
 	for i, x := range found {
-		named := slices.ContainsFunc(x.Reasons, isLogoSign) && strings.HasPrefix(x.Method, methodHome)
-		if x.footer && i != best && !slices.ContainsFunc(x.Reasons, isSureSign) {
-			continue
+		named := x.has(signLogoOwn, signLogoBox) && strings.HasPrefix(x.Method, methodHome)
+		if x.footer && i != best && !x.has(signBrandFile, signDrawn) {
+			continue // its alt may name the brand even if a theme or an owner put it there
 		}
-		if i == best || x.box == found[best].box || named || slices.ContainsFunc(x.Reasons, isOwnSign) {
+		named = named || x.has(signBrandAlt, signPartAlt, signBrandFile, signFooterToo)
+		if i == best || x.box == found[best].box || named {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
-// methodHome is the prefix of the methods of images in a link to the home page.
-const methodHome = "home link "
-
-// ownSigns show that an image is the brand's own.
-var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}
+const methodHome = "home link " // the prefix of the methods of images in a link to the home page
 
 const (
 	signBrandAlt  = "alt is the brand"
@@ -185,14 +177,6 @@ const (
 	signDrawn     = "drawn on the page"
 	signFooterToo = "in the footer too"
 )
-
-// isSureSign reports whether a sign suffices for a logo in the footer if there is a better one: its alt may name the
-// brand even if a theme or an owner put it there.
-func isSureSign(r Reason) bool { return r.Sign == signBrandFile || r.Sign == signDrawn }
-
-func isLogoSign(r Reason) bool { return r.Sign == signLogoOwn || r.Sign == signLogoBox }
-
-func isOwnSign(r Reason) bool { return slices.Contains(ownSigns, r.Sign) }
 
 func (c *collector) shareImages() map[string]bool {
 	share := map[string]bool{}
@@ -291,7 +275,7 @@ func symbolSubject(id string) string {
 }
 
 // symbolWords are words of the id of a symbol that do not name a company, besides decoration.
-var symbolWords = []string{"logo", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "svg", "full", "color", "horizontal"}
+var symbolWords = tables.List("symbolWords")
 
 // inPage returns the URL of an inline SVG. Equal ones have the same URL.
 func (c *collector) inPage(data []byte) *url.URL {

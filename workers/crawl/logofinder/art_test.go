@@ -137,7 +137,7 @@ func TestCandidates_Score_IsSumOfReasons(t *testing.T) {
 		t.Errorf("best candidate %s: %v", all[0].URL, all[0].Reasons)
 	}
 	if i := slices.IndexFunc(all, func(c logofinder.Candidate) bool { return c.Kind == logofinder.Icon }); i < 0 || all[i].URL.Path != "/mark.svg" {
-		t.Errorf("the best icon is not that of BIMI: %v", all)
+		t.Errorf("the best icon is not from BIMI: %v", all)
 	}
 }
 

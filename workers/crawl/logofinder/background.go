@@ -12,8 +12,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// maxWithin limits the descendants of an element that are checked for a background.
-const maxWithin = 8
+const maxWithin = 8 // limits the descendants of an element that are checked for a background
 
 // backgrounds finds logos shown as backgrounds or masks of elements.
 func (c *collector) backgrounds() []pageImage {

@@ -10,7 +10,10 @@ import (
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("logofinder")
 
 // brand holds the names of the site, to identify its images.
 type brand struct {
@@ -23,8 +26,7 @@ type brand struct {
 const (
 	fullFit = 0.9
 	partFit = 0.6
-	// minName is the number of letters from which a name within a text is not a coincidence.
-	minName = 3
+	minName = 3 // the number of letters from which a name within a text is not a coincidence
 )
 
 func newBrand(in extract.Input) brand {
@@ -85,17 +87,16 @@ func (b brand) inText(text string) bool {
 }
 
 // decoration matches words of an alt text or a file name other than the brand.
-var decoration = lazyregexp.New(`(?i)\b(logo(s|type)?|icon|light|dark|white|black|small|large|home ?page|home|site|web ?site|brand|header|footer|main|mobile|desktop|the|by|image|svg|png|go to|back to|link to|return to|visit|official|our|start|startseite|zur|accueil|inicio|página de|page d|strona główna)\b`)
+var decoration = lazyregexp.New(`(?i)\b(` + tables.Any("decoration") + `)\b`)
 
 func withoutWords(alt string) string {
 	return page.Clean(strings.Trim(decoration.ReplaceAllString(alt, " "), " -–|:·,.'’"), 80)
 }
 
 // fileTalk matches words of a file name other than the subject: size, kind, colors.
-var fileTalk = lazyregexp.New(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
+var fileTalk = lazyregexp.New(`(?i)\b(` + tables.Any("fileTalk") + `)\b`)
 
-// maxStrangerWords is the maximum number of words of a name; a longer text is a sentence.
-const maxStrangerWords = 3
+const maxStrangerWords = 3 // the maximum number of words of a name; a longer text is a sentence
 
 // surely reports whether an image is certainly the brand's own: in a link home
 // at the head of the page, with the brand's full name.
@@ -142,7 +143,7 @@ func (b brand) stranger(im page.Image) bool {
 
 // foreignFolder matches folders of images that are not the site's own marks. A folder called client may also be the
 // source of the browser code, with all of the site's images below it.
-var foreignFolder = lazyregexp.New(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
+var foreignFolder = lazyregexp.New(`(?i)/(` + tables.Any("foreignFolder") + `)/|/client/[^/]+$`)
 
 // pluginFolder matches files of an extension of the content management system.
 var pluginFolder = lazyregexp.New(`(?i)/wp-content/plugins/`)
@@ -152,20 +153,17 @@ func isSign(words []string) bool {
 	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
-// isSignFile reports whether the words of a file name are only those of an icon.
+// isSignFile reports whether all words of a file name are words of an icon.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
 		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
 	})
 }
 
-// tools are images in headers other than a logo. networks are those of other sites.
+// tools are images in headers other than a logo. networks are names of other sites.
 var (
-	tools = []string{
-		"search", "menu", "hamburger", "burger", "close", "toggle", "toggler", "cart", "basket", "bag", "wishlist", "account", "user", "login", "arrow", "chevron", "caret",
-		"flag", "avatar", "spinner", "loader", "loading", "play", "phone", "envelope", "bell", "badge", "globe", "magnifier", "favorite", "bookmark", "share", "rss", "weather", "suche", "recherche", "buscar", "cerca", "moon", "sun", "house", "breadcrumb", "breadcrumbs",
-	}
-	networks = []string{"facebook", "twitter", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "whatsapp", "telegram", "snapchat", "reddit", "discord", "vimeo", "flickr", "tumblr", "mastodon", "threads", "bluesky", "vkontakte", "weibo", "visa", "mastercard", "paypal", "amex", "klarna", "stripe"}
+	tools    = tables.List("tools")
+	networks = tables.List("networks")
 	// toolWords are words of a class that mark an image as an icon, not a mark.
 	toolWords = []string{"icon", "icons", "ico", "glyph", "btn", "button", "symbol"}
 )
@@ -176,8 +174,7 @@ func isToolWord(w string) bool { return slices.Contains(toolWords, w) }
 // says reports whether words name a logo.
 func says(words []string) bool { return slices.ContainsFunc(words, isLogoWord) }
 
-// notLogos are words that begin or end like logo but do not mean it.
-var notLogos = []string{"logout", "logon", "logoff", "catalogo", "dialogo", "analogo", "prologo", "epilogo", "blogo", "monologo", "logos", "logic"}
+var notLogos = tables.List("notLogos") // words that begin or end like logo but do not mean it
 
 func isLogoWord(w string) bool {
 	switch {

@@ -14,23 +14,17 @@ import (
 
 // Limits of candidates.
 const (
-	// MaxCandidates limits the files that are fetched for one brand.
-	MaxCandidates = 12
-	// maxMarks limits the candidates that are not icons.
-	maxMarks = 5
+	MaxCandidates = 12 // limits the files that are fetched for one brand
+	maxMarks      = 5  // limits the candidates that are not icons
 )
 
 // Kind is the origin of a candidate, which implies its usual shape.
 type Kind int
 
-// Kinds.
 const (
-	// Icon: declared by the page as its icon, or at a known path.
-	Icon Kind = iota
-	// Stencil: a mask icon, a vector in one color.
-	Stencil
-	// Mark: declared as the logo, or shown on the page as one.
-	Mark
+	Icon    Kind = iota // declared by the page as its icon, or at a known path
+	Stencil             // a mask icon, a vector in one color
+	Mark                // declared as the logo, or shown on the page as one
 )
 
 func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k] }
@@ -48,16 +42,12 @@ type Candidate struct {
 	Words  []string
 	Probed bool // at a known path, not declared
 	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
-	Data []byte
-	// Part is the part that Read uses of a sprite of vectors; nil for the whole file.
-	Part *inlinesvg.Sprite
-	// Crop is the part that Read uses of a sprite of pixels; nil for the whole file.
-	Crop *Crop
-	// Reasons add up to Score.
-	Reasons []Reason
-	// box is shared by the variants of one logo.
-	box    any
-	footer bool // is in the footer
+	Data    []byte
+	Part    *inlinesvg.Sprite // the part that Read uses of a sprite of vectors; nil for the whole file
+	Crop    *Crop             // the part that Read uses of a sprite of pixels; nil for the whole file
+	Reasons []Reason          // add up to Score
+	box     any               // shared by the variants of one logo
+	footer  bool              // is in the footer
 }
 
 // Crop is a part of an image in CSS pixels. Across is the displayed width of
@@ -70,12 +60,16 @@ type Reason struct {
 	Points float64
 }
 
-// add adds a sign.
 func (c *Candidate) add(sign string, points float64) {
 	if points != 0 {
 		c.Score += points
 		c.Reasons = append(c.Reasons, Reason{sign, points})
 	}
+}
+
+// has reports whether one of the signs was added.
+func (c *Candidate) has(signs ...string) bool {
+	return slices.ContainsFunc(c.Reasons, func(r Reason) bool { return slices.Contains(signs, r.Sign) })
 }
 
 // Candidates lists the possible logos, best first: at most maxMarks from the page itself, then icons.
@@ -134,7 +128,7 @@ func (c *collector) best(limit int) []Candidate {
 			x, other = other, x
 		}
 		x.Side = max(x.Side, other.Side)
-		if x.Kind == Mark && x.Method != other.Method && !slices.ContainsFunc(x.Reasons, isAgreement) {
+		if x.Kind == Mark && x.Method != other.Method && !x.has(agreementSign) {
 			x.add(agreementSign, agreementScore)
 		}
 		out[i] = x
@@ -149,8 +143,7 @@ func (c *collector) best(limit int) []Candidate {
 // sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
-// cropPenalty keeps a crop of an upload from being a mark if anything else is one.
-const cropPenalty = 15.0
+const cropPenalty = 15.0 // keeps a crop of an upload from being a mark if anything else is one
 
 // withoutCrops drops the square crops of uploads that are candidates in another size, whose score they may raise; the
 // others count less. An icon is square in any case.
@@ -184,8 +177,6 @@ func withoutCrops(list []Candidate) []Candidate {
 }
 
 const agreementSign = "found in two ways"
-
-func isAgreement(r Reason) bool { return r.Sign == agreementSign }
 
 // put adds a candidate with a base score.
 func (c *collector) put(x Candidate, base float64) {

@@ -92,9 +92,7 @@ func (c *collector) manifestIcons() {
 }
 
 // bimi adds the mark that mail programs show for the domain: a square vector.
-func (c *collector) bimi() {
-	c.put(Candidate{URL: c.in.BIMI, Method: methodBIMI}, bimiScore)
-}
+func (c *collector) bimi() { c.put(Candidate{URL: c.in.BIMI, Method: methodBIMI}, bimiScore) }
 
 // knownPaths adds the files that browsers request by default.
 func (c *collector) knownPaths() {

@@ -11,8 +11,7 @@ import (
 
 // Limits of the images of a page that are kept in addition to its share image.
 const (
-	// MaxImages limits their number.
-	MaxImages = 4
+	maxImages = 4 // limits their number
 	// minImageWidth and minImageSide are the minimum declared size in pixels;
 	// minImageSide is also the minimum of the file's shorter side.
 	minImageWidth = 600
@@ -23,7 +22,7 @@ const (
 )
 
 // signWords are words of an image's class, file or alt that mark it as an icon or a face, not a scene.
-var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
+var signWords = tables.List("signWords")
 
 // Images lists the images of a page that show the brand's activity, in the order of the page: large, of a usual aspect
 // ratio, and neither logos nor foreign.
@@ -41,7 +40,7 @@ func Images(in extract.Input) []*url.URL {
 			continue
 		}
 		seen[imageKey(u)] = true
-		if out = append(out, u); len(out) == MaxImages {
+		if out = append(out, u); len(out) == maxImages {
 			break
 		}
 	}

@@ -22,16 +22,13 @@ import (
 
 // Limits of files.
 const (
-	// MaxBytes limits one file.
-	MaxBytes = imaging.MaxBytes
-	// maxSpritePixels limits the pixels of a file from which a logo is cut.
-	maxSpritePixels = 2048 * 2048
+	MaxBytes        = imaging.MaxBytes // limits one file
+	maxSpritePixels = 2048 * 2048      // limits the pixels of a file from which a logo is cut
 	// minSide is the minimum length, in pixels, of a logo's longer side; for an
 	// icon it is minIconSide if there is nothing better.
 	minSide     = 24
 	minIconSide = 16
-	// maxAspect is the largest ratio of width to height of a logo; separators and banners exceed it.
-	maxAspect = 12.0
+	maxAspect   = 12.0 // the largest ratio of width to height of a logo; separators and banners exceed it
 	// maxMasthead is the limit for an image that the page links home or declares
 	// as its logo: a newspaper's or an authority's name may be one long line.
 	maxMasthead = 24.0
@@ -143,8 +140,7 @@ type File struct {
 	svg           []byte // rebuilt; nil for a raster
 	draw          Renderer
 
-	// Pixels are the pixels of a raster, or of a vector drawn analysisSide pixels long.
-	Pixels *image.NRGBA
+	Pixels *image.NRGBA // the pixels of a raster, or of a vector drawn analysisSide pixels long
 }
 
 // Bytes returns the size of the file's pixels and its rebuilt vector.
@@ -297,8 +293,7 @@ const maxCrop = 1 << 15 // pixels
 const (
 	// plainShare is the share of its box from which ink of one color is a rectangle. A disc fills 79 %.
 	plainShare = 0.985
-	// plainColor is the share of that color in all ink.
-	plainColor = 0.99
+	plainColor = 0.99 // the share of that color in all ink
 )
 
 // isPlain reports whether the visible part is one rectangle of one color: a placeholder for a missing logo.
@@ -326,7 +321,7 @@ const (
 
 // Words of a file or class that give the tone of the ink.
 var (
-	lightInk = []string{"white", "light", "inverse", "inverted", "reverse", "reversed", "negative", "neg", "blanc", "blanco", "bianco", "weiss", "weis", "branco", "ondark"}
+	lightInk = tables.List("lightInk")
 	darkInk  = []string{"black", "dark", "noir", "negro", "nero", "schwarz", "preto", "onlight"}
 )
 
@@ -368,19 +363,14 @@ func (p *Image) theme(seen imaging.Analysis) string {
 }
 
 const (
-	// groundLines is the number of rows and of columns whose ends show a ground.
-	groundLines = 24
+	groundLines = 24 // the number of rows and of columns whose ends show a ground
 	// groundFill is the least share of the box around the ink that a ground and
 	// the art on it fill together; a disc fills 79 %.
-	groundFill = 0.7
-	// groundEnds is the least share of the ends that have the ground's color.
-	groundEnds = 0.9
-	// groundArt is the least share of the ground that has other colors.
-	groundArt = 0.06
-	// paleLuma is the luma from which a ground is one for dark art.
-	paleLuma = 200
-	// groundDeltaE is the largest ΔE2000 of shades of one ground.
-	groundDeltaE = 12
+	groundFill   = 0.7
+	groundEnds   = 0.9  // the least share of the ends that have the ground's color
+	groundArt    = 0.06 // the least share of the ground that has other colors
+	paleLuma     = 200  // the luma from which a ground is one for dark art
+	groundDeltaE = 12   // the largest ΔE2000 of shades of one ground
 )
 
 // groundOf returns the color of the disc or plate that art with clear corners

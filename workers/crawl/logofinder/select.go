@@ -11,21 +11,15 @@ import (
 
 // Limits of the selection.
 const (
-	// MaxLogos limits the logos of one record.
-	MaxLogos = 8
+	MaxLogos = 8 // limits the logos of one record
 	maxIcons = 3
-	// sameHash is the number of bits by which two perceptual hashes of one image may differ.
-	sameHash = 4
+	sameHash = 4 // the number of bits by which two perceptual hashes of one image may differ
 	// relatedHash is the number of bits by which two drawings of one symbol may differ: with another margin or background.
 	relatedHash = 20
-	// sameInk is the largest ΔE2000 between the main colors of two sizes of one drawing; scaling blends edges.
-	sameInk = 20.0
-	// smallSide is the side below which a larger image of the same drawing replaces an image.
-	smallSide = 128
-	// square is the largest deviation from 1 of an icon's aspect ratio.
-	square = 0.1
-	// wordmark is the aspect ratio of the ink from which header art contains words.
-	wordmark = 2.0
+	sameInk     = 20.0 // the largest ΔE2000 between the main colors of two sizes of one drawing; scaling blends edges
+	smallSide   = 128  // the side below which a larger image of the same drawing replaces an image
+	square      = 0.1  // the largest deviation from 1 of an icon's aspect ratio
+	wordmark    = 2.0  // the aspect ratio of the ink from which header art contains words
 	// sureScore is the score from which a mark has the type logo; below, its type is "other". A declared logo reaches it.
 	sureScore = 40.0
 )
@@ -66,7 +60,9 @@ func Select(all []*Image) Selection {
 		icons = s.without(icons, (*Image).tiny, "tiny, and there is a larger one")
 	}
 	// An image declared both as logo and as icon is kept once, unless the icon has more signs.
-	icons = s.without(icons, func(p *Image) bool { return sameFile(marks, p) }, "the same file as a chosen one")
+	icons = s.without(icons, func(p *Image) bool {
+		return slices.ContainsFunc(marks, func(have *Image) bool { return have.Sum == p.Sum })
+	}, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
 
@@ -164,10 +160,6 @@ func (p *Image) tiny() bool { return p.SVG == nil && p.side() < minSide }
 
 // side returns the longer side in pixels.
 func (p *Image) side() int { return max(p.Width, p.Height) }
-
-func sameFile(chosen []*Image, p *Image) bool {
-	return slices.ContainsFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum })
-}
 
 // Type returns the image's type in the record.
 func (p *Image) Type() string {

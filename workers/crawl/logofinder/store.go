@@ -12,10 +12,8 @@ import (
 const (
 	// storedSide is the longest side, in pixels, of a stored raster. Nothing is enlarged.
 	storedSide = 1024
-	// bannerSide is the longest side of a stored share image.
-	bannerSide = 1200
-	// minBanner is the length of the shorter side below which a share image is an icon.
-	minBanner = 100
+	bannerSide = 1200 // the longest side of a stored share image
+	minBanner  = 100  // the length of the shorter side below which a share image is an icon
 )
 
 // Assets stores files by their content and returns their ids.
@@ -27,8 +25,7 @@ type Assets interface {
 // 110 ms to draw and 55 ms to encode, for a file that the SVG replaces.
 var ladder = []int{512, smallStored}
 
-// smallStored is the longest side of the small form of a larger raster.
-const smallStored = 256
+const smallStored = 256 // the longest side of the small form of a larger raster
 
 // Store stores a logo in every format that is served: a vector as the rebuilt SVG and as PNG and WebP in two sizes, a
 // raster as PNG and WebP in its own size and, if that exceeds smallStored, in that size. SVG comes first, then large
@@ -147,7 +144,7 @@ func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, 
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StoreImage stores an image of the page as JPEG on white. Errors: those of StoreBanner.
+// StoreImage stores an image of the page as JPEG on white. It returns the errors of StoreBanner.
 func (f *File) StoreImage(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minImageSide)
 }

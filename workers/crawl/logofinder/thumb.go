@@ -2,8 +2,7 @@ package logofinder
 
 import "image"
 
-// thumbSide is the side of the grid on which two drawings are compared.
-const thumbSide = 16
+const thumbSide = 16 // the side of the grid on which two drawings are compared
 
 // sameThumb is the mean difference per channel, 0 to 255, below which two grids show one drawing in two sizes.
 // Perceptual hashes alone do not suffice: in flat areas their bits follow the noise of scaling.

@@ -7,15 +7,13 @@ type Trial struct {
 	Candidate
 	// Rejected is the reason why it is not a logo: missing, not an image, a
 	// photograph, the same drawing as a better one. It is "" if it was chosen.
-	Rejected string
-	Chosen   int    // its index among the record's logos, or -1
-	Type     string // icon, symbol, logo, other; "" when no image was read
-	Theme    string // of its ink; "" when its background decides, or unknown
-	Format   string // of the file; "" when none was read
-	// Width and Height are pixels, 0 unknown.
-	Width, Height int
-	// AssetID is a stored form of it that browsers can show; "" if it was not chosen.
-	AssetID string
+	Rejected      string
+	Chosen        int    // its index among the record's logos, or -1
+	Type          string // icon, symbol, logo, other; "" when no image was read
+	Theme         string // of its ink; "" when its background decides, or unknown
+	Format        string // of the file; "" when none was read
+	Width, Height int    // pixels, 0 unknown
+	AssetID       string // a stored form of it that browsers can show; "" if it was not chosen
 }
 
 // Stored is the result of a chosen image in a record.

@@ -19,12 +19,9 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits.
 const (
-	// MaxBytes limits either file.
-	MaxBytes = 128 << 10
-	// MaxIcons limits the icons of a file.
-	MaxIcons = 64
+	MaxBytes = 128 << 10 // limits either file
+	MaxIcons = 64        // limits the icons of a file
 
 	maxName        = 200  // runes
 	maxDescription = 4000 // runes

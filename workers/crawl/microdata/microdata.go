@@ -57,9 +57,8 @@ type reader struct {
 	top        []item
 	items      int
 	properties int
-	left       int // nodes
-	// references are the elements that are being read through an itemref, to detect cycles.
-	references []*html.Node
+	left       int          // nodes
+	references []*html.Node // the elements that are being read through an itemref, to detect cycles
 }
 
 // scope is the current item of the walk.

@@ -89,10 +89,8 @@ func part(ref string) string {
 	return id
 }
 
-const maxPart = 100 // bytes
-
-// maxSources limits the children of a picture element that are searched for files, including white space.
-const maxSources = 48
+const maxPart = 100   // bytes
+const maxSources = 48 // limits the children of a picture element that are searched for files, including white space
 
 // largeSource returns the largest file in an img and the sources of its picture
 // element, and its width in pixels, 0 if unknown.
@@ -142,10 +140,8 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 	}
 }
 
-// maxSVGParts limits the children of an svg element that are searched for its name.
-const maxSVGParts = 100
+const maxSVGParts = 100 // limits the children of an svg element that are searched for its name
 
-// inlineSVG adds an svg element.
 func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 	if len(g.page.InlineSVGs) >= MaxInlineSVGs {
 		return
@@ -179,7 +175,7 @@ func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
 
 // symbols adds the symbols of an svg element, or of its definitions, that are named logo.
 func (g *gatherer) symbols(n *html.Node, left int) {
-	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < MaxSymbols; c, left = c.NextSibling, left-1 {
+	for c := n.FirstChild; c != nil && left > 0 && len(g.page.Symbols) < maxSymbols; c, left = c.NextSibling, left-1 {
 		switch id := Attr(c, "id"); {
 		case c.Type != html.ElementNode:
 		case c.Data == "defs" && n.DataAtom == atom.Svg:
@@ -190,8 +186,7 @@ func (g *gatherer) symbols(n *html.Node, left int) {
 	}
 }
 
-// maxFramedNodes limits the elements of an svg that only wraps a file.
-const maxFramedNodes = 12
+const maxFramedNodes = 12 // limits the elements of an svg that only wraps a file
 
 // framed returns the file that is the only content of an svg element: pages wrap an image in an svg so that old
 // browsers show another one. It returns nil for every other svg element.
@@ -292,8 +287,7 @@ func ColorScheme(media string) string {
 	return ""
 }
 
-// maxSrcset limits the candidates of a srcset.
-const maxSrcset = 40
+const maxSrcset = 40 // limits the candidates of a srcset
 
 // largest returns the URL with the largest descriptor of a srcset, and that descriptor: pixels, or a density.
 func largest(srcset string) (best string, bestSize float64) {
@@ -323,11 +317,7 @@ func largest(srcset string) (best string, bestSize float64) {
 // the most to decode, and the other formats cannot be decoded.
 func lastResort(ref string) bool {
 	ref, _, _ = strings.Cut(ref, "?")
-	switch strings.ToLower(path.Ext(ref)) {
-	case ".avif", ".heic", ".jxl", ".jp2":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".avif", ".heic", ".jxl", ".jp2"}, strings.ToLower(path.Ext(ref)))
 }
 
 // pixels parses a width or height attribute; it returns 0 if the attribute is invalid.

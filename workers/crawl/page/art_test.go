@@ -96,7 +96,7 @@ func TestInlineSVGs_Names_AreRead(t *testing.T) {
 		t.Errorf("words are %v and %v", p2.InlineSVGs[0].Own, p2.InlineSVGs[1].Own)
 	}
 	if p.Title != "" {
-		t.Errorf("the title of an svg became that of the page: %q", p.Title)
+		t.Errorf("the page got the title of an svg: %q", p.Title)
 	}
 }
 

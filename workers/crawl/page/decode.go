@@ -15,12 +15,10 @@ import (
 )
 
 const (
-	// sniffBytes is how far a declared encoding is searched for; browsers stop at 1024, but pages do not.
-	sniffBytes = 8 << 10
+	sniffBytes = 8 << 10 // how far a declared encoding is searched for; browsers stop at 1024, but pages do not
 	// nulShare is the proportion of zero bytes that means UTF-16 without a byte order mark: Latin text has half.
-	nulShare = 0.2
-	// strayShare is the proportion of the bytes above 127 that may be invalid in a page that is still UTF-8.
-	strayShare = 0.1
+	nulShare   = 0.2
+	strayShare = 0.1 // the proportion of the bytes above 127 that may be invalid in a page that is still UTF-8
 )
 
 var declaredCharset = lazyregexp.New(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/net/html"
 )
 
-// meta adds a meta element.
 func (g *gatherer) meta(n *html.Node) {
 	content := Attr(n, "content")
 	for _, kind := range []string{"property", "name", "itemprop", "http-equiv"} {
@@ -32,10 +31,8 @@ func (g *gatherer) declare(kind, key, content string) {
 }
 
 const (
-	// maxItemDepth is the number of ancestors of a value that are searched for its item.
-	maxItemDepth = 20
-	// maxItemNodes limits the elements of an item that are searched for its name.
-	maxItemNodes = 200
+	maxItemDepth = 20  // the number of ancestors of a value that are searched for its item
+	maxItemNodes = 200 // limits the elements of an item that are searched for its name
 )
 
 // owned records the owners of the logos among the values from an index on.
@@ -129,7 +126,6 @@ func (g *gatherer) refresh(content string) *Refresh {
 	return &Refresh{Seconds: int(seconds), URL: u}
 }
 
-// link adds a link element.
 func (g *gatherer) link(n *html.Node) {
 	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
 	href := Attr(n, "href")
@@ -143,7 +139,7 @@ func (g *gatherer) link(n *html.Node) {
 				g.page.Manifest = g.page.Resolve(href)
 			}
 		case "stylesheet":
-			if u := g.page.Resolve(href); u != nil && len(g.page.Styles) < MaxStyles {
+			if u := g.page.Resolve(href); u != nil && len(g.page.Styles) < maxStyles {
 				g.page.Styles = append(g.page.Styles, u)
 			}
 		case "me":
@@ -193,8 +189,7 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	g.page.Icons = append(g.page.Icons, icon)
 }
 
-// maxSize limits a declared size in pixels: larger ones are not serious.
-const maxSize = 8192
+const maxSize = 8192 // limits a declared size in pixels: larger ones are not serious
 
 // ParseSizes parses a sizes attribute, such as "16x16 32x32 any". Malformed parts are skipped.
 func ParseSizes(text string) (sizes []Size, any bool) {

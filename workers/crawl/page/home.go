@@ -11,18 +11,13 @@ import (
 
 var (
 	// homeWords are the names of home pages in the URLs of content management systems, in several languages.
-	homeWords = []string{
-		"index", "home", "homepage", "start", "startseite", "startpage", "default", "main", "welcome", "accueil", "inicio", "inici", "portada", "capa",
-		"forside", "forsiden", "hjem", "hem", "startsida", "etusivu", "homepagina", "strona-glowna", "strona_glowna", "pagina-principal", "anasayfa",
-	}
-	// homeFolders precede them in the URLs of portals.
-	homeFolders = []string{"web", "guest", "portal"}
+	homeWords   = tables.List("homeWords")
+	homeFolders = []string{"web", "guest", "portal"} // in the URLs of portals, before homeWords
 	pageFile    = lazyregexp.New(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
 	language    = lazyregexp.New(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
 
-// maxHomePath is the maximum number of segments in the path of a home page: /web/guest/de/home.
-const maxHomePath = 4
+const maxHomePath = 4 // the maximum number of segments in the path of a home page: /web/guest/de/home
 
 // homePath reports whether a path leads to a home page, in any language and content management system: empty, /en,
 // /de-de/, /home, /index.php, /DE/Home/home_node.html, /web/de/start.
@@ -32,8 +27,7 @@ func homePath(path string) bool {
 		return false
 	}
 	for i, part := range parts {
-		last := i == len(parts)-1
-		if !homePart(part, last) && !(!last && slices.Contains(homeFolders, part)) {
+		if last := i == len(parts)-1; !homePart(part, last) && !(!last && slices.Contains(homeFolders, part)) {
 			return false
 		}
 	}
@@ -104,12 +98,8 @@ func (g *gatherer) front() bool {
 
 var (
 	// homeLabels are the complete texts of menu entries that lead home; homePhrases are phrases with that meaning.
-	homeLabels  = []string{"home", "start", "accueil", "inicio", "início", "hem", "hjem", "forside", "index", "главная", "ホーム", "首页"}
-	homePhrases = []string{
-		"homepage", "home page", "startseite", "startpagina", "startsida", "accueil", "página principal", "pagina principal", "página de inicio",
-		"página inicial", "pàgina principal", "pagina iniziale", "strona główna", "strony głównej", "stronę główną", "forsiden", "etusivu",
-		"hlavní strán", "főoldal", "ana sayfa", "главную", "トップページ",
-	}
+	homeLabels  = tables.List("homeLabels")
+	homePhrases = tables.List("homePhrases")
 )
 
 // maxHomeLabel is the maximum number of words in a text about the target of a
@@ -134,8 +124,7 @@ func (g *gatherer) describedAsHome(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
 
-// tracks are query keys for the origin of a user, or the language of the response.
-var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
+var tracks = tables.List("tracks") // query keys for the origin of a user, or the language of the response
 
 // onlyTracks reports whether a query leads to the same page as the URL without it.
 func onlyTracks(u *url.URL) bool {
@@ -148,8 +137,7 @@ func onlyTracks(u *url.URL) bool {
 	return true
 }
 
-// minLabel is the number of letters from which the same label of two domains is not a coincidence.
-const minLabel = 5
+const minLabel = 5 // the number of letters from which the same label of two domains is not a coincidence
 
 // own reports whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
 // its logo to acme.com.
@@ -161,7 +149,7 @@ func (g *gatherer) own(u *url.URL) bool {
 	return len(label) >= minLabel && slices.Contains(g.site.Labels(), label)
 }
 
-// sister reports whether a link leads to a host of the site other than that of the page and the domain's own.
+// sister reports whether a link leads to a host of the site that is neither the page's host nor the domain.
 func (g *gatherer) sister(u *url.URL) bool {
 	if u == nil || g.page.URL == nil || !g.site.Own(u) {
 		return false

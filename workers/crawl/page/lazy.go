@@ -18,11 +18,9 @@ var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-l
 var (
 	// placeholderWords are words in the name of a placeholder file, whatever the rest of its name.
 	placeholderWords = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
-	// blanks are words in the name of such a file if the rest of the name is filler.
-	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
-	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
-	// imageFile matches paths of images.
-	imageFile = lazyregexp.New(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
+	blanks           = tables.List("blanks") // words in the name of such a file if the rest of the name is filler
+	fillers          = tables.List("fillers")
+	imageFile        = lazyregexp.New(`(?i)\.(svg|png|jpe?g|gif|webp)$`) // matches paths of images
 )
 
 // minImageBytes is the size in bytes below which an image in a data URL is a placeholder: a pixel, an empty SVG.

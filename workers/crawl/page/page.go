@@ -24,14 +24,14 @@ const (
 	MaxImages = 400
 	// MaxInlineSVGs limits the svg elements.
 	MaxInlineSVGs = 300
-	// MaxSymbols limits the symbols named logo.
-	MaxSymbols = 12
+	// maxSymbols limits the symbols named logo.
+	maxSymbols = 12
 	// MaxBackgrounds limits the elements that may show a logo as their background.
 	MaxBackgrounds = 60
-	// MaxStyles limits the linked stylesheets.
-	MaxStyles = 64
-	// MaxTextBytes limits the visible text that is kept; words are counted beyond it.
-	MaxTextBytes = 16 << 10
+	// maxStyles limits the linked stylesheets.
+	maxStyles = 64
+	// maxTextBytes limits the visible text that is kept; words are counted beyond it.
+	maxTextBytes = 16 << 10
 	// MaxValueRunes limits one text value.
 	MaxValueRunes = 4000
 	// MaxURLBytes limits a URL.
@@ -69,7 +69,7 @@ type Page struct {
 	Backgrounds []Image  // elements that may show a logo as their background
 	Headings    []string // h1
 
-	Text      string // visible, the first MaxTextBytes
+	Text      string // visible, the first maxTextBytes
 	Words     int    // visible, all
 	Scripts   int
 	Sources   []*url.URL // of scripts and frames
@@ -115,7 +115,6 @@ type Size struct{ Width, Height int }
 // Zone is a part of a page.
 type Zone int
 
-// Zones.
 const (
 	Body Zone = iota
 	Header

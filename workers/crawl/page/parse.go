@@ -11,8 +11,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// maxWalkDepth limits the recursion over a tree; the parser keeps trees shallower than this.
-const maxWalkDepth = 1500
+const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps trees shallower than this
 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
@@ -23,21 +22,20 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	}
 	g.base(root)
 	g.walk(root, place{}, 0)
-	g.page.Text = Clean(g.text.String(), MaxTextBytes)
+	g.page.Text = Clean(g.text.String(), maxTextBytes)
 	g.page.Data = linkeddata.Parse(g.blobs)
 	return g.page
 }
 
 // gatherer is one pass over a tree.
 type gatherer struct {
-	page    *Page
-	site    site.Site
-	text    strings.Builder
-	blobs   [][]byte
-	images  int
-	banners bool // a header was seen
-	// strangers and tools are the words of containers without logos of the site.
-	strangers, tools []string
+	page             *Page
+	site             site.Site
+	text             strings.Builder
+	blobs            [][]byte
+	images           int
+	banners          bool     // a header was seen
+	strangers, tools []string // the words of containers without logos of the site
 }
 
 // place is the current place in the page.
@@ -75,8 +73,7 @@ func (g *gatherer) base(root *html.Node) {
 	}
 }
 
-// maxFrameNodes limits the search for the page's frame within an overlay.
-const maxFrameNodes = 2000
+const maxFrameNodes = 2000 // limits the search for the page's frame within an overlay
 
 // framesPage reports whether an element contains the page itself, so that its
 // class, such as "cookie-notice-visible", is a state of the page.
@@ -126,7 +123,7 @@ func (g *gatherer) visible(text string, at place) {
 	for range strings.FieldsSeq(text) {
 		g.page.Words++
 	}
-	if g.text.Len() < MaxTextBytes {
+	if g.text.Len() < maxTextBytes {
 		g.text.WriteString(text)
 		g.text.WriteByte(' ')
 	}
@@ -135,8 +132,7 @@ func (g *gatherer) visible(text string, at place) {
 	}
 }
 
-// maxLinkText limits the text of a link, in bytes.
-const maxLinkText = 300
+const maxLinkText = 300 // limits the text of a link, in bytes
 
 // element processes an element and returns the place of its children, and whether to visit them.
 func (g *gatherer) element(n *html.Node, at place) (place, bool) {
@@ -150,7 +146,9 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	if isOverlay(words) && !framesPage(n) {
 		return at, false // cookie walls do not belong to the page
 	}
-	g.identify(n)
+	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
+		g.page.ElementID[id] = true
+	}
 	at = g.within(at, n, words)
 	if at.zone == Header {
 		g.banners = true
@@ -211,11 +209,4 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	g.microdata(n)
 	g.owned(n, from, at)
 	return at, true
-}
-
-// identify records the ids that are used by signatures of challenge pages.
-func (g *gatherer) identify(n *html.Node) {
-	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
-		g.page.ElementID[id] = true
-	}
 }

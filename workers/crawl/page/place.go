@@ -9,27 +9,21 @@ import (
 
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("page")
 
 // Words of class and id that identify containers.
 var (
-	headerWords = []string{"header", "masthead", "topbar", "navbar", "sitehead", "topnav", "appbar", "siteheader", "pageheader", "mainheader", "globalheader", "globalnav", "mastheader"}
-	footerWords = []string{"footer", "sitefooter", "pagefooter", "colophon"}
-	// logoWords mark an element that is or contains a logo.
-	logoWords = []string{"logo", "logos", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "sitelogo", "logolink", "logoimg", "logoimage", "logowrapper", "logocontainer"}
-	// strangerWords are containers of images of others.
-	strangerWords = []string{
-		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
-		"casestudy", "casestudies", "award", "awards", "payment", "payments", "badge", "badges", "appstore", "googleplay", "trusted", "trust", "avatar", "avatars",
-		"advert", "advertisement", "advertising", "ad", "ads", "adslot", "adunit", "sponsored", "integration", "integrations", "investor", "investors", "backers", "press", "marquee", "publisher", "publishers",
-		"teaser", "teasers", "naviteaser", "review", "reviews", "rating", "ratings", "gravatar", "certification", "certifications", "accreditation", "members",
-	}
+	headerWords   = tables.List("headerWords")
+	footerWords   = []string{"footer", "sitefooter", "pagefooter", "colophon"}
+	logoWords     = tables.List("logoWords")     // mark an element that is or contains a logo
+	strangerWords = tables.List("strangerWords") // containers of images of others
 	// toolWords are parts of a header with their own images. A logo among them is named as such.
-	toolWords = []string{"language", "languages", "lang", "locale", "flag", "flags", "country", "search", "cart", "basket", "social", "socials", "share", "modal", "popup", "login", "account", "weather", "currency", "dropdown", "submenu", "megamenu", "promo", "breadcrumb", "breadcrumbs"}
-	// partWords mark a header that belongs to a part of the page.
-	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
-	// overlayWords are third-party layers over the page.
-	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmpbox", "cmpwrapper", "cmpbanner"}
+	toolWords    = tables.List("toolWords")
+	partWords    = tables.List("partWords")    // mark a header that belongs to a part of the page
+	overlayWords = tables.List("overlayWords") // third-party layers over the page
 )
 
 // isOverlay reports whether words name a third-party layer over the page. Content management systems use "cmp" for any
@@ -184,7 +178,7 @@ const (
 // Class names of common style frameworks (Tailwind, Bootstrap, Foundation, WordPress, Bulma).
 var (
 	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden", "screen-reader-text", "invisible", "visuallyhidden"}
-	narrowClasses = []string{"mobile-only", "only-mobile", "show-mobile", "show-for-small-only", "hidden-desktop", "hide-desktop", "desktop-hidden", "visible-xs", "is-hidden-desktop", "hide-for-large", "mobile-logo", "logo-mobile", "elementor-hidden-desktop"}
+	narrowClasses = tables.List("narrowClasses")
 	displays      = []string{"block", "flex", "inline", "inline-block", "inline-flex", "grid", "table", "contents"}
 	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
 )

@@ -8,12 +8,9 @@ import (
 )
 
 const (
-	// maxTreeDepth limits the tree that plainTree builds; deeper elements become siblings.
-	maxTreeDepth = 200
-	// maxTreeNodes limits its nodes: an ordinary page of MaxBytes has fewer.
-	maxTreeNodes = 400_000
-	// maxTokenBytes limits one token; a longer one ends the tree.
-	maxTokenBytes = MaxBytes
+	maxTreeDepth  = 200      // limits the tree that plainTree builds; deeper elements become siblings
+	maxTreeNodes  = 400_000  // limits its nodes: an ordinary page of MaxBytes has fewer
+	maxTokenBytes = MaxBytes // limits one token; a longer one ends the tree
 )
 
 // tree parses HTML, with the simple builder if the parser fails.

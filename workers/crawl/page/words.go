@@ -22,8 +22,7 @@ func has(words, list []string) bool {
 // namedBy are attributes, in addition to class and id, in which builders and frameworks name parts.
 var namedBy = []string{"data-testid", "data-framer-name", "data-component", "data-name", "data-qa"}
 
-// maxNameBytes limits the class and id that are read.
-const maxNameBytes = 1000
+const maxNameBytes = 1000 // limits the class and id that are read
 
 // stateName matches the state of a block, not its kind: has-badge, with-press-bar, popup-enabled, modal-host.
 var stateName = lazyregexp.New(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
@@ -79,8 +78,7 @@ func SplitWords(text string) []string {
 	return out
 }
 
-// maxAncestors is the number of ancestors whose words are added to an image's own.
-const maxAncestors = 3
+const maxAncestors = 3 // the number of ancestors whose words are added to an image's own
 
 // ancestorTokens returns the words of the nearest containers.
 func ancestorTokens(n *html.Node) []string {
@@ -119,7 +117,6 @@ func Attr(n *html.Node, name string) string {
 // maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
-// inner returns the text of an element.
 func inner(n *html.Node) string {
 	if c := n.FirstChild; c != nil && c == n.LastChild && c.Type == html.TextNode {
 		return c.Data

@@ -18,8 +18,7 @@ type Address struct {
 	// Named is set if the country is written or implied by the form of the
 	// address alone; otherwise it is derived from the place of the text.
 	Named bool
-	// Line is the index of the line with the postal code.
-	Line int
+	Line  int // the index of the line with the postal code
 }
 
 // Limits of one line and of the search in it.
@@ -99,30 +98,12 @@ func isYear(code string) bool {
 
 // cityless are words with which no city begins: units and countable things, days, and phrases of footers. As the last
 // word of a city they belong to the text after it.
-var cityless = set(`euro, eur, chf, usd, dollar, dollars, watt, kwh, meter, liter, prozent, percent, kredit, uhr,
-	mal, jahre, years, stunden, seiten, artikel, produkte, kunden, customers, mitglieder, members, all, alle, tous,
-	todos, tutti, rights, rechte, copyright, reserved, impressum, imprint, datenschutz, privacy, agb, sitemap, vor,
-	nach, seit, bis, mo, mo-fr, mo-do, mo-sa, mon-fri, montag, monday, lundi, lunes, öffnungszeiten, besuchszentrum,
-	newsletter, impression, forum, version, january, januar, februar, märz, april, mai, juni, juli, august, september,
-	oktober, november, dezember`)
-
-// companyEnds are the last words of company names, with which no city ends.
-var companyEnds = set(`gmbh, ag, kg, ohg, gbr, e.v, e.v., inc, inc., ltd, ltd., llc, plc, corp, limited, s.a, s.a.,
-	sarl, sas, s.r.l, srl, s.p.a, spa, b.v, bv, n.v, nv, aps, oy, a/s, verlag, media, group, holding, verein,
-	stiftung`)
+var cityless = tables.Set("cityless")
+var companyEnds = tables.Set("companyEnds") // the last words of company names, with which no city ends
 
 // notCity reports whether words at the position of a city are something else.
 func notCity(words []string) bool {
 	return cityless[strings.ToLower(words[0])] || companyEnds[strings.ToLower(words[len(words)-1])]
-}
-
-// set returns the entries of a list, which commas separate.
-func set(list string) map[string]bool {
-	out := map[string]bool{}
-	for entry := range strings.SplitSeq(list, ",") {
-		out[strings.TrimSpace(entry)] = true
-	}
-	return out
 }
 
 func tokens(line string) []token {
@@ -146,8 +127,7 @@ func tokens(line string) []token {
 	return out
 }
 
-// maxShape limits the tokens that have a shape; longer ones are words.
-const maxShape = 10
+const maxShape = 10 // limits the tokens that have a shape; longer ones are words
 
 func shape(text string) string {
 	if len(text) > maxShape {
@@ -197,13 +177,7 @@ func (r *reader) after(i int) string {
 	return ""
 }
 
-// prefixes are the country letters before postal codes on the continent.
-var prefixes = map[string]string{
-	"D": "DE", "DE": "DE", "A": "AT", "AT": "AT", "CH": "CH", "F": "FR", "FR": "FR", "I": "IT", "IT": "IT", "E": "ES", "ES": "ES",
-	"B": "BE", "BE": "BE", "L": "LU", "LU": "LU", "NL": "NL", "DK": "DK", "N": "NO", "NO": "NO", "S": "SE", "SE": "SE", "FI": "FI",
-	"FIN": "FI", "PL": "PL", "CZ": "CZ", "SK": "SK", "H": "HU", "HU": "HU", "SI": "SI", "HR": "HR", "LT": "LT", "LV": "LV", "FL": "LI",
-	"GR": "GR", "RO": "RO", "BG": "BG", "P": "PT", "PT": "PT", "EE": "EE", "MC": "MC", "SRB": "RS", "IS": "IS",
-}
+var prefixes = tables.Map("prefixes") // the country letters before postal codes on the continent
 
 // codeFirst reads the continental European form: postal code, then city.
 func (r *reader) codeFirst(i int) (Address, bool) {
@@ -285,16 +259,8 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 	return a, true
 }
 
-// particles are the small words within names of cities.
-var particles = set(`am, an, der, im, in, ob, bei, a.d., sur, sous, de, du, la, le, les, del, di, da, den, aan, en,
-	do, dos, el, nad, v, i, upon, on, under, of`)
-
-// labels are words after an address without a comma.
-var labels = set(`tel, telefon, phone, fon, fax, email, e-mail, mail, t, f, m, p, mobile, mobil, téléphone,
-	teléfono, telefono, telefoon, siret, siren, rcs, cif, nif, vat, hrb, kvk, btw, p.iva, www, web, cedex, phone:, cvr,
-	org, org.nr, regon, krs, nip, bce, iva, cuit, cnpj, rfc, abn, uid, ust, ust-id, orgnr, registergericht,
-	amtsgericht, handelsregister, siège, capital, geschäftsführer, vertreten, kontakt, contact, google, maps, route,
-	directions, map`)
+var particles = tables.Set("particles") // the small words within names of cities
+var labels = tables.Set("labels")       // words after an address without a comma
 
 // cityFrom reads the words of a city from token i on, and returns their end.
 func (r *reader) cityFrom(i int) (city string, end int) {
@@ -344,8 +310,7 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 
 // isName reports whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
 func isName(word string) bool {
-	first, _ := utf8.DecodeRuneInString(word)
-	if !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
+	if first, _ := utf8.DecodeRuneInString(word); !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
 		return false
 	}
 	return strings.IndexFunc(word, func(r rune) bool {
@@ -456,17 +421,15 @@ func (r *reader) streetBefore(i int) string {
 }
 
 // streetWords identify streets, and some of them the countries of their language.
-var streetWords = []struct{ part, country string }{
-	{"straße", "DE"}, {"strasse", "DE"}, {"str. ", "DE"}, {"str ", "DE"}, {"platz ", "DE"}, {"allee ", "DE"}, {"weg ", "DE"}, {"ufer ", "DE"}, {"gasse ", "DE"}, {"postfach", "DE"}, {"markt ", "DE"},
-	{" rue ", "FR"}, {" avenue d", "FR"}, {" boulevard d", "FR"}, {" bd ", "FR"}, {" place d", "FR"}, {" chemin ", "FR"}, {" quai ", "FR"}, {" impasse ", "FR"}, {" allée", "FR"}, {" cours d", "FR"},
-	{" calle ", "ES"}, {" c/", "ES"}, {" avda", "ES"}, {" avenida", "ES"}, {" paseo ", "ES"}, {" plaza d", "ES"}, {" carrer ", "ES"}, {" passeig ", "ES"}, {"polígono", "ES"}, {" pol. ind", "ES"},
-	{" via ", "IT"}, {" viale ", "IT"}, {" piazza ", "IT"}, {" corso ", "IT"}, {" largo ", "IT"},
-	{"katu ", "FI"}, {" mah. ", "TR"}, {"mahallesi", "TR"}, {" cad. ", "TR"}, {" sok. ", "TR"}, {"caddesi", "TR"},
-	{"gatan ", "SE"}, {"vägen ", "SE"}, {"vej ", "DK"}, {"gade ", "DK"}, {"veien ", "NO"}, {"náměstí", "CZ"}, {" ul. ", "PL"}, {" ул. ", "RU"}, {" ул ", "RU"}, {" utca ", "HU"}, {"straat ", "NL"}, {"laan ", "NL"}, {"kade ", "NL"}, {"plein ", "NL"},
-}
+var streetWords = func() [][]string {
+	rows := tables.Rows("streetWords", 2)
+	for _, row := range rows {
+		row[0] = strings.ReplaceAll(row[0], "_", " ")
+	}
+	return rows
+}()
 
-// maxHouseNumber limits the digits of a house number.
-const maxHouseNumber = 4
+const maxHouseNumber = 4 // limits the digits of a house number
 
 // IsStreet reports whether a text names a kind of street in one of the languages whose words for it are known.
 func IsStreet(text string) bool { return streetCountry(text) != "" }
@@ -507,8 +470,8 @@ func isHouseNumber(word string) bool {
 func streetCountry(street string) string {
 	lower := " " + strings.ToLower(street) + " "
 	for _, w := range streetWords {
-		if strings.Contains(lower, w.part) {
-			return w.country
+		if strings.Contains(lower, w[0]) {
+			return w[1]
 		}
 	}
 	return ""

@@ -12,28 +12,28 @@ import (
 // often as with one. A line is an address if it begins with a province, possibly after a label, a postal code or the
 // country, and has a house number.
 
-// maxEastAsian limits the runes of such a line: a longer one is a sentence.
-const maxEastAsian = 70
+const maxEastAsian = 70 // limits the runes of such a line: a longer one is a sentence
 
 var (
 	// beforeProvince matches everything that may precede the province.
 	beforeProvince = lazyregexp.New(`^(?:[\p{L}\s]{0,12}(?:地址|所在地|住所|本社|住址|公司地址|주소|소재지|본사)[\p{L}\s]{0,4}[:：\s]*)?(?:〒\s?)?(?:\(?[0-9０-９]{3}[-－]?[0-9０-９]{2,4}\)?\s*)?(?:中国|中國|日本|日本国|大韓民国|대한민국|台灣|臺灣|台湾)?[\s　,，]*`)
 
-	japanese = lazyregexp.New(`^(北海道|東京都|(?:大阪|京都)府|(?:青森|岩手|宮城|秋田|山形|福島|茨城|栃木|群馬|埼玉|千葉|神奈川|新潟|富山|石川|福井|山梨|長野|岐阜|静岡|愛知|三重|滋賀|兵庫|奈良|和歌山|鳥取|島根|岡山|広島|山口|徳島|香川|愛媛|高知|福岡|佐賀|長崎|熊本|大分|宮崎|鹿児島|沖縄)県)[\s　]*(\p{Han}[^\s　0-9０-９]*)`)
+	japanese = lazyregexp.New(`^(北海道|東京都|(?:大阪|京都)府|(?:` + tables.Any("japanese") + `)県)[\s　]*(\p{Han}[^\s　0-9０-９]*)`)
 	// japaneseCounty precedes a town or village, which is the city.
 	japaneseCounty = lazyregexp.New(`^\p{Han}[\p{Han}\p{Hiragana}\p{Katakana}]{0,3}郡([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[町村])`)
 	japaneseCity   = lazyregexp.New(`^([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[市区町村][市町]?)`)
 	// japaneseNames are cities with the character of another kind of place within their names.
-	japaneseNames = lazyregexp.New(`^(武蔵村山市|東村山市|大和郡山市|郡山市|小郡市|蒲郡市|郡上市|市川市|市原市|四日市市|廿日市市|野々市市)`)
+	japaneseNames = lazyregexp.New(`^(` + tables.Any("japaneseNames") + `)`)
 
-	chinese      = lazyregexp.New(`^((?:河北|山西|辽宁|吉林|黑龙江|江苏|浙江|安徽|福建|江西|山东|河南|湖北|湖南|广东|海南|四川|贵州|云南|陕西|甘肃|青海)省|内蒙古(?:自治区)?|广西(?:壮族自治区)?|西藏(?:自治区)?|宁夏(?:回族自治区)?|新疆(?:维吾尔自治区)?)\s*([\p{Han}]{1,8}?(?:市|自治州|地区|盟))`)
+	chinese      = lazyregexp.New(`^(` + tables.Any("chinese") + `)\s*([\p{Han}]{1,8}?(?:市|自治州|地区|盟))`)
 	municipality = lazyregexp.New(`^(北京|上海|天津|重庆)市?[\s,，]*\p{Han}`)
 	// cityAlone matches an address that begins with the city. It needs a domain or language of China.
 	cityAlone = lazyregexp.New(`^([\p{Han}]{2,4}市)\s*[\p{Han}]{2,6}[区县镇]`)
 
-	taiwanese = lazyregexp.New(`^((?:台北|臺北|新北|桃園|台中|臺中|台南|臺南|高雄|基隆|新竹|嘉義)市|(?:新竹|苗栗|彰化|南投|雲林|嘉義|屏東|宜蘭|花蓮|台東|臺東|澎湖|金門|連江)縣)\s*(\p{Han}{1,4}?[區鄉鎮市])?`)
+	taiwanese = lazyregexp.New(`^((?:台北|臺北|新北|桃園|台中|臺中|台南|臺南|高雄|基隆|新竹|嘉義)市|(?:` + tables.Any("taiwanese") +
+		`)縣)\s*(\p{Han}{1,4}?[區鄉鎮市])?`)
 
-	korean = lazyregexp.New(`^(서울특별시|서울시|서울|(?:부산|대구|인천|광주|대전|울산)(?:광역시|시)?|세종(?:특별자치시|시)?|경기도?|강원(?:특별자치)?도?|충청[남북]도|충[남북]|전라[남북]도|전북특별자치도|전[남북]|경상[남북]도|경[남북]|제주(?:특별자치도|도)?)\s+(\p{Hangul}{1,6}(?:특례시|시|군|구))(?:\s|$)`)
+	korean = lazyregexp.New(`^(` + tables.Any("korean") + `)\s+(\p{Hangul}{1,6}(?:특례시|시|군|구))(?:\s|$)`)
 
 	// Signs of a street and a house.
 	japaneseHouse = lazyregexp.New(`[\d０-９]+[-－−‐ー][\d０-９]+|[\d０-９一二三四五六七八九十]+(?:丁目|番地?|号)`)

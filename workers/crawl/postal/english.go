@@ -48,11 +48,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 
 // isOutward reports whether a shape belongs to the first half of a British postal code.
 func isOutward(form string) bool {
-	switch form {
-	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"A9", "A99", "AA9", "AA99", "A9A", "AA9A"}, form)
 }
 
 const (
@@ -108,15 +104,13 @@ func postcodeOf(state, code string) bool {
 	return true
 }
 
-// speaksFor reports whether a country is written after token end, or is that of the source.
+// speaksFor reports whether a country is written after token end, or is the source's.
 func (r *reader) speaksFor(code string, end int) bool {
 	named, ok := r.country(end)
 	return ok && named.Code == code || r.near.Code == code
 }
 
-// streetEnds are words after which a city may follow without a comma.
-var streetEnds = set(`street, st, avenue, ave, road, rd, boulevard, blvd, drive, dr, lane, ln, way, place, pl,
-	court, ct, parkway, pkwy, highway, hwy, floor, square, sq, plaza, broadway, circle, terrace, fl, nw, ne, sw, se`)
+var streetEnds = tables.Set("streetEnds") // words after which a city may follow without a comma
 
 // cityBefore reads the city that ends before token i: back to the previous comma, or else to the end of the street. At
 // the beginning of a line it reads the end of the line above.
@@ -157,14 +151,7 @@ func (r *reader) cityBefore(i int) string {
 	return titled(city)
 }
 
-// counties may be between a British city and its postal code, and are not the city.
-var counties = set(`avon, bedfordshire, berkshire, buckinghamshire, cambridgeshire, cheshire, cornwall, cumbria,
-	derbyshire, devon, dorset, east sussex, essex, gloucestershire, greater manchester, hampshire, herefordshire,
-	hertfordshire, kent, lancashire, leicestershire, lincolnshire, merseyside, middlesex, norfolk, north yorkshire,
-	northamptonshire, northumberland, nottinghamshire, oxfordshire, shropshire, somerset, south yorkshire,
-	staffordshire, suffolk, surrey, tyne and wear, warwickshire, west midlands, west sussex, west yorkshire, wiltshire,
-	worcestershire, england, scotland, wales, northern ireland, united kingdom, uk, greater london, lanarkshire,
-	midlothian, fife, ireland, yorkshire, co dublin, county dublin, co cork, county cork`)
+var counties = tables.Set("counties") // may be between a British city and its postal code, and are not the city
 
 func (r *reader) british(i int, code string) (Address, bool) {
 	c, _ := ByCode("GB")
@@ -226,7 +213,7 @@ func (r *reader) irish(i int, code string) (Address, bool) {
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
-// behindCity reads a code after the city for countries that must be named, or be that of the source.
+// behindCity reads a code after the city for countries that must be named, or be the source's.
 func (r *reader) behindCity(i, end int, countries []string, code string) (Address, bool) {
 	c, named := r.country(end)
 	if !named {
@@ -242,8 +229,7 @@ func (r *reader) behindCity(i, end int, countries []string, code string) (Addres
 		c, _ = ByCode("SG")
 		named = true
 	}
-	fits := slices.Contains(countries, c.Code)
-	if !fits || city == "" || !named && isYear(code) {
+	if fits := slices.Contains(countries, c.Code); !fits || city == "" || !named && isYear(code) {
 		return Address{}, false
 	}
 	street := r.streetBefore(i)

@@ -8,12 +8,11 @@ import (
 
 // This file reads addresses for which a postal code and a city are not enough.
 
-// argentine are the letters of the provinces in Argentine postal codes.
-const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+const argentine = "ABCDEFGHJKLMNPQRSTUVWXYZ" // the letters of the provinces in Argentine postal codes
 
 // thoroughfare matches the words for streets and buildings in addresses without a house number of their own, and in
 // languages whose words imply no country.
-var thoroughfare = lazyregexp.New(`(?i)(?:^|[\s,.])(?:street|road|lane|avenue|square|p\.? ?o\.? box|industrial (?:area|estate)|plot|km \d+|ruta|calz\.|col\.|jl\.?|jalan|nagar|marg|bulvarı|bulvari|osb|organize sanayi|no ?[:.] ?\d+|ш\.|просп|пр-т|пер\.|наб\.|شارع|רחוב|רח'|rang \d+|chemin|route|regione|località|frazione|strada|contrada)(?:[\s,.\d:]|$)`)
+var thoroughfare = lazyregexp.New(`(?i)(?:^|[\s,.])(?:` + tables.Any("thoroughfare") + `)(?:[\s,.\d:]|$)`)
 
 // stateAfter reads the state in the words after token end, up to the next comma.
 func (r *reader) stateAfter(end int, country string) string {
@@ -35,7 +34,8 @@ func (r *reader) stateAfter(end int, country string) string {
 
 var (
 	cep         = lazyregexp.New(`(?:^|\D)(\d{2}\.?\d{3}-\d{3})(?:\D|$)`)
-	cityOfState = lazyregexp.New(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(AC|AL|AP|AM|BA|CE|DF|ES|GO|MA|MT|MS|MG|PA|PB|PR|PE|PI|RJ|RN|RS|RO|RR|SC|SP|SE|TO)(?:[\s,.;)|–—-]|$)`)
+	cityOfState = lazyregexp.New(`([\p{Lu}][\p{L}'’. ]{1,38}?)\s*[-–—/,(]\s*(` + tables.Any("cityOfState") +
+		`)(?:[\s,.;)|–—-]|$)`)
 )
 
 // brazilian reads "city - state" or "city/state" beside a postal code of Brazil in the same line or the next two.
@@ -72,14 +72,7 @@ func lastMatch(pattern *lazyregexp.Regexp, text string) []string {
 	return all[len(all)-1]
 }
 
-// turkishProvinces are the provinces of Turkey, folded.
-var turkishProvinces = set(`adana, adiyaman, afyonkarahisar, agri, aksaray, amasya, ankara, antalya, ardahan,
-	artvin, aydin, balikesir, bartin, batman, bayburt, bilecik, bingol, bitlis, bolu, burdur, bursa, canakkale,
-	cankiri, corum, denizli, diyarbakir, duzce, edirne, elazig, erzincan, erzurum, eskisehir, gaziantep, giresun,
-	gumushane, hakkari, hatay, igdir, isparta, istanbul, izmir, kahramanmaras, karabuk, karaman, kars, kastamonu,
-	kayseri, kilis, kirikkale, kirklareli, kirsehir, kocaeli, konya, kutahya, malatya, manisa, mardin, mersin, mugla,
-	mus, nevsehir, nigde, ordu, osmaniye, rize, sakarya, samsun, sanliurfa, siirt, sinop, sivas, sirnak, tekirdag,
-	tokat, trabzon, tunceli, usak, van, yalova, yozgat, zonguldak`)
+var turkishProvinces = tables.Set("turkishProvinces") // the provinces of Turkey, folded
 
 // districtOf matches a district and a province of Turkey.
 var districtOf = lazyregexp.New(`(\p{Lu}\p{L}{1,25})\s*[/-]\s*(\p{Lu}\p{L}{2,15})(?:[\s,.;)|]|$)`)
@@ -123,7 +116,9 @@ func titledTurkish(name string) string {
 }
 
 // russianCity matches "г. Томск, ул. Ленина, 1", with or without a postal code.
-var russianCity = lazyregexp.New(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*(?:[\p{L}. -]{0,30}\s)?(?:ул|улица|пр|пр-т|просп|проспект|пер|переулок|наб|набережная|б-р|бульвар|ш|шоссе|пл|площадь|тракт|мкр|проезд|д)[.\s]`)
+var russianCity = lazyregexp.New(`(?:^|[\s,])(?:г\.?|город)\s?(\p{Lu}[\p{L}-]+(?:\s\p{Lu}[\p{L}-]+)?)\s*,\s*` +
+	`(?:[\p{L}. -]{0,30}\s)?(?:` +
+	tables.Any("russianCity") + `)[.\s]`)
 
 var russianCode = lazyregexp.New(`\b\d{6}\b`)
 

@@ -20,37 +20,22 @@ const (
 // Line is one line of a document as it is displayed: the text between two
 // breaks or borders of blocks. Addresses are written in lines.
 type Line struct {
-	Text string
-	// Address reports whether it is in an address element.
-	Address bool
-	// Footer reports whether it is in the page's footer.
-	Footer bool
-	// Header reports whether it is in the page's header.
-	Header bool
-	// Heading reports whether it is in a heading, h1 to h4.
-	Heading bool
-	// Node is the element that contains the beginning of the line.
-	Node *html.Node
+	Text    string
+	Address bool       // whether it is in an address element
+	Footer  bool       // whether it is in the page's footer
+	Header  bool       // whether it is in the page's header
+	Heading bool       // whether it is in a heading, h1 to h4
+	Node    *html.Node // the element that contains the beginning of the line
 }
 
 // inline are the elements that do not break a line.
-var inline = map[atom.Atom]bool{
-	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Cite: true, atom.Code: true, atom.Data: true,
-	atom.Em: true, atom.Font: true, atom.I: true, atom.Ins: true, atom.Kbd: true, atom.Label: true, atom.Mark: true, atom.Q: true,
-	atom.S: true, atom.Small: true, atom.Span: true, atom.Strong: true, atom.Sub: true, atom.Sup: true, atom.Time: true, atom.U: true,
-	atom.Img: true, atom.Wbr: true,
-}
+var inline = tables.Set("inline")
 
 // silent are the elements whose text is not visible.
-var silent = map[atom.Atom]bool{
-	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Svg: true, atom.Math: true, atom.Head: true,
-	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
-}
+var silent = tables.Set("silent")
 
 // quoted are the classes and ids of elements that quote others: comments, reviews, testimonials.
-var quoted = set(`comments, comment, commentlist, comment-list, comments-area, comments-section, comment-body,
-	disqus_thread, kommentare, commentaires, comentarios, guestbook, gaestebuch, testimonials, testimonial, reviews,
-	review, review-list`)
+var quoted = tables.Set("quoted")
 
 // isOfOthers reports whether an element quotes others.
 func isOfOthers(n *html.Node) bool {
@@ -77,8 +62,7 @@ func isOfOthers(n *html.Node) bool {
 	return false
 }
 
-// maxNames limits the bytes of a class that are read.
-const maxNames = 1000
+const maxNames = 1000 // limits the bytes of a class that are read
 
 // Lines returns the lines of a document in order, without those that are hidden
 // by an attribute and the lines of comments and reviews; nil for no document. Its
@@ -112,11 +96,11 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 		}
 		return
 	case html.ElementNode:
-		if silent[n.DataAtom] || page.IsHidden(n) || isOfOthers(n) {
+		if silent[n.Data] || page.IsHidden(n) || isOfOthers(n) {
 			return
 		}
 	}
-	breaks := n.Type == html.ElementNode && !inline[n.DataAtom]
+	breaks := n.Type == html.ElementNode && !inline[n.Data]
 	if breaks {
 		r.end()
 	}

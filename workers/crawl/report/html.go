@@ -15,8 +15,7 @@ import (
 //go:embed report.tmpl
 var source string
 
-// maxImageBytes limits one image within the report; larger ones are only named.
-const maxImageBytes = 2 << 20
+const maxImageBytes = 2 << 20 // limits one image within the report; larger ones are only named
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,

@@ -13,25 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// Limits.
 const (
-	// MaxBytes is the part of a file that is read (RFC 9309, section 2.5: at least 500 KiB).
-	MaxBytes = 500 << 10
-	// MaxDelay limits a Crawl-delay: a longer one is reduced to it.
-	MaxDelay = 24 * time.Hour
+	MaxBytes = 500 << 10      // the part of a file that is read (RFC 9309, section 2.5: at least 500 KiB)
+	MaxDelay = 24 * time.Hour // limits a Crawl-delay: a longer one is reduced to it
 
-	// maxPatternBytes limits one rule: no requested path is longer.
-	maxPatternBytes = 2 << 10
-	// maxRules limits the rules of the applicable group; the rest is ignored.
-	maxRules = 10_000
+	maxPatternBytes = 2 << 10 // limits one rule: no requested path is longer
+	maxRules        = 10_000  // limits the rules of the applicable group; the rest is ignored
 )
 
 // Rules are the rules of a file for one crawler.
 type Rules struct {
-	// Named is set if the file has a group for this crawler; otherwise the rules are those for all.
-	Named bool
-	// Delay is the pause between pages that the group requests (Crawl-delay), 0 for none.
-	Delay time.Duration
+	Named bool          // set if the file has a group for this crawler; otherwise the rules are those for all
+	Delay time.Duration // the pause between pages that the group requests (Crawl-delay), 0 for none
 
 	rules []rule
 	bytes int
@@ -94,8 +87,7 @@ func directive(line string) (key, value string, ok bool) {
 	return strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), ok
 }
 
-// everybody names the group for all other crawlers.
-const everybody = "*"
+const everybody = "*" // names the group for all other crawlers
 
 // token returns the name in a user-agent line: the product token at its beginning (RFC 9309, section 2.2.1), which is
 // LetterheadBot for LetterheadBot/1.0, or everybody, even if words follow it.

@@ -12,12 +12,9 @@ import (
 
 // Site identifies the site of one brand.
 type Site struct {
-	// Domain is the requested registrable domain, and the key of the record.
-	Domain string
-	// Label is the domain without its public suffix, in Unicode: acme of acme.co.uk.
-	Label string
-	// Others are other domains of the brand, to which its home page redirected.
-	Others []string
+	Domain string   // the requested registrable domain, and the key of the record
+	Label  string   // the domain without its public suffix, in Unicode: acme of acme.co.uk
+	Others []string // other domains of the brand, to which its home page redirected
 }
 
 // New returns the site of a registrable domain.

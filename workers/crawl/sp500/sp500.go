@@ -10,6 +10,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl/postal"
+	"letterhead/workers/crawl/table"
 )
 
 // Source names the data set, for evidence.
@@ -24,8 +25,7 @@ type Fact struct {
 	City        string
 	State       string // code
 	Country     string // ISO 3166-1 alpha-2
-	// SubIndustry is the Global Industry Classification Standard's.
-	SubIndustry string
+	SubIndustry string // the Global Industry Classification Standard's
 }
 
 // Ticker returns the main symbol qualified by its exchange, such as NASDAQ:AAPL, or "" if either is unknown.
@@ -45,19 +45,12 @@ func (f Fact) Location() *eventschemas.Location {
 	return country.Location(f.City, postal.State(f.Country, f.State))
 }
 
-// columns of the file.
-const columns = 9
-
 //go:embed sp500.tsv
 var sp500 string
 
 var byDomain = sync.OnceValue(func() map[string]Fact {
 	out := map[string]Fact{}
-	for line := range strings.Lines(sp500) {
-		fields := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
-		if strings.HasPrefix(line, "#") || len(fields) != columns {
-			continue
-		}
+	for _, fields := range table.Must(sp500).Rows("", 9) {
 		f := Fact{Name: fields[3], Exchange: fields[1], City: fields[5], State: fields[6], Country: fields[7], SubIndustry: fields[8]}
 		f.FoundedYear, _ = strconv.Atoi(fields[4]) // empty means unknown
 		if fields[2] != "" {

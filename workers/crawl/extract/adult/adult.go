@@ -15,14 +15,10 @@ import (
 
 // Certain signs: explicit declarations of adult content.
 
-// rtaLabel is the label of rtalabel.org with which adult sites mark themselves.
-const rtaLabel = "rta-5042-1996-1400-1577-rta"
+const rtaLabel = "rta-5042-1996-1400-1577-rta" // the label of rtalabel.org with which adult sites mark themselves
+const rtaHost = "rtalabel.org"                 // the host of the label's own page, to which its badge links
 
-// rtaHost is the host of the label's own page, to which its badge links.
-const rtaHost = "rtalabel.org"
-
-// endings are top-level domains for adult content only.
-var endings = []string{"xxx", "porn", "adult", "sex", "sexy"}
+var endings = []string{"xxx", "porn", "adult", "sex", "sexy"} // top-level domains for adult content only
 
 // Confidences of the signs.
 const (

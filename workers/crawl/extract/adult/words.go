@@ -8,7 +8,10 @@ import (
 
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("adult")
 
 // Probable signs: the words of the site.
 
@@ -23,36 +26,33 @@ type kind struct {
 // Weights of the kinds. Words shared with fashion, art, birds, cars and rugby
 // are weak; those shared with health pages or shops have no weight in a title.
 const (
-	strongTerm = 2
-	weakTerm   = 1
-	softTerm   = 0
-	// enoughTerms is the weight of two kinds, one of them strong.
-	enoughTerms = 3
-	// enoughGuarded is required of a page about health, help or research.
-	enoughGuarded = 6
-	// enoughText is required of the running text, in addition to a strong word in title, description or heading.
-	enoughText = 7
+	strongTerm    = 2
+	weakTerm      = 1
+	softTerm      = 0
+	enoughTerms   = 3 // the weight of two kinds, one of them strong
+	enoughGuarded = 6 // required of a page about health, help or research
+	enoughText    = 7 // required of the running text, in addition to a strong word in title, description or heading
 )
 
 var kinds = []kind{
-	{"porn", strongTerm, true, termPattern(`porn`, `porno`, `porns`, `pornos`, `pornstars?`, `pornhub`, `pornofilme?`, `pornovideos?`, `pornotube`, `porntube`, `pornodarsteller(?:in)?`, `pornô`, `porr`, `порно`, `порнуха`, `порнофильмы`, `ポルノ`, `色情`, `포르노`, `بورنو`, `פורנו`)},
+	{"porn", strongTerm, true, termPattern(tables.List("porn"))},
 	// Not XXX-Large.
 	{"xxx", strongTerm, false, lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:xxx|x-?rated)(?:$|[\s|,.!:;&"'/)])`)},
-	{"sex video", strongTerm, true, termPattern(`sex (?:videos?|movies?|films?|clips?|tube|cams?|chats?|shows?|stories|dates?|dating|dolls?|hookups?|webcams?)`, `free sex`, `sexvideos?`, `sexfilme?`, `sexcams?`, `sexchat`, `sexfilmpjes`, `sexkontakte`, `sextreffen`, `sexdate`, `live ?sex`, `telefonsex`, `phone sex`, `webcam ?sex`, `vidéos? (?:de )?sexe`, `plan ?cul`, `videos? de sexo`, `sexo (?:gratis|en vivo|casero)`, `video di sesso`, `sesso (?:gratis|dal vivo)`, `darmowy seks`, `секс (?:видео|чат|знакомства|фильмы)`, `成人视频`, `成人電影`, `アダルト動画`, `エロ動画`, `無修正`, `야동`, `سكس`)},
-	{"cams", strongTerm, true, termPattern(`cam ?girls?`, `webcam (?:girls|models)`, `cam (?:models|shows)`, `nude (?:cams?|chat)`, `naked (?:cams?|chat)`, `adult (?:cams?|webcams?|chat)`, `chicas (?:webcam|desnudas)`)},
-	{"adult video", strongTerm, true, termPattern(`adult (?:videos?|movies?|films?|entertainment|tube|dvds?|stars?|performers?|social network|dating|superstore|toys)`, `erotikfilme`, `erotikvideos?`, `erotik ?portal`, `films? (?:x|adultes?|pour adultes)`, `vidéos? (?:x|pour adultes)`, `video per adulti`, `videos? (?:para )?adultos`, `filmy dla dorosłych`, `видео для взрослых`, `成人影片`, `成人网站`, `アダルトビデオ`, `成人向け(?:動画|漫画|ゲーム|コミック|サイト)`)},
-	{"act", strongTerm, true, termPattern(`blow ?jobs?`, `hand ?jobs?`, `cum ?shots?`, `creampies?`, `deep ?throat(?:ing)`, `gang ?bangs?`, `bukkake`, `rim ?jobs?`, `anal (?:porn|fuck|fucking|creampie)`, `fuck(?:ing|ed|s)? (?:hard|girls?|machines?|videos?|buddy|my|her)`, `fuck ?buddy`, `fickkontakte`, `gefickt`, `follando`, `scopata`, `pompino`, `минет`, `трах(?:ать|ает|аются|ается)`, `ебля`, `口交`, `フェラ`, `中出し`)},
-	{"genre", strongTerm, true, termPattern(`milfs?`, `hentai`, `rule ?34`, `bdsm`, `femdom`, `hardcore (?:porn|sex|xxx)`, `amateur (?:porn|sex|xxx)`, `lesbian porn`, `gay porn`, `gay xxx`, `teen (?:porn|xxx|pussy)`, `cuckold`, `swingers? (?:lifestyle|sex)`, `jav (?:porn|videos?|hd|uncensored)`, `fetish (?:porn|sex|videos?|clips?)`, `nymphos?`, `хентай`, `هنتاي`)},
-	{"escort", strongTerm, true, termPattern(`escort (?:girls?|ladies|agency|models?)`, `call ?girls?`, `nutten`, `bordell?e?`, `erotic massages?`, `erotische massagen?`, `massages? érotiques?`, `masajes? eróticos?`, `happy ending massage`, `putas`, `acompanhantes de luxo`, `проститутк(?:и|а)`, `индивидуалки`, `шлюхи`, `援交`)},
-	{"nude", weakTerm, false, termPattern(`nude (?:girls?|women|teens?|models?|celebs?|celebrities|pics|photos|pictures|selfies|videos?)`, `naked (?:girls?|women|teens?|ladies|pics|celebs?|babes|guys)`, `nudes`, `nackte (?:frauen|girls|mädchen|weiber)`, `femmes nues`, `filles nues`, `mujeres desnudas`, `ragazze nude`, `donne nude`, `naakte vrouwen`, `голые (?:девушки|женщины|бабы)`, `裸体`, `ヌード`)},
-	{"slang", weakTerm, false, termPattern(`pussy`, `pussies`, `big (?:tits|boobs|cock|cocks|dick|dicks)`, `tits`, `titties`, `cocks`, `boobs`, `shemales?`, `ladyboys?`, `titten`, `fotzen?`, `muschi`, `tetonas`, `сиськи`, `巨乳`, `cum`, `escorts`, `escort services?`, `hookers?`, `threesomes?`, `orgy`, `orgies`, `upskirt`, `エロ`)},
+	{"sex video", strongTerm, true, termPattern(tables.List("sex video"))},
+	{"cams", strongTerm, true, termPattern(tables.List("cams"))},
+	{"adult video", strongTerm, true, termPattern(tables.List("adult video"))},
+	{"act", strongTerm, true, termPattern(tables.List("act"))},
+	{"genre", strongTerm, true, termPattern(tables.List("genre"))},
+	{"escort", strongTerm, true, termPattern(tables.List("escort"))},
+	{"nude", weakTerm, false, termPattern(tables.List("nude"))},
+	{"slang", weakTerm, false, termPattern(tables.List("slang"))},
 	// Words with another meaning in another language or trade: to rent in Dutch, prepaid in Spanish, a golf club, etching.
-	{"ambiguous", weakTerm, false, termPattern(`huren`, `prepagos`, `swingers? (?:club|party|parties)`, `mamadas?`, `エッチ`, `變態`)},
-	{"toys", softTerm, false, termPattern(`sex ?toys?`, `sex ?shops?`, `erotic(?:a| stories| videos?| literature)`, `erotik ?shop`, `dildos?`, `vibrators?`, `butt ?plugs?`, `masturbators?`, `sexspielzeug`, `jouets sexuels`, `juguetes (?:sexuales|eróticos)`, `giocattoli sessuali`, `секс[- ]?шоп`, `アダルトグッズ`)},
+	{"ambiguous", weakTerm, false, termPattern(tables.List("ambiguous"))},
+	{"toys", softTerm, false, termPattern(tables.List("toys"))},
 }
 
 // termPattern matches whole words: an adjacent letter makes another word, as in Essex and Scunthorpe.
-func termPattern(words ...string) *lazyregexp.Regexp {
+func termPattern(words []string) *lazyregexp.Regexp {
 	return lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
 }
 
@@ -117,13 +117,11 @@ func wholeTerm(w string) string {
 }
 
 // ageGate matches the prompt before adult content, and before wine and tobacco: it is no proof on its own.
-var ageGate = lazyregexp.New(`(?i)\b(?:(?:i am|i'm|you (?:must be|are|have to be)|must be|be) (?:at least |over |above )?(?:18|21|eighteen)(?: years)?|(?:18|21)\s?\+|over (?:18|21)\b|(?:18|21) (?:years (?:of age )?)?(?:or|and) (?:older|over|above)|adults only|enter(?: here)?(?: if)?[^.]{0,30}\b18|(?:ab|über|mindestens) 18|18 jahre|plus de 18 ans|avez (?:plus de )?18 ans|majeure?s? (?:et|de)|mayor(?:es)? de (?:18|edad)|18 años|maggiorenn[ei]|18 anni|maior(?:es)? de (?:18|idade)|18 anos|ouder dan 18|18 jaar|ukończone 18|18 lat)|мне (?:уже )?(?:есть )?18|18 лет|старше 18|18歳以上|18歳未満|満18|年满18|未滿18|18禁|만 ?18|19세`)
+var ageGate = lazyregexp.New(`(?i)` + tables.Any("ageGate"))
 
 // adultGuards are words of pages about such topics: health, help, law, research, protection.
-var adultGuards = lazyregexp.New(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)? education|sex ed|sexualkunde|sexualpädagog\w*|santé sexuelle|salud sexual|salute sessuale|saúde sexual|sexual wellbeing|reproductive|family planning|contracepti\w+|hiv|stds?|stis?|clinics?|hospitals?|nhs|therap(?:y|ies|ists?)|counsel\w+|addict\w+|recovery|rehab|sobriety|nofap|anti-?porn\w*|against (?:porn|pornography|sexual)|quit(?:ting)? porn\w*|stop watching|parental controls?|block(?:s|er|ers|ing)? (?:porn|adult|explicit)|(?:porn|adult|web|content) filter\w*|content moderation|safe ?search|trafficking|exploitation|sexual (?:abuse|assault|violence)|survivors?|victims?|charit(?:y|ies)|cancer|midwi\w+|museum|universit(?:y|ies)|researche?r?s?|attorneys?|lawyers?|law firm|legislation|newspaper|magazine|encyclopedia|dictionary|wikipedia|adult (?:education|learning|literacy|social care)|beratung|aufklärung|prévention|prevenci[oó]n|prevenzione)\b|профилактик|здоровь|性教育|健康|医院|성교육`)
-
-// hostWords are terms of domain labels that are not part of ordinary words.
-var hostWords = []string{"porn", "xxx", "hentai", "xvideo", "xnxx", "camgirl", "milf", "blowjob", "sexcam", "sexvideo", "sextube", "sexchat", "livesex", "freesex", "pussy", "gangbang", "bdsm", "fuck", "порно"}
+var adultGuards = lazyregexp.New(`(?i)` + tables.Any("adultGuards"))
+var hostWords = tables.List("hostWords") // terms of domain labels that are not part of ordinary words
 
 // wordSign weighs the words of title, description, headings and the domain. It returns the sign that suffices, or "".
 func wordSign(in extract.Input) string {
@@ -163,10 +161,10 @@ func wordSign(in extract.Input) string {
 }
 
 // numeral30 matches XXX as a number: of games, a book's chapter, a regiment.
-var numeral30 = lazyregexp.New(`(?i)\b(?:games|jeux|spiele|juegos|chapter|part|volume|vol|book|canto|bowl|wrestlemania|louis|pope|legio|legion|no)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:olymp\w+|summer|winter|games|corps|congress|century|edition|anniversary|lutz|gold|bitter|lager|world)`)
+var numeral30 = lazyregexp.New(`(?i)\b(?:` + tables.Any("numeral30") +
+	`)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:` + tables.Any("numeral30 behind") + `)`)
 
-// maxHeadBytes limits each text of the head that is checked.
-const maxHeadBytes = 2000
+const maxHeadBytes = 2000 // limits each text of the head that is checked
 
 func begin(text string) string { return text[:min(len(text), maxHeadBytes)] }
 

@@ -204,7 +204,7 @@ func TestDecide_VariableOfABorderOrGradient_IsShown(t *testing.T) {
 	}
 }
 
-// A menu with many links takes neither the place of the colors of the rest of the page nor that of its links.
+// A menu with many links displaces neither the colors of the rest of the page nor its own links' colors.
 func TestDecide_LargeMenu_LeavesTheRestOfThePageToBeSeen(t *testing.T) {
 	menu := `<nav><ul>` + strings.Repeat(`<li><a href=/m>Menu</a></li>`, 300) + `</ul></nav>`
 	page := `<style>:root{--primary:#e50914;--brand:#0b5fff}nav a{color:#00aa55}h2{color:var(--brand)}</style>` + menu + `<h2>Our work</h2>`

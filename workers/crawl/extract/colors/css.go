@@ -12,7 +12,10 @@ import (
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("colors")
 
 // Limits for reading the style sheets.
 const (
@@ -59,18 +62,11 @@ var (
 	// paletteVariable is the first color of the palettes that owners choose in their themes.
 	paletteVariable = lazyregexp.New(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
 	// otherVariable matches names of other variables: a state, a shade, a text on the color, another meaning.
-	otherVariable = lazyregexp.New(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
-		`hover|active|focus|focused|visited|disabled|pressed|selected|inverse|inverted|` +
-		`fg|foreground|text|on|contrast|border|shadow|outline|ring|bg|background|surface|overlay|opacity|alpha|placeholder|` +
-		`secondary|tertiary|neutral|light|lighter|lightest|dark|darker|darkest|darken|lighten|faded|subtle|muted|soft|tint|shade|transparent|` +
-		`font|size|width|height|radius|family|weight|icon|gradient|facebook|twitter|instagram|linkedin|pinterest|youtube|whatsapp)([-_]|\d*$)`)
-	// camel matches the beginning of a word within a name.
-	camel = lazyregexp.New(`([a-z])([A-Z])`)
-	// shadeVariable matches a step of a scale; its middle is the color itself.
-	shadeVariable   = lazyregexp.New(`[-_]?(\d{1,4})$`)
+	otherVariable   = lazyregexp.New(`(^|[-_])(` + tables.Any("otherVariable") + `)([-_]|\d*$)`)
+	camel           = lazyregexp.New(`([a-z])([A-Z])`)  // matches the beginning of a word within a name
+	shadeVariable   = lazyregexp.New(`[-_]?(\d{1,4})$`) // matches a step of a scale; its middle is the color itself
 	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
-	foreignVariable = lazyregexp.New(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
-		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
+	foreignVariable = lazyregexp.New(`^--(` + tables.Any("foreignVariable") + `)`)
 )
 
 // isShown reports whether a visitor sees a color on a button, a link, a heading or the header. Greys are always shown.
@@ -116,8 +112,8 @@ const (
 	maxStops    = 8    // colors read from it
 )
 
-// gradients returns the colors of the gradients among the layers of a value, in order: those of
-// "linear-gradient(90deg, #c00 10%, #f60), url(x.png)" are #c00 and #f60.
+// gradients returns the colors of the gradients among the layers of a value, in order: #c00 and #f60 for
+// "linear-gradient(90deg, #c00 10%, #f60), url(x.png)".
 func gradients(value string) (all []imaging.RGB) {
 	if len(value) > maxGradient || !strings.Contains(value, "radient(") {
 		return nil
@@ -273,8 +269,7 @@ func isAbsent(n *html.Node) bool {
 		style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none")
 }
 
-// buttonName matches the class of a button.
-var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`)
+var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`) // matches the class of a button
 
 func isButton(n *html.Node) bool {
 	switch n.Data {
@@ -349,8 +344,7 @@ func mixed(inside string) (imaging.RGB, bool) {
 	}
 	ca, alphaA, okA := imaging.ParseColor(a)
 	cb, alphaB, okB := imaging.ParseColor(b)
-	total := shareA + shareB
-	if !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
+	if total := shareA + shareB; !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
 		return imaging.RGB{}, false
 	}
 	weightA, weightB := shareA*alphaA, shareB*alphaB
@@ -377,32 +371,16 @@ func mixPart(text string) (string, float64) {
 	return text, -1
 }
 
-// frameworkColors are the default colors of frameworks, builders and widgets.
-var frameworkColors = hexes(
-	"0d6efd 007bff 6610f2 6f42c1 d63384 e83e8c dc3545 fd7e14 ffc107 198754 28a745 20c997 0dcaf0 17a2b8 0a58ca 0056b3 337ab7 5cb85c 5bc0de f0ad4e d9534f 428bca", // Bootstrap
-	"3b82f6 2563eb 1d4ed8 6366f1 4f46e5 4338ca 8b5cf6 7c3aed ef4444 dc2626 10b981 059669 22c55e 16a34a f59e0b 0ea5e9 0284c7 14b8a6",                             // Tailwind
-	"f78da7 cf2e2e ff6900 fcb900 7bdcb5 00d084 8ed1fc 0693e3 9b51e0 2271b1 007cba 0073aa 006ba1 3858e9 135e96",                                                  // WordPress
-	"6ec1e4 54595f 7a7a7a 61ce70 2ea3f2 0170b9 046bd2 1e73be 0274be c36",                                                                                        // Elementor, Divi, Astra, GeneratePress
-	"1979c3 006bb4 1baf79", // Magento
-	"3898ec 116dff 1779ba 2199e8 00d1b2 485fc7 3273dc 1e87f0 1890ff 1677ff 2185d0 3182ce 2b6cb0",                                                                                                                 // Webflow, Wix, Foundation, Bulma, UIkit, Ant, Semantic, Chakra
-	"4054b2 23a455 a46497 96588a 7f54b3 720eec 446084 d26e4b 65bc7b a0ce4e 198fd9 719430 13aff0 2872fa 1559ed 0366d6 2f5aae cd2653 334fb4 557b97 2fb5d2 24b9d7 2a69b8 0d77b5 714b67 875a7b",                      // Elementor, WooCommerce, Flatsome, Avada, Enfold, OceanWP, Blocksy, Neve, Twenty Twenty, Shopify, PrestaShop, Joomla, Drupal, Odoo
-	"1863dc 68b631 6cc04a 0045a5 0063e3 0073ce 00aa3e 03a84e 1972f5 286efa 25d366 4dc247 1877f2 3b5998 1da1f2 0a66c2 0077b5 e1306c bd081c 0166ff 4285f4 1a73e8 006bff 0069ff 46b450 dc3232 ffb900 1867c0 228be6", // consent dialogs, chats, networks, forms, Vuetify, Mantine
-	"3f51b5 1976d2 6200ee 6750a4 2196f3 ff4081 007aff 00b3ff 00b2ff 0000ee 0000ff 551a8b 0070f3 4c9aff 409eff",                                                                                                   // Material, Swiper, Plyr, user agents, Element
-)
-
-// templateColors are the defaults of generators for icons and new projects.
-var templateColors = hexes(
-	"1976d2 4dba87 663399", // new projects of Angular, Vue, Gatsby
-	"5bbad5",               // RealFaviconGenerator's mask icon
-)
+var frameworkColors = hexes("frameworkColors") // the default colors of frameworks, builders and widgets
+var templateColors = hexes("templateColors")   // the defaults of generators for icons and new projects
 
 // tileColors are the palette in Microsoft's guide to tiles, from which users of RealFaviconGenerator choose. As the
 // color of a tile alone, each of them only shows that a choice was required.
-var tileColors = hexes("99b433 00a300 1e7145 ff0097 9f00a7 7e3878 603cba 1d1d1d 00aba9 eff4ff 2d89ef 2b5797 ffc40d e3a21a da532c ee1111 b91d47")
+var tileColors = hexes("tileColors")
 
-func hexes(lists ...string) map[imaging.RGB]bool {
+func hexes(section string) map[imaging.RGB]bool {
 	out := map[imaging.RGB]bool{}
-	for _, list := range lists {
+	for _, list := range tables.List(section) {
 		for hex := range strings.FieldsSeq(list) {
 			if c, _, ok := imaging.ParseColor("#" + hex); ok {
 				out[c] = true

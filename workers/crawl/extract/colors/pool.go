@@ -22,21 +22,19 @@ const (
 	linkWeight           = 1.0
 	knownWeight          = 3.0 // people chose the accents of the data set
 
-	// neutralShare is the weight factor of a grey found only in a sheet: it belongs to the page, not the brand.
-	neutralShare = 0.2
+	neutralShare = 0.2  // the weight factor of a grey found only in a sheet: it belongs to the page, not the brand
 	minShare     = 0.02 // share of an image's area that a color needs
 	maxOthers    = 6    // further methods kept of one color
 )
 
 // pooled is one color of the pool and its sources.
 type pooled struct {
-	color  imaging.RGB
-	weight float64
-	method string // of the largest single weight, which also gives the color
-	source string
-	others []string // further methods
-	// framework is set if only defaults of a framework or a generator support the color.
-	framework bool
+	color     imaging.RGB
+	weight    float64
+	method    string // of the largest single weight, which also gives the color
+	source    string
+	others    []string // further methods
+	framework bool     // set if only defaults of a framework or a generator support the color
 }
 
 // colorPool collects all declared and visible colors.
@@ -147,8 +145,7 @@ func merge(pool []pooled) []pooled {
 next:
 	for _, p := range pool {
 		for i := range out {
-			have := &out[i]
-			if imaging.DeltaE(have.color, p.color) < sameColor {
+			if have := &out[i]; imaging.DeltaE(have.color, p.color) < sameColor {
 				have.weight += p.weight
 				have.framework = have.framework && p.framework
 				if p.method != have.method && !slices.Contains(have.others, p.method) && len(have.others) < maxOthers {

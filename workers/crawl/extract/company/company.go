@@ -16,7 +16,10 @@ import (
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("company")
 
 // Confidences of the facts, by source. The site's declarations come before the data set, and the data set before prose.
 const (
@@ -128,7 +131,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		company.Kind = &c.value
 		note("kind", c.source, c.method, c.confidence)
 	}
-	for _, w := range in.industries(d.name, owners) {
+	for _, w := range inRecord(in.weighIndustries(d.name, owners)) {
 		company.Industries = append(company.Industries, w.class.Industry(w.score))
 		note("industries", w.source, w.method, w.score)
 	}
@@ -154,8 +157,7 @@ func (d *dossier) known() {
 	}
 }
 
-// dataSet is the method of claims from a data set.
-const dataSet = "data set"
+const dataSet = "data set" // the method of claims from a data set
 
 // settle drops declarations that the pages contradict.
 func (d *dossier) settle() {
@@ -276,6 +278,4 @@ func (in input) ownName() string {
 }
 
 // pages returns the home page and the other pages that were read.
-func (in input) pages() []*page.Page {
-	return append([]*page.Page{in.Page}, in.More...)
-}
+func (in input) pages() []*page.Page { return append([]*page.Page{in.Page}, in.More...) }

@@ -16,8 +16,7 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// headcounts are the floors of the documented buckets.
-var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001}
+var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001} // the floors of the documented buckets
 
 // Bucket returns the floor of the documented bucket of a number of employees, 0 for less than one.
 func Bucket(employees int) int {
@@ -199,8 +198,7 @@ func isPlaceName(text string) bool {
 		len(strings.Fields(text)) <= maxPlaceNames && !postal.IsStreet(text)
 }
 
-// maxPlaceNames is the largest number of words in a city's name.
-const maxPlaceNames = 6
+const maxPlaceNames = 6 // the largest number of words in a city's name
 
 // located returns a location made of declared parts, or nil if they contain
 // neither a city nor a known country. An unknown country is left out.
@@ -232,14 +230,7 @@ func located(city, state, country string) *eventschemas.Location {
 	return c.Location(city, state)
 }
 
-// exchanges maps the spellings of stock exchanges to ours.
-var exchanges = map[string]string{
-	"NASDAQ": "NASDAQ", "NASDAQGS": "NASDAQ", "NASDAQGM": "NASDAQ", "NASDAQCM": "NASDAQ", "XNAS": "NASDAQ", "NYSE": "NYSE", "XNYS": "NYSE",
-	"NYSEAMERICAN": "NYSEAMERICAN", "AMEX": "NYSEAMERICAN", "LSE": "LSE", "LON": "LSE", "XLON": "LSE", "AIM": "LSE", "ETR": "XETRA", "XETRA": "XETRA", "XETR": "XETRA", "FRA": "FRA", "FWB": "FRA",
-	"EPA": "EPA", "XPAR": "EPA", "AMS": "AMS", "XAMS": "AMS", "EBR": "EBR", "TSX": "TSX", "TSXV": "TSXV", "ASX": "ASX", "HKEX": "HKEX", "SEHK": "HKEX", "HKG": "HKEX",
-	"TSE": "TSE", "TYO": "TSE", "NSE": "NSE", "BSE": "BSE", "SIX": "SIX", "SWX": "SIX", "BME": "BME", "BIT": "BIT", "STO": "STO", "CPH": "CPH", "OSL": "OSL", "OSE": "OSL", "HEL": "HEL",
-	"KRX": "KRX", "SGX": "SGX", "JSE": "JSE", "TASE": "TASE", "CBOE": "CBOE", "BATS": "CBOE", "WSE": "WSE", "B3": "B3", "BMV": "BMV", "SSE": "SSE", "SZSE": "SZSE", "TWSE": "TWSE",
-}
+var exchanges = tables.Map("exchanges") // maps the spellings of stock exchanges to ours
 
 // tickers parses stock tickers, with or without their exchange, which a colon follows, or a space as schema.org
 // recommends (XNAS AAPL).

@@ -15,8 +15,7 @@ var (
 	buddhistYear = lazyregexp.New(`(พ\.?ศ\.?)\s?(2[45]\d{2})`)
 )
 
-// buddhistBefore is the number of years by which the Thai calendar is ahead of the western one.
-const buddhistBefore = 543
+const buddhistBefore = 543 // the number of years by which the Thai calendar is ahead of the western one
 
 // westernYears converts years of Japanese eras, of the calendar of Taiwan and
 // of the Thai calendar to the western calendar, and wide digits to ASCII.

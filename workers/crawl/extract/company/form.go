@@ -15,25 +15,17 @@ var legalForms = []struct {
 	kind    string // "" for forms that imply none
 	pattern string
 }{
-	{"NON_PROFIT", `e\. ?V\.|gGmbH|gemeinnützige GmbH|gUG|ONLUS|501\(c\)\(3\)`},
-	{"PRIVATELY_HELD", `GmbH & Co\. ?KG|GmbH|UG \(haftungsbeschränkt\)|L\.?L\.?C\.?|Pty\.? (?:Ltd|Limited)|Pvt\.? (?:Ltd|Limited)|Private Limited|Pte\.? (?:Ltd|Limited)|S\.?r\.?l\.?s?|S\.?A\.?R\.?L\.?|SASU|B\.?V\.?|[Ss]p\. ?z ?o\.? ?o\.?|spółka z o\.o\.|P\.S\.A\.|ApS|Oy|Sàrl|S\.?à ?r\.?l\.?|GesmbH|G\.m\.b\.H\.|S\.?R\.?L\.?S?|S\. de R\.? ?L\.?(?: de C\.? ?V\.?)?|EURL|E\.U\.R\.L\.|SAS|S\.A\.S\.?(?:U\.?)?|EIRELI|PLLC|P\.L\.L\.C\.|FZE|FZ-LLC|FZCO|W\.?L\.?L\.?|DAC|Zrt\.?|Ltd\.? ?[ŞşSs]ti\.?|Limited [Şş]irketi|Unipessoal Lda\.?|SLU|SL|[Ss]\. ?r\. ?o\.|[Dd]\. ?o\. ?o\.|Kft\.?|OÜ|S\.L\.U?\.?|Ltda\.?|Lda\.?|Sdn\.? Bhd\.?|SPRL|BVBA`},
-	{"PARTNERSHIP", `LLP|L\.L\.P\.|GbR|OHG|KG|S\.n\.c\.|Snc|snc|S\.N\.C\.|SNC|s\.n\.c\.|S\.a\.s\.|s\.a\.s\.|V\.O\.F\.|VOF|[Ss]p\. ?[jk]\.|v\. ?o\. ?s\.|Bt\.|C\.B\.|PartG ?mbB|PartG|PartnerschaftsG`},
+	{"NON_PROFIT", tables.Any("non-profit forms")},
+	{"PRIVATELY_HELD", tables.Any("private forms")},
+	{"PARTNERSHIP", tables.Any("forms of partnerships")},
 	{"SELF_EMPLOYED", `e\. ?[KU]\.|e\. ?Kfm\.|e\. ?Kfr\.`},
-	{"", `[Ii]nc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.(?: de C\.V\.)?|SA|A\.?Ş\.?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|ASA|Oyj|` + limited},
+	{"", tables.Any("other forms") + `|` + limited},
 }
 
-// limited is the form that is private by law in the United Kingdom and Ireland only.
-const limited = `Ltd\.?|Limited`
+const limited = `Ltd\.?|Limited` // the form that is private by law in the United Kingdom and Ireland only
 
 // formMarks are substrings of everything that the expressions of this file match, except for sentences in unusual case.
-var formMarks = []string{
-	"mbH", "m.b.H", "UG (", "gUG", "KG", "GbR", "OHG", "PartG", "PartnerschaftsG", "AG", "SE", "e. V", "e.V", "e. K", "e.K", "e.U", "e. U",
-	"LC", "L.C", "L.L", "LLP", "Ltd", "Limited", "Corp", "plc", "DAC", "nc", "NC", "n.c", "N.C", "rl", "r.l", "RL", "R.L", "SA", "S.A", "S.a.s", "s.a.s", "SpA", "S.p.A", "S.à", "Sà",
-	"B.V", "BV", "N.V", "NV", "V.O.F", "VOF", "AB", "AS", "A/S", "ApS", "Oy", "OÜ", "Sp.", "sp.", ". r", ".r.", ". o", ".o.", "v.o", "Kft", "Bt", "Zrt", "A.Ş", "AŞ", "ti.", "irketi",
-	"SL", "S.L", "C.B", "Lda", "de R", "E.U.R", "EIRELI", "Bhd", "FZ", "WLL", "W.L",
-	"公司", "会社", "ООО", "ТОВ", "ТОО", "ИП", "ФОП", "PT", "CV", "TNHH", "Tnhh", "tnhh", "유한", "จำกัด", "nhaber", "igent", "amily", "rivately", "ndependently", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "sin ánimo", "ANBI",
-	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "enmanszaak",
-}
+var formMarks = tables.List("formMarks")
 
 // formPattern returns an expression for some forms after a name.
 func formPattern(forms string) *lazyregexp.Regexp {
@@ -56,8 +48,7 @@ var formPatterns, anyForm, commercial = func() ([]*lazyregexp.Regexp, *lazyregex
 
 var limitedPattern = formPattern(limited)
 
-// maxLegalName is the number of words of a company's name before its legal form.
-const maxLegalName = 5
+const maxLegalName = 5 // the number of words of a company's name before its legal form
 
 // kindOfForm returns the kind implied by a text's legal form, if the name before it is the brand's.
 func (d *dossier) kindOfForm(text string) string {
@@ -129,9 +120,9 @@ func (d *dossier) isOwn(before string) bool {
 }
 
 var (
-	charity    = lazyregexp.New(`(?i)\b(501\s?\(c\)\s?\(?3\)?|registered charity (?:in|no|number|\()|charity (?:number|no\.?)\s?:?\s?\d|eingetragener verein|als gemeinnützig anerkannt|association loi (?:de )?1901|organizzazione non lucrativa|entidad sin ánimo de lucro|ANBI-status)`)
+	charity    = lazyregexp.New(`(?i)\b(` + tables.Any("charity") + `)`)
 	isCharity  = lazyregexp.New(`(?i)\b(?:is|are) (?:an?|the) (?:[\p{L}-]+ ){0,3}(?:charity|non-?profit|not-for-profit)\b|\bist (?:ein|eine) (?:[\p{L}-]+ ){0,2}gemeinnützige[rs]? |\best une association (?:loi 1901|à but non lucratif)|\bes una (?:organización|asociación|entidad) sin (?:ánimo|fines) de lucro`)
-	soleTrader = lazyregexp.New(`(?i)(^|[^\p{L}])(einzelunternehmen|einzelunternehmer(in)?|entreprise individuelle|auto-?entrepreneur|micro-?entreprise|ditta individuale|sole trader|trabajador autónomo|eenmanszaak)([^\p{L}]|$)`)
+	soleTrader = lazyregexp.New(`(?i)(^|[^\p{L}])(` + tables.Any("soleTrader") + `)([^\p{L}]|$)`)
 	supported  = lazyregexp.New(`(?i)(donat(e|ed|ion|ions) to|support(s|ed|ing)?|partner(s|ed|ing)? with|proceeds|benefit(s|ing)?|discount|spende(n)? an|unterstütz\p{L}*)`)
 )
 
@@ -195,7 +186,7 @@ func (d *dossier) isFamilyOwned(sentence string, brand []string) bool {
 }
 
 // charityWords are words between a name and the statement that it is a charity.
-var charityWords = wordSet("is are was a an the as registered charity non profit nonprofit not for company limited by guarantee and in england wales scotland ireland number no our small independent organization organisation us federal tax exempt ist sind ein eine eingetragener gemeinnütziger est une es una")
+var charityWords = extract.FoldedSet(tables.List("charityWords")...)
 
 // isOwnCharity reports whether a sentence states that the brand, we, or an unnamed subject is a charity. A page may
 // also list numbers of other charities.

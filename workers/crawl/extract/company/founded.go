@@ -23,17 +23,16 @@ const (
 // Plausible years.
 const (
 	earliestYear = 1000
-	// newestYear is the latest plausible year if the time of the crawl is unknown: that of this code.
-	newestYear = 2026
+	newestYear   = 2026 // the latest plausible year if the time of the crawl is unknown: when this was written
 )
 
 // Verbs of founding in a dozen languages, the nouns used in tables, the verbs that express a founding only directly
 // before "in 1998", and the words for since.
-const (
-	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|kurulmuş\p{L}*|kurulan|alapít\p{L}*|înființat[ăa]?|заснован[аоы]?|didirikan|thành lập|ιδρύθηκε|נוסד[הו]?|הוקמ[הו]|vznikl[ao]?|powstał[ao]?|založen[ay]?|основан[аоы]?|تأسست|تأسس`
-	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份|創業年|設立年月日?|設立日|設立年|创立时间|设立日期|설립일?|설립\s?연도|창립일?|kuruluş|kuruluş yılı|tahun berdiri|ano de fundação|fundação|založeno|rok vzniku|alapítva|alapítás éve|anul înființării|năm thành lập|ปีที่ก่อตั้ง|έτος ίδρυσης|שנת ייסוד|שנת הקמה|سنة التأسيس|gründungsdatum|date of incorporation|incorporated|fondazione|fundado en|fundada em`
-	beginningVerbs = `started|began|opened|opened (?:our|its) doors|abrió sus puertas|a ouvert ses portes|née|created|créée?|cread[ao]|nat[ao]|создан[аоы]?`
-	sinceWords     = `[Ss]ince|SINCE|[Ee]st\.|EST\.|Est|[Ss]eit|SEIT|[Dd]epuis|DEPUIS|[Dd]esde|DESDE|[Dd]al|DAL|[Ss]inds|SINDS|[Ss]edan|SEDAN|[Ss]iden|[Oo]d roku|[Сс]|منذ|[Vv]anaf|[Ss]ejak|SEJAK`
+var (
+	foundingVerbs  = tables.Any("foundingVerbs")
+	foundingNouns  = tables.Any("foundingNouns")
+	beginningVerbs = tables.Any("beginningVerbs")
+	sinceWords     = tables.Any("sinceWords")
 	inWords        = `(?:in|en|nel|em|no ano|im jahre?|el año|en el año|в|the year|in the year)`
 	yearPattern    = `(1[5-9]\d{2}|20\d{2})`
 )
@@ -46,13 +45,15 @@ var (
 	yearFounded = lazyregexp.New(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
 	sinceYear   = lazyregexp.New(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
 	// Chinese and Japanese write no spaces.
-	foundedHan = lazyregexp.New(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern + `년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:成立于|成立於|创立于|创办于|始建于|创建于|創建於|創立於|創辦於|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
+	foundedHan = lazyregexp.New(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern +
+		`년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:` + tables.Any("foundedHan") + `)\D{0,8}` +
+		yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
 	// foundingLabel matches a table cell whose neighbor holds the year.
 	foundingLabel = lazyregexp.New(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
 	leadingYear   = lazyregexp.New(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
 	// behindVerb matches the beginning of the words between "founded" and the year if the subject is passive: a place, a
 	// founder, a manner. Anything else is an object, as in "Jane Doe founded Acme in 1998".
-	behindVerb = lazyregexp.New(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under|pada|sejak|vào|năm|у)[\s'’])`)
+	behindVerb = lazyregexp.New(`(?i)^[\s,:(–—-]*(?:$|(?:` + tables.Any("behindVerb") + `)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
 	// sheWas matches the auxiliary of the passive, before or after the year.
@@ -62,19 +63,22 @@ var (
 	yearHas     = lazyregexp.New(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
 	yearIs      = lazyregexp.New(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
 	// aCompany matches the subject of a phrase without a verb: "a family business founded in 1976".
-	aCompany = lazyregexp.New(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
+	aCompany = lazyregexp.New(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:` + tables.Any("aCompany") +
+		`)[\s,]{1,3}(?:est\s|è\s)?$`)
 
 	// otherFoundings matches words of sentences about the founding of something else.
-	otherFoundings = lazyregexp.New(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
+	otherFoundings = lazyregexp.New(`(?i)(^|[^\p{L}])(` + tables.Any("otherFoundings") + `)([^\p{L}]|$)`)
 	// otherSince matches words of sentences about something else that began at a time.
-	otherSince = lazyregexp.New(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
+	otherSince = lazyregexp.New(`(?i)(^|[^\p{L}])(` + tables.Any("otherSince") + `)([^\p{L}]|$)`)
 	// existed matches "the service has existed", which refers to the site itself.
-	existed = lazyregexp.New(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
+	existed = lazyregexp.New(`(?i)^\W{0,3}` +
+		`(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:` +
+		tables.Any("existed") + `)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
 	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
 	// openingWe matches the beginning of a sentence in which a company describes itself.
 	openingWe  = lazyregexp.New(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
-	hanCompany = lazyregexp.New(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社|회사는|당사는|저희는|우리는|당사|회사)?\P{L}*$`)
+	hanCompany = lazyregexp.New(`^\P{L}*(?:` + tables.Any("hanCompany") + `)?\P{L}*$`)
 )
 
 // latestYear returns the newest plausible year.
@@ -178,8 +182,7 @@ func isOurs(words []spoken) bool {
 	return len(words) == 2 && ours[words[0].folded]
 }
 
-// maxPlaceWords limits the words after "Founded in 1998" without a subject: a place, a founder.
-const maxPlaceWords = 6
+const maxPlaceWords = 6 // limits the words after "Founded in 1998" without a subject: a place, a founder
 
 // object reports whether the words between a verb and its year are only the brand.
 func (d *dossier) object(between string, brand []string) topic {
@@ -263,7 +266,7 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 	return founding{}, false
 }
 
-// withoutBrand returns a sentence without the brand's name, whose words could look like those of others.
+// withoutBrand returns a sentence without the brand's name, whose words could look like the words of others.
 func (d *dossier) withoutBrand(sentence string) string {
 	if d.name == "" {
 		return sentence
@@ -344,7 +347,6 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 	}
 }
 
-// addYear adds a year.
 func (d *dossier) addYear(f founding, x prose, confidence float64) {
 	d.founded = append(d.founded, claimed(x, f.year, f.verb, confidence))
 }
@@ -436,5 +438,4 @@ func sentencesOf(line string) func(func(string) bool) {
 // endsInYear reports whether a text ends with four digits.
 func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
 
-// minSentence is the length in bytes of the shortest sentence: a shorter text ends with an abbreviation.
-const minSentence = 4
+const minSentence = 4 // the length in bytes of the shortest sentence: a shorter text ends with an abbreviation

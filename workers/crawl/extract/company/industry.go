@@ -33,25 +33,20 @@ const (
 	maxMenuItems    = 60
 	maxMenuItem     = 40 // bytes; longer ones are headlines
 
-	// softwareScore is the score of a page that describes a program with the brand's name.
-	softwareScore = 0.6
-	// newsScore is the score of a page with news articles: some companies mark their press releases as such.
-	newsScore = 0.6
+	softwareScore = 0.6 // the score of a page that describes a program with the brand's name
+	newsScore     = 0.6 // the score of a page with news articles: some companies mark their press releases as such
 	// guessFactor is the factor of a guess if a class is declared or known: the guess may be a second trade, or a mistake.
-	guessFactor = 0.5
-	// loneGuessScore limits a guess from one place of an inner page, whose words are about its topic.
-	loneGuessScore = 0.45
+	guessFactor    = 0.5
+	loneGuessScore = 0.45 // limits a guess from one place of an inner page, whose words are about its topic
 	// minGuess is the minimum score of a record's first industry, if it is a guess. Below it the record has none. On the
 	// labels of tools/accuracy and the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3 or more were
 	// right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
 	minGuess = 0.3
 	// domainScore is the score of the industry that a domain ending implies. The
 	// endings are reserved for governments, but shared by agencies and cities.
-	domainScore = 0.7
-	// declaredIndustryScore is the score of a class that the field industry of linked data names.
-	declaredIndustryScore = 0.85
-	// pressScore is the score of a name that contains newspaper or magazine.
-	pressScore = 0.6
+	domainScore           = 0.7
+	declaredIndustryScore = 0.85 // the score of a class that the field industry of linked data names
+	pressScore            = 0.6  // the score of a name that contains newspaper or magazine
 )
 
 // Places of the texts. All parts of one page about its topic count as one witness.
@@ -86,11 +81,6 @@ func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	return out
 }
 
-// industries returns the classes for the record.
-func (in input) industries(name string, owners []ownObject) []weighedIndustry {
-	return inRecord(in.weighIndustries(name, owners))
-}
-
 // inRecord returns the classes that are kept: none if the best is a weak guess.
 func inRecord(all []weighedIndustry) []weighedIndustry {
 	if len(all) == 0 || all[0].method == guessed && all[0].score < minGuess {
@@ -99,8 +89,7 @@ func inRecord(all []weighedIndustry) []weighedIndustry {
 	return all[:min(len(all), industry.MaxClasses)]
 }
 
-// guessed is the method of a guess from the words of pages.
-const guessed = "words"
+const guessed = "words" // the method of a guess from the words of pages
 
 // agencies and municipalities are the classes of domains that are reserved for governments.
 const (
@@ -217,7 +206,7 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 }
 
 // pressName matches a name that contains newspaper, magazine or news.
-var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
+var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(` + tables.Any("pressName") + `)(?:[^\p{L}]|$)`)
 
 // isPress reports whether both the name and the domain contain newspaper or magazine: many shops have a magazine.
 func (in input) isPress(name string) bool {
@@ -237,7 +226,7 @@ func (in input) nameAlone(name string) *regexp.Regexp {
 
 // articles are the schema.org types of single articles, and newsArticles those used only by news media.
 var (
-	articles     = []string{"Article", "BlogPosting", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "TechArticle", "PodcastEpisode", "VideoObject", "Product"}
+	articles     = tables.List("articles")
 	newsArticles = []string{"NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle"}
 )
 

@@ -13,10 +13,10 @@ import (
 
 // strangersAddress matches words above an address of another party: the host,
 // the web agency, an authority, a court, a processor.
-var strangersAddress = lazyregexp.New(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|(?:^|[^\p{L}])(?:conception|réalisation|realizzazione|(?:web)?(?:seiten|site)?gestaltung|diseño web|webbureau|autorit(?:à|és?)|garante)(?:[^\p{L}]|$)|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|desarrollo web|agencia española de protección|protección de datos|behörde|finanzamt|bankverbindung|landesgericht|bezirkshauptmannschaft|vereinsregister:? amtsgericht|取引先|加盟|代理店|販売店|納入先|客户案例|我们的客户|合作伙伴|경쟁|고객사|거래처|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
+var strangersAddress = lazyregexp.New(`(?i)(` + tables.Any("strangersAddress") + `)`)
 
 // ownAddress matches the headings of an address in the middle of the home page that assign it to the site's owner.
-var ownAddress = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:address|head office|headquarters|(?:visit|find|reach|contact) us|contact|where we are|how to find us|opening hours|hours|adresse|anschrift|kontakt|anfahrt|öffnungszeiten|so finden sie uns|coordonnées|nous trouver|horaires|siège|dirección|d[oó]nde estamos|horario|contacto|indirizzo|dove siamo|contatti|sede|endereço|contato|onde estamos|adres|bezoekadres|openingstijden|siedziba|adresa|sídlo|cím|osoite|adress|besöksadress|адрес|контакты|adresi|iletişim|alamat|διεύθυνση|כתובת|العنوان|地址|所在地|住所|주소)(?:[^\p{L}]|$)`)
+var ownAddress = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("ownAddress") + `)(?:[^\p{L}]|$)`)
 
 const (
 	linesAbove       = 4   // in which such a word assigns an address to another party
@@ -148,8 +148,7 @@ func (d *dossier) tails(x prose, brand []string) {
 	}
 }
 
-// linesOfName is the number of lines above the city in which the addressee's name may be.
-const linesOfName = 3
+const linesOfName = 3 // the number of lines above the city in which the addressee's name may be
 
 // another reports whether an address is headed by a company of another name: a publisher in the footer of its magazine,
 // a processor. Associations use their initials and count as the owner.
@@ -163,8 +162,7 @@ func (d *dossier) another(lines []string, brand []string) bool {
 	return false
 }
 
-// minHalf is the number of letters from which a name that is half of the domain's label is not a coincidence.
-const minHalf = 6
+const minHalf = 6 // the number of letters from which a name that is half of the domain's label is not a coincidence
 
 // halfOfLabel reports whether the word before a legal form is the beginning or the end of the domain's label.
 func (d *dossier) halfOfLabel(before string) bool {
@@ -182,11 +180,8 @@ func isQuarter(line string, at []int) bool {
 }
 
 var leadingCode = lazyregexp.New(`^[\s,]*\d{4,5}(?:\D|$)`)
-
-// seatMarks are substrings without which the expression does not match.
-var seatMarks = []string{"quarter", "QUARTER", "office", "Office", "sitz", "Sitz", "siège", "Siège", "sede", "Sede", "gevestigd", "Gevestigd", "kontor"}
-
-var seat = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:headquartered in|head office (?:is )?in|headquarters (?:is |are )?in|(?:haupt)?sitz in|hauptsitz:|siège (?:social )?à|con sede en|con sede a|sede em|gevestigd in|huvudkontor i|headquarters:)\s+`)
+var seatMarks = tables.List("seatMarks") // substrings without which the expression does not match
+var seat = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("seat") + `)\s+`)
 
 // seatIn reads "headquartered in Berlin, Germany" if the company is the subject of the sentence.
 func (d *dossier) seatIn(line string, x prose, brand []string) {

@@ -53,7 +53,7 @@ const (
 )
 
 // policyWords are the parts of the paths of policies, in several languages.
-var policyWords = wordSet("privacy privacypolicy datenschutz datenschutzerklärung datenschutzerklaerung datenschutzhinweise terms cookie cookies confidentialite privacidad agb agbs gdpr dsgvo")
+var policyWords = extract.FoldedSet(tables.List("policyWords")...)
 
 // roleOf determines the purpose of a page by its path, or else by its title or the first heading that has one.
 func roleOf(p *page.Page) pageRole {
@@ -172,8 +172,7 @@ func (d *dossier) unhidden(lines []postal.Line) []postal.Line {
 	return kept
 }
 
-// unstated is the rank of lines of a home page that state no fact.
-const unstated = 3
+const unstated = 3 // the rank of lines of a home page that state no fact
 
 // factRank ranks a line of a home page by how likely it states a fact, 0 first.
 func factRank(l postal.Line) int {
@@ -262,24 +261,25 @@ var (
 	headcountWords = lazyregexp.New(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[.,'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(` + employeeNouns + `)(?:[^\p{L}]|$)`)
 	// headcountLabel matches a table cell whose neighbor holds the number, and
 	// eastHeadcount a statement in Chinese, Japanese or Korean.
-	headcountLabel = lazyregexp.New(`(?i)^(?:(?:number of |no\. of )?employees|staff|team size|headcount|mitarbeiter(?:zahl|innen)?|anzahl mitarbeiter|effectifs?|nombre de salariés|plantilla|(?:número de )?empleados|(?:numero )?dipendenti|(?:aantal )?medewerkers|antal anställda|ansatte|(?:número de )?funcionários|liczba pracowników|çalışan sayısı|(?:jumlah )?karyawan|(?:численность|количество) сотрудников|従業員数?|社員数|人員|员工(?:人数|总数)|職員人數|員工人數|임직원\s?수|직원\s?수|종업원\s?수|사원\s?수)\s?[:：]?$`)
+	headcountLabel = lazyregexp.New(`(?i)^(?:` + tables.Any("headcountLabel") + `)\s?[:：]?$`)
 	leadingCount   = lazyregexp.New(`^(?:ca\.?|約|约|over|more than|über|plus de|más de|oltre|약)?\s?(\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:\s?(?:名|人|명|[\p{L}]+))?(?:\s?[（(+].*)?$`)
-	eastHeadcount  = lazyregexp.New(`(?:従業員数?|社員数?|员工(?:总数|人数|约|近|超过)?|員工|在职员工|임직원|직원)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
+	eastHeadcount  = lazyregexp.New(`(?:` + tables.Any("eastHeadcount") +
+		`)\s?(?:は|수는?|约|約|近|共|共有|[:：])?\s?(\d{1,3}(?:,\d{3})+|\d+)\s?(?:余|多)?(?:名|人|명)`)
 	// theirs matches the employees of customers.
-	theirs = lazyregexp.New(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
+	theirs = lazyregexp.New(`(?i)(` + tables.Any("theirs") +
+		`)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(` + tables.Any("theirs behind") +
+		`)(\s|$)`)
 )
 
-// employeeNouns are the words for employees.
-const employeeNouns = `employees|team members|staff members|staff|technicians|colleagues|people work|people|mitarbeiter\p{L}*|mitarbeitende\p{L}*|beschäftigte\p{L}*|angestellte|salariés|salariées|collaborateurs|collaboratrices|employés|empleados|trabajadores|personas|dipendenti|collaboratori|addetti|medewerkers|werknemers|mensen|anställda|medarbetare|medarbejdere|ansatte|funcionários|colaboradores|pracowników|osób|zaměstnanců|zamestnancov|alkalmazott\p{L}*|angajați|çalışan\p{L}*|personel|karyawan|nhân viên|сотрудник\p{L}*|работник\p{L}*|человек|співробітник\p{L}*|εργαζόμενους|εργαζομένους|עובדים|موظف\p{L}*`
+var employeeNouns = tables.Any("employeeNouns") // the words for employees
 
 // peopleNouns are nouns that also mean visitors or customers. Their sentence
 // must also have a word for a team or for working.
 var peopleNouns = lazyregexp.New(`(?i)^(?:people|personas|mensen|osób|человек|staff|technicians)$`)
-
-var workingTeam = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:team|staff|crew|workforce|employ\p{L}*|équipe|equipo|squadra|emplea\p{L}*|zatrudnia\p{L}*|работа\p{L}*|коллектив\p{L}*|impiega\p{L}*|team van|werken)(?:[^\p{L}]|$)`)
+var workingTeam = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("workingTeam") + `)(?:[^\p{L}]|$)`)
 
 // counts are the words allowed between a company and the number of its employees.
-var counts = wordSet("employ employs employed employing have has had with is are now today a an the team of over more than about around some approximately nearly almost currently to up roughly people staff count headcount employees and family workforce crew still just only beschäftigt beschäftigen arbeiten arbeitet es bei beschäftigen hat haben sind mit mehr als über rund etwa ca circa derzeit heute insgesamt weltweit zählt aktuell knapp sommes compte emploie employons avons une équipe de plus environ aujourd hui más cuenta cuentan con contamos tiene tenemos emplea somos un equipo unos conta ha abbiamo impiega impieghiamo oltre squadra di telt heeft hebben ruim meer dan ongeveer har över over mer än mere end cerca temos mais do que en ein von com er werken bij emploie zatrudniamy zatrudnia obecnie ponad około bugün yaklaşık memiliki saat ini lebih dari sekitar в у работает работают более около сегодня hoy hoje dag arbeiten travaillent trabajan lavorano work pracuje")
+var counts = extract.FoldedSet(tables.List("counts")...)
 
 // headcountIn reads the number of employees in one line of an about page: in a
 // sentence whose subject is the company, or in a short line with nothing else.
@@ -329,7 +329,7 @@ var (
 	ourNoun = lazyregexp.New(`(?i)(?:ımız|imiz|umuz|ümüz)\p{L}{0,3}$`)
 	// atWork matches verbs that need no other subject than the employees on a
 	// page about the company: "Today 7 people work in the shop".
-	atWork = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:arbeiten|work|travaillent|trabajan|trabalham|lavorano|werken|arbetar|arbejder|jobber|pracuje|работа[ею]т|çalış\p{L}+)(?:[^\p{L}]|$)`)
+	atWork = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:` + tables.Any("atWork") + `)(?:[^\p{L}]|$)`)
 )
 
 // withoutCounts returns a text without the words that may precede a number of employees.
@@ -372,7 +372,8 @@ var (
 	teams      = wordSet("team staff workforce équipe equipo squadra")
 )
 
-var tickerText = lazyregexp.New(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
+var tickerText = lazyregexp.New(`(?:^|[^\p{L}])(` + tables.Any("tickerText") +
+	`)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
 
 // tickerIn reads "Acme Inc. (NASDAQ: ACME)", with the name directly before the ticker.
 func (d *dossier) tickerIn(line string, x prose, brand []string) {
@@ -393,8 +394,7 @@ func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	}
 }
 
-// maxTickerDistance is the largest distance, in bytes, between a company's name and its ticker.
-const maxTickerDistance = 60
+const maxTickerDistance = 60 // the largest distance, in bytes, between a company's name and its ticker
 
 // named reports whether a text ends with the brand's name, with or without its legal form.
 func (d *dossier) named(text string, brand []string) bool {

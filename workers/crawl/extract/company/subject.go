@@ -108,32 +108,27 @@ func withoutSpaces(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
 }
 
-func wordSet(text string) map[string]bool {
-	return extract.FoldedSet(strings.Fields(text)...)
-}
+func wordSet(text string) map[string]bool { return extract.FoldedSet(strings.Fields(text)...) }
 
 var (
 	// we are the words for us as a subject, in a dozen languages.
 	we = wordSet("we wir nous nosotros noi wij vi мы ми nós kami biz εμείς אנחנו نحن")
 	// ours, followed by one of companies, is the company itself.
-	ours      = wordSet("our unser unsere unserer notre nuestra nuestro nostra nostro ons onze vår vårt vores nossa nosso наша наше bizim")
-	companies = wordSet("company firm business agency organization organisation charity association club family-business brand group unternehmen familienunternehmen firma betrieb familienbetrieb verein verband agentur kanzlei werkstatt handwerksbetrieb marke gruppe entreprise société agence association maison empresa compañía agencia asociación azienda società impresa bedrijf företag virksomhed компания фирма компанія spółka przedsiębiorstwo şirketimiz firmamız şirket perusahaan")
+	ours      = extract.FoldedSet(tables.List("ours")...)
+	companies = extract.FoldedSet(tables.List("companies")...)
 	definite  = wordSet("the das die der dem la le l el il lo het de a o il η ο το")
 	// links are words between a subject and its verb that change neither.
-	links = wordSet("was were is are been being has have had originally first officially initially formally legally itself then who wurde wurden worden ist sind war bereits ursprünglich erst offiziell hat haben a été est fut ont sommes avons fue sido fueron ha han es somos è stata stato siamo foi werd werden zijn is heeft blev bleve är er har został została jest był была было был im in em en am jahr jahre year the l an année année anno año ano jaar roku roce году")
-	// nameTails are words after a name, legal forms or others.
-	nameTails = wordSet("inc incorporated ltd limited llc llp plc corp corporation company co gmbh mbh ag se kg ohg gbr ug ev kgaa sa sas sarl srl spa bv nv ab as aps oy oyj sl ltda lda pty pte group gruppe groupe grupo holding holdings e v & s l p b r")
+	links     = extract.FoldedSet(tables.List("links")...)
+	nameTails = extract.FoldedSet(tables.List("nameTails")...) // words after a name, legal forms or others
 	// After prepositions a name is not the subject.
-	prepositions = wordSet("of by with from for at to in on near than unlike like or and via under behind inside about von mit bei für an zu aus nach durch wie als und oder seit neben gegen de des du par avec chez pour et dans sur con para por del della di da e y su van voor door met bij op en av af til med och og och w z od do с в у для из и")
+	prepositions = extract.FoldedSet(tables.List("prepositions")...)
 	// relatives begin a clause with another subject.
 	relatives = wordSet("which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
 	conjoined = wordSet("and und et y e ed en och og i и")
-	// leading words precede a name.
-	leading = wordSet("the die der das le la l el il lo het de a an")
+	leading   = wordSet("the die der das le la l el il lo het de a an") // words that precede a name
 )
 
-// parenthesis is an aside at the end of a text.
-var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
+var parenthesis = lazyregexp.New(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`) // an aside at the end of a text
 
 // topic is the subject of a sentence.
 type topic int
@@ -177,11 +172,8 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	return aboutOthers
 }
 
-// maxWeAre limits the words between "we are" and "company" in languages that omit the pronoun.
-const maxWeAre = 6
-
-// minPartOfName is the minimum number of letters in a part of the brand's name that may refer to the brand.
-const minPartOfName = 5
+const maxWeAre = 6      // limits the words between "we are" and "company" in languages that omit the pronoun
+const minPartOfName = 5 // the minimum number of letters in a part of the brand's name that may refer to the brand
 
 // isPartOfName reports whether the words before a verb are, after an article, the beginning or the end of the brand's
 // name: Montesol for Clínica Montesol, the trust for Fellside Trust.

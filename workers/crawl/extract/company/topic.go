@@ -14,7 +14,6 @@ import (
 // Topic is the topic of a page that may state facts about the company.
 type Topic int
 
-// Topics.
 const (
 	About   Topic = iota // states the history and size of the company
 	Imprint              // states its legal form and address; required by law in several countries
@@ -32,21 +31,19 @@ var topics = []struct {
 	topic Topic
 	words *lazyregexp.Regexp
 }{
-	{Imprint, topicWords(`impressum|imprint|legal(SEPnotice|SEPinformation|SEPinfo|SEPdisclosure)?|companySEPinformation|anbieterkennzeichnung|rechtliches|mentions(SEPl[ée]gales)?|(informations|infos)SEPl[ée]gales|avisoSEPlegal|informaci[oó]nSEPlegal|informa[cç][oõ]esSEPlegais|datosSEPlegales|noteSEPlegali|informazioniSEPlegali|datiSEPsocietari|colofon|kolofon|bedrijfsgegevens|juridischeSEPinformatie|impresszum|daneSEPfirmy|informacjeSEPprawne|künye|kunye|редакция|реквизиты|rekvizity|реквізити|правоваяSEPинформация|특정상거래법|사업자정보|特定商取引法(に基づく(表記|表示))?|tokusho(ho|hou)?|informasiSEPlegal|بياناتSEPقانونية`)},
-	{Contact, topicWords(`contact(SEPus|SEPinfo|SEPdetails)?|contacts?|getSEPinSEPtouch|kontakt(y|iere?n?)?|kontaktaSEPoss|kontaktSEPoss|contatti|contattaci|contacto|cont[aá]ctanos|contato|faleSEPconosco|contactez(SEPnous)?|nous(SEPcontacter|SEPjoindre)|yhteystiedot|kapcsolat|ileti[sş]im|bizeSEPula[sş][iı]n|bizeSEPulasin|контакты|контакти|kontakti|お問い?合わせ|アクセス|联系(我们|方式)|聯[絡繫](我們|方式|資訊)|연락처|오시는SEP?길|hubungi(SEPkami)?|kontakSEPkami|liênSEPhệ|lienSEPhe|ติดต่อเรา|اتصلSEPبنا|تواصلSEPمعنا|צורSEPקשר|צרוSEPקשר|επικοινων[ίι]α|संपर्क(SEPकरें)?|visitSEPus|findSEPus|locations?|anfahrt|whereSEPweSEPare`)},
-	{About, topicWords(`about(SEPus|SEPtheSEPcompany|SEPourSEPcompany)?|(the|our)SEP(story|company|firm|history)|whoSEPweSEPare|company(SEPinfo|SEPprofile|SEPoverview)?|history|corporate|[üu]berSEPuns|ueberSEPuns|unternehmen|firma|firmenprofil|(unser|der|die)SEP(betrieb|unternehmen|verein|firma)|unsereSEPgeschichte|geschichte|betrieb|wirSEPüberSEPuns|[àa]SEPpropos|quiSEPsommesSEPnous|(l ?|notre|la)?SEP?(entreprise|soci[ée]t[ée])|notreSEPhistoire|sobre(SEPnosotros|SEPn[oó]s|SEPmi|SEPaSEPempresa)?|(sobreSEP)?nosotros|con[oó]cenos|qui[ée]nesSEPsomos|(la|nuestra|a|nossa)?SEP?empresa|nuestraSEPhistoria|institucional|quemSEPsomos|(nossa|aSEPnossa)SEPhist[oó]ria|chiSEPsiamo|(l )?azienda|laSEPnostraSEPstoria|overSEP(ons|hetSEPbedrijf)|omSEP(oss|os|företaget|foretaget)|om|meist[äa]|tietoa|yritys|oSEPn[aá]s|oSEPfirmie|oSEPspole[cč]nosti|oSEPfirm[eě]|rolunk|rólunk|cégünkről|hakkimizda|hakkımızda|kurumsal|despre(SEPnoi)?|оSEPнас|оSEPкомпании|oSEP?kompanii|компания|проSEPнас|проSEPкомпан[іi]ю|会社概要|会社案内|会社情報|企業情報|運営会社|企業概要|关于我们|公司简介|公司概况|企业简介|企业概况|關於我們|公司簡介|회사소개|회사SEP소개|브랜드SEP?소개|회사개요|tentang(SEPkami)?|profil(SEPperusahaan)?|vềSEPchúngSEPtôi|giớiSEPthiệu|gioiSEPthieu|เกี่ยวกับเรา|منSEPنحن|عنSEPالشركة|אודות(ינו)?|σχετικά(SEPμεSEPεμάς)?|ηSEPεταιρ[ίι]α(SEPμας)?|हमारेSEPबारेSEPमें`)},
-	{Press, topicWords(`brand(SEPassets|SEPguidelines|SEPresources|SEPkit)?|press(SEPkit|SEProom|SEPcenter|SEPcentre)?|mediaSEPkit|newsroom|presse|prensa|stampa|pers`)},
+	{Imprint, topicWords("imprint topics")},
+	{Contact, topicWords("contact topics")},
+	{About, topicWords("about topics")},
+	{Press, topicWords("press topics")},
 }
 
-func topicWords(text string) *lazyregexp.Regexp {
-	return lazyregexp.New(`(?i)^(?:` + strings.ReplaceAll(text, "SEP", `[-_ ]`) + `)$`)
+func topicWords(section string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)^(?:` + strings.ReplaceAll(tables.Any(section), "SEP", `[-_ ]`) + `)$`)
 }
 
 const (
-	// maxTopicWords limits the text of a link to such a page: a longer one is a headline.
-	maxTopicWords = 5
-	// maxTopicParts limits the topics that a text joins.
-	maxTopicParts = 4
+	maxTopicWords = 5 // limits the text of a link to such a page: a longer one is a headline
+	maxTopicParts = 4 // limits the topics that a text joins
 )
 
 // TopicOf determines the topic of a page by the last segment of its path, or else by the text of a link to it or its
@@ -62,8 +59,7 @@ func TopicOf(u *url.URL, text string) (topic Topic, ok bool) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("&/|+·,–—｜|?", r) })
 	best := topicOfWords(strings.Trim(text, " -.?¿"))
 	for _, part := range parts[:min(len(parts), maxTopicParts)] {
-		t := topicOfWords(strings.Trim(part, " -.?¿"))
-		if t == Imprint || best == noTopic {
+		if t := topicOfWords(strings.Trim(part, " -.?¿")); t == Imprint || best == noTopic {
 			best = t
 		}
 	}
@@ -98,8 +94,7 @@ func topicOfWords(text string) Topic {
 // apostrophes separates the elided article of "l'azienda" from its noun.
 var apostrophes = strings.NewReplacer("'", " ", "’", " ")
 
-// maxTopicBytes limits the texts that are compared with the words of topics.
-const maxTopicBytes = 100
+const maxTopicBytes = 100 // limits the texts that are compared with the words of topics
 
 // lastSegment returns the last segment of a path without a leading number and a
 // file extension: about-us for /company/2-about-us.html.

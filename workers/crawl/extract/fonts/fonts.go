@@ -144,11 +144,10 @@ type textPlace struct {
 	chrome  bool    // navigation, footer, a button: neither title nor text
 }
 
-// headingWeight is the weight of each level of heading.
-var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1}
+var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1} // the weight of each level of heading
 
 // notText are the elements whose text is hidden, or is not running text.
-var notText = extract.FoldedSet("script", "style", "noscript", "template", "svg", "math", "title", "head", "textarea", "select", "option", "code", "pre", "iframe", "object", "video", "audio")
+var notText = extract.FoldedSet(tables.List("notText")...)
 
 // chromeText are the elements around a page's text.
 var chromeText = extract.FoldedSet("nav", "footer", "button", "label", "form", "header")
@@ -179,7 +178,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 }
 
 // unseenName matches names of blocks for screen readers only.
-var unseenName = lazyregexp.New(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
+var unseenName = lazyregexp.New(`(?i)^(` + tables.Any("unseenName") + `)$`)
 
 func unseenBlock(n *html.Node) bool {
 	return slices.ContainsFunc(strings.Fields(page.Attr(n, "class")), unseenName.MatchString) ||
@@ -289,8 +288,7 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 	return out
 }
 
-// titleWords are words in the names of display faces.
-var titleWords = []string{"condensed", "slab", "display", "headline", "oswald", "playfair", "bebas", "anton", "narrow", "caps", "bevan", "lobster", "abril"}
+var titleWords = tables.List("titleWords") // words in the names of display faces
 
 // guessedFonts distinguishes titles from text by the requests to font services: running text needs an italic and a
 // regular weight, titles a bold one. A single family is used for everything.

@@ -13,7 +13,10 @@ import (
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/table"
 )
+
+var tables = table.Of("fonts")
 
 // Limits for the sources of fonts.
 const (
@@ -89,7 +92,7 @@ func lateStyles(in extract.Input) []*url.URL {
 
 // serves reports whether a URL belongs to a font service.
 func serves(u *url.URL) bool {
-	return slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
+	return slices.Contains(Hosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
 }
 
 // ask adds the URL of a font service's sheet.
@@ -134,7 +137,6 @@ func (s *fontSources) askScript(in extract.Input) {
 	}
 }
 
-// face adds an @font-face.
 func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 	name, ok := plainFamily(family)
 	if !ok || isIconFont(name) {
@@ -180,32 +182,19 @@ func (f Family) font(kind string) eventschemas.Font {
 	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id, Weights: mergedWeights(f.Weights, nil)}
 }
 
-// systemNames are aliases for the font of the computer itself.
-var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
+var systemNames = extract.FoldedSet(tables.List("systemNames")...) // aliases for the font of the computer itself
 
 // genericFonts are families for which the browser chooses a font.
-var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
+var genericFonts = extract.FoldedSet(tables.List("genericFonts")...)
 
 // systemFonts are installed on computers and need not be loaded: spelling by folded name.
-var systemFonts = spellings(
-	"Arial", "Arial Black", "Arial Narrow", "Helvetica", "Helvetica Neue", "Segoe UI", "Georgia", "Times", "Times New Roman", "Verdana",
-	"Tahoma", "Trebuchet MS", "Geneva", "Lucida Grande", "Lucida Sans Unicode", "Lucida Sans", "Courier", "Courier New", "Consolas", "Menlo", "Monaco", "Impact", "Palatino",
-	"Palatino Linotype", "Book Antiqua", "Garamond", "Bookman", "Cambria", "Calibri", "Candara", "Century Gothic", "Comic Sans MS", "Franklin Gothic Medium", "Didot", "Baskerville",
-	"Avenir", "Avenir Next", "Futura", "Gill Sans", "Optima", "Hoefler Text", "Iowan Old Style", "Charter", "Cantarell", "Ubuntu", "Droid Sans Fallback", "Liberation Sans", "DejaVu Sans",
-	"Microsoft YaHei", "PingFang SC", "PingFang TC", "PingFang HK", "Hiragino Sans", "Hiragino Sans GB", "Hiragino Kaku Gothic ProN", "Hiragino Kaku Gothic Pro", "Meiryo", "MS PGothic",
-	"MS Gothic", "Yu Gothic", "Yu Mincho", "SimSun", "SimHei", "Heiti SC", "STHeiti", "STXihei", "WenQuanYi Micro Hei", "Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic",
-	"Rockwell", "Perpetua", "Constantia", "Corbel", "Bodoni MT", "Bodoni 72", "American Typewriter", "Copperplate", "Big Caslon", "Goudy Old Style", "Lucida Bright", "Lucida Console",
-	"Brush Script MT", "Papyrus", "Century", "Century Schoolbook", "Bookman Old Style", "Marker Felt", "Andale Mono", "SF Mono", "MS Sans Serif", "MS Serif", "Cochin", "Superclarendon",
-	"Dotum", "Gulim", "Microsoft JhengHei", "Osaka",
-)
-
-func spellings(names ...string) map[string]string {
-	out := make(map[string]string, len(names))
-	for _, name := range names {
+var systemFonts = func() map[string]string {
+	out := map[string]string{}
+	for _, name := range tables.List("systemFonts") {
 		out[extract.Folded(name)] = name
 	}
 	return out
-}
+}()
 
 // resolve returns the font that a stack of families shows: the first that is
 // loaded before a system font; failing that, the first that is named.
@@ -249,7 +238,6 @@ func (s *fontSources) askedFor(key string) int {
 	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return extract.Folded(f.Name) == key })
 }
 
-// load returns a font that is loaded.
 func (s *fontSources) load(key, instead string) typeface {
 	out := typeface{confidence: shownConfidence}
 	if instead != "" {
@@ -276,8 +264,7 @@ func (s *fontSources) load(key, instead string) typeface {
 	return out
 }
 
-// kitName matches names of families in a kit of Adobe Fonts.
-var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`) // matches names of families in a kit of Adobe Fonts
 
 // named returns a font that sheets name but that is not visibly loaded. A kit
 // loaded by scripts has a different spelling of names.
@@ -344,14 +331,13 @@ func plainFamily(name string) (string, bool) {
 }
 
 // iconWords matches names of icon fonts.
-var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
-	`google symbols|etmodules|eleganticons|themify|linearicons|simple-line-icons|genericons|swiper-icons?|slick|flexslider-icon|revicons|wpforms|flaticon|feather|typicons|octicons|bootstrap-icons|` +
-	`remixicon|boxicons|phosphor.*|lineicons|elementskit|etline|cardo-icons|star|woocommerce|webfont-medical-icons|noto color emoji|apple color emoji|segoe ui (emoji|symbol)|twemoji.*|emoji)($|[^a-z])|icons?$|^fa[bsrl]?$`)
+var iconWords = lazyregexp.New(`(?i)(^|[^a-z])(` + tables.Any("iconWords") + `)($|[^a-z])|icons?$|^fa[bsrl]?$`)
 
 func isIconFont(name string) bool { return iconWords.MatchString(name) }
 
 // subsetName matches a family for one script, which pages load in addition to the one for their own.
-var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
+var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(` + tables.Any("subsetName") +
+	`)|nanum.*|.*\b(mono|code)\b.*)$`)
 
 // special reports whether a family is for one script or for code, and so goes last in a guess.
 func special(name string) bool { return subsetName.MatchString(name) }

@@ -26,13 +26,13 @@ type Family struct {
 	Italic  bool  // also requested: running text needs it
 }
 
-// fontHosts serve Google's families under Google's URLs.
-var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
+// Hosts serve Google's families under Google's URLs, which name everything that their stylesheets add.
+var Hosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
 // ParseURL reads the families out of the URL of a font service's stylesheet, in both of its forms:
 // /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else has none.
 func ParseURL(u *url.URL) []Family {
-	if u == nil || !slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || len(u.RawQuery) > page.MaxURLBytes {
+	if u == nil || !slices.Contains(Hosts, strings.ToLower(u.Hostname())) || len(u.RawQuery) > page.MaxURLBytes {
 		return nil
 	}
 	var out []Family

@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func (s *service) balance(id string) int64 {
@@ -168,9 +169,7 @@ func TestCheckouts_SoldOffers_GetAPage(t *testing.T) {
 	defer server.Close()
 	catalog := filepath.Join(t.TempDir(), "billing.yaml")
 	sold := "plans: [{price: price_growth, plan: growth, credits: 10000}]\npacks: [{price: price_small, name: small, credits: 500}, {price: price_gone, name: gone, credits: 5}]\n"
-	if err := os.WriteFile(catalog, []byte(sold), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(catalog, []byte(sold), 0o600))
 	s := startWith(t, map[string]string{"LETTERHEAD_BILLING_FILE": catalog, "LETTERHEAD_STRIPE_KEY": "sk_test_1", "LETTERHEAD_STRIPE_URL": server.URL})
 	id := s.open("Acme").Account.ID
 	const path = "/admin/billing/checkouts"
@@ -201,9 +200,7 @@ func TestCheckouts_SoldOffers_GetAPage(t *testing.T) {
 
 func TestCheckouts_NoKeyOfStripe_NamesTheSetting(t *testing.T) {
 	catalog := filepath.Join(t.TempDir(), "billing.yaml")
-	if err := os.WriteFile(catalog, []byte("packs: [{price: price_small, name: small, credits: 500}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(catalog, []byte("packs: [{price: price_small, name: small, credits: 500}]\n"), 0o600))
 	s := startWith(t, map[string]string{"LETTERHEAD_BILLING_FILE": catalog})
 	id := s.open("Acme").Account.ID
 	s.post("/admin/billing/checkouts", `{"account":"`+id+`","pack":"small"}`).rejected(http.StatusConflict, "LETTERHEAD_STRIPE_KEY")

@@ -4,14 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // docs/admin.md has a table of operations and scopes.
 func TestHandbook_ScopesOfEveryOperation_AreListed(t *testing.T) {
 	raw, err := os.ReadFile("../docs/admin.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	rows := 0
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		rows += strings.Count(string(raw), "\n| `"+method+" /")

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 )
 
 func FuzzParse(f *testing.F) {
 	cursor, err := encodeCursor("-balance", &accounts.Account{ID: "a", Balance: 3})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testmust.Succeed(f, err)
 	f.Add("limit=2&sort=-balance&cursor="+cursor, `{"credits":1,"payment_id":"p","money":1,"currency":"EUR"}`, "localhost:80")
 	f.Add("from=2026-11&as_of=x%zz", `{"a":{}}`, "[::1]")
 	f.Fuzz(func(t *testing.T, query, body, host string) {
@@ -24,9 +23,7 @@ func FuzzParse(f *testing.F) {
 		q.span("from")
 		if last := after[accounts.Account](q); last != nil {
 			text, err := encodeCursor(q.values.Get("sort"), last)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			if same, err := decodeCursor[accounts.Account](text, q.values.Get("sort")); err != nil || *same != *last {
 				t.Errorf("%+v became %+v, %v", last, same, err)
 			}

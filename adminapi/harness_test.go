@@ -25,6 +25,7 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/internal/config"
 	"letterhead/internal/repeats"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -80,9 +81,7 @@ func startWith(t *testing.T, settings map[string]string) *service {
 func serve(t *testing.T, settings map[string]string) *service {
 	t.Helper()
 	doc, err := description()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	s := &service{t: t, doc: doc, tok: map[operator.Scope]string{}}
 	all := map[string]string{
 		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": "https://brands.example.com", "LETTERHEAD_ADMIN_HOSTS": "admin.example.com, 203.0.113.7,[2001:db8::1],2001:db8:0::2",
@@ -149,9 +148,7 @@ func (s *service) applyReports() {
 
 func (s *service) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 }
 
 // answer is an answer whose body was read.

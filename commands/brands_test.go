@@ -159,9 +159,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 		testmust.Succeed(t, err)
 		proposed = append(proposed, one...)
 	}
-	if _, err := log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed)))
 	for _, revision := range []uint64{0, 1, 2, brandPage - 1, brandPage, brandPage + 1} {
 		state, err := b.StateAt(t.Context(), "acme.com", revision)
 		if err != nil || state.Events() != revision+1 {

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // Rule 3.
@@ -54,9 +55,7 @@ func TestChargeLookup_Event_NamesRequestAndBrand(t *testing.T) {
 		AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 9, Item: "7", KeyID: "key-1",
 		Once: &Once{Key: [32]byte(bytes.Repeat([]byte{0xaa}, 32)), Request: [32]byte(bytes.Repeat([]byte{0xbb}, 32)), Item: "acme.com"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	recs, events := w.events(id)
 	want := eventschemas.CreditsCharged{
 		ChargeID: receipt.ChargeID, Credits: 1, RequestID: "req-1", BrandID: testBrand, Domain: "acme.com", RecordRevision: 9,

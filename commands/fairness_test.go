@@ -49,9 +49,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 		w := &world{TB: t}
 		id := uuid.NewString()
 		ctx := context.Background()
-		if _, err := writers[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(writers[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free})))
 		w.grant(writers[0], id, 1<<40)
 		end := time.Now().Add(lasts)
 		served := make([]int, callers)
@@ -232,9 +230,7 @@ func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration
 		testmust.Succeed(t, err)
 		w := &world{TB: t}
 		id := uuid.NewString()
-		if _, err := writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free})))
 		w.grant(writer, id, 1<<40)
 		random := rand.New(rand.NewPCG(1, uint64(rate)))
 		var waited, callers atomic.Int64

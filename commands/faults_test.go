@@ -11,6 +11,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // runTogether queues n commands behind one that is blocked in its append, so that they form one group,
@@ -436,9 +437,7 @@ func TestAmbiguousAppend_NeverStored_AccountLeavesMemory(t *testing.T) {
 func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	dying, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Hour}}, w.log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	id := w.openedWith(dying, 10)
 	requests := make([]ChargeLookup, 6)
 	for i := range requests {

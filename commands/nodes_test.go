@@ -241,9 +241,7 @@ func TestNodes_Charge_RoundTrips(t *testing.T) {
 		return func() {
 			in := n.lookup(id)
 			in.Reservation = n.reserve(d, id)
-			if _, err := d.ChargeLookup(t.Context(), in); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(d.ChargeLookup(t.Context(), in)))
 		}
 	}
 	count("the first on another node", 1, 1, charge(n.writers[1]))

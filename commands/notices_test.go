@@ -107,9 +107,7 @@ func TestSetNotices_Rejected_StoresNothing(t *testing.T) {
 	if _, err := n.Set(t.Context(), SetNotices{Request: w.request(), AccountID: "none", Webhook: &good}); !errors.Is(err, account.ErrNotFound) {
 		t.Errorf("an unknown account: %v, want %v", err, account.ErrNotFound)
 	}
-	if _, err := n.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"})))
 	if _, err := n.Set(t.Context(), SetNotices{Request: w.request(), AccountID: id, Webhook: &good}); !errors.Is(err, account.ErrClosed) {
 		t.Errorf("a closed account: %v, want %v", err, account.ErrClosed)
 	}
@@ -145,9 +143,7 @@ func TestAppendNotice_SameRevisionTwice_OneWins(t *testing.T) {
 	}
 	// The outcome is recorded although the settings have changed meanwhile.
 	low := int64(5)
-	if _, err := n.Set(t.Context(), SetNotices{Request: w.request(), AccountID: id, LowBalance: &low}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.Set(t.Context(), SetNotices{Request: w.request(), AccountID: id, LowBalance: &low})))
 	settled := eventschemas.NoticeSettled{NoticeID: "n", Destination: notices.Webhook, Attempt: 1, Outcome: notices.Delivered}
 	if count, err := n.Settle(t.Context(), w.request(), id, settled); err != nil || count != 3 {
 		t.Errorf("Settle = %d, %v, want 3", count, err)

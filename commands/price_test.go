@@ -9,6 +9,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // All code that counts the credits of a look-up uses the same price, which may differ from 1.
@@ -72,9 +73,7 @@ func TestHoldCredits_Price3_HoldsAndReleasesThePrice(t *testing.T) {
 	id := w.accountWith(d, plan.FreeCredits)
 	r := w.reserve(d, id)
 	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if s := w.standing(d, id); s.Available != plan.FreeCredits-otherPrice || s.Balance != plan.FreeCredits {
 		t.Errorf("available %d of %d with a hold", s.Available, s.Balance)
 	}

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // twoNodes are writers of two nodes on one log.
@@ -36,9 +37,7 @@ func (w *world) batched(id, domain string, key, request byte) ChargeLookup {
 func (w *world) recall(d *AccountWriter, id string, once *Once) []Receipt {
 	w.Helper()
 	got, err := d.Recall(context.Background(), Recall{Request: w.request(), AccountID: id, Once: *once})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, err)
 	return got
 }
 

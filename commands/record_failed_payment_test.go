@@ -14,9 +14,7 @@ import (
 
 func TestRecordFailedPayment_EachAttemptOnce(t *testing.T) {
 	w, n, id := noticesOf(t, eventschemas.Encoder{})
-	if _, err := n.accounts.GrantCredits(t.Context(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: 5, PaymentID: "paid"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.accounts.GrantCredits(t.Context(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: 5, PaymentID: "paid"})))
 	record := func(payment string, attempt, second int64) string {
 		t.Helper()
 		failed := eventschemas.PaymentFailed{PaymentID: payment, Attempt: attempt, FailedAt: time.Unix(1_795_000_000+second, 0)}
@@ -43,9 +41,7 @@ func TestRecordFailedPayment_EachAttemptOnce(t *testing.T) {
 	if _, err := n.RecordFailedPayment(t.Context(), RecordFailedPayment{Request: w.request(), AccountID: "none"}); !errors.Is(err, account.ErrNotFound) {
 		t.Errorf("of an account that does not exist: %v, want %v", err, account.ErrNotFound)
 	}
-	if _, err := n.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "test"})))
 	if useless := record("in_3", 1, 0); useless != billing.AccountClosed || len(onStream(w, id)) != 6 {
 		t.Errorf("of a closed account: %q, %d events, want no more", useless, len(onStream(w, id)))
 	}

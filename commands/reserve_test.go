@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"letterhead/domain/account"
+	"letterhead/internal/testmust"
 )
 
 func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
@@ -33,9 +34,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	w.ok(d.ChargeLookup(t.Context(), in))
 	held[1].Drop() // used already: no effect
 	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
 		t.Fatalf("standing %+v, want available 1, balance 2 and open holds 1", s)
 	}

@@ -187,13 +187,9 @@ func TestSignIns_ClosedAccount_OpenNothing(t *testing.T) {
 	token := link(w, s, id)
 	_, begun, err := s.Enter(t.Context(), w.request(), id, link(w, s, id))
 	testmust.Succeed(t, err)
-	if _, err := s.accounts.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.accounts.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "operator"})))
 	link(w, s, id) // a suspended account has people who pay its bill
-	if _, err := s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"})))
 	if _, _, err := s.Enter(t.Context(), w.request(), id, token); !errors.Is(err, account.ErrClosed) {
 		t.Errorf("enter: %v, want %v", err, account.ErrClosed)
 	}
@@ -282,9 +278,7 @@ func TestSetEmail_SeveralPeople_EachHasOne(t *testing.T) {
 		of      signin.Person
 		address string
 	}{{p3, "ann@example.com"}, {p2, "bob@example.com"}, {owner(id), "ann@example.com"}, {p2, "bo@example.com"}} {
-		if _, err := s.SetEmail(t.Context(), w.request(), set.of, set.address); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(s.SetEmail(t.Context(), w.request(), set.of, set.address)))
 	}
 	want := []Email{{signin.Owner, "ann@example.com"}, {"p2", "bo@example.com"}, {"p3", "ann@example.com"}}
 	if all, err := s.Emails(t.Context(), id); err != nil || !slices.Equal(all, want) {
@@ -302,9 +296,7 @@ func TestSetEmail_SeveralPeople_EachHasOne(t *testing.T) {
 		t.Errorf("entered as %+v, %v; want p3", begun, err)
 	}
 	for n := 4; n <= signin.MaxEmails; n++ {
-		if _, err := s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: fmt.Sprint("p", n)}, "ann@example.com"); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: fmt.Sprint("p", n)}, "ann@example.com")))
 	}
 	if _, err := s.SetEmail(t.Context(), w.request(), signin.Person{AccountID: id, ID: "more"}, "ann@example.com"); !errors.Is(err, signin.ErrTooManyEmails) {
 		t.Errorf("one more: %v, want %v", err, signin.ErrTooManyEmails)
@@ -322,9 +314,7 @@ func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 	w, s, id := signInsOf(t, time.Now)
 	other := w.opened(s.accounts, 0)
 	for _, account := range []string{id, other, id} {
-		if _, err := s.SetEmail(t.Context(), w.request(), owner(account), "Ann@Example.com"); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(s.SetEmail(t.Context(), w.request(), owner(account), "Ann@Example.com")))
 	}
 	want := []signin.Person{owner(id), owner(other)}
 	slices.SortFunc(want, func(a, b signin.Person) int { return strings.Compare(a.AccountID, b.AccountID) })
@@ -335,9 +325,7 @@ func TestSetEmail_AddressIsFoundUntilRemovedAndInNoEvent(t *testing.T) {
 		t.Errorf("Emails = %v, %v", all, err)
 	}
 	for range 2 {
-		if _, err := s.SetEmail(t.Context(), w.request(), owner(id), ""); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(s.SetEmail(t.Context(), w.request(), owner(id), "")))
 	}
 	if found, err := s.WithEmail(t.Context(), "ann@example.com"); err != nil || !slices.Equal(found, []signin.Person{owner(other)}) {
 		t.Errorf("after its removal WithEmail = %v, %v; want %s only", found, err, other)
@@ -358,9 +346,7 @@ func TestSetEmail_Rejected_StoresNothing(t *testing.T) {
 	if _, err := s.SetEmail(t.Context(), w.request(), owner(uuid.NewString()), "ann@example.com"); !errors.Is(err, account.ErrNotFound) {
 		t.Errorf("an unknown account: %v", err)
 	}
-	if _, err := s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"})))
 	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), "ann@example.com"); !errors.Is(err, account.ErrClosed) {
 		t.Errorf("a closed account: %v", err)
 	}
@@ -434,9 +420,7 @@ func TestSetEmail_AppendOfUnknownOutcome_IsOneEvent(t *testing.T) {
 			return err
 		}
 	})
-	if _, err := s.SetEmail(t.Context(), w.request(), owner(id), "ann@example.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.SetEmail(t.Context(), w.request(), owner(id), "ann@example.com")))
 	if events := signInEvents(w, id); lost < 2 || len(events) != 1 {
 		t.Errorf("%d appends led to events %+v, want one", lost, events)
 	}

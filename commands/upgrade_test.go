@@ -20,9 +20,7 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 	name := "Acme"
 	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1",
 		Record: eventschemas.Record{Name: &name}}
-	if _, err := b.ImportBrand(t.Context(), acme); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(b.ImportBrand(t.Context(), acme)))
 	symbols := []string{"ACM", "BRK.B"}
 	for _, symbol := range symbols {
 		in := OverrideField{Request: Request{ID: symbol, Actor: "operator:a"}, Domain: "acme.com", Field: "company",

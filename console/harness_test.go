@@ -25,6 +25,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -111,9 +112,7 @@ func startWith(t *testing.T, more map[string]string) *service {
 
 func (s *service) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 }
 
 // account opens an account, and returns its id.

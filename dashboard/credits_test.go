@@ -19,6 +19,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // processor is a stand-in for Stripe. It rejects the price price_gone and the customer cus_gone.
@@ -47,9 +48,7 @@ func selling(t *testing.T, more string) (*service, *processor) {
 	t.Cleanup(server.Close)
 	catalog := filepath.Join(t.TempDir(), "billing.yaml")
 	sold := "plans: [{price: price_growth, plan: growth, credits: 10000}]\npacks: [{price: price_small, name: small, credits: 500}, {price: price_gone, name: gone, credits: 5}]\n" + more
-	if err := os.WriteFile(catalog, []byte(sold), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(catalog, []byte(sold), 0o600))
 	return startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_BILLING_FILE": catalog, "LETTERHEAD_STRIPE_KEY": "sk_test_1", "LETTERHEAD_STRIPE_URL": server.URL}), p
 }
 

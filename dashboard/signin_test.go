@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/email/emailtest"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -327,9 +328,7 @@ func withMail(t *testing.T) (*service, *emailtest.Server) {
 func linkIn(t *testing.T, m emailtest.Message) string {
 	t.Helper()
 	body, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(m.Data[strings.Index(m.Data, "\r\n\r\n")+4:])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	link := regexp.MustCompile(regexp.QuoteMeta(baseURL) + `(/dashboard/sign-in\?\S+)`).FindStringSubmatch(string(body))
 	if link == nil {
 		t.Fatalf("the message has no link:\n%s", body)

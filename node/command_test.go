@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 	"letterhead/node/admin"
 	"letterhead/node/datafolder"
 )
@@ -14,13 +15,9 @@ import (
 // A server that answers and then ends leaves a folder that the next one may write to at any time.
 func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
-	if err := openStores(t, folder).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, openStores(t, folder).Close())
 	listener, err := net.Listen("unix", admin.Socket(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer listener.Close()
 	ran := false
 	command := Command{

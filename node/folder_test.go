@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/node/datafolder"
 )
 
 func TestAwaitFolder_NeverReleased_LogsAndFails(t *testing.T) {
 	folder := t.TempDir()
 	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer held.Release()
 	var said strings.Builder
 	_, err = awaitFolder(t.Context(), folder, release, 2*folderPoll, slog.New(slog.NewTextHandler(&said, nil)))
@@ -30,18 +29,14 @@ func TestAwaitFolder_NeverReleased_LogsAndFails(t *testing.T) {
 func TestAwaitFolder_Released_LocksIt(t *testing.T) {
 	folder := t.TempDir()
 	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	waiting := make(chan struct{})
 	go func() {
 		<-waiting
 		held.Release()
 	}()
 	lock, err := awaitFolder(t.Context(), folder, release, time.Minute, slog.New(slog.NewTextHandler(firstWrite(waiting), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if err := lock.Release(); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/workers/loss"
 )
@@ -23,15 +24,11 @@ import (
 func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	for i, id := range ids {
 		event := eventlog.Proposed{ID: id, Type: "Happened", SchemaVersion: 1, Data: []byte("{}"), OccurredAt: time.Now()}
-		if _, err := log.Append(t.Context(), "account-a", eventlog.After(uint64(i)), []eventlog.Proposed{event}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(log.Append(t.Context(), "account-a", eventlog.After(uint64(i)), []eventlog.Proposed{event})))
 	}
 	return log
 }
@@ -62,9 +59,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 // Rule 2.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer store.Close()
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
@@ -75,9 +70,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 
 	s, other := guardOn(t, store), guardOn(t, store)
 	for _, node := range []guarded{s, other} {
-		if err := admit(node, right, esdb.Seen{}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, admit(node, right, esdb.Seen{}))
 	}
 	if memory, err := engine.ReadFoldedLog(t.Context(), store); err != nil || memory.First.ID != ids[0] {
 		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
@@ -110,12 +103,8 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	}
 	by := loss.Accepting{Actor: "operator:test", Now: time.Now()}
 	a, err := loss.Prepare(t.Context(), store, by, losses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Finish(t.Context(), shorter, by); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, testmust.Err(a.Finish(t.Context(), shorter, by)))
 	for _, node := range []guarded{s, other} {
 		if err := admit(node, shorter, seen); !errors.Is(err, errForget) || !errors.Is(context.Cause(node.alive), errForget) {
 			t.Errorf("after the loss was accepted: %v", err)
@@ -130,19 +119,13 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 // forgets them, and the database does not learn of them.
 func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer store.Close()
 	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
 	s := guardOn(t, store)
-	if err := s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}))
 	filling := loss.NewFilling(store, loss.Restore, time.Now, nil)
-	if err := errors.Join(filling.Begin(t.Context()), filling.End(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(filling.Begin(t.Context()), filling.End(t.Context())))
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
 		t.Errorf("the node that has seen the log before: %v, want errForget", err)
 	}

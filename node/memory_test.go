@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"letterhead/internal/testmust"
 )
 
 func TestLimitMemory_Limits_SetSoftLimit(t *testing.T) {
@@ -25,9 +27,7 @@ func TestLimitMemory_Limits_SetSoftLimit(t *testing.T) {
 			if c.set != "" {
 				t.Setenv("GOMEMLIMIT", c.set)
 			}
-			if err := LimitMemory(c.limit); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, LimitMemory(c.limit))
 			if got := debug.SetMemoryLimit(-1); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/node/admin"
 )
 
@@ -39,13 +40,9 @@ func TestServe_NoAddressForAdminAPI_MetricsAreServedToClients(t *testing.T) {
 		t.Fatal("the server ended:", err)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "letterhead_") {

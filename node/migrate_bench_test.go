@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
 	"letterhead/starter"
 	"letterhead/workers/backup"
 )
@@ -37,13 +38,9 @@ func starterFolder(b *testing.B, charges int) *Node {
 	})
 	marker := starter.FileMarker{Path: filepath.Join(b.TempDir(), "starter")}
 	writer, err := commands.NewBrands(commands.BrandsConfig{}, n.Stores.Log)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, err)
 	brands := starterBrands{writer, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
-	if _, err := starter.Import(b.Context(), starter.Config{}, starter.Deps{Assets: noFiles{}, Marker: marker, Brands: brands}); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(starter.Import(b.Context(), starter.Config{}, starter.Deps{Assets: noFiles{}, Marker: marker, Brands: brands})))
 	const accounts = 300
 	var runs []eventlog.Run
 	for i := range charges {
@@ -52,9 +49,7 @@ func starterFolder(b *testing.B, charges int) *Node {
 		runs = append(runs, eventlog.Run{Stream: fmt.Sprintf("charges-%d", i%accounts), Expected: eventlog.After(uint64(i / accounts)), Events: []eventlog.Proposed{charge}})
 	}
 	for part := range slices.Chunk(runs, eventlog.MaxImportEvents) {
-		if err := n.Stores.Log.(eventlog.Importer).Import(b.Context(), part); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, n.Stores.Log.(eventlog.Importer).Import(b.Context(), part))
 	}
 	return n
 }
@@ -76,15 +71,11 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 			for range b.N {
 				server := esdbtest.StartWith(b, esdbtest.Config{FlushTime: 2 * time.Millisecond})
 				to, err := esdb.Open(b.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, err)
 				begun := time.Now()
 				events += migrate(b, to)
 				took += time.Since(begun)
-				if err := to.Close(); err != nil {
-					b.Fatal(err)
-				}
+				testmust.Succeed(b, to.Close())
 			}
 			b.ReportMetric(float64(events)/took.Seconds(), "events/s")
 		})
@@ -95,17 +86,13 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 			b.Fatalf("the log does not fit into a page: %v", err)
 		}
 		for _, e := range page.Events {
-			if _, err := to.Append(b.Context(), e.Stream, eventlog.After(e.Revision), []eventlog.Proposed{e.Proposed}); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, testmust.Err(to.Append(b.Context(), e.Stream, eventlog.After(e.Revision), []eventlog.Proposed{e.Proposed})))
 		}
 		return uint64(len(page.Events))
 	})
 	benchmark("windows", func(b *testing.B, to eventlog.Log) (events uint64) {
 		out, err := backup.Migrate(b.Context(), backup.Config{Version: release}, true, backup.Source{Log: from.Stores.Log}, backup.Target{Log: to})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		return out.Events
 	})
 }

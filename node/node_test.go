@@ -10,6 +10,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node/datafolder"
 )
@@ -35,17 +36,11 @@ func openNodeIn(t *testing.T, folder string, parts Parts) *Node {
 	t.Helper()
 	t.Setenv("LETTERHEAD_STARTER", "off")
 	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -78,13 +73,9 @@ func TestClose_PartsOfSeveralStarts_StopTogether(t *testing.T) {
 func openStores(t testing.TB, folder string) *Node {
 	t.Helper()
 	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := OpenStores(t.Context(), settingsOf(t, folder), lock, Options{Release: release, Logs: testLog{t}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return n
 }
 
@@ -92,9 +83,7 @@ func openStores(t testing.TB, folder string) *Node {
 func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return cfg
 }
 

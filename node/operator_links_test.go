@@ -10,6 +10,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
+	"letterhead/internal/testmust"
 	"letterhead/operations"
 	"letterhead/projections/operators"
 )
@@ -18,9 +19,7 @@ import (
 func operatorLink(t *testing.T, n *Node, name string, scope operator.Scope) (*url.URL, string) {
 	t.Helper()
 	issued, err := n.Operations.Tokens.IssueLink(t.Context(), n.Operator(), name, scope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	link, err := url.Parse(issued.URL)
 	if err != nil || issued.ExpiresAt.After(n.Now().Add(operator.LinkLifetime)) {
 		t.Fatalf("the link expires at %s: %v", issued.ExpiresAt, err)
@@ -30,9 +29,7 @@ func operatorLink(t *testing.T, n *Node, name string, scope operator.Scope) (*ur
 
 func TestEnterOperator_Link_IssuesTokenOfItsOperator(t *testing.T) {
 	n := openNode(t)
-	if err := n.Runner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 	link, token := operatorLink(t, n, "Jane Doe", operator.Support)
 	if link.Scheme != "http" || link.Host != "127.0.0.1:8090" || link.Path != "/sign-in" || len(link.Query()) != 1 {
 		t.Errorf("the link is %s", strings.ReplaceAll(link.String(), token, "TOKEN"))
@@ -62,9 +59,7 @@ func TestEnterOperator_Link_IssuesTokenOfItsOperator(t *testing.T) {
 func TestIssueOperatorLink_EarlierOneLapsed_ErasesItsName(t *testing.T) {
 	var ahead atomic.Int64
 	n := openNodeOf(t, Parts{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-	if err := n.Runner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 	_, used := operatorLink(t, n, "Jane Doe", operator.Read)
 	operatorLink(t, n, "John Doe", operator.Read)
 	if _, _, err := n.Operations.Tokens.Enter(t.Context(), used); err != nil {
@@ -73,9 +68,7 @@ func TestIssueOperatorLink_EarlierOneLapsed_ErasesItsName(t *testing.T) {
 	names := func() string {
 		t.Helper()
 		page, err := n.Stores.Names.Page(t.Context(), "", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var all []string
 		for _, entry := range page {
 			all = append(all, entry.Name)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"letterhead/internal/testmust"
 )
 
 // In a process of its own, no other thread ends meanwhile.
@@ -19,9 +21,7 @@ func TestCPUDelay_ThreadsThatShareACPU_Counted(t *testing.T) {
 		t.Skipf("the kernel does not count delays: %v", err)
 	}
 	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, unix.SchedGetaffinity(0, &all))
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if all.IsSet(cpu) {
 			one.Set(cpu)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 func TestPacer_Turns_RestInProportionToTheDelayOnABusyMachine(t *testing.T) {
@@ -76,8 +78,6 @@ func TestPacer_ContextEndsDuringARest_ReturnsItsError(t *testing.T) {
 func rested(t *testing.T, p *pacer) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := p.rest(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, p.rest(t.Context()))
 	return time.Since(began)
 }

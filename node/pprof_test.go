@@ -8,15 +8,14 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/telemetry"
+	"letterhead/internal/testmust"
 )
 
 func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 	node := func(settings map[string]string) *Node {
 		t.Helper()
 		cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		metrics := telemetry.NewMetrics(release)
 		return &Node{Config: cfg, metrics: metrics, health: &health{metrics: metrics}}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"letterhead/internal/testmust"
 )
 
 const ownProcessVariable = "LETTERHEAD_TEST_OWN_PROCESS"
@@ -41,9 +43,7 @@ func TestYieldProcessor_AllThreads_RunWhenOthersAreIdle(t *testing.T) {
 	}
 	yieldProcessor()
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var checked sync.WaitGroup
 	release := make(chan struct{})
 	for range 2 * len(threads) { // more than there are, so that some are new

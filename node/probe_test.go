@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 )
 
@@ -32,9 +33,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 			},
 			"database": func(context.Context) error { return nil },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.run(ctx) }()
@@ -45,9 +44,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		reaches := func() string {
 			said := ""
 			families, err := metrics.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, f := range families {
 				for _, m := range f.GetMetric() {
 					if f.GetName() == "letterhead_node_reaches" {

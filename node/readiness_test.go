@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/keys"
 )
@@ -46,9 +47,7 @@ func TestReadiness_ListsWhatRemains(t *testing.T) {
 		w := httptest.NewRecorder()
 		c.state.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 		var got map[string]any
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal(w.Body.Bytes(), &got))
 		var body []string
 		for _, word := range []string{"look_ups", "crawls", "logos", "reads"} {
 			is, listed := got[word].(bool)
@@ -72,9 +71,7 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 	open := func(t *testing.T) *Node {
 		t.Helper()
 		n := openNodeIn(t, folder, Parts{})
-		if err := n.Runner.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 		n.health.ready.Store(true)
 		return n
 	}
@@ -93,12 +90,8 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 	}
 	t.Run("first process", func(t *testing.T) {
 		n := open(t)
-		if _, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Jane Doe", plan.Free); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Runner.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(n.Operations.Accounts.Create(t.Context(), n.Operator(), "Jane Doe", plan.Free)))
+		testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 		for _, damage := range []string{
 			`UPDATE {keys} SET last4 = 'xxxx'`,
 			`CREATE TRIGGER full_disk BEFORE DELETE ON {keys} BEGIN SELECT RAISE(ABORT, 'full'); END`,
@@ -111,9 +104,7 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 			if err == nil {
 				err = n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(text); return err })
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 		}
 		want(t, n, true, "before a pass")
 		failToRepair(t, n)

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
 
@@ -19,9 +20,7 @@ func TestRestore_NodesAreConnected_Fails(t *testing.T) {
 		t.Helper()
 		cfg.Format, cfg.Node = 2, node
 		store, err := sqlstore.Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return store
 	}
 	own := open("restore-abc")
@@ -33,9 +32,7 @@ func TestRestore_NodesAreConnected_Fails(t *testing.T) {
 	if err := checkNotServed(t.Context(), own, "restore-abc"); err == nil || !strings.Contains(err.Error(), "api-1") {
 		t.Errorf("checkNotServed with a node = %v, want an error that names it", err)
 	}
-	if err := node.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, node.Close())
 }
 
 // ownDatabase is a new database on the server: connections of other tests, to the one that they share, would count.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 	"letterhead/node/datafolder"
 )
 
@@ -19,9 +20,7 @@ func TestStart_CommandHoldsFolder_WaitsOnlyWithSharedServices(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config.Config{Data: t.TempDir(), EventStore: shared, Database: config.Embedded}
 				command, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, err)
 				defer command.Release()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/internal/testmust"
 	"letterhead/starter"
 )
 
@@ -22,22 +23,16 @@ import (
 // logo.
 func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	n := openNode(t)
-	if err := n.startRoles(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.startRoles(t.Context()))
 	handler, err := n.handler(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w
 	}
 	// A fallback is drawn with the vector renderer, and a request does not wait for as long as compiling may take.
-	if err := n.drawing.vectors.await(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.drawing.vectors.await(t.Context()))
 	early := ask("/logo/github.com?format=png")
 	if early.Code != http.StatusOK || early.Header().Get("Content-Type") != "image/png" || early.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("before: status %d, %v", early.Code, early.Header())
@@ -45,9 +40,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
 		t.Errorf("before: /readyz %d, want %d", code, http.StatusServiceUnavailable)
 	}
-	if err := n.begin(t.Context(), func(*Node, Begun) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.begin(t.Context(), func(*Node, Begun) error { return nil }))
 	select {
 	case <-n.drawing.vectors.ready:
 	default:
@@ -95,12 +88,8 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	if err := starter.Each(func(b starter.Brand) error { one = b; return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Fatalf("error = %v, want EOF", err)
 	}
-	if _, err := brands.ImportBrand(t.Context(), starter.Version, one); err != nil {
-		t.Fatal(err)
-	}
-	if err := marker.Save(t.Context(), starter.Version); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(brands.ImportBrand(t.Context(), starter.Version, one)))
+	testmust.Succeed(t, marker.Save(t.Context(), starter.Version))
 	<-waited
 	if _, err := n.Models.Brands.Get(t.Context(), one.Domain); err != nil || !n.health.starterSeen.Load() {
 		t.Errorf("seen %v, and %s is found: %v", n.health.starterSeen.Load(), one.Domain, err)

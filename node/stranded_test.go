@@ -8,31 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
 func TestRemoveStranded_KilledProcess_RemovesUnfinishedFiles(t *testing.T) {
 	n := openNode(t)
 	id, err := n.Stores.Assets.Put(t.Context(), []byte("picture"), "png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	folder := filepath.Join(n.Config.Data, "assets", id[:2], id[2:4])
 	old, young := filepath.Join(folder, id+".png.1.tmp"), filepath.Join(folder, id+".png.2.tmp")
 	for path, age := range map[string]time.Duration{old: 25 * time.Hour, young: time.Hour, filepath.Join(folder, id+".png"): 25 * time.Hour} {
 		if path == old || path == young {
-			if err := os.WriteFile(path, []byte("pic"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.WriteFile(path, []byte("pic"), 0o600))
 		}
 		then := time.Now().Add(-age)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.Chtimes(path, then, then))
 	}
-	if err := n.startRoles(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.startRoles(t.Context()))
 	if _, gone := testwait.Until(time.Minute, func() bool {
 		_, err := os.Stat(old)
 		return errors.Is(err, fs.ErrNotExist)

@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/repeats"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 	"letterhead/operations"
 )
@@ -35,9 +36,7 @@ func (l *leaving) Append(ctx context.Context, stream string, expected eventlog.E
 func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 	log := &leaving{}
 	n := openNodeOf(t, node.Parts{Log: func(l eventlog.Log) eventlog.Log { log.Log, log.Prober = l, eventlog.Probe(l); return log }})
-	if err := n.Runner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 	opening, issuing, byToken := n.Operator(), n.Operator(), n.Operator()
 	account := operations.DerivedID(opening, "account")
 	named := map[string]struct {
@@ -60,9 +59,7 @@ func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 	stored := func(name string) string {
 		t.Helper()
 		names, err := n.Stores.Names.Names(t.Context(), named[name].id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return names[named[name].id]
 	}
 	for _, name := range []string{"Jane Doe", "Jane's key", "Jane's token"} {
@@ -77,19 +74,11 @@ func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 			}
 		}
 	}
-	if err := n.Runner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Operations.Accounts.Close(t.Context(), n.Operator(), account); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
+	testmust.Succeed(t, testmust.Err(n.Operations.Accounts.Close(t.Context(), n.Operator(), account)))
 	token := named["Jane's token"].id
-	if _, err := n.Operations.Tokens.Revoke(t.Context(), n.Operator(), token); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Stores.Names.Erase(t.Context(), token); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.Operations.Tokens.Revoke(t.Context(), n.Operator(), token)))
+	testmust.Succeed(t, n.Stores.Names.Erase(t.Context(), token))
 	for name, of := range named {
 		err := of.repeat(t.Context())
 		if got := stored(name); got != "" {
@@ -103,30 +92,20 @@ func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 func TestNames_ErasedFromWhatIsInUse_LateRepeatDoesNotStoreThem(t *testing.T) {
 	var later atomic.Int64
 	n := openNodeOf(t, node.Parts{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
-	if err := n.Runner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Runner.CatchUp(t.Context()))
 	opening, issuing, byToken := n.Operator(), n.Operator(), n.Operator()
 	request := func() {
 		t.Helper()
 		created, err := n.Operations.Accounts.Create(t.Context(), opening, "Jane Doe", plan.Free)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.Operations.Accounts.IssueKey(t.Context(), issuing, created.Account.ID, operations.NewKey{Kind: apikey.Secret, Name: "Jane's key"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.Operations.Tokens.Issue(t.Context(), byToken, "Jane's token", operator.Read, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
+		testmust.Succeed(t, testmust.Err(n.Operations.Accounts.IssueKey(t.Context(), issuing, created.Account.ID, operations.NewKey{Kind: apikey.Secret, Name: "Jane's key"})))
+		testmust.Succeed(t, testmust.Err(n.Operations.Tokens.Issue(t.Context(), byToken, "Jane's token", operator.Read, time.Time{})))
 	}
 	ids := []string{operations.DerivedID(opening, "holder"), operations.DerivedID(issuing, "key/secret"), operations.DerivedID(byToken, "token")}
 	stored := func() map[string]string {
 		t.Helper()
 		names, err := n.Stores.Names.Names(t.Context(), ids...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		return names
 	}
 	request()
@@ -134,9 +113,7 @@ func TestNames_ErasedFromWhatIsInUse_LateRepeatDoesNotStoreThem(t *testing.T) {
 		t.Fatalf("names %v, want %d", names, len(ids))
 	}
 	for _, id := range ids {
-		if err := n.Stores.Names.Erase(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, n.Stores.Names.Erase(t.Context(), id))
 	}
 	later.Add(int64(repeats.Window + time.Second))
 	request()

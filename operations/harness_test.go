@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 )
@@ -13,17 +14,11 @@ import (
 func openNodeOf(t *testing.T, parts node.Parts) *node.Node {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: parts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Errorf("close: %v", err)

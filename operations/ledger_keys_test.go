@@ -12,6 +12,7 @@ import (
 	"letterhead/domain/proof"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 	"letterhead/workers/checkpoint"
 )
@@ -24,13 +25,9 @@ func keeper(t *testing.T, settings ...string) *Checkpoints {
 		values[settings[i]] = settings[i+1]
 	}
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { log.Close() })
 	return &Checkpoints{Log: log, Keys: &LedgerKeys{Config: cfg}}
 }
@@ -38,9 +35,7 @@ func keeper(t *testing.T, settings ...string) *Checkpoints {
 func publicKeys(t *testing.T, n *Checkpoints) []string {
 	t.Helper()
 	text, err := PublicLedgerKeys(n.Keys.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return strings.Fields(text)
 }
 
@@ -64,9 +59,7 @@ func TestLedgerKey_DataFolder_IsMadeOnceAndRotates(t *testing.T) {
 	}
 	old := publicKeys(t, n)
 	public, err := n.RotateKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if keys := publicKeys(t, n); len(keys) != 2 || keys[0] != public || keys[1] != old[0] {
 		t.Errorf("after the rotation the keys are %q, want %q and %q", keys, public, old)
 	}
@@ -80,20 +73,14 @@ func TestLedgerKey_PrivateKeyIsMissing_IsNotReplaced(t *testing.T) {
 	if _, err := n.Keys.Key("brands.example.com/ledger"); !errors.Is(err, errLostLedgerKey) {
 		t.Errorf("a ledger with checkpoints in a folder without a key: %v, want errLostLedgerKey", err)
 	}
-	if _, err := n.Keys.Key(""); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(n.Keys.Config.LedgerKeyPath()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.Keys.Key("")))
+	testmust.Succeed(t, os.Remove(n.Keys.Config.LedgerKeyPath()))
 	old := publicKeys(t, n)
 	if _, err := n.Keys.Key(""); !errors.Is(err, errLostLedgerKey) {
 		t.Errorf("a folder with the public key alone: %v, want errLostLedgerKey", err)
 	}
 	public, err := n.RotateKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if keys := publicKeys(t, n); len(keys) != 2 || keys[0] != public || keys[1] != old[0] {
 		t.Errorf("after the rotation the keys are %q, want %q and %q", keys, public, old)
 	}
@@ -108,13 +95,9 @@ func TestRotateLedgerKey_AddressChanged_KeepsTheNameOfTheLog(t *testing.T) {
 		n := keeper(t)
 		none := noAccounts{}
 		maker := &checkpoint.Maker{Ledger: checkpoint.Ledger{Log: n.Log, Accounts: none, CaughtUp: none.CaughtUp}, Now: time.Now, Key: n.Keys.Key}
-		if _, err := maker.Make(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(maker.Make(t.Context())))
 		if lost {
-			if err := errors.Join(os.Remove(n.Keys.Config.LedgerKeyPath()), os.Remove(n.Keys.Config.LedgerKeysPath())); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, errors.Join(os.Remove(n.Keys.Config.LedgerKeyPath()), os.Remove(n.Keys.Config.LedgerKeysPath())))
 		}
 		n.Keys.Config.BaseURL = "https://new.example.com"
 		public, err := n.RotateKey(t.Context())
@@ -139,20 +122,14 @@ func (noAccounts) CaughtUp(context.Context) error { return nil }
 
 func TestLedgerKey_Setting_IsUsedAndRemembered(t *testing.T) {
 	private, err := proof.NewKey("brands.example.com/ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	public, err := proof.PublicKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n := keeper(t, "LETTERHEAD_LEDGER_KEY", private)
 	if keys := publicKeys(t, n); len(keys) != 1 || keys[0] != public {
 		t.Errorf("keys %q, want %q", keys, public)
 	}
-	if _, err := n.Keys.Key(""); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.Keys.Key("")))
 	if _, err := n.RotateKey(t.Context()); !errors.As(err, new(UsageError)) {
 		t.Errorf("rotation of a setting: %v, want a UsageError", err)
 	}

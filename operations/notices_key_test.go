@@ -6,20 +6,18 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestNoticesKey_FileIsLost_IsNotReplacedBySending(t *testing.T) {
 	n := &Notices{Config: keeper(t).Keys.Config, Logger: slog.New(slog.DiscardHandler)}
 	made, err := n.Key()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if key, err := n.SigningKey(); err != nil || key.Public() != made.Public() {
 		t.Errorf("webhooks are signed with %v, %v, want the key that was made", key, err)
 	}
-	if err := os.Remove(n.Config.NoticesKeyPath()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Remove(n.Config.NoticesKeyPath()))
 	if _, err := n.SigningKey(); !errors.Is(err, errLostNoticesKey) {
 		t.Errorf("the key of webhooks without its file: %v, want %v", err, errLostNoticesKey)
 	}

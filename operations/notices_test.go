@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 )
 
@@ -35,14 +36,10 @@ func TestRetryNotice_AnotherEventBetween_ReopensBothDeliveries(t *testing.T) {
 	log := &interfering{}
 	n := openNodeOf(t, node.Parts{Log: func(l eventlog.Log) eventlog.Log { log.Log, log.Prober = l, eventlog.Probe(l); return log }})
 	opened, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	id := opened.Account.ID
 	low, url, address := int64(50), "https://hooks.example.com/", "ann@customer.example"
-	if _, err := n.Operations.Notices.Set(t.Context(), commands.SetNotices{Request: n.Operator(), AccountID: id, LowBalance: &low, Webhook: &url, Email: &address}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.Operations.Notices.Set(t.Context(), commands.SetNotices{Request: n.Operator(), AccountID: id, LowBalance: &low, Webhook: &url, Email: &address})))
 	if _, err := n.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
 		Request: n.Operator(), AccountID: id, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com",
 	}); err != nil {
@@ -56,9 +53,7 @@ func TestRetryNotice_AnotherEventBetween_ReopensBothDeliveries(t *testing.T) {
 	settle := func(destination, outcome string) {
 		t.Helper()
 		settled := eventschemas.NoticeSettled{NoticeID: notice, Destination: destination, Outcome: outcome, Reason: "status_410"}
-		if _, err := n.Writers.Notices.Settle(t.Context(), n.Operator(), id, settled); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(n.Writers.Notices.Settle(t.Context(), n.Operator(), id, settled)))
 	}
 	for _, destination := range domain.Destinations {
 		settle(destination, domain.DeadLettered)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 func TestMCPLogoURL_Arguments_BecomeTheQuery(t *testing.T) {
@@ -103,9 +104,7 @@ func logoToolArguments(t *testing.T, c *customer) (arguments []logoToolArgument)
 			InputSchema struct{ Properties map[string]logoToolArgument }
 		}
 	}
-	if err := json.Unmarshal(c.agent(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).one(t, 200).Result, &list); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(c.agent(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).one(t, 200).Result, &list))
 	for _, tool := range list.Tools {
 		if tool.Name != "get_logo_url" {
 			continue

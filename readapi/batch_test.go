@@ -20,6 +20,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
@@ -83,9 +84,7 @@ func (s *service) post(ctx context.Context, path, body string, header http.Heade
 func batchOf(t testing.TB, identifiers []string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string][]string{"identifiers": identifiers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(body)
 }
 

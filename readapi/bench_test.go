@@ -23,6 +23,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
 )
@@ -177,9 +178,7 @@ func connect(b *testing.B, url string, requests [][]byte) *bench {
 	m := &bench{b: b}
 	for i := range benchConnections {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, err)
 		b.Cleanup(func() { conn.Close() })
 		m.clients = append(m.clients, &benchClient{conn: conn, in: bufio.NewReaderSize(conn, 32<<10), requests: requests, next: i * 131})
 	}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 )
 
@@ -198,9 +199,7 @@ func TestConnections_ManyClientsWithoutKey_CloseNoneWithKey(t *testing.T) {
 		keyed := b.hold("keyed")
 		connect := func() (net.Conn, *pipe) {
 			conn, end, err := b.pipes.dialFrom(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			go io.Copy(io.Discard, conn)
 			return conn, end
 		}

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // doors are the interfaces that take an identifier. Each returns the domain that it read, or the sentence with which it
@@ -71,9 +72,7 @@ func (a answer) sentence(t testing.TB) string {
 func decodeField(t testing.TB, body []byte, field string) string {
 	t.Helper()
 	var fields map[string]any
-	if err := json.Unmarshal(body, &fields); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(body, &fields))
 	value, _ := fields[field].(string)
 	return value
 }

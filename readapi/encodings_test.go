@@ -9,18 +9,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 func gzipped(t testing.TB, body string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(w.Write([]byte(body))))
+	testmust.Succeed(t, w.Close())
 	return b.String()
 }
 

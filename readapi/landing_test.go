@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // browser are the headers with which a browser requests a page.
@@ -24,9 +25,7 @@ func (s *service) opened(path string, header http.Header) answer {
 func attributes(t *testing.T, body []byte, element, name string) []string {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var values []string
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode || n.Data != element {

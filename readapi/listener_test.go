@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/web"
 )
 
@@ -46,9 +47,7 @@ func TestConnection_Answer_IsOneWrite(t *testing.T) {
 	c := &answerConn{Conn: w}
 	c.hold()
 	for range 10 {
-		if _, err := c.Write([]byte(strings.Repeat("x", 1000))); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(c.Write([]byte(strings.Repeat("x", 1000)))))
 	}
 	if w.writes != 0 {
 		t.Fatalf("%d writes while the answer should be buffered, want 0", w.writes)
@@ -66,9 +65,7 @@ func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
 	c := &answerConn{Conn: w}
 	c.hold()
 	want := strings.Repeat("0123456789", 3*maxHeldBytes/10)
-	if _, err := io.Copy(onlyWriter{c}, strings.NewReader(want)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(io.Copy(onlyWriter{c}, strings.NewReader(want))))
 	if err := c.letGo(); err != nil || w.got.String() != want {
 		t.Fatalf("%v, %d of %d bytes", err, w.got.Len(), len(want))
 	}

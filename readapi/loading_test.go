@@ -15,6 +15,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/readapi"
 )
@@ -46,9 +47,7 @@ func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 		}
 		set.deps = func(d *readapi.Deps) {
 			writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.parts.Now}}, half, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			t.Cleanup(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 				defer cancel()

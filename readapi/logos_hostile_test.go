@@ -198,9 +198,7 @@ func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte)
 	testmust.Succeed(t, err)
 	r := plainRecord(domain)
 	r.Logos = []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: id, Format: format, Size: int64(len(data))}}, Tags: []string{}}}
-	if _, err := g.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: r}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(g.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: r})))
 	return id
 }
 

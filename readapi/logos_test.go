@@ -20,6 +20,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
@@ -41,9 +42,7 @@ func inked(t testing.TB, side int) []byte {
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	draw.Draw(img, img.Bounds(), image.NewUniform(ink), image.Point{}, draw.Src)
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 

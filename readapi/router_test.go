@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestRedirectOf_UncleanPathBelowV1_IsClean(t *testing.T) {
@@ -28,9 +30,7 @@ func TestRedirectOf_UncleanPathBelowV1_IsClean(t *testing.T) {
 		{"/", ""},
 	} {
 		u, err := url.ParseRequestURI(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		if strings.HasPrefix(c.path, "//") { // as net/http reads a request line, which is never a host alone
 			u = &url.URL{Path: c.path}
 		}

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 	"letterhead/node"
 	"letterhead/readapi"
@@ -161,9 +162,7 @@ func startSiteWith(t testing.TB, now func() time.Time, requestTimeout time.Durat
 
 func (s *site) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testmust.Succeed(s.t, err)
 }
 
 // at returns the customer as served by another node.

@@ -13,6 +13,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
 	"letterhead/readapi/openapi"
@@ -23,9 +24,7 @@ import (
 func described(t testing.TB) []*openapi.Operation {
 	t.Helper()
 	checker, err := checkAnswers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return checker.Document().Operations
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // FuzzV2Paths sends arbitrary paths below /v2 over a real connection: the answer is JSON, never a
@@ -47,12 +48,8 @@ func FuzzV2Paths(f *testing.F) {
 			}
 			reader = bufio.NewReader(conn)
 		}
-		if err := conn.SetDeadline(time.Now().Add(waitLimit)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Write([]byte("GET " + target + " HTTP/1.1\r\nHost: x\r\n" + headers[int(who)%len(headers)] + "\r\n")); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, conn.SetDeadline(time.Now().Add(waitLimit)))
+		testmust.Succeed(t, testmust.Err(conn.Write([]byte("GET "+target+" HTTP/1.1\r\nHost: x\r\n"+headers[int(who)%len(headers)]+"\r\n"))))
 		resp, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatalf("%q: %v", target, err)

@@ -13,6 +13,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/testmust"
 )
 
 // replayed is a request as a client of the compatible brand API sends it: the names and the order of
@@ -27,9 +28,7 @@ type replayed struct {
 func recordings(t *testing.T, file string) (all []replayed) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for part := range strings.SplitSeq(strings.TrimPrefix(string(text), "## "), "\n## ") {
 		client, bytes, _ := strings.Cut(part, "\n")
 		all = append(all, replayed{client, bytes})

@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func TestAsOf_GeneratedHistory_AgreesWithTheLedger(t *testing.T) {
@@ -27,9 +28,7 @@ func TestAsOf_GeneratedHistory_AgreesWithTheLedger(t *testing.T) {
 	count := 0
 	for text := range strings.Lines(output(t, folder, "account", "list", "--as-of", moment, "--sort", "balance", "--json")) {
 		var listed, shown line
-		if err := json.Unmarshal([]byte(text), &listed); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(text), &listed))
 		count++
 		id := listed.Account.ID
 		var more struct {
@@ -62,9 +61,7 @@ func TestAsOf_GeneratedHistory_AgreesWithTheLedger(t *testing.T) {
 			Balance int64
 			At      time.Time
 		}
-		if err := json.Unmarshal([]byte(output(t, folder, "ledger", "show", "--account", id, "--as-of", moment, "--last", "1", "--json")), &last); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "ledger", "show", "--account", id, "--as-of", moment, "--last", "1", "--json")), &last))
 		if last.Balance != listed.Credits.Balance || open != last.Balance || last.At.After(more.AsOf) {
 			t.Errorf("account %s: balance %d, open lots %d, want %d of %s", id, listed.Credits.Balance, open, last.Balance, last.At)
 		}
@@ -80,9 +77,7 @@ func TestAsOf_GeneratedHistory_AgreesWithTheLedger(t *testing.T) {
 func TestAsOf_NamesErasedSince_AreNotShown(t *testing.T) {
 	folder, id := openAccount(t)
 	var issued struct{ ID string }
-	if err := json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--name", "my key", "--json")), &issued); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--name", "my key", "--json")), &issued))
 	moment := time.Now().UTC().Format(time.RFC3339Nano)
 	shown := func() string {
 		return output(t, folder, "account", "show", id, "--as-of", moment) + output(t, folder, "account", "list", "--as-of", moment) +
@@ -132,15 +127,11 @@ func TestParsePast_RunningMonthOrDay_IsNow(t *testing.T) {
 func TestAsOf_RunningMonth_IsProvisional(t *testing.T) {
 	folder, id := openAccount(t)
 	imported, err := eventschemas.Encode(eventschemas.BrandImported{BrandID: brand.ID("acme.com").String(), Domain: "acme.com", Source: "test 1", Record: eventschemas.Record{Company: eventschemas.EmptyCompany()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n := openFolder(t, folder)
 	_, err = n.Stores.Log.Append(t.Context(), brand.Stream("acme.com"), eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: imported.Type, SchemaVersion: imported.SchemaVersion, OccurredAt: time.Unix(1, 0).UTC(), Data: imported.Data}})
-	if err := errors.Join(err, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Close()))
 	month := time.Now().UTC().Format("2006-01")
 	for _, command := range []string{"account show " + id, "account list", "key list --account " + id} {
 		args := append(strings.Fields(command), "--as-of", month)

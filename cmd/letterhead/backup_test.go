@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 )
@@ -35,13 +36,9 @@ func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr 
 func openFolder(t testing.TB, folder string) *node.Node {
 	t.Helper()
 	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := node.OpenStores(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return n
 }
 
@@ -54,9 +51,7 @@ func oneCrawl(t *testing.T) (folder string) {
 		{ID: uuid.New(), Type: "BrandDiscovered", SchemaVersion: 1, OccurredAt: time.Unix(1, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(2, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, n.Stores.Names.Put(t.Context(), "holder-1", "Ada"), n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Stores.Names.Put(t.Context(), "holder-1", "Ada"), n.Close()))
 	return folder
 }
 
@@ -90,17 +85,13 @@ func TestRestore_Backup_RestoresEverything(t *testing.T) {
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
 		t.Errorf("restore into a folder in use: exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "in use")
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Close())
 }
 
 func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	list := filepath.Join(t.TempDir(), "erased.txt")
-	if err := os.WriteFile(list, []byte("# erased on demand\n\nholder-1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(list, []byte("# erased on demand\n\nholder-1\n"), 0o600))
 	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to, "--erased", list}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
 			t.Fatalf("%v: exit code %d, stderr %s; want %d", args, code, stderr, exitOK)
@@ -110,9 +101,7 @@ func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 	if names, err := n.Stores.Names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
 		t.Errorf("names %v, %v", names, err)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Close())
 }
 
 func TestRestore_NoBackup_MakesNoFolder(t *testing.T) {
@@ -132,21 +121,15 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 	}
 	segment := filepath.Join(at, "segments", "0000000001.lhb")
 	whole, err := os.ReadFile(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(segment, whole[:10], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, os.WriteFile(segment, whole[:10], 0o600))
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
 		t.Fatalf("restore of a damaged backup: exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "damaged")
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("restore made the data folder (%v), want ErrNotExist", err)
 	}
-	if err := os.WriteFile(segment, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(segment, whole, 0o600))
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
 		t.Fatalf("restore of the repaired backup: exit code %d, stderr %s; want %d", code, stderr, exitOK)
 	}
@@ -166,9 +149,7 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), "UPDATE positions SET position = position + 1000")
 		return err
 	})
-	if err := errors.Join(err, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Close()))
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", to); code == exitOK {
 		t.Fatalf("ledger verify accepted a database that is ahead of the log: stderr %s", stderr)
 	}
@@ -185,20 +166,14 @@ func stateOf(t *testing.T, folder string) string {
 	t.Helper()
 	n := openFolder(t, folder)
 	rows, err := n.Stores.Database.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	state := fmt.Sprintf("format %d, restoring %v\n", formatIn(t, folder), datafolder.CheckRestored(folder))
 	for rows.Next() {
 		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, rows.Scan(&line))
 		state += line + "\n"
 	}
-	if err := errors.Join(rows.Err(), rows.Close(), n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(rows.Err(), rows.Close(), n.Close()))
 	return state
 }
 
@@ -255,9 +230,7 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(3, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlFailed", SchemaVersion: 1, OccurredAt: time.Unix(4, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Close()))
 	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
 	server := esdbtest.Start(t)
 	migrate := func(flags ...string) (code int, stdout, stderr string) {
@@ -292,7 +265,5 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 	if head, err := n.Stores.Log.Head(t.Context()); err != nil || head != 4 {
 		t.Errorf("the folder's log ends at %d (%v), want 4", head, err)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Close())
 }

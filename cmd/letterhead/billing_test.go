@@ -17,6 +17,7 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
@@ -28,13 +29,9 @@ import (
 func openNode(t *testing.T, folder string) *node.Node {
 	t.Helper()
 	lock, err := datafolder.Acquire(folder, datafolder.MustExist, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return n
 }
 
@@ -46,24 +43,16 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 		"evt_refund":  {Kind: domain.KindRefund, Subject: "re_1", State: "succeeded", PaymentID: "pi_1", Money: &eventschemas.Money{Minor: 1, Currency: "EUR"}},
 	} {
 		report.Processor, report.EventID, report.Type = domain.Stripe, id, "test"
-		if err := n.Writers.Billing.Record(t.Context(), n.Operator(), report); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, n.Writers.Billing.Record(t.Context(), n.Operator(), report))
 	}
 	unknown := domain.Stream(domain.Stripe, "evt_unknown")
-	if err := n.Writers.Billing.Settle(t.Context(), n.Operator(), unknown, 1, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why not"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Writers.Billing.Settle(t.Context(), n.Operator(), unknown, 1, eventschemas.BillingSettled{Outcome: domain.Inbox, Reason: "why not"}))
+	testmust.Succeed(t, n.Close())
 	states := func() map[string]string {
 		all := map[string]string{}
 		for line := range strings.Lines(output(t, folder, "billing", "inbox", "--json")) {
 			var e inbox.Report
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, json.Unmarshal([]byte(line), &e))
 			all[e.EventID] = e.State + " " + e.Reason
 		}
 		return all
@@ -118,18 +107,12 @@ func TestBillingInboxShow_LongInboxAndHistory_ShowsEverything(t *testing.T) {
 	for i := range many {
 		id := fmt.Sprintf("evt_%d", i)
 		report := eventschemas.BillingReported{Processor: "acme", EventID: id, Type: "test", Problem: "unknown"}
-		if err := n.Writers.Billing.Record(t.Context(), n.Operator(), report); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, n.Writers.Billing.Record(t.Context(), n.Operator(), report))
 	}
 	for range many {
-		if err := n.Writers.Billing.Reopen(t.Context(), n.Operator(), domain.Stream("acme", "evt_0")); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, n.Writers.Billing.Reopen(t.Context(), n.Operator(), domain.Stream("acme", "evt_0")))
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Close())
 	for id, events := range map[string]int{"evt_0": 1 + many, fmt.Sprintf("evt_%d", many-1): 1} {
 		if got := strings.Count(output(t, folder, "billing", "inbox", "show", id), "\n"); got != events {
 			t.Errorf("show prints %d events of %s, want %d", got, id, events)
@@ -141,9 +124,7 @@ func TestBillingInboxShow_LongInboxAndHistory_ShowsEverything(t *testing.T) {
 func gaugeValue(t *testing.T, metrics prometheus.Gatherer, name, label string) float64 {
 	t.Helper()
 	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name && m.GetLabel()[0].GetValue() == label {
@@ -165,15 +146,11 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 		n := openNode(t, folder)
 		for _, r := range reports {
 			r.Processor, r.Type, r.PaymentID = domain.Stripe, "test", "pi_1"
-			if err := n.Writers.Billing.Record(t.Context(), n.Operator(), r); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, n.Writers.Billing.Record(t.Context(), n.Operator(), r))
 		}
 		metrics := prometheus.NewRegistry()
 		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Stores.Log, n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(ctx) }()
@@ -199,9 +176,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 	}
 	shown := func() (p payments.Payment) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(output(t, folder, "payment", "show", "pi_1", "--json")), &p); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "payment", "show", "pi_1", "--json")), &p))
 		return p
 	}
 	work(0)
@@ -227,9 +202,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 
 func TestServe_BillingFileIsWrong_NamesThePrice(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "billing.yaml")
-	if err := os.WriteFile(file, []byte("packs:\n  - {price: price_1, name: a, credits: 1}\n  - {price: price_1, name: b, credits: 2}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, []byte("packs:\n  - {price: price_1, name: a, credits: 1}\n  - {price: price_1, name: b, credits: 2}\n"), 0o600))
 	t.Setenv("LETTERHEAD_BILLING_FILE", file)
 	t.Setenv("LETTERHEAD_STARTER", "off")
 	data := t.TempDir()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestBooksBreakage_ClosedAccounts_RecognizeTheirMoneyOnce(t *testing.T) {
@@ -83,13 +85,9 @@ func TestBooksBreakage_AccountClosedWhileAsking_IsLeftOut(t *testing.T) {
 	folder, shown := openAccount(t)
 	output(t, folder, "account", "close", shown)
 	var other struct{ Account struct{ ID string } }
-	if err := json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Other", "--json")), &other); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Other", "--json")), &other))
 	in, answers, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	stdin := os.Stdin
 	os.Stdin = in
 	t.Cleanup(func() { os.Stdin = stdin })

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"letterhead/adminapi"
+	"letterhead/internal/testmust"
 	"letterhead/node/admin"
 	"letterhead/node/datafolder"
 )
@@ -21,13 +22,9 @@ import (
 func answering(t *testing.T, run admin.Runner, api http.Handler, logs io.Writer) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	if err := openFolder(t, folder).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, openFolder(t, folder).Close())
 	lock, err := datafolder.Acquire(folder, datafolder.MustExist, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { _ = lock.Release() })
 	serveSocket(t, folder, run, api, logs)
 	return folder
@@ -36,9 +33,7 @@ func answering(t *testing.T, run admin.Runner, api http.Handler, logs io.Writer)
 func serveSocket(t *testing.T, folder string, run admin.Runner, api http.Handler, logs io.Writer) (stop func()) {
 	t.Helper()
 	server, err := admin.Serve(folder, run, api, slog.New(slog.NewTextHandler(logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	stopped := false
 	stop = func() {
 		if !stopped {
@@ -77,9 +72,7 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	folder, id := openAccount(t)
 	n := openNode(t, folder)
 	api, err := n.CommandAPI(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	stop := serveSocket(t, folder, nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
@@ -96,9 +89,7 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	ends(t, command("account list"), exitFailure, "broke", may)
 	stop()
 	ends(t, command(grant), exitFailure, "try again in a moment", may)
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, n.Close())
 	for range 2 {
 		if said := output(t, folder, strings.Fields(grant+key)...); !strings.Contains(said, "balance 55") {
 			t.Errorf("the repeat printed %s", said)

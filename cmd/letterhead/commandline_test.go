@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"letterhead/internal/testmust"
 )
 
 func TestCommandLine_Mistakes_AreUsageErrors(t *testing.T) {
@@ -90,9 +92,7 @@ func TestProjectionsList_Options_FilterAndSort(t *testing.T) {
 	names := func(args ...string) (all []string) {
 		for line := range strings.Lines(output(t, folder, append([]string{"projections", "list", "--json"}, args...)...)) {
 			var model struct{ Name string }
-			if err := json.Unmarshal([]byte(line), &model); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, json.Unmarshal([]byte(line), &model))
 			all = append(all, model.Name)
 		}
 		return all

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestCreditsRefund_MoneyButNoCreditsLeft_IsRecorded(t *testing.T) {
@@ -19,9 +21,7 @@ func TestCreditsRefund_MoneyButNoCreditsLeft_IsRecorded(t *testing.T) {
 	}) {
 		t.Helper()
 		printed := output(t, folder, append([]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--currency", "EUR", "--json"}, flags...)...)
-		if err := json.Unmarshal([]byte(printed), &r); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(printed), &r))
 		return r
 	}
 	all := refund("--refund-id", "f1", "--money", "900")
@@ -96,9 +96,7 @@ func TestAdminTokenList_Sort_Orders(t *testing.T) {
 		var names []string
 		for line := range strings.Lines(output(t, folder, "admin", "token", "list", "--json", "--sort", sort)) {
 			var token struct{ Name string }
-			if err := json.Unmarshal([]byte(line), &token); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, json.Unmarshal([]byte(line), &token))
 			names = append(names, token.Name)
 		}
 		if got := strings.Join(names, " "); got != want {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"letterhead/internal/testmust"
 )
 
 // chartDefaults returns the default values of the chart.
@@ -45,13 +47,9 @@ func chartConfig(t *testing.T, values map[string]any) string {
 		"splitList": func(separator, text string) []string { return strings.Split(text, separator) },
 		"first":     func(list []string) string { return list[0] },
 	}).Parse(read(t, "deploy/helm/letterhead/files/haproxy.cfg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var text strings.Builder
-	if err := parsed.Execute(&text, map[string]any{"Values": values, "Release": map[string]any{"Namespace": "default"}}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, parsed.Execute(&text, map[string]any{"Values": values, "Release": map[string]any{"Namespace": "default"}}))
 	return text.String()
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 )
 
 // The chart must reject values for settings that it sets itself, because other parts of the chart depend on them.
@@ -60,9 +61,7 @@ func TestChart_Files_AreAllUsed(t *testing.T) {
 		templates.WriteString(read(t, name))
 	}
 	entries, err := os.ReadDir("../../deploy/helm/letterhead/files")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, e := range entries {
 		if !strings.Contains(templates.String(), `.Files.Get "files/`+e.Name()+`"`) {
 			t.Errorf("no template reads files/%s", e.Name())

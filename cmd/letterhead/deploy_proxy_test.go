@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 func TestProxy_KeyInHeaderOrQuery_ReachesSameNode(t *testing.T) {
@@ -135,9 +137,7 @@ func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 			return nil
 		}
 		t.Cleanup(func() { conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(proxyTimeout)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, conn.SetDeadline(time.Now().Add(proxyTimeout)))
 		_, _ = io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the connection is already refused
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {

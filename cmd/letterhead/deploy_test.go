@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 )
 
 // The files in deploy must match the binary: its settings, its roles, its metrics. These tests need no other programs
@@ -35,9 +36,7 @@ func deployed(t *testing.T, folder string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return names
 }
 

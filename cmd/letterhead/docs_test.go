@@ -16,14 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 )
 
 func read(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return string(raw)
 }
 
@@ -75,9 +74,7 @@ func pages(t *testing.T) []string {
 	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
 		found, err := filepath.Glob("../../" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		for _, name := range found {
 			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), "../../"))
 		}
@@ -108,9 +105,7 @@ func eachTestFile(t *testing.T, do func(folder, text string)) {
 		do(strings.TrimPrefix(filepath.ToSlash(filepath.Dir(name)), "../../"), string(raw))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 // fewestTests is the number of tests that a rule must have.
@@ -219,9 +214,7 @@ func TestDocs_NamedTests_Exist(t *testing.T) {
 // Decisions are historical records and may name files that were removed.
 func TestDocs_NamedPaths_Exist(t *testing.T) {
 	entries, err := os.ReadDir("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	top := map[string]bool{}
 	for _, e := range entries {
 		top[e.Name()] = e.IsDir()

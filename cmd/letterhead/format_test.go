@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/projections/ledger"
@@ -20,9 +21,7 @@ import (
 func formatIn(t *testing.T, folder string) int {
 	t.Helper()
 	format, err := datafolder.ReadFormat(folder, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return format
 }
 
@@ -32,20 +31,12 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
 	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Raise(datafolder.Format - 1); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, lock.Raise(datafolder.Format-1))
 	n, err := node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: testLog{t}, LogLevel: "warn", Use: node.ToRead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	created, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
-	if err := errors.Join(err, n.Operations.Reads.CatchUp(t.Context()), n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Operations.Reads.CatchUp(t.Context()), n.Close()))
 	return folder, created.Account.ID
 }
 
@@ -53,9 +44,7 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return cfg
 }
 
@@ -63,13 +52,9 @@ func settingsOf(t testing.TB, folder string) config.Config {
 func ledgerVersion(t *testing.T, folder string) (version int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(folder, "letterhead.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	err = db.QueryRowContext(t.Context(), "SELECT fold_version FROM projections_registry WHERE name = $1 AND state = 'live'", ledger.Name).Scan(&version)
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, db.Close()))
 	return version
 }
 
@@ -116,13 +101,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 func markOf(t *testing.T, at string) (format int) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(at, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	m := struct{ Format *int }{&format}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal(raw, &m))
 	return format
 }
 
@@ -144,9 +125,7 @@ func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 
 	// Read without a lock, as a command does while a server runs.
 	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if got, err := n.Stores.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
 		t.Errorf("DataFormat of a folder opened for reading = %d, %v, want %d", got, err, datafolder.Format-1)
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -78,30 +79,22 @@ func (p *proxied) start(t *testing.T, config string) {
 			continue
 		}
 		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer listener.Close()
 		handle, err := listener.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer handle.Close()
 		config = strings.Replace(config, "    bind :"+own+"\n", fmt.Sprintf("    bind fd@%d\n", 3+len(handles)), 1)
 		handles = append(handles, handle)
 		*url = "http://" + listener.Addr().String()
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, []byte(config), 0o600))
 	var output bytes.Buffer
 	command := exec.Command(program, "-db", "-f", file)
 	command.ExtraFiles = handles // descriptors from 3 on
 	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, command.Start())
 	t.Cleanup(func() {
 		if err := command.Process.Kill(); err != nil {
 			t.Error(err)
@@ -142,9 +135,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 	ctx, cancel := context.WithTimeout(t.Context(), proxyTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for i := 0; i < len(header); i += 2 {
 		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			r.Host = header[i+1]
@@ -156,9 +147,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -190,14 +179,10 @@ func get(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Timeout: proxyTimeout}
 	resp, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if resp.StatusCode != http.StatusOK {
 		return resp.Status + "\n" + string(body)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/domain/account"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -24,9 +25,7 @@ func TestKey_Terms_AreShown(t *testing.T) {
 		ID string
 		account.KeyTerms
 	}
-	if err := json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--kind", "publishable", "--expires", "3s", "--origin", "https://acme.com", "--json")), &issued); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--kind", "publishable", "--expires", "3s", "--origin", "https://acme.com", "--json")), &issued))
 	list := func(args ...string) string {
 		return output(t, folder, append([]string{"key", "list", "--account", id}, args...)...)
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // layers lists the packages of both modules that each layer may import; see docs/architecture.md. A package belongs to
@@ -59,9 +61,7 @@ var forbidden = map[string][]string{
 
 func TestLayers_Imports_AreAllowed(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	seen := map[string]bool{}
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -105,9 +105,7 @@ func TestLayers_Imports_AreAllowed(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for layer := range layers {
 		if !seen[layer] {
 			t.Errorf("the layer %s has no files; is its folder misnamed?", layer)

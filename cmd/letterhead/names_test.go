@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 )
 
 // A changed letter sends nothing to another mailbox, and the commands find and repair it.
@@ -24,12 +25,8 @@ func TestNames_DamagedRows_AreListedAndRepaired(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, n.Close())
 	code, listed, _ := commandLine(t.Context(), "names", "--data", folder)
 	if code == exitOK || !strings.Contains(listed, "letterhead account sign-in-email "+account) || !strings.Contains(listed, `\xff`) {
 		t.Errorf("names ended with %d:\n%s", code, listed)
@@ -61,9 +58,7 @@ func TestNames_HiddenCharacter_IsRefusedByEachCommand(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), `UPDATE holders SET name = 'Acne' WHERE name = 'Acme'`)
 		return err
 	})
-	if err := errors.Join(err, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Close()))
 	_, damaged, _ := commandLine(t.Context(), "names", "--json", "--data", folder)
 	var row struct{ ID string }
 	if err := json.Unmarshal([]byte(damaged), &row); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/webhook"
 	"letterhead/operations"
 )
@@ -16,9 +17,7 @@ func TestAccountNotices_SetShowAndErase(t *testing.T) {
 	shown := func(args ...string) (n operations.NoticeSettings) {
 		t.Helper()
 		text := output(t, folder, append([]string{"account", "notices", id, "--json"}, args...)...)
-		if err := json.Unmarshal([]byte(text), &n); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(text), &n))
 		return n
 	}
 	if n := shown(); n.LowBalance != 0 || n.Webhook != "" || n.Email != "" || len(n.Notices) != 0 {
@@ -72,9 +71,7 @@ func TestAccountNotices_PublicKey_IsThatOfTheFolder(t *testing.T) {
 	public := output(t, folder, "account", "notices", "--public-key")
 	file := filepath.Join(folder, "notices.key")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("notices.key has the mode %v, %v", info.Mode(), err)
 	}
@@ -94,9 +91,7 @@ func TestAccountNotices_PublicKey_IsThatOfTheFolder(t *testing.T) {
 		t.Error("the setting does not replace the key of the folder")
 	}
 	t.Setenv("LETTERHEAD_NOTICES_KEY", "")
-	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(file, []byte("damaged"), 0o600))
 	if code, _, stderr := commandLine(t.Context(), "account", "notices", "--public-key", "--data", folder); code != exitFailure || !strings.Contains(stderr, "restore the file") {
 		t.Errorf("with a damaged key: %d, %s", code, stderr)
 	}

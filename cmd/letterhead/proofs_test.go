@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"letterhead/internal/testmust"
 )
 
 // A check over a rotation needs the public keys of both checkpoints.
 func TestLedgerCheck_KeyRotated_TakesBothKeys(t *testing.T) {
 	folder, id := openAccount(t)
 	var last struct{ At time.Time }
-	if err := json.Unmarshal([]byte(output(t, folder, "ledger", "show", "--account", id, "--last", "1", "--json")), &last); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "ledger", "show", "--account", id, "--last", "1", "--json")), &last))
 	first, second := filepath.Join(t.TempDir(), "first.txt"), filepath.Join(t.TempDir(), "second.txt")
 	prove := []string{"ledger", "prove", "--account", id, "--month", last.At.Format("2006-01"), "-o"}
 	output(t, folder, append(prove, first)...)

@@ -7,6 +7,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestReasons_EmailAddress_IsRefusedByEachCommand(t *testing.T) {
@@ -17,9 +18,7 @@ func TestReasons_EmailAddress_IsRefusedByEachCommand(t *testing.T) {
 	})
 	name := "Acme"
 	_, imported := n.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: n.Operator(), Domain: "acme.com", Source: "test 1", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
-	if err := errors.Join(err, imported, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, imported, n.Close()))
 	const reason = "asked by ann@example.com"
 	for _, args := range [][]string{
 		{"account", "note", account, reason},

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 func TestProjectionsRebuild_PrintsWhatDiffers(t *testing.T) {
@@ -18,23 +20,15 @@ func TestProjectionsRebuild_PrintsWhatDiffers(t *testing.T) {
 		t.Errorf("after the rebuild: %s", got)
 	}
 	db, err := sql.Open("sqlite", filepath.Join(folder, "letterhead.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "UPDATE payments_v3_g2_payments SET money = 1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, testmust.Err(db.ExecContext(t.Context(), "UPDATE payments_v3_g2_payments SET money = 1")))
+	testmust.Succeed(t, db.Close())
 	var rebuilt struct {
 		Name, Rebuilt  string
 		Compared, Same bool
 		Tables         []struct{ Same, Changed int64 }
 	}
-	if err := json.Unmarshal([]byte(output(t, folder, "projections", "rebuild", "payments", "--json")), &rebuilt); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "projections", "rebuild", "payments", "--json")), &rebuilt))
 	if rebuilt.Name != "payments" || rebuilt.Rebuilt != "live" || !rebuilt.Compared || rebuilt.Same || len(rebuilt.Tables) != 3 || rebuilt.Tables[0].Changed != 1 {
 		t.Errorf("rebuild --json printed %+v", rebuilt)
 	}

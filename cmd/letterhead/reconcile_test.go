@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/domain/reconcile"
+	"letterhead/internal/testmust"
 )
 
 // output runs a command line that must succeed, and returns what it prints.
@@ -24,13 +25,9 @@ func output(t *testing.T, folder string, args ...string) string {
 func openAccount(t *testing.T) (folder, id string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
-	if err := openFolder(t, folder).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, openFolder(t, folder).Close())
 	var created struct{ Account struct{ ID string } }
-	if err := json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Acme", "--plan", "growth", "--json")), &created); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Acme", "--plan", "growth", "--json")), &created))
 	return folder, created.Account.ID
 }
 
@@ -40,9 +37,7 @@ func TestBillingReconcile_Export_ReportsDifferencesAndFails(t *testing.T) {
 	output(t, folder, "credits", "refund", "--account", id, "--payment-id", "pi_1", "--refund-id", "re_1", "--amount", "100")
 	export := filepath.Join(t.TempDir(), "balance.csv")
 	write := func(rows string) {
-		if err := os.WriteFile(export, []byte("reporting_category,payment_intent_id,source_id,gross,fee,net,currency,created_utc\n"+rows), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(export, []byte("reporting_category,payment_intent_id,source_id,gross,fee,net,currency,created_utc\n"+rows), 0o600))
 	}
 	// The time of the file is not that of the ledger, which is now.
 	const year = "2000-01-01 00:00:00"
@@ -128,9 +123,7 @@ func TestBillingReconcile_RecordFees_RecordsThoseThatAreMissing(t *testing.T) {
 	rows := "balance_transaction_id,reporting_category,payment_intent_id,source_id,gross,fee,net,currency,created_utc\n" +
 		"txn_1,charge,pi_1,ch_1,49.00,1.50,47.50,eur," + year + "\ntxn_2,charge,pi_2,ch_2,49.00,1.45,47.55,eur," + year + "\n" +
 		",stripe_fee,,,-2.00,0.00,-2.00,eur," + year + "\n"
-	if err := os.WriteFile(export, []byte(rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(export, []byte(rows), 0o600))
 	code, stdout, stderr := commandLine(t.Context(), "billing", "reconcile", export, "--csv", "--data", folder)
 	if code != exitFailure || !strings.Contains(stdout, "\nmissing,fee,EUR,1.50,,,pi_1,txn_1,"+id+",2000-01-01T00:00:00Z,2\n") || strings.Count(stdout, ",fee,") != 1 {
 		t.Errorf("before the fee is recorded: %d: %s%s", code, stdout, stderr)
@@ -158,9 +151,7 @@ func TestBooksTrialBalance_Chart_CodesMoneyAndCredits(t *testing.T) {
 	folder, id := openAccount(t)
 	output(t, folder, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "pi_1", "--money", "4900", "--currency", "EUR", "--tax", "782")
 	chart := filepath.Join(t.TempDir(), "codes.yaml")
-	if err := os.WriteFile(chart, []byte("payments: \"1200\"\ncredits: C1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(chart, []byte("payments: \"1200\"\ncredits: C1\n"), 0o600))
 	want := `currency,account,code,debit,credit,state
 CREDIT,credits,C1,1050,0,provisional
 CREDIT,credits-paid,credits-paid,0,1000,provisional
@@ -191,9 +182,7 @@ func TestBillingReconcile_OneFeeIsRejected_OthersAreRecorded(t *testing.T) {
 	const year = "2000-01-01 00:00:00"
 	rows := "balance_transaction_id,reporting_category,payment_intent_id,source_id,gross,fee,net,currency,created_utc\n" +
 		"txn_1,charge,pi_1,ch_1,49.00,1.50,47.50,eur," + year + "\ntxn_2,charge,pi_2,ch_2,49.00,1.45,47.55,eur," + year + "\n"
-	if err := os.WriteFile(export, []byte(rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(export, []byte(rows), 0o600))
 	code, stdout, stderr := commandLine(t.Context(), "billing", "reconcile", export, "--record-fees", "--csv", "--data", folder)
 	if code != exitFailure || !strings.Contains(stderr, "record fee txn_1 of payment pi_1") || strings.Contains(stderr, "txn_2") ||
 		!strings.Contains(stdout, "\nmissing,fee,EUR,1.50,,,pi_1,txn_1,") || !strings.Contains(stdout, "\nrecorded,fee,EUR,1.45,EUR,1.45,pi_2,txn_2,") {
@@ -204,17 +193,13 @@ func TestBillingReconcile_OneFeeIsRejected_OthersAreRecorded(t *testing.T) {
 func TestBillingReconcile_PaymentIDOfTwoAccounts_RecordsNoFee(t *testing.T) {
 	folder, id := openAccount(t)
 	var created struct{ Account struct{ ID string } }
-	if err := json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Other", "--json")), &created); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "account", "create", "--name", "Other", "--json")), &created))
 	for _, account := range []string{id, created.Account.ID} {
 		output(t, folder, "credits", "grant", "--account", account, "--amount", "1000", "--payment-id", "pi_1", "--money", "4900", "--currency", "EUR")
 	}
 	export := filepath.Join(t.TempDir(), "balance.csv")
 	rows := "balance_transaction_id,reporting_category,payment_intent_id,source_id,gross,fee,net,currency,created_utc\ntxn_1,charge,pi_1,ch_1,49.00,1.50,47.50,eur,2000-01-01 00:00:00\n"
-	if err := os.WriteFile(export, []byte(rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.WriteFile(export, []byte(rows), 0o600))
 	reconciled := func(exit int) string {
 		t.Helper()
 		code, stdout, stderr := commandLine(t.Context(), "billing", "reconcile", export, "--record-fees", "--csv", "--data", folder)

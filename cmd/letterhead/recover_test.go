@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/loss"
 )
 
@@ -18,14 +19,10 @@ func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
 	intact, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	put := func(data []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, os.WriteFile(path, data, 0o600))
 	}
 	accept := func(wantCode int, want string) {
 		t.Helper()
@@ -59,13 +56,9 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 	if err == nil {
 		err = a.Begin(t.Context())
 	}
-	if err := errors.Join(err, n.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, errors.Join(err, n.Close()))
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitLoss || !strings.Contains(stderr, "run it again") {
 		t.Errorf("during an unfinished acceptance, ledger verify ended with %d: stderr %s; want %d and text that contains %q", code, stderr, exitLoss, "run it again")
 	}
@@ -82,9 +75,7 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 
 func TestBooksClose_DamagedLog_NamesTheMonth(t *testing.T) {
 	folder := oneCrawl(t)
-	if err := os.Truncate(filepath.Join(folder, "events.db"), 100); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, os.Truncate(filepath.Join(folder, "events.db"), 100))
 	code, _, stderr := commandLine(t.Context(), "books", "close", "2026-01", "--data", folder)
 	if code != exitLoss || strings.Count(stderr, "2026-01 was not closed: ") != 1 || !strings.Contains(stderr, "its end is missing") {
 		t.Errorf("ended with %d: %s", code, stderr)

@@ -18,6 +18,7 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/workers/relay"
@@ -44,25 +45,17 @@ func inService(ctx context.Context, n *node.Node, args ...string) (stdout, stder
 func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(cluster.Close)
 	url := "kafka://" + strings.Join(cluster.ListenAddrs(), ",") + "?replication=1&partitions=3"
 	t.Setenv("LETTERHEAD_STARTER", "off")
 	t.Setenv("LETTERHEAD_BROKER", url)
 	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	n, err := node.Open(ctx, cfg, lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(func() { n.Close() })
 	for _, name := range []string{"Acme", "Globex"} {
 		if _, _, err := inService(ctx, n, "account", "create", "--name", name, "--plan", "growth", "--json"); err != nil {
@@ -70,9 +63,7 @@ func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 		}
 	}
 	broker, err := kafka.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	copyLog(t, ctx, n, broker)
 	return n, broker
 }
@@ -81,20 +72,14 @@ func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer transport.Close()
 	head, err := n.Stores.Log.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	saved := reached{n.Stores.Positions, head, make(chan struct{})}
 	topics := relay.RecordTopics(transport.Records())[:1]
 	r, err := relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Stores.Log, transport.Records(), saved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
@@ -104,9 +89,7 @@ func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) 
 		t.Fatal(err)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, <-ended)
 }
 
 // reached closes done when a checkpoint has reached a position.
@@ -133,14 +116,10 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 	defer cancel()
 	n, cfg := copied(t, ctx)
 	fromLog, _, err := inService(ctx, n, "replay", "--json", "--stream", "account-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	everything := []string{"replay", "--from-kafka", "--from-beginning", "--no-follow", "--json", "--stream", "account-"}
 	fromKafka, _, err := inService(ctx, n, everything...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	// The order of streams may differ, but the events of each must be the same, byte for byte.
 	if want, got := byStream(t, fromLog), byStream(t, fromKafka); len(want) != 2 || len(got) != 2 {
 		t.Errorf("%d streams in the log, %d in Kafka", len(want), len(got))
@@ -181,12 +160,8 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, err := n.Stores.Log.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Stores.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
+	testmust.Succeed(t, n.Stores.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head))
 	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultMissing) {
 		t.Errorf("verify with a gap: %s %v; want text that contains %q and errTopicDiffers", faults, err, relay.FaultMissing)
 	}
@@ -196,18 +171,12 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	defer transport.Close()
 	page, err := n.Stores.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	for _, r := range page.Events {
-		if err := transport.Records().Publish(ctx, broker.Ledger, broker.Record(r)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, transport.Records().Publish(ctx, broker.Ledger, broker.Record(r)))
 	}
 }
 
@@ -217,9 +186,7 @@ func byStream(t *testing.T, lines string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(lines) {
 		var ev node.EventJSON
-		if err := json.Unmarshal([]byte(line), &ev); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, json.Unmarshal([]byte(line), &ev))
 		out[ev.Stream] += line
 	}
 	return out

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"letterhead/internal/testmust"
 )
 
 // The module of the tools may import the product. The product, with its tests, may not import tools.
@@ -29,9 +31,7 @@ func TestTools_ProductPackages_DoNotImportThem(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 }
 
 // The Makefile names the release of Go. The image and the workflows are built with the same one, and go.mod permits an
@@ -48,9 +48,7 @@ func TestGoRelease_ImageAndWorkflows_NameThatOfTheMakefile(t *testing.T) {
 	named := regexp.MustCompile(`golang:([0-9.]+)-|go-version: "([0-9.]+)"|setup-go|go-version-file`)
 	for _, file := range append(workflows, "../../deploy/Dockerfile") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		var uses, releases []string
 		for _, match := range named.FindAllStringSubmatch(string(text), -1) {
 			switch version := match[1] + match[2]; version {

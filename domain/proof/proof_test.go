@@ -86,9 +86,7 @@ func TestCheck_AnyByteChanged_NamesALine(t *testing.T) {
 	old := w.current
 	w.checkpoint(november.AddDate(0, 1, 5))
 	file := w.proof(november, old)
-	if _, err := w.check(file, old); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(w.check(file, old)))
 	number, exact, section := 1, false, ""
 	for i := range len(file) {
 		if i == 0 || file[i-1] == '\n' {
@@ -478,8 +476,6 @@ func BenchmarkCheck_100000Events(b *testing.B) {
 	file := w.proof(november, nil)
 	b.SetBytes(int64(len(file)))
 	for b.Loop() {
-		if _, err := w.check(file, nil); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(w.check(file, nil)))
 	}
 }

@@ -53,9 +53,7 @@ func TestPut_TruncatedFile_IsReplaced(t *testing.T) {
 	testmust.Succeed(t, err)
 	path := filepath.Join(folder, id[:2], id[2:4], id+".png")
 	testmust.Succeed(t, os.Truncate(path, 3))
-	if _, err := s.Put(t.Context(), []byte("a whole picture"), "png"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.Put(t.Context(), []byte("a whole picture"), "png")))
 	if got, err := s.Read(t.Context(), id, "png"); err != nil || string(got) != "a whole picture" {
 		t.Errorf("read %q, %v", got, err)
 	}
@@ -160,8 +158,6 @@ func BenchmarkPut(b *testing.B) {
 	for b.Loop() {
 		n++
 		data[0], data[1], data[2] = byte(n), byte(n>>8), byte(n>>16)
-		if _, err := s.Put(b.Context(), data, "png"); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(s.Put(b.Context(), data, "png")))
 	}
 }

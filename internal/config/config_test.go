@@ -238,9 +238,7 @@ func TestCheckServe_SharedLog_NeedsBaseURL(t *testing.T) {
 }
 
 func TestLoad_SharedLog_SingleProcessMayEmbedRest(t *testing.T) {
-	if _, err := Load(env(distributed[:8]...), nil); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(Load(env(distributed[:8]...), nil)))
 }
 
 func TestNetworks_CommaSeparated_MaskedAndChecked(t *testing.T) {

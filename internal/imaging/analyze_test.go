@@ -330,9 +330,7 @@ func BenchmarkLogoStep(b *testing.B) {
 	for b.Loop() {
 		img, _, err := imaging.Decode(data, imaging.Limits{})
 		testmust.Succeed(b, err)
-		if _, err := imaging.EncodeWebP(imaging.Scale(img, 128)); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(imaging.EncodeWebP(imaging.Scale(img, 128))))
 	}
 }
 

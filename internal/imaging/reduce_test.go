@@ -123,9 +123,7 @@ func TestReducePNG_EveryForm_EqualsReference(t *testing.T) {
 func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 	t.Parallel()
 	whole := encoded(t, noisy(40, 30)["smooth"])
-	if _, err := reducePNG(whole, 2); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(reducePNG(whole, 2)))
 	for at := 8; at < len(whole)-12; at++ { // followed only by the chunk of the end
 		for name, broken := range map[string][]byte{"cut off": whole[:at], "changed": slices.Concat(whole[:at], []byte{whole[at] ^ 4}, whole[at+1:])} {
 			err := Guarded("codec", func() error {

@@ -128,9 +128,7 @@ func BenchmarkTake(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		i := 0
 		for pb.Next() {
-			if _, err := m.Take(context.Background(), keys[i%len(keys)], 1, 1<<40); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, testmust.Err(m.Take(context.Background(), keys[i%len(keys)], 1, 1<<40)))
 			i++
 		}
 	})

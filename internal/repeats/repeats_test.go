@@ -52,9 +52,7 @@ func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 		repeat := running
 		repeat.At = running.At.Add(time.Second)
 		for _, r := range []repeats.Request{running, repeat} {
-			if _, err := begin(r); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(begin(r)))
 		}
 		testmust.Succeed(t, table.Release(t.Context(), repeat))
 		other := repeats.Request{Caller: "a", Key: "k", Hash: "2", At: repeat.At}
@@ -63,9 +61,7 @@ func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 		}
 		// After the window the key is that of another request, which a late answer does not change.
 		other.At = running.At.Add(repeats.Window + time.Second)
-		if _, err := begin(other); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(begin(other)))
 		testmust.Succeed(t, table.Finish(t.Context(), running, repeats.Answer{Status: 200, Body: "late"}))
 		testmust.Succeed(t, table.Release(t.Context(), running))
 		if got, err := begin(other); err != nil || got != (repeats.Answer{}) {

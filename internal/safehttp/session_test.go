@@ -226,9 +226,7 @@ func TestCookieFlood_IsLimited(t *testing.T) {
 	}))
 	s := n.client(nil).NewSession()
 	for i := range 10 {
-		if _, err := s.Get(t.Context(), fmt.Sprintf("http://cookie.example/?n=%d", i), safehttp.Limits{}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(s.Get(t.Context(), fmt.Sprintf("http://cookie.example/?n=%d", i), safehttp.Limits{})))
 	}
 	if got := most.Load(); got == 0 || got > 16<<10 {
 		t.Errorf("%d bytes of cookies in one request", got)
@@ -574,8 +572,6 @@ func BenchmarkGet(b *testing.B) {
 	testmust.Succeed(b, err)
 	defer c.Close()
 	for b.Loop() {
-		if _, err := c.NewSession().Get(b.Context(), "http://good.example/", safehttp.Limits{}); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(c.NewSession().Get(b.Context(), "http://good.example/", safehttp.Limits{})))
 	}
 }

@@ -89,9 +89,7 @@ func TestSnapshots_LargeState_IsSplitAndReplacedWhole(t *testing.T) {
 		s := openSnapshots(t, store)
 		noise := rand.NewChaCha8([32]byte{1})
 		large := make([]byte, 13<<20) // does not compress: four parts
-		if _, err := noise.Read(large); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(noise.Read(large)))
 		s.save("account-1", 1, 1, string(large))
 		s.want("account-1", 1, 1, string(large), true)
 		s.save("account-1", 1, 2, string(large[:5<<20]))

@@ -317,9 +317,7 @@ func TestSanitize_SVGZ(t *testing.T) {
 	packed.Reset()
 	z = gzip.NewWriter(&packed)
 	fmt.Fprint(z, open)
-	if _, err := io.CopyN(z, imagingtest.Zeros{}, 5<<20); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(io.CopyN(z, imagingtest.Zeros{}, 5<<20)))
 	z.Close()
 	if _, _, err := svg.Sanitize(packed.Bytes()); !errors.Is(err, imaging.ErrTooLarge) {
 		t.Errorf("5 MB in %d bytes: %v, want ErrTooLarge", packed.Len(), err)

@@ -14,3 +14,6 @@ func Succeed(t T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Err returns the error of a call whose value is not needed.
+func Err[V any](_ V, err error) error { return err }

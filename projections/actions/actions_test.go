@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/actions"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -30,9 +31,7 @@ func TestList_ActionsOfOperators_NewestFirst(t *testing.T) {
 		types := func(f actions.Filter, before uint64, limit int) (types []string, last uint64) {
 			t.Helper()
 			all, err := m.List(t.Context(), f, before, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, a := range all {
 				types, last = append(types, a.Type), a.Position
 			}

@@ -10,6 +10,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/projectionstest"
 )
@@ -107,9 +108,7 @@ func TestAsOf_LongStream_IsReadInPages(t *testing.T) {
 		e.Events(brand.Stream(domain), at.Add(time.Duration(i+1)*time.Hour), eventschemas.FieldOverridden{Field: "quality_score", Value: eventschemas.JSONText([]string{"0.1", "0.2"}[i%2])})
 	}
 	before, err := pastBody(t, e, domain, at.Add(100*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	if now, err := pastBody(t, e, domain, at.Add(101*time.Hour)); err != nil || now == before {
 		t.Errorf("as of the next crawl: %v, the same body", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -154,9 +155,7 @@ func FuzzString(f *testing.F) {
 		var want bytes.Buffer
 		enc := json.NewEncoder(&want)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(s); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, enc.Encode(s))
 		var w writer
 		w.string(s)
 		plain := func(json string) string { return strings.ReplaceAll(json, `\ufffd`, "\ufffd") }

@@ -89,9 +89,7 @@ func testCache_OldRowAfterSwap_IsNotStored(t *testing.T, e *projectionstest.Env)
 			t.Error(err)
 		}
 	}
-	if _, err := m.Get(t.Context(), "acme.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(m.Get(t.Context(), "acme.com")))
 	now, err := m.Get(t.Context(), "acme.com")
 	if err != nil || !bytes.Contains(now.Body.AppendTo(nil, ""), []byte(`"name":"Acme"`)) {
 		t.Errorf("after the rebuild: %s, %v", now.Body.AppendTo(nil, ""), err)
@@ -136,9 +134,7 @@ func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 	loads := 0
 	m.loaded = func() { loads++ }
 	for range 10 {
-		if _, err := m.Get(t.Context(), "acme.com"); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(m.Get(t.Context(), "acme.com")))
 	}
 	if loads != 1 {
 		t.Errorf("ten lookups read the tables %d times", loads)

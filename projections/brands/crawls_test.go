@@ -9,6 +9,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/projectionstest"
 )
@@ -76,9 +77,7 @@ func TestCrawls_OrderOfEvents_DecidesWhichIsShown(t *testing.T) {
 				e.Append(g)
 			}
 			got, err := brands.Crawls(t.Context(), e.Log, []brands.Wait{w})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			var shown string
 			for _, c := range got {
 				shown += fmt.Sprint(c.CrawlID, " ", c.Outcome, " ", c.Joined)

@@ -75,9 +75,7 @@ func (f *follower) folded(upTo eventlog.Position) {
 // domain nor by id.
 func TestGet_UnchangedRecord_ReadsNothing(t *testing.T) {
 	f := newFollower(t)
-	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(f.m.ByID(t.Context(), brand.ID("acme.com"))))
 	before := f.reads()
 	for range 5 {
 		head := f.head()

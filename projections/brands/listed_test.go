@@ -6,6 +6,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/projectionstest"
 )
@@ -53,9 +54,7 @@ func testListed(t *testing.T, e *projectionstest.Env) {
 	is(map[string]string{"ACME": "acme.com", "LSE:ACME": ""})
 	// Another node, or the next start, reads the same.
 	again, err := brands.New(brands.Config{}, e.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	t.Cleanup(again.Close)
 	if _, _, err := again.Listed(t.Context(), "ACME"); err == nil {
 		t.Error("a model that is not ready answers")

@@ -3,6 +3,7 @@ package brands
 import (
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
@@ -42,9 +43,7 @@ func TestScrub_DamagedBody_IsServedRightOnEveryNode(t *testing.T) {
 				t.Fatalf("the damage has no effect: %s", got)
 			}
 		}
-		if err := r.ScrubOnce(e.Context(), Name); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, r.ScrubOnce(e.Context(), Name))
 		if got := nameOf(t, leading, "acme.com"); got != "Acme" {
 			t.Errorf("after the scrub: %s, want Acme", got)
 		}

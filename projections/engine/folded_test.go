@@ -6,6 +6,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
@@ -112,9 +113,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 				}
 			}
 		}
-		if err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { return engine.Forget(t.Context(), e.Store, tx) }); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { return engine.Forget(t.Context(), e.Store, tx) }))
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
 			t.Errorf("after Forget: %+v, %v, want no marks and positions", m, err)
 		}

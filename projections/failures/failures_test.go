@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/failures"
@@ -34,9 +35,7 @@ func TestList_FailedCrawls_NewestFirst(t *testing.T) {
 		list := func(outcome string, before uint64, limit int) (crawls []string, last uint64) {
 			t.Helper()
 			all, err := m.List(t.Context(), outcome, before, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, err)
 			for _, f := range all {
 				crawls, last = append(crawls, f.CrawlID), f.Position
 			}

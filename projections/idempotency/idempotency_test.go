@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/engine"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/projectionstest"
@@ -36,9 +37,7 @@ func family(key int) string { return fmt.Sprintf("%032x", key) }
 func want(t *testing.T, m *idempotency.Model, accountID string, key int, through uint64, charges ...string) account.Older {
 	t.Helper()
 	got, err := m.ByKey(t.Context(), accountID, family(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	var found []string
 	for _, c := range got.Charges {
 		found = append(found, fmt.Sprintf("%s@%d", c.ChargeID, c.Revision))

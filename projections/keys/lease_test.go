@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -330,9 +331,7 @@ func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 		waited := func() time.Duration {
 			w.decide(hash{1})
 			began := time.Now()
-			if err := await(ctx, db, silent, nothing); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, await(ctx, db, silent, nothing))
 			return time.Since(began)
 		}
 		if d := waited(); d < leaseLength || d > outlast+awaitLast {

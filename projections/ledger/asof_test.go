@@ -136,9 +136,7 @@ func TestState_AnyMoment_EqualsFoldOfTheEventsUpToThen(t *testing.T) {
 func testState_AnyMoment(t *testing.T, e *projectionstest.Env) {
 	o := generate.Defaults()
 	o.Accounts, o.Events, o.Months, o.Hot = 8, 4000, 4, 0.3
-	if _, err := generate.History(t.Context(), e.Log, o, func(int) {}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(generate.History(t.Context(), e.Log, o, func(int) {})))
 	for n := range 12 {
 		appendBusy(e, fmt.Sprint("busy-", n), rand.New(rand.NewPCG(7, uint64(n))))
 	}
@@ -268,9 +266,7 @@ func BenchmarkState(b *testing.B) {
 	e := projectionstest.Open(b)
 	o := generate.Defaults()
 	o.Accounts, o.Events = 1, events
-	if _, err := generate.History(b.Context(), e.Log, o, func(int) {}); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(generate.History(b.Context(), e.Log, o, func(int) {})))
 	m := ledger.New(e.Store)
 	r, _ := e.Start(engine.Config{}, m)
 	e.CatchUp(r)
@@ -287,12 +283,8 @@ func BenchmarkState(b *testing.B) {
 			began := time.Now()
 			s, err := m.State(b.Context(), accountID, at)
 			testmust.Succeed(b, err)
-			if _, err := m.Books(b.Context(), s.Last); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := m.Lookups(b.Context(), s.Last, books.MonthOf(at)); err != nil {
-				b.Fatal(err)
-			}
+			testmust.Succeed(b, testmust.Err(m.Books(b.Context(), s.Last)))
+			testmust.Succeed(b, testmust.Err(m.Lookups(b.Context(), s.Last, books.MonthOf(at))))
 			took = append(took, time.Since(began))
 		}
 	}

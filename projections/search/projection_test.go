@@ -518,9 +518,7 @@ func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
 	reg := prometheus.NewRegistry()
-	if _, err := search.New(t.Context(), search.Config{Registerer: reg}, scripted(1), x); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(search.New(t.Context(), search.Config{Registerer: reg}, scripted(1), x)))
 	if _, err := search.New(t.Context(), search.Config{Registerer: reg}, scripted(1), x); err == nil {
 		t.Error("the same metrics were registered twice")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
+	"letterhead/internal/testmust"
 	"letterhead/projections/brands"
 	"letterhead/projections/search"
 )
@@ -42,9 +43,7 @@ func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *s
 		s := &slowFor{table: &table{}, holds: make(chan struct{}), until: make(chan struct{})}
 		s.change("acme.com", "Acme")
 		p, err := search.New(t.Context(), search.Config{Lead: lead}, s, searchindex.Index(m.open()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- p.Run(ctx) }()

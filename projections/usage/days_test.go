@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/usage"
 )
@@ -44,9 +45,7 @@ func TestPeriod_Days_HaveCreditsAndUsageOfEach(t *testing.T) {
 		e.CatchUp(r)
 
 		p, err := m.Period(t.Context(), "a", first.Add(5*time.Hour), day("2026-11-02"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		wantDays := []usage.Day{
 			{Start: first, Hits: 3, Crawls: 1, Charged: 8, Net: -8, Logos: 5},
 			{Start: day("2026-11-01"), Hits: 1, Charged: 2, Returned: 2, Granted: 7, Net: -14, Searches: 3, Logos: 6},

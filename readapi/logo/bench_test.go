@@ -75,9 +75,7 @@ func (w *world) bench(b *testing.B, brands []logo.Brand, o logo.Options, change 
 		if change != nil {
 			change(&o, i)
 		}
-		if _, err := w.Draw(b.Context(), brands[i%len(brands)], o); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(w.Draw(b.Context(), brands[i%len(brands)], o)))
 		i++
 	}
 	b.ReportMetric(float64(testprocess.CPUTime()-before)/float64(i)/1e6, "cpu-ms/op")

@@ -64,9 +64,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	// Compile before drawing: under the race detector it takes longer than an image may.
-	if _, err := resvgRenderer(); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(resvgRenderer()))
 	w := &world{t: t, folder: filepath.Join(t.TempDir(), "assets"), vectors: &vectors{}}
 	where, err := assets.FolderURL(w.folder)
 	testmust.Succeed(t, err)

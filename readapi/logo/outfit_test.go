@@ -11,6 +11,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
 	"letterhead/internal/svg"
+	"letterhead/internal/testmust"
 	"letterhead/readapi/logo"
 )
 
@@ -19,9 +20,7 @@ var nearBlack = imaging.RGB{R: 0x12, G: 0x12, B: 0x12}
 func vector(t testing.TB, inside string) []byte {
 	t.Helper()
 	data, _, err := svg.Sanitize([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 80">` + inside + `</svg>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return data
 }
 

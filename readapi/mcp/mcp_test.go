@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"letterhead/internal/testmust"
 )
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
 	s, err := New(Config{Name: "test", Title: "Test", Version: "1", BaseURL: "https://brands.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return s
 }
 

@@ -122,9 +122,7 @@ func TestEventsOfOneStream_ShareAnAppend(t *testing.T) {
 	target := to.target()
 	log := &counting{Log: to.log}
 	target.Log = log
-	if _, err := backup.Migrate(t.Context(), backup.Config{}, true, from.source(), target); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Migrate(t.Context(), backup.Config{}, true, from.source(), target)))
 	sameStreams(t, to, from)
 	if n := log.writes.Load(); n != 2 {
 		t.Errorf("%d appends, want 2", n)
@@ -148,9 +146,7 @@ func TestImport_KeepsLimits(t *testing.T) {
 	target := to.target()
 	log := &countingImporter{counting{Log: to.log}}
 	target.Log = log
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(target)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(target))))
 	same(t, to, from)
 	if n := log.writes.Load(); n != 3 { // 4096 events, then the rest with large events up to the byte limit, then the rest of these
 		t.Errorf("%d imports, want 3", n)
@@ -173,9 +169,7 @@ func TestRun_UpgradeFinishesDuringBackup_RecordsNewFormat(t *testing.T) {
 		}
 		return begun, finished
 	}
-	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Run(t.Context(), tiny(), source, folder)))
 	if begun, finished := marks(); begun != 1 || finished != 1 {
 		t.Errorf("the marks are %d and %d, want 1 and 1", begun, finished)
 	}
@@ -183,9 +177,7 @@ func TestRun_UpgradeFinishesDuringBackup_RecordsNewFormat(t *testing.T) {
 	w := newWriter(t, from)
 	w.n = 9000
 	w.charge("later", 1)
-	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Run(t.Context(), tiny(), source, folder)))
 	if _, finished := marks(); finished != 2 {
 		t.Errorf("the mark is %d, want 2", finished)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
 
@@ -86,9 +87,7 @@ func benchmarkRestore(b *testing.B, into func(eventlog.Log) eventlog.Log) {
 		clear(stages)
 		begun := time.Now()
 		cfg := backup.Config{Progress: func(p backup.Progress) { stages[p.Stage] = time.Since(begun) }}
-		if _, err := backup.Restore(b.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to)); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(backup.Restore(b.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))))
 	}
 	rate(b, sum.Events, sum.RawBytes)
 	for stage, at := range stages { // of the last round: end of the stage
@@ -114,9 +113,7 @@ func BenchmarkFinalPass(b *testing.B) {
 	from := filled(b, benchEvents(b))
 	_, log := eventStore(b)
 	to := backup.Target{Log: log}
-	if _, err := backup.Migrate(b.Context(), backup.Config{}, false, from.source(), to); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(backup.Migrate(b.Context(), backup.Config{}, false, from.source(), to)))
 	var out backup.Migrated
 	for b.Loop() {
 		var err error

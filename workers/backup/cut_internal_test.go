@@ -81,9 +81,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	cfg := Config{SegmentBytes: 1 << 10, RetryAfter: time.Millisecond}.withDefaults()
 	first, err := openPlace(t.Context(), t.TempDir(), true)
 	testmust.Succeed(t, err)
-	if _, err := runTo(t.Context(), cfg, from, first); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(runTo(t.Context(), cfg, from, first)))
 	old, err := readManifest(t.Context(), first)
 	testmust.Succeed(t, err)
 	brandEvents(t, from, 8, 6)

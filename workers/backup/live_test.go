@@ -60,9 +60,7 @@ func live(t *testing.T, s side) *liveService {
 	var accounts []string
 	for range 4 {
 		id := uuid.NewString()
-		if _, err := accountWriter.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(accountWriter.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"})))
 		_, err := accountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})
 		testmust.Succeed(t, err)
 		accounts = append(accounts, id)
@@ -219,9 +217,7 @@ func TestBackup_Bucket_RoundTrip(t *testing.T) {
 func schema(t *testing.T, server string) string {
 	t.Helper()
 	var random [6]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(rand.Read(random[:])))
 	name := "backup_" + hex.EncodeToString(random[:])
 	admin, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: server})
 	testmust.Succeed(t, err)
@@ -321,18 +317,12 @@ func TestRestore_AnyHistory_ComesBack(t *testing.T) {
 				}
 				w.append(stream, events...)
 			}
-			if _, err := backup.Run(t.Context(), tiny(), from.source(), folder); err != nil {
-				r.Fatal(err)
-			}
+			testmust.Succeed(r, testmust.Err(backup.Run(t.Context(), tiny(), from.source(), folder)))
 		}
-		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target())); err != nil {
-			r.Fatal(err)
-		}
+		testmust.Succeed(r, testmust.Err(backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target()))))
 		same(r, to, from)
 		standby := embeddedIn(r, freshFolder(t, r))
-		if _, err := backup.Migrate(t.Context(), tiny(), true, from.source(), standby.target()); err != nil {
-			r.Fatal(err)
-		}
+		testmust.Succeed(r, testmust.Err(backup.Migrate(t.Context(), tiny(), true, from.source(), standby.target())))
 		equal(r, all(r, standby.log), all(r, from.log))
 	})
 }

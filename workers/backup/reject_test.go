@@ -172,9 +172,7 @@ func TestRestore_TargetNotEmpty_Fails(t *testing.T) {
 		to := embedded(t)
 		restore(t, folder, to)
 		held := all(t, to.log)
-		if _, err := to.log.Append(t.Context(), "usage-node-main", eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(to.log.Append(t.Context(), "usage-node-main", eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)})))
 		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target())); !errors.Is(err, backup.ErrNotEmpty) {
 			t.Errorf("restore: %v, want ErrNotEmpty", err)
 		}
@@ -194,9 +192,7 @@ func TestRestore_TargetNotEmpty_Fails(t *testing.T) {
 		to := embedded(t)
 		first := all(t, from.log)[0].Proposed
 		first.Data = bytes.Replace(first.Data, []byte(`"credits":1`), []byte(`"credits":2`), 1)
-		if _, err := to.log.Append(t.Context(), "account-a0", eventlog.NoStream(), []eventlog.Proposed{first}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(to.log.Append(t.Context(), "account-a0", eventlog.NoStream(), []eventlog.Proposed{first})))
 		rejected(t, to)
 	})
 }
@@ -253,9 +249,7 @@ func TestBackup_TwoIntoOneFolder_OneFails(t *testing.T) {
 	var second error
 	source := from.source()
 	source.Log = busy{from.log, func() { _, second = backup.Run(t.Context(), tiny(), from.source(), folder) }}
-	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Run(t.Context(), tiny(), source, folder)))
 	if !errors.Is(second, backup.ErrBusy) {
 		t.Errorf("the second: %v, want ErrBusy", second)
 	}

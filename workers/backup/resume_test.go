@@ -290,9 +290,7 @@ func TestBackup_MissingImages_Continues(t *testing.T) {
 	testmust.Succeed(t, from.assets.Delete(t.Context(), gone.ID, gone.Ext))
 	store := t.TempDir()
 	from.assets = openAssets(t, store)
-	if _, err := from.assets.Put(t.Context(), []byte("<svg>kept</svg>"), "svg"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(from.assets.Put(t.Context(), []byte("<svg>kept</svg>"), "svg")))
 	path := filepath.Join(store, rotten.ID[:2], rotten.ID[2:4], rotten.ID+".svg")
 	testmust.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	testmust.Succeed(t, os.WriteFile(path, []byte("<svg>r0tten</svg>"), 0o600))
@@ -359,9 +357,7 @@ func TestRestore_AmbiguousImport_IsRepeated(t *testing.T) {
 	target := to.target()
 	log := &doubtful{Importer: to.log.(eventlog.Importer)}
 	target.Log = log
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target))))
 	if log.calls < 8 {
 		t.Errorf("%d imports, but the test needs more", log.calls)
 	}
@@ -468,9 +464,7 @@ func TestBackup_Finished_ReportsFullProgress(t *testing.T) {
 	}
 	clear(last)
 	to := embedded(t)
-	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to.target())); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to.target()))))
 	for stage, want := range map[backup.Stage]uint64{
 		backup.StageCheck: sum.Events, backup.StageEvents: sum.Events, backup.StageCompare: sum.Events,
 		backup.StageAssets: 10, backup.StageChains: 3, backup.StageNames: 3,

@@ -144,9 +144,7 @@ func (w *writer) event(stream, typ string, version int, data []byte) eventlog.Pr
 
 func (w *writer) append(stream string, events ...eventlog.Proposed) {
 	w.t.Helper()
-	if _, err := w.to.log.Append(w.t.Context(), stream, eventlog.After(w.next[stream]-uint64(len(events))), events); err != nil {
-		w.t.Fatal(err)
-	}
+	testmust.Succeed(w.t, testmust.Err(w.to.log.Append(w.t.Context(), stream, eventlog.After(w.next[stream]-uint64(len(events))), events)))
 }
 
 // charge appends n events to an account's stream, in one append.

@@ -385,9 +385,7 @@ func TestSubscription_GivesItsPlanUntilItsEnd(t *testing.T) {
 
 func TestSubscription_WithoutPlan_LeavesOperatorsPlan(t *testing.T) {
 	s := newService(t)
-	if _, err := s.ledger.ChangePlan(t.Context(), commands.ChangePlan{AccountID: acme, Plan: plan.Custom}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.ledger.ChangePlan(t.Context(), commands.ChangePlan{AccountID: acme, Plan: plan.Custom})))
 	s.settle(subscriptionSession("evt_1", 0), subscribed("evt_2", 0, "customer.subscription.created", "incomplete", "price_starter"))
 	s.expect(t, 0, plan.Custom)
 }

@@ -147,9 +147,7 @@ func TestSubscription_SamePlanAgain_LeavesOperatorsPlan(t *testing.T) {
 			s.receive(growth)
 			s.receive(second("evt_0", 12, "customer.subscription.created", "active"))
 			s.settle()
-			if _, err := s.ledger.ChangePlan(t.Context(), commands.ChangePlan{AccountID: acme, Plan: plan.Custom}); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(s.ledger.ChangePlan(t.Context(), commands.ChangePlan{AccountID: acme, Plan: plan.Custom})))
 			for _, e := range after {
 				s.receive(e)
 				if each {

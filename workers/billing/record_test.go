@@ -53,9 +53,7 @@ func openStores(t *testing.T) *stores {
 		}
 	})
 	by := commands.Request{ID: "r", Actor: "operator:test"}
-	if _, err := s.accounts.OpenAccount(t.Context(), commands.OpenAccount{Request: by, AccountID: acme, Holder: "h", Plan: plan.Free}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.accounts.OpenAccount(t.Context(), commands.OpenAccount{Request: by, AccountID: acme, Holder: "h", Plan: plan.Free})))
 	return s
 }
 

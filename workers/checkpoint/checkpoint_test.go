@@ -75,9 +75,7 @@ func (w *world) append(at time.Time, id string, bodies ...eventschemas.Event) {
 		ev := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, id, n)), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 			OccurredAt: at, Data: enc.Data, Metadata: eventlog.Metadata{Actor: "operator:test", RequestID: "r"}}
 		w.heads[id] = commands.Chain.Link(w.heads[id], stream, n, &ev)
-		if _, err := w.log.Append(w.Context(), stream, eventlog.After(n), []eventlog.Proposed{ev}); err != nil {
-			w.Fatal(err)
-		}
+		testmust.Succeed(w, testmust.Err(w.log.Append(w.Context(), stream, eventlog.After(n), []eventlog.Proposed{ev})))
 		w.next[id]++
 	}
 }
@@ -356,9 +354,7 @@ func TestProve_CopiedLog_GivesTheSameProof(t *testing.T) {
 	w.open(november, first)
 	w.make()
 	// Events of another stream move the positions.
-	if _, err := other.log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{{ID: uuid.New(), Type: "BrandClaimed", SchemaVersion: 1, OccurredAt: november, Data: []byte("{}")}}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(other.log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{{ID: uuid.New(), Type: "BrandClaimed", SchemaVersion: 1, OccurredAt: november, Data: []byte("{}")}})))
 	copyStream(t, w.log, other.log, account.Stream(first)) // in another order
 	copyStream(t, w.log, other.log, account.Stream(second))
 	copyStream(t, w.log, other.log, eventschemas.CheckpointsStream)
@@ -375,9 +371,7 @@ func copyStream(t *testing.T, from, to *sqlite.Log, stream string) {
 	t.Helper()
 	events, err := from.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1000)
 	testmust.Succeed(t, err)
-	if _, err := to.Append(t.Context(), stream, eventlog.NoStream(), eventlog.Proposals(events)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(to.Append(t.Context(), stream, eventlog.NoStream(), eventlog.Proposals(events))))
 }
 
 // listed counts the pages of accounts that are listed.

@@ -81,9 +81,7 @@ func TestStylesheets_Limit_OwnFirst(t *testing.T) {
 	n.serve("acme.com", site)
 	n.serve("cdn.acme.net", files{"/a.css": typed("text/css", `@import url(more.css);`)})
 	n.serve("fonts.googleapis.com", files{})
-	if _, err := n.crawl("acme.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.crawl("acme.com")))
 	n.wants(t, "acme.com/own0.css", "acme.com/own3.css", "acme.com/missing.css", "cdn.acme.net/a.css", "cdn.acme.net/more.css")
 	n.wants(t, "acme.com/deep0.css")
 	n.wantsNot(t, "acme.com/deeper.css", "fonts.googleapis.com/css2?family=Inter")
@@ -191,9 +189,7 @@ func TestSecondPage_FieldsMissing_IsRead(t *testing.T) {
 		"/de/ueber-uns": about,
 		"/impressum":    html(`<title>Impressum</title><h1>Impressum</h1><p>Acme GmbH, Hauptstraße 1, 10115 Berlin, Deutschland</p>`),
 	})
-	if _, err := n.crawl("acme.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.crawl("acme.com")))
 	n.wants(t, "acme.com/de/ueber-uns", "acme.com/impressum")
 	n.wantsNot(t, "acme.com/press", "acme.com/blog/about-the-moon-and-other-things")
 }
@@ -232,9 +228,7 @@ func TestFurtherPages_ManyLanguages_AreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)
 			n.serve("acme.com", files{"/": html(`<title>Acme</title><h1>Acme</h1>` + c.links)})
-			if _, err := n.crawl("acme.com"); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(n.crawl("acme.com")))
 			got := ""
 			for _, r := range n.requests() {
 				path := strings.TrimPrefix(r, "acme.com")
@@ -265,9 +259,7 @@ func TestFurtherPages_Fetches_KeepGap(t *testing.T) {
 		"/about":   note(html(`<title>About</title><p>hello</p>`)),
 		"/imprint": note(html(`<title>Imprint</title><p>hello</p>`)),
 	})
-	if _, err := n.crawl("acme.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.crawl("acme.com")))
 	if len(times) != 3 {
 		t.Fatalf("%d pages were read, want 3", len(times))
 	}

@@ -292,9 +292,7 @@ func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 func TestCrawl_PrivateAddress_IsNotRequested(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href="http://10.0.0.1/icon.png"><link rel=icon href="http://[::1]/icon.png"><link rel="icon" href="http://localhost/icon.png">`), "/icon.png": icon(64, blue)})
-	if _, err := n.crawl("acme.com"); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.crawl("acme.com")))
 	for _, r := range n.requests() {
 		if !strings.HasPrefix(r, "acme.com/") {
 			t.Errorf("requested %s", r)

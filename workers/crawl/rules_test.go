@@ -73,9 +73,7 @@ func TestRobots_CrawlDelay_IsKept(t *testing.T) {
 		html(`<title>About</title>`)(w, r)
 	}
 	n.serve("acme.com", site)
-	if _, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: true}, crawlTime); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: true}, crawlTime)))
 	if gap := about.Sub(home); gap < 990*time.Millisecond {
 		t.Errorf("the second page was requested after %s", gap)
 	}
@@ -105,9 +103,7 @@ func TestRobots_RedirectedWithSite_FetchedOnce(t *testing.T) {
 			http.Redirect(w, r, "https://www.acme.com"+r.URL.Path, http.StatusMovedPermanently)
 		}))
 		n.serve("www.acme.com", ruled("User-agent: *\nDisallow: /about"))
-		if _, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: scheduled}, 10*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: scheduled}, 10*time.Second)))
 		times := 0
 		for _, r := range n.requests() {
 			if r == "www.acme.com/robots.txt" {

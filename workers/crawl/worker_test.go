@@ -281,9 +281,7 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 	_, late := o.request("late.com", brand.PriorityLive, time.Minute) // an hour ago
 	o.brands = present
 	ended, m := o.request("ended.com", brand.PriorityLive, time.Minute)
-	if err := o.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: commands.Request{ID: "r", Actor: "operator:test"}, Domain: "ended.com", CrawlID: ended.ID, Outcome: brand.NoData}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, o.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: commands.Request{ID: "r", Actor: "operator:test"}, Domain: "ended.com", CrawlID: ended.ID, Outcome: brand.NoData}))
 	o.publish(broker.CrawlLive, late, m)
 	requested, n := o.request("next.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, n)

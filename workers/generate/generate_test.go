@@ -262,9 +262,7 @@ func TestHistory_EmptyLog_HoldsTheEvents(t *testing.T) {
 
 func TestHistory_LogWithAccounts_WritesNothing(t *testing.T) {
 	log, o := sqlitetest.Open(t), options(2, 100, 1)
-	if _, err := generate.History(t.Context(), log, o, func(int) {}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(generate.History(t.Context(), log, o, func(int) {})))
 	head, err := log.Head(t.Context())
 	testmust.Succeed(t, err)
 	o.Seed++
@@ -307,7 +305,5 @@ func BenchmarkEvents(b *testing.B) {
 func BenchmarkHistory(b *testing.B) {
 	log := sqlitetest.Open(b)
 	b.ResetTimer()
-	if _, err := generate.History(b.Context(), log, options(1000, max(b.N, 4000), 1), func(int) {}); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(generate.History(b.Context(), log, options(1000, max(b.N, 4000), 1), func(int) {})))
 }

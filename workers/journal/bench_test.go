@@ -23,9 +23,7 @@ func history(b *testing.B) (log *sqlite.Log, events int) {
 	w := newWorld(b)
 	o := generate.Defaults()
 	o.Accounts, o.Events = 1000, events
-	if _, err := generate.History(b.Context(), w.log, o, func(int) {}); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(generate.History(b.Context(), w.log, o, func(int) {})))
 	return w.log, events
 }
 

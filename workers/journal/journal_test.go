@@ -436,9 +436,7 @@ func TestWriteFile_OtherUnfinishedFile_IsReplaced(t *testing.T) {
 func TestWrite_DamagedEvent_FailsWithItsPosition(t *testing.T) {
 	w := newWorld(t)
 	w.append(day(1, 1), first, promotional("free", 1))
-	if _, err := w.stored().Append(t.Context(), account.Stream(first), eventlog.Exact(0), []eventlog.Proposed{{ID: [16]byte{9}, Type: "CreditsCharged", SchemaVersion: 99, OccurredAt: day(1, 2), Data: []byte("{}")}}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(w.stored().Append(t.Context(), account.Stream(first), eventlog.Exact(0), []eventlog.Proposed{{ID: [16]byte{9}, Type: "CreditsCharged", SchemaVersion: 99, OccurredAt: day(1, 2), Data: []byte("{}")}})))
 	err := Write(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, new(bytes.Buffer))
 	if err == nil || !strings.Contains(err.Error(), "event at position 2") {
 		t.Errorf("error %v, want one that names position 2", err)

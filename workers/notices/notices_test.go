@@ -230,9 +230,7 @@ func TestRound_NeverAnswered_DeadLettersThenRetries(t *testing.T) {
 	by := commands.Request{ID: "retry", Actor: "operator:test"}
 	_, events, err := s.model.Find(t.Context(), "a", d.NoticeID)
 	testmust.Succeed(t, err)
-	if _, err := s.commands.Append(t.Context(), by, "a", events, eventschemas.NoticeReopened{NoticeID: d.NoticeID, Destination: domain.Webhook}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(s.commands.Append(t.Context(), by, "a", events, eventschemas.NoticeReopened{NoticeID: d.NoticeID, Destination: domain.Webhook})))
 	s.env.CatchUp(s.runner)
 	failing.answer = nil
 	s.round(w)

@@ -55,9 +55,7 @@ func BenchmarkRelayToKafka(b *testing.B) {
 				Metadata: eventlog.Metadata{RequestID: uuid.NewString(), Actor: "account:0192f0c1", Hash: strings.Repeat("ab", 32)},
 			})
 		}
-		if _, err := log.Append(b.Context(), fmt.Sprint("account-", i), eventlog.NoStream(), events); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(log.Append(b.Context(), fmt.Sprint("account-", i), eventlog.NoStream(), events)))
 	}
 	store, err := sqlstore.Open(b.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
 	testmust.Succeed(b, err)

@@ -91,9 +91,7 @@ func account(t *testing.T, log eventlog.Log, id string, n int) {
 			OccurredAt: ev.OccurredAt, Actor: ev.Metadata.Actor, RequestID: ev.Metadata.RequestID, Data: ev.Data,
 		}.Next(head)
 		ev.Metadata.Hash = hex.EncodeToString(head[:])
-		if _, err := log.Append(t.Context(), stream, eventlog.After(uint64(revision)), []eventlog.Proposed{ev}); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(log.Append(t.Context(), stream, eventlog.After(uint64(revision)), []eventlog.Proposed{ev})))
 	}
 }
 

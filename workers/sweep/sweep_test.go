@@ -292,9 +292,7 @@ func (w *world) writtenUnchained(id string) {
 		})
 	}
 	w.unchained = append(w.unchained, account.Stream(id))
-	if _, err := w.log.Append(w.Context(), account.Stream(id), eventlog.NoStream(), proposed); err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, testmust.Err(w.log.Append(w.Context(), account.Stream(id), eventlog.NoStream(), proposed)))
 }
 
 func (w *world) damage(stream string, version int, data string) {

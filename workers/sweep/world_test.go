@@ -112,9 +112,7 @@ func (w *world) request() commands.Request {
 func (w *world) opened() string {
 	w.Helper()
 	id := uuid.NewString()
-	if _, err := w.accountWriter.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, testmust.Err(w.accountWriter.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free})))
 	return id
 }
 
@@ -186,9 +184,7 @@ func (w *world) written(stream string, events ...eventschemas.Event) {
 		}
 		proposed = append(proposed, p)
 	}
-	if _, err := w.log.Append(w.Context(), stream, eventlog.NoStream(), proposed); err != nil {
-		w.Fatal(err)
-	}
+	testmust.Succeed(w, testmust.Err(w.log.Append(w.Context(), stream, eventlog.NoStream(), proposed)))
 }
 
 // holding writes an account with one hold of the given credits that was due an hour ago, and the events after it.

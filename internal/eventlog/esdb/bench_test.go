@@ -101,9 +101,7 @@ func BenchmarkRead(b *testing.B) {
 		for j := range batch {
 			batch[j] = charge(uint64(i*perAppend + j))
 		}
-		if _, err := l.Append(b.Context(), stream, eventlog.Any(), batch); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(l.Append(b.Context(), stream, eventlog.Any(), batch)))
 	}
 	some := eventlog.Filter{StreamPrefixes: []string{"brand-"}}
 	for name, read := range map[string]func(*testing.B) int{
@@ -155,9 +153,7 @@ func followThrough(b *testing.B, l eventlog.Log, filter eventlog.Filter) int {
 // The head, requested concurrently.
 func BenchmarkHead(b *testing.B) {
 	l := open(b, esdbtest.Start(b), esdb.Config{})
-	if _, err := l.Append(b.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(l.Append(b.Context(), stream, eventlog.NoStream(), batch(0, 1))))
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if _, err := l.Head(b.Context()); err != nil {

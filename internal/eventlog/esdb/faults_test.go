@@ -81,9 +81,7 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 				cfg.CallTimeout = shortCall // the test waits this long
 			}
 			l := open(t, server, cfg)
-			if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2))))
 			const many = 200 // enough that the client is still sending when the server has ended the call
 			server.Faults.Append(c.fault)
 			appended, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
@@ -113,9 +111,7 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 func TestRead_Broken_IsRetried(t *testing.T) {
 	server := esdbtest.Start(t)
 	patient, impatient := open(t, server, esdb.Config{}), open(t, server, esdb.Config{CallTimeout: shortCall})
-	if _, err := patient.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 5)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(patient.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 5))))
 	reads := map[string]func(eventlog.Log) error{
 		"ReadStream": func(l eventlog.Log) error {
 			_, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 10)
@@ -160,9 +156,7 @@ func TestRead_Broken_IsRetried(t *testing.T) {
 func TestLog_ServerUnavailable_CallsEndWithContext(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{Calls: 8})
-	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1))))
 	server.Stop()
 	var callers sync.WaitGroup
 	for range 20 { // more than the permitted number of calls
@@ -248,9 +242,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
-	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1))))
 	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
 	testmust.Succeed(t, err)
 	if b, err := sub.Next(t.Context()); err != nil || len(b.Events) != 1 {

@@ -25,9 +25,7 @@ func fill(t *testing.T, l eventlog.Log, count int) {
 				batch[j] = charge(uint64(i + j))
 				batch[j].ID = uuid.NewSHA1(batch[j].ID, []byte(stream))
 			}
-			if _, err := l.Append(t.Context(), stream, eventlog.After(uint64(i)), batch); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.After(uint64(i)), batch)))
 		}
 	}
 }
@@ -56,9 +54,7 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	until(head)
 	const excluded = 5000 // appended while the subscription is live
 	for at := uint64(count); at < count+excluded; at += 1000 {
-		if _, err := l.Append(t.Context(), "account-1", eventlog.Exact(at-1), batch(at, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "account-1", eventlog.Exact(at-1), batch(at, 1000))))
 	}
 	if head, err = l.Head(t.Context()); err != nil {
 		t.Fatal(err)
@@ -87,9 +83,7 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			server := esdbtest.Start(t)
 			l := open(t, server, esdb.Config{})
-			if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, count)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, count))))
 			chosen := eventlog.Filter{StreamPrefixes: []string{stream}}
 			sub, err := l.Subscribe(t.Context(), 0, chosen)
 			testmust.Succeed(t, err)
@@ -100,9 +94,7 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer sub.Close()
-			if _, err := l.Append(t.Context(), stream, eventlog.Exact(count-1), batch(count, 1)); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.Exact(count-1), batch(count, 1))))
 			followTo(t, sub, 1)
 			got, err := l.ReadAll(t.Context(), at, chosen, 10)
 			if err != nil || len(got.Events) != 1 || got.Events[0].Revision != count {

@@ -53,9 +53,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 					if i == most {
 						t.Fatalf("the counter is %v after %d appends, each of which is too large", resumes(), most)
 					}
-					if _, err := l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend)); err != nil {
-						t.Fatal(err)
-					}
+					testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend))))
 					for next < (i+1)*perAppend {
 						b, err := sub.Next(t.Context())
 						testmust.Succeed(t, err)

@@ -62,9 +62,7 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	write := func(n int) {
 		for i := range n {
 			e := eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, OccurredAt: at.Add(time.Duration(i) * time.Second), Data: []byte(`{}`)}
-			if _, err := log.Append(t.Context(), "s", eventlog.Any(), []eventlog.Proposed{e}); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(log.Append(t.Context(), "s", eventlog.Any(), []eventlog.Proposed{e})))
 		}
 	}
 	write(10)

@@ -48,9 +48,7 @@ func BenchmarkAppendOneByOne(b *testing.B) {
 	var took []time.Duration
 	for b.Loop() {
 		begun := time.Now()
-		if _, err := l.Append(context.Background(), "account-1", eventlog.After(n), []eventlog.Proposed{charge(n)}); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(l.Append(context.Background(), "account-1", eventlog.After(n), []eventlog.Proposed{charge(n)})))
 		took = append(took, time.Since(begun))
 		n++
 	}
@@ -130,9 +128,7 @@ func fillBench(b *testing.B, l *sqlite.Log) (events int) {
 			batch[j] = charge(n)
 			n++
 		}
-		if _, err := l.Append(context.Background(), fmt.Sprintf("account-%d", s), eventlog.After(next[s]), batch); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(l.Append(context.Background(), fmt.Sprintf("account-%d", s), eventlog.After(next[s]), batch)))
 		next[s] += perAppend
 	}
 	return count
@@ -151,14 +147,10 @@ func BenchmarkFlush(b *testing.B) {
 	defer f.Close()
 	page := make([]byte, 4096)
 	// Rewriting allocated space, as the WAL does after its first round.
-	if _, err := f.Write(make([]byte, 64*4096)); err != nil {
-		b.Fatal(err)
-	}
+	testmust.Succeed(b, testmust.Err(f.Write(make([]byte, 64*4096))))
 	n := int64(0)
 	for b.Loop() {
-		if _, err := f.WriteAt(page, n%64*4096); err != nil {
-			b.Fatal(err)
-		}
+		testmust.Succeed(b, testmust.Err(f.WriteAt(page, n%64*4096)))
 		testmust.Succeed(b, f.Sync())
 		n++
 	}

@@ -21,9 +21,7 @@ import (
 func appendOne(t *testing.T, l *Log, revision uint64) {
 	t.Helper()
 	e := eventlog.Proposed{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}
-	if _, err := l.Append(t.Context(), "stream", eventlog.After(revision), []eventlog.Proposed{e}); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "stream", eventlog.After(revision), []eventlog.Proposed{e})))
 }
 
 // A file is in WAL mode before it is moved into place, so nothing writes a rollback journal there.

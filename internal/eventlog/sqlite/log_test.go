@@ -32,9 +32,7 @@ func fill(t *testing.T, l *sqlite.Log, count int) {
 	var next [streams]uint64
 	for n := 0; n < count; n += batch {
 		s := n / batch % streams
-		if _, err := l.Append(t.Context(), fmt.Sprintf("account-%d", s), eventlog.After(next[s]), batchFrom(uint64(n), batch)); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), fmt.Sprintf("account-%d", s), eventlog.After(next[s]), batchFrom(uint64(n), batch))))
 		next[s] += batch
 	}
 }
@@ -203,9 +201,7 @@ func TestWriteAheadLog_ContinuousWrites_StaysBounded(t *testing.T) {
 		for i := range batch {
 			batch[i].Data = []byte(`"` + strings.Repeat("x", 60<<10) + `"`)
 		}
-		if _, err := l.Append(t.Context(), "large", eventlog.After(n), batch); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "large", eventlog.After(n), batch)))
 		if info, err := os.Stat(path + "-wal"); err == nil {
 			largest = max(largest, info.Size())
 		}
@@ -262,9 +258,7 @@ func TestSubscription_SwitchesBetweenFileAndMemory(t *testing.T) {
 			batch[0].Data = []byte(`"` + strings.Repeat("x", 120<<10) + `"`)
 		}
 		at := &revisions[n%len(revisions)]
-		if _, err := l.Append(t.Context(), followedStream(eventlog.Position(n*perAppend+1)), eventlog.After(*at), batch); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), followedStream(eventlog.Position(n*perAppend+1)), eventlog.After(*at), batch)))
 		*at += perAppend
 	}
 	all.Wait()
@@ -284,9 +278,7 @@ func TestOpen_LargeLastEvents_Works(t *testing.T) {
 		for i := range batch {
 			batch[i].Data = []byte(`"` + strings.Repeat("x", 125<<10) + `"`)
 		}
-		if _, err := l.Append(t.Context(), "large", eventlog.After(n), batch); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "large", eventlog.After(n), batch)))
 	}
 	testmust.Succeed(t, l.Close())
 	if events := readAll(t, open(t, sqlite.Config{Path: path})); len(events) != 200 {
@@ -299,9 +291,7 @@ func TestAppend_EmptyData_StaysEmpty(t *testing.T) {
 	l := open(t, sqlite.Config{Path: path})
 	batch := batchFrom(1, 2)
 	batch[0].Data, batch[1].Data = nil, []byte{}
-	if _, err := l.Append(t.Context(), "s", eventlog.NoStream(), batch); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "s", eventlog.NoStream(), batch)))
 	live := readAll(t, l)
 	testmust.Succeed(t, l.Close())
 	stored := readAll(t, open(t, sqlite.Config{Path: path}))
@@ -315,9 +305,7 @@ func TestAppend_CallerChangesEvents_KeepsCopies(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	batch := batchFrom(1, 1)
 	want := string(batch[0].Data)
-	if _, err := l.Append(t.Context(), "s", eventlog.NoStream(), batch); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "s", eventlog.NoStream(), batch)))
 	clear(batch[0].Data)
 	batch[0].Type = "Changed"
 	if got := readAll(t, l)[0]; string(got.Data) != want || got.Type != charge(1).Type {
@@ -334,9 +322,7 @@ func TestAppend_NewTypes_AreBounded(t *testing.T) {
 		for i := range batch {
 			batch[i].Type = fmt.Sprintf("Type%d", next+uint64(i))
 		}
-		if _, err := l.Append(t.Context(), "types", eventlog.After(next), batch); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "types", eventlog.After(next), batch)))
 		next += 512
 	}
 	one := batchFrom(next, 2)

@@ -130,9 +130,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 		l, err := Open(t.Context(), Config{Path: path})
 		testmust.Succeed(t, err)
 		for i := range n {
-			if _, err := l.Append(t.Context(), "stream", eventlog.After(i), []eventlog.Proposed{{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "stream", eventlog.After(i), []eventlog.Proposed{{ID: uuid.New(), Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}})))
 		}
 		testmust.Succeed(t, l.Close())
 	}

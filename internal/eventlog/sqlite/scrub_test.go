@@ -137,9 +137,7 @@ func grow(t *testing.T, l *sqlite.Log, count uint64) {
 		for i := range batch {
 			batch[i].ID = uuid.New()
 		}
-		if _, err := l.Append(t.Context(), "grown", eventlog.After(next), batch); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "grown", eventlog.After(next), batch)))
 		next += uint64(len(batch))
 	}
 }

@@ -216,9 +216,7 @@ func TestPublish_LostSwapResponse_Succeeds(t *testing.T) {
 	g, err := f.Rebuild(t.Context())
 	testmust.Succeed(t, err)
 	testmust.Succeed(t, g.Apply(t.Context(), sites(5), 5))
-	if _, err := g.Freeze(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(g.Freeze(t.Context())))
 	f.proxy.set(on("/_aliases", 1, f.proxy.cuts))
 	if err := g.Publish(t.Context()); err != nil {
 		t.Errorf("publish: %v", err)
@@ -237,9 +235,7 @@ func TestConnections_AreReused(t *testing.T) {
 	seen := map[string]bool{}
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool { seen[r.RemoteAddr] = true; return false })
 	for range 20 { // also after errors whose response bodies are not used
-		if _, err := f.Search(t.Context(), "site", 1); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(f.Search(t.Context(), "site", 1)))
 		testmust.Succeed(t, f.Apply(t.Context(), sites(2), 2))
 	}
 	if len(seen) != 1 {
@@ -390,9 +386,7 @@ func (f *faulty) frozenByAnother() searchindex.Generation {
 	f.t.Cleanup(func() { other.Close() })
 	g, err := other.Rebuild(f.t.Context())
 	testmust.Succeed(f.t, err)
-	if _, err := g.Freeze(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, testmust.Err(g.Freeze(f.t.Context())))
 	return g
 }
 

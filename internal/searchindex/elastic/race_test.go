@@ -48,9 +48,7 @@ func (f *faulty) rebuilt() searchindex.Generation {
 	f.continues(20, 20)
 	g, err := f.Rebuild(f.t.Context())
 	testmust.Succeed(f.t, err)
-	if _, err := g.Freeze(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
+	testmust.Succeed(f.t, testmust.Err(g.Freeze(f.t.Context())))
 	testmust.Succeed(f.t, g.Apply(f.t.Context(), sites(30), 30))
 	return g
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/testmust"
 	"letterhead/readapi/openapi"
 	"letterhead/readapi/openapi/openapitest"
 )
@@ -14,9 +15,7 @@ const baseURL = "https://brands.example.com"
 func checker(t *testing.T) *openapitest.Checker {
 	t.Helper()
 	c, err := openapitest.New(baseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, err)
 	return c
 }
 

@@ -58,9 +58,7 @@ func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 	client := connect(t, server)
 	binary := esdb.EventData{EventID: uuid.New(), EventType: "Blob", ContentType: esdb.ContentTypeBinary, Data: []byte{0, 255, 1}, Metadata: []byte("not json")}
 	repeated := []esdb.EventData{event(), binary, event()}
-	if _, err := appendTo(t, client, esdb.NoStream{}, repeated...); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.NoStream{}, repeated...)))
 	if _, err := esdbtest.New(esdbtest.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second server on the same folder: %v, want an error that it is in use", err)
 	}
@@ -102,9 +100,7 @@ func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 	large.Data = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`)
 	for range 14 { // the first event is then further from the end than the maximum size of a flush
 		large.EventID = uuid.New()
-		if _, err := appendTo(t, client, esdb.Any{}, large); err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.Any{}, large)))
 	}
 	testmust.Succeed(t, server.Close())
 	whole := len(everythingIn(t, dir))

@@ -102,9 +102,7 @@ func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
 	client := connect(t, server)
-	if _, err := appendTo(t, client, esdb.NoStream{}, event(), event()); err != nil {
-		t.Fatal(err)
-	}
+	testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.NoStream{}, event(), event())))
 	all, err := readAll(t, client, esdb.Start{}, esdb.Forwards)
 	testmust.Succeed(t, err)
 	var links int

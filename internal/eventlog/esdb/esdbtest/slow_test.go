@@ -22,9 +22,7 @@ func TestSubscriber_TooSlow_IsDroppedOrFallsBehind(t *testing.T) {
 			for range page {
 				large := event()
 				large.Data = make([]byte, 600<<10) // together more than the 16 MiB that gRPC buffers
-				if _, err := appendTo(t, client, esdb.Any{}, large); err != nil {
-					t.Fatal(err)
-				}
+				testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.Any{}, large)))
 			}
 			sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}})
 			testmust.Succeed(t, err)
@@ -36,9 +34,7 @@ func TestSubscriber_TooSlow_IsDroppedOrFallsBehind(t *testing.T) {
 			for i := range events {
 				events[i] = event()
 			}
-			if _, err := appendTo(t, client, esdb.Any{}, events...); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.Any{}, events...)))
 			ours, fell := 0, 0
 			for ours < page+late {
 				e := sub.Recv()

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -141,20 +144,30 @@ func TestChart_MemoryLimit_SetsLowerGOMEMLIMIT(t *testing.T) {
 // rendered returns the manifests of the chart for a file of values. It skips the test if there is no helm.
 func rendered(t *testing.T, values string, sets ...string) string {
 	t.Helper()
-	helm := os.Getenv("HELM")
-	if helm == "" {
-		t.Skip("HELM does not name a helm program: cannot render the chart (make lint-deploy does)")
-	}
-	out, err := renderChart(helm, values, sets...)
+	out, err := renderChart(helm(t), values, sets...)
 	if err != nil {
 		t.Fatalf("helm: %v\n%s", err, out)
 	}
 	return out
 }
 
+func helm(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("HELM")
+	if program == "" {
+		t.Skip("HELM does not name a helm program: cannot render the chart (make lint-deploy does)")
+	}
+	return program
+}
+
+// renderChart renders the chart with values in the form name=value, and other arguments of helm after them.
 func renderChart(helm, values string, sets ...string) (string, error) {
 	arguments := []string{"template", "lint", "../../deploy/helm/letterhead", "-f", "../../deploy/helm/letterhead/ci/" + values, "--kube-version", "1.33.0"}
-	for _, set := range sets {
+	for i, set := range sets {
+		if strings.HasPrefix(set, "--") {
+			arguments = append(arguments, sets[i:]...)
+			break
+		}
 		arguments = append(arguments, "--set", set)
 	}
 	out, err := exec.Command(helm, arguments...).CombinedOutput()
@@ -174,6 +187,43 @@ func TestRenderedChart_OwnSettingInValues_FailsWithExplanation(t *testing.T) {
 		if out, err := renderChart(os.Getenv("HELM"), "least.yaml", set); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: error %v, output %s; want an error with %q", set, err, out, want)
 		}
+	}
+}
+
+// TestRenderedChart_Secret_RestartsNodesAndMustBeComplete renders the chart beside an API server that has the Secret.
+func TestRenderedChart_Secret_RestartsNodesAndMustBeComplete(t *testing.T) {
+	data := map[string]string{}
+	for name := range given {
+		data[name] = "eA==" // x
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []map[string]any{{"name": "secrets", "kind": "Secret", "namespaced": true, "verbs": []string{"get"}}}}
+		if strings.HasSuffix(r.URL.Path, "/secrets/letterhead") {
+			answer = map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]string{"name": "letterhead"}, "data": data}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	render := func() (string, error) {
+		return renderChart(helm(t), "full.yaml", "fullnameOverride=x", "--dry-run=server", "--kube-apiserver", server.URL)
+	}
+	checksums := func() []string {
+		out, err := render()
+		all := regexp.MustCompile(`checksum/secret: \w+`).FindAllString(out, -1)
+		if err != nil || len(all) != len(config.AllRoles()) {
+			t.Fatalf("%d checksums of the Secret (%v) in\n%s", len(all), err, out)
+		}
+		return all
+	}
+	before := checksums()
+	data["LETTERHEAD_LEDGER_KEY"] = "eQ=="
+	if after := checksums(); after[0] == before[0] {
+		t.Error("another key in the Secret does not restart the nodes")
+	}
+	delete(data, "LETTERHEAD_STRIPE_KEY")
+	if out, err := render(); err == nil || !strings.Contains(out, "the Secret letterhead has no LETTERHEAD_STRIPE_KEY: add it") {
+		t.Errorf("a Secret without a key that the values need: error %v, output %s", err, out)
 	}
 }
 

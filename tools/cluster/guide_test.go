@@ -128,6 +128,9 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 			t.Errorf("the guide did not print %q:\n%s", want, output)
 		}
 	}
+	if logs := logsIn(dir); strings.Contains(logs, "level=WARN") || strings.Contains(logs, "level=ERROR") {
+		t.Errorf("the guide's nodes warn:\n%s", logs)
+	}
 	t.Logf("output of the guide:\n%s", output)
 }
 

@@ -158,6 +158,12 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 				env[listen] = freeAddress(t)
 			}
 			env["LETTERHEAD_STARTER"], env["LETTERHEAD_REFRESH"] = "off", "off" // no crawls
+			for _, variable := range os.Environ() {                             // of the tests' own
+				if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "LETTERHEAD_") {
+					t.Setenv(name, "") // restores it
+					os.Unsetenv(name)
+				}
+			}
 			for name, value := range env {
 				t.Setenv(name, value)
 			}

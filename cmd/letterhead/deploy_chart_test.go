@@ -197,9 +197,11 @@ func TestRenderedChart_Secret_RestartsNodesAndMustBeComplete(t *testing.T) {
 		data[name] = "eA==" // x
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []map[string]any{{"name": "secrets", "kind": "Secret", "namespaced": true, "verbs": []string{"get"}}}}
+		secrets := map[string]any{"name": "secrets", "kind": "Secret", "namespaced": true, "verbs": []string{"get"}}
+		answer := map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{secrets}}
 		if strings.HasSuffix(r.URL.Path, "/secrets/letterhead") {
-			answer = map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]string{"name": "letterhead"}, "data": data}
+			name := map[string]string{"name": "letterhead"}
+			answer = map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": name, "data": data}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer)
@@ -222,7 +224,8 @@ func TestRenderedChart_Secret_RestartsNodesAndMustBeComplete(t *testing.T) {
 		t.Error("another key in the Secret does not restart the nodes")
 	}
 	delete(data, "LETTERHEAD_STRIPE_KEY")
-	if out, err := render(); err == nil || !strings.Contains(out, "the Secret letterhead has no LETTERHEAD_STRIPE_KEY: add it") {
+	const missing = "the Secret letterhead has no LETTERHEAD_STRIPE_KEY: add it"
+	if out, err := render(); err == nil || !strings.Contains(out, missing) {
 		t.Errorf("a Secret without a key that the values need: error %v, output %s", err, out)
 	}
 }
@@ -287,10 +290,10 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 			t.Errorf("with a bucket in S3, %s has internet access: %t; only crawlers, sweepers and API nodes must have it", role, got)
 		}
 		if got := out(sells, role); got != (role == "crawler" || role == "sweeper" || role == "api") {
-			t.Errorf("with prices, %s reaches the payment processor and the internet: %t; only crawlers, sweepers and API nodes must", role, got)
+			t.Errorf("with prices, %s has internet access: %t; only crawlers, sweepers and API nodes must have it", role, got)
 		}
 		if got := out(private, role); got != (role == "crawler" || role == "sweeper") {
-			t.Errorf("with a private payment processor, %s has internet access: %t; only crawlers and sweepers must have it", role, got)
+			t.Errorf("with a private processor, %s has internet access: %t; only crawlers and sweepers must have it", role, got)
 		}
 		env := map[string]string{}
 		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {
@@ -300,7 +303,8 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 			t.Errorf("GOMEMLIMIT of %s is %q, want %s", role, env["GOMEMLIMIT"], want)
 		}
 	}
-	for _, name := range []string{"Service lint-letterhead-admin", "NetworkPolicy lint-letterhead-admin", "CronJob lint-letterhead-backup", "CronJob lint-letterhead-restore"} {
+	for _, name := range []string{"Service lint-letterhead-admin", "NetworkPolicy lint-letterhead-admin",
+		"CronJob lint-letterhead-backup", "CronJob lint-letterhead-restore"} {
 		if _, ok := usual[name]; !ok {
 			t.Errorf("the chart has no %s", name)
 		}

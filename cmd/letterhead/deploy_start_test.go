@@ -21,8 +21,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// given are the secrets that an operator gives to both deployments: keys of the chart's Secret, variables of the compose
-// file.
+// given are the secrets that an operator gives to both deployments: keys of the chart's Secret, variables of the
+// compose file.
 var given = map[string]string{
 	"LETTERHEAD_EVENTSTORE":            "esdb://events:2113?tls=false",
 	"LETTERHEAD_DATABASE":              "postgres://letterhead:secret@database/letterhead",
@@ -38,7 +38,8 @@ var given = map[string]string{
 	"LETTERHEAD_BILLING_FILE":          "./billing.yaml",
 }
 
-// chartEnvironments returns the environment of each role in the rendered chart, with every feature, and the file of prices.
+// chartEnvironments returns the environment of each role in the rendered chart, with every feature, and the file of
+// prices.
 func chartEnvironments(t *testing.T) (all map[string]map[string]string, prices string) {
 	t.Helper()
 	type object struct {
@@ -85,7 +86,8 @@ func chartEnvironments(t *testing.T) (all map[string]map[string]string, prices s
 		for _, e := range o.Spec.Template.Spec.Containers[0].Env {
 			if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 				if e.Value = given[ref.Key]; e.Value == "" || ref.Name != "letterhead" {
-					t.Errorf("the chart takes %s from the key %s of the Secret %s, which the test does not know", e.Name, ref.Key, ref.Name)
+					t.Errorf("the chart takes %s from the key %s of the Secret %s, which the test does not know",
+						e.Name, ref.Key, ref.Name)
 				}
 			}
 			all[role][e.Name] = e.Value
@@ -106,10 +108,14 @@ func composeEnvironments(t *testing.T) map[string]map[string]string {
 // Only the nodes that sign, sell and send have the keys for it, and all of them have all of these.
 func TestRenderedDeployments_Keys_ReachTheNodesThatNeedThem(t *testing.T) {
 	chart, _ := chartEnvironments(t)
-	for name, all := range map[string]map[string]map[string]string{"the chart": chart, "docker-compose.yml": composeEnvironments(t)} {
+	for name, all := range map[string]map[string]map[string]string{
+		"the chart":          chart,
+		"docker-compose.yml": composeEnvironments(t),
+	} {
 		for _, role := range config.AllRoles() {
 			env := all[string(role)]
-			c, err := config.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, map[string]string{"LETTERHEAD_ROLES": string(role)})
+			c, err := config.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+				map[string]string{"LETTERHEAD_ROLES": string(role)})
 			if err == nil {
 				err = c.CheckServe()
 			}
@@ -134,11 +140,14 @@ func TestRenderedDeployments_Keys_ReachTheNodesThatNeedThem(t *testing.T) {
 	}
 }
 
-// TestRenderedDeployments_APIEnvironment_Starts serves with the environment of an API node. Only the addresses differ: the
-// stores are in a folder, so that the process has all roles.
+// TestRenderedDeployments_APIEnvironment_Starts serves with the environment of an API node. Only the addresses differ:
+// the stores are in a folder, so that the process has all roles.
 func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 	chart, prices := chartEnvironments(t)
-	for name, env := range map[string]map[string]string{"chart": chart["api"], "compose": composeEnvironments(t)["api"]} {
+	for name, env := range map[string]map[string]string{
+		"chart":   chart["api"],
+		"compose": composeEnvironments(t)["api"],
+	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			file, data := filepath.Join(folder, "billing.yaml"), filepath.Join(folder, "data")
@@ -151,10 +160,12 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 			resvgtest.Link(t, data)
 			env["LETTERHEAD_BILLING_FILE"] = file
 			env["LETTERHEAD_DATA"] = data
-			for _, here := range []string{"LETTERHEAD_EVENTSTORE", "LETTERHEAD_DATABASE", "LETTERHEAD_SEARCH", "LETTERHEAD_BROKER", "LETTERHEAD_ASSETS", "LETTERHEAD_NODE"} {
+			for _, here := range []string{"LETTERHEAD_EVENTSTORE", "LETTERHEAD_DATABASE", "LETTERHEAD_SEARCH",
+				"LETTERHEAD_BROKER", "LETTERHEAD_ASSETS", "LETTERHEAD_NODE"} {
 				delete(env, here)
 			}
-			for _, listen := range []string{"LETTERHEAD_LISTEN", "LETTERHEAD_METRICS_LISTEN", "LETTERHEAD_ADMIN_LISTEN"} {
+			for _, listen := range []string{"LETTERHEAD_LISTEN", "LETTERHEAD_METRICS_LISTEN",
+				"LETTERHEAD_ADMIN_LISTEN"} {
 				env[listen] = freeAddress(t)
 			}
 			env["LETTERHEAD_STARTER"], env["LETTERHEAD_REFRESH"] = "off", "off" // no crawls
@@ -185,22 +196,28 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 				return answer.StatusCode
 			}
 			_, ready := testwait.Until(time.Minute, func() bool {
-				_, greeted := os.Stat(filepath.Join(data, "operator-sign-in-link")) // the last thing that a first start does
-				return len(ended) > 0 || greeted == nil && status(http.MethodGet, "LETTERHEAD_METRICS_LISTEN", "/readyz", "") == http.StatusOK
+				// the last thing that a first start does
+				_, greeted := os.Stat(filepath.Join(data, "operator-sign-in-link"))
+				return len(ended) > 0 || greeted == nil &&
+					status(http.MethodGet, "LETTERHEAD_METRICS_LISTEN", "/readyz", "") == http.StatusOK
 			})
 			ready = ready && len(ended) == 0
 			if ready {
-				if got := status(http.MethodPost, "LETTERHEAD_LISTEN", "/billing/stripe", ""); got != http.StatusBadRequest {
+				if got := status(http.MethodPost, "LETTERHEAD_LISTEN", "/billing/stripe",
+					""); got != http.StatusBadRequest {
 					t.Errorf("a webhook without a signature gets %d, want 400", got)
 				}
 				host, _, _ := strings.Cut(env["LETTERHEAD_ADMIN_HOSTS"], ",")
-				if got := status(http.MethodGet, "LETTERHEAD_ADMIN_LISTEN", "/admin/accounts", host); got != http.StatusUnauthorized {
+				got := status(http.MethodGet, "LETTERHEAD_ADMIN_LISTEN", "/admin/accounts", host)
+				if got != http.StatusUnauthorized {
 					t.Errorf("the admin API answers %d to a request without a token for host %q, want 401", got, host)
 				}
 			}
 			stop()
-			if code := testwait.Receive(t, ended, "the end of serve"); code != exitOK || !ready || strings.Contains(logs.String(), "WARN") {
-				t.Errorf("the node was ready: %t, and ended with %d, with warnings or errors in\n%s", ready, code, logs.String())
+			code := testwait.Receive(t, ended, "the end of serve")
+			if code != exitOK || !ready || strings.Contains(logs.String(), "WARN") {
+				t.Errorf("the node was ready: %t, and ended with %d, with warnings or errors in\n%s",
+					ready, code, logs.String())
 			}
 			if _, err := os.Stat(filepath.Join(data, "ledger.key")); err == nil {
 				t.Error("the node made a ledger key of its own")
@@ -231,7 +248,8 @@ func TestCompose_Connections_FitIntoMaxConnections(t *testing.T) {
 		}
 		sum += service.Deploy.Replicas * (pools + 6) // with leaderships, as the setting's help says
 	}
-	if command := compose.Services["postgres"].Command; sum == 0 || sum > 300-3 || !slices.Contains(command, "max_connections=300") {
+	command := compose.Services["postgres"].Command
+	if sum == 0 || sum > 300-3 || !slices.Contains(command, "max_connections=300") {
 		t.Errorf("the nodes open up to %d connections, and PostgreSQL runs with %v", sum, command)
 	}
 }

@@ -241,8 +241,8 @@ type composeFile struct {
 	Networks map[string]struct{ Internal bool }
 }
 
-// interpolated matches a variable in docker-compose.yml: ${NAME:-what replaces an empty one}, or ${NAME:+what replaces a
-// set one}.
+// interpolated matches a variable in docker-compose.yml: ${NAME:-what replaces an empty one}, or ${NAME:+what replaces
+// a set one}.
 var interpolated = regexp.MustCompile(`\$\{(\w+):([-+])([^}]*)\}`)
 
 // readCompose reads docker-compose.yml as Docker Compose does with some variables.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -26,6 +29,9 @@ func TestChart_OwnSettingInValues_IsRejected(t *testing.T) {
 		t.Fatalf("the chart does not check its settings, or sets only %v", own)
 	}
 	for _, name := range own {
+		if name == "LETTERHEAD_MAIL_FROM" { // from the values, for some roles
+			continue
+		}
 		if !strings.Contains(check, `"`+name+`"`) {
 			t.Errorf("the chart sets %s and accepts it in the values too", name)
 		}
@@ -137,20 +143,30 @@ func TestChart_MemoryLimit_SetsLowerGOMEMLIMIT(t *testing.T) {
 // rendered returns the manifests of the chart for a file of values. It skips the test if there is no helm.
 func rendered(t *testing.T, values string, sets ...string) string {
 	t.Helper()
-	helm := os.Getenv("HELM")
-	if helm == "" {
-		t.Skip("HELM does not name a helm program: cannot render the chart (make lint-deploy does)")
-	}
-	out, err := renderChart(helm, values, sets...)
+	out, err := renderChart(helm(t), values, sets...)
 	if err != nil {
 		t.Fatalf("helm: %v\n%s", err, out)
 	}
 	return out
 }
 
+func helm(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("HELM")
+	if program == "" {
+		t.Skip("HELM does not name a helm program: cannot render the chart (make lint-deploy does)")
+	}
+	return program
+}
+
+// renderChart renders the chart with values in the form name=value, and other arguments of helm after them.
 func renderChart(helm, values string, sets ...string) (string, error) {
 	arguments := []string{"template", "lint", "../../deploy/helm/letterhead", "-f", "../../deploy/helm/letterhead/ci/" + values, "--kube-version", "1.33.0"}
-	for _, set := range sets {
+	for i, set := range sets {
+		if strings.HasPrefix(set, "--") {
+			arguments = append(arguments, sets[i:]...)
+			break
+		}
 		arguments = append(arguments, "--set", set)
 	}
 	out, err := exec.Command(helm, arguments...).CombinedOutput()
@@ -162,11 +178,54 @@ func TestRenderedChart_OwnSettingInValues_FailsWithExplanation(t *testing.T) {
 	for set, want := range map[string]string{
 		"settings.LETTERHEAD_METRICS_LISTEN=:9100":                   "take LETTERHEAD_METRICS_LISTEN out of settings: the chart's probes, Services and network policies depend on its port",
 		"extraEnv[0].name=LETTERHEAD_METRICS_LISTEN":                 "take LETTERHEAD_METRICS_LISTEN out of extraEnv: the chart's probes",
+		"settings.LETTERHEAD_LEDGER_KEY=PRIVATE":                     "take LETTERHEAD_LEDGER_KEY out of settings: put it into the Secret that existingSecret names",
+		"roles.api.autoscaling.maxReplicas=30":                       "the nodes may open 745 connections to PostgreSQL, and maxDatabaseConnections is 500: increase max_connections",
+		"backup.enabled=true":                                        "backup.to is required",
 		"settings.LETTERHEAD_DATABASE=postgres://letterhead@db/name": "take LETTERHEAD_DATABASE out of settings: put it into the Secret that existingSecret names",
 	} {
 		if out, err := renderChart(os.Getenv("HELM"), "least.yaml", set); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: error %v, output %s; want an error with %q", set, err, out, want)
 		}
+	}
+}
+
+// TestRenderedChart_Secret_RestartsNodesAndMustBeComplete renders the chart beside an API server that has the Secret.
+func TestRenderedChart_Secret_RestartsNodesAndMustBeComplete(t *testing.T) {
+	data := map[string]string{}
+	for name := range given {
+		data[name] = "eA==" // x
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secrets := map[string]any{"name": "secrets", "kind": "Secret", "namespaced": true, "verbs": []string{"get"}}
+		answer := map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{secrets}}
+		if strings.HasSuffix(r.URL.Path, "/secrets/letterhead") {
+			name := map[string]string{"name": "letterhead"}
+			answer = map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": name, "data": data}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	render := func() (string, error) {
+		return renderChart(helm(t), "full.yaml", "fullnameOverride=x", "--dry-run=server", "--kube-apiserver", server.URL)
+	}
+	checksums := func() []string {
+		out, err := render()
+		all := regexp.MustCompile(`checksum/secret: \w+`).FindAllString(out, -1)
+		if err != nil || len(all) != len(config.AllRoles()) {
+			t.Fatalf("%d checksums of the Secret (%v) in\n%s", len(all), err, out)
+		}
+		return all
+	}
+	before := checksums()
+	data["LETTERHEAD_LEDGER_KEY"] = "eQ=="
+	if after := checksums(); after[0] == before[0] {
+		t.Error("another key in the Secret does not restart the nodes")
+	}
+	delete(data, "LETTERHEAD_STRIPE_KEY")
+	const missing = "the Secret letterhead has no LETTERHEAD_STRIPE_KEY: add it"
+	if out, err := render(); err == nil || !strings.Contains(out, missing) {
+		t.Errorf("a Secret without a key that the values need: error %v, output %s", err, out)
 	}
 }
 
@@ -219,7 +278,8 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 		}
 		return false
 	}
-	usual, s3 := objects(), objects("networkPolicy.services.assets.public=true")
+	usual, s3 := objects("billing=null"), objects("billing=null", "networkPolicy.services.assets.public=true")
+	sells, private := objects(), objects("networkPolicy.services.payments.public=false")
 	for _, role := range config.AllRoles() {
 		role := string(role)
 		if got := out(usual, role); got != (role == "crawler" || role == "sweeper") {
@@ -228,12 +288,24 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 		if got := out(s3, role); got != (role == "crawler" || role == "sweeper" || role == "api") {
 			t.Errorf("with a bucket in S3, %s has internet access: %t; only crawlers, sweepers and API nodes must have it", role, got)
 		}
+		if got := out(sells, role); got != (role == "crawler" || role == "sweeper" || role == "api") {
+			t.Errorf("with prices, %s has internet access: %t; only crawlers, sweepers and API nodes must have it", role, got)
+		}
+		if got := out(private, role); got != (role == "crawler" || role == "sweeper") {
+			t.Errorf("with a private processor, %s has internet access: %t; only crawlers and sweepers must have it", role, got)
+		}
 		env := map[string]string{}
 		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {
 			env[e.Name] = e.Value
 		}
 		if want := map[string]string{"api": "870MiB", "crawler": "1740MiB", "relay": "435MiB"}[role]; want != "" && env["GOMEMLIMIT"] != want {
 			t.Errorf("GOMEMLIMIT of %s is %q, want %s", role, env["GOMEMLIMIT"], want)
+		}
+	}
+	for _, name := range []string{"Service lint-letterhead-admin", "NetworkPolicy lint-letterhead-admin",
+		"CronJob lint-letterhead-backup", "CronJob lint-letterhead-restore"} {
+		if _, ok := usual[name]; !ok {
+			t.Errorf("the chart has no %s", name)
 		}
 	}
 	for name, want := range map[string]bool{"lint-letterhead-api": false, "lint-letterhead-api-any": true} {

@@ -240,9 +240,29 @@ type composeFile struct {
 	Networks map[string]struct{ Internal bool }
 }
 
-func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
+// interpolated matches a variable in docker-compose.yml: ${NAME:-what replaces an empty one}, or ${NAME:+what replaces
+// a set one}.
+var interpolated = regexp.MustCompile(`\$\{(\w+):([-+])([^}]*)\}`)
+
+// readCompose reads docker-compose.yml as Docker Compose does with some variables.
+func readCompose(t *testing.T, variables map[string]string) composeFile {
+	t.Helper()
+	text := interpolated.ReplaceAllStringFunc(read(t, "docker-compose.yml"), func(whole string) string {
+		m := interpolated.FindStringSubmatch(whole)
+		if value := variables[m[1]]; (value != "") == (m[2] == "-") {
+			return value
+		}
+		return m[3]
+	})
 	var compose composeFile
-	readYAML(t, "docker-compose.yml", &compose)
+	if err := yaml.Unmarshal([]byte(text), &compose); err != nil {
+		t.Fatalf("docker-compose.yml: %v", err)
+	}
+	return compose
+}
+
+func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
+	compose := readCompose(t, nil)
 	var values struct {
 		Roles map[string]struct{ Replicas int }
 	}
@@ -285,14 +305,9 @@ func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 
 // The binary must accept the settings in docker-compose.yml, for every role.
 func TestCompose_Settings_AreAccepted(t *testing.T) {
-	var compose composeFile
-	readYAML(t, "docker-compose.yml", &compose)
-	defaults := regexp.MustCompile(`\$\{\w+:-([^}]*)\}`)
+	compose := readCompose(t, nil)
 	for _, role := range config.AllRoles() {
 		environment := compose.Services[string(role)].Environment
-		for name, value := range environment { // Docker Compose interpolates them
-			environment[name] = defaults.ReplaceAllString(value, "$1")
-		}
 		_, err := config.Load(func(name string) (string, bool) {
 			v, ok := environment[name]
 			return v, ok
@@ -315,8 +330,7 @@ func TestCompose_Settings_AreAccepted(t *testing.T) {
 
 // Deployed nodes must serve /metrics on a port that only Prometheus can reach.
 func TestDeploy_Metrics_AreNotOnPublicPort(t *testing.T) {
-	var compose composeFile
-	readYAML(t, "docker-compose.yml", &compose)
+	compose := readCompose(t, nil)
 	for _, role := range config.AllRoles() {
 		if got := compose.Services[string(role)].Environment["LETTERHEAD_METRICS_LISTEN"]; got != ":9091" {
 			t.Errorf("docker-compose.yml: LETTERHEAD_METRICS_LISTEN of %s = %q, want :9091", role, got)

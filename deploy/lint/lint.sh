@@ -50,7 +50,7 @@ if "$dir/helm" template lint "$chart" >/dev/null 2>&1; then
 fi
 
 # Tests of the rendered policies, memory limits, proxy addresses and rejected settings.
-HELM="$dir/helm" go test ./cmd/letterhead -run '^TestRenderedChart_' -count=1
+HELM="$dir/helm" go test ./cmd/letterhead -run '^TestRendered(Chart|Deployments)_' -count=1
 
 if pip_tools; then
   for values in "$chart"/ci/*.yaml; do

@@ -153,6 +153,7 @@ func Settings() []Setting {
 		}},
 		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, stores.Schemes()...)},
 		{"LETTERHEAD_DATABASE", "sqlite", "", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
+		{"LETTERHEAD_DATABASE_CONNECTIONS", "", "8, and 2 for each processor (4 to 32)", "limit of this process's pools of connections to PostgreSQL, at least 4; up to 6 more connections hold its name and its leaderships", databaseConnections},
 		{"LETTERHEAD_SEARCH", "bleve", "", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
 		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
 		{"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets", "bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
@@ -420,6 +421,23 @@ func baseURLOf(listen string) string {
 		host = "localhost"
 	}
 	return "http://" + net.JoinHostPort(host, port)
+}
+
+// databaseConnections limits the pools of the database in its URL.
+func databaseConnections(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	var n int
+	if err := number(4, 1000, func(*Config) *int { return &n })(c, v); err != nil || c.Database == Embedded {
+		return err
+	}
+	separator := "?"
+	if strings.Contains(c.Database, "?") {
+		separator = "&"
+	}
+	c.Database += separator + "pool_max_conns=" + v
+	return nil
 }
 
 // embeddedOr accepts the name of the embedded store, or a URL of one of the schemes. An error never

@@ -119,6 +119,22 @@ func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
 	}
 }
 
+func TestDatabaseConnections_LimitThePoolsInTheURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://database/letterhead":                  "postgres://database/letterhead?pool_max_conns=12",
+		"postgres://one,two/letterhead?sslmode=verify-ca": "postgres://one,two/letterhead?sslmode=verify-ca&pool_max_conns=12",
+		"sqlite": Embedded,
+	} {
+		c, err := Load(env("LETTERHEAD_DATABASE", url, "LETTERHEAD_DATABASE_CONNECTIONS", "12"), nil)
+		if err != nil || c.Database != want {
+			t.Errorf("the database %s with 12 connections is %s (%v), want %s", url, c.Database, err, want)
+		}
+	}
+	if _, err := Load(env("LETTERHEAD_DATABASE_CONNECTIONS", "3"), nil); err == nil {
+		t.Error("3 connections are accepted: they are not enough to read and to write")
+	}
+}
+
 func TestMetricsListen_DefaultsByShape(t *testing.T) {
 	for _, c := range []struct {
 		pairs []string

@@ -80,8 +80,13 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 	p.where = describe(base.ConnConfig)
-	writes := p.configure(base.Copy(), p.cfg.Writers, p.cfg.WriteTimeout, idleInWrite)
-	reads := p.configure(base.Copy(), readers(), p.cfg.ReadTimeout, idleInTransaction)
+	writers, readers := p.cfg.Writers, readers()
+	if parameter(p.cfg.URL, "pool_max_conns") != "" { // limits the sum of both pools
+		writers = min(writers, max(int(base.MaxConns)/2, 1))
+		readers = min(readers, max(int(base.MaxConns)-writers, 1))
+	}
+	writes := p.configure(base.Copy(), writers, p.cfg.WriteTimeout, idleInWrite)
+	reads := p.configure(base.Copy(), readers, p.cfg.ReadTimeout, idleInTransaction)
 	reads.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	p.single = writes.ConnConfig.Copy()
 	asked := parameter(p.cfg.URL, "target_session_attrs")

@@ -171,6 +171,27 @@ func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 	eventually(t, "read after the connections were cut", read)
 }
 
+func TestOpen_PoolLimitInURL_IsSharedByReadersAndWriters(t *testing.T) {
+	cfg := sqlstoretest.Postgres(t)
+	cfg.URL += "&pool_max_conns=4"
+	s := sqlstoretest.Open(t, cfg)
+	for range 2 { // the other two connections write
+		tx, err := s.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Snapshot(ctx); !errors.Is(err, sqlstore.ErrUnavailable) {
+		t.Errorf("a third reader gets a connection of four: %v", err)
+	}
+	if err := s.Write(t.Context(), func(*sqlstore.Tx) error { return nil }); err != nil {
+		t.Errorf("write while all readers are in use: %v", err)
+	}
+}
+
 // eventually repeats a call until it succeeds or the test times out.
 func eventually(t *testing.T, what string, call func(context.Context) error) {
 	t.Helper()

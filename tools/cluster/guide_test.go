@@ -128,6 +128,22 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 			t.Errorf("the guide did not print %q:\n%s", want, output)
 		}
 	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			// The first reader may find the index before Elasticsearch has started its shard.
+			if strings.Contains(line, "level=WARN") && !strings.Contains(line, "no_shard_available") {
+				t.Errorf("%s of the guide warns: %s", filepath.Base(name), line)
+			}
+		}
+	}
+	if len(logs) != 3 {
+		t.Errorf("the guide wrote the logs %v, want 3", logs)
+	}
 	t.Logf("output of the guide:\n%s", output)
 }
 

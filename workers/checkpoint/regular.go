@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
 )
 
 const (
@@ -27,14 +31,24 @@ const (
 // first one. It is for one goroutine. If several nodes run it at once, they may make a checkpoint too many, which does no harm.
 type Regular struct {
 	Maker
-	Look   time.Duration // DefaultLook when 0
-	Logger *slog.Logger
+	Look       time.Duration // DefaultLook when 0
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 
 	read eventlog.Position // no account has an event between the last checkpoint and this
 }
 
 // Run makes each checkpoint that is due, until ctx ends. It retries after a failure.
 func (r *Regular) Run(ctx context.Context) error {
+	current := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "letterhead_checkpoint_current_timestamp_seconds",
+		Help: "When no checkpoint of the ledger was due, or when the one that was due was made. Absent while another node makes them.",
+	})
+	current.Set(float64(r.Now().Unix()))
+	if err := telemetry.Register(r.Registerer, current); err != nil {
+		return fmt.Errorf("register the metric of checkpoints: %w", err)
+	}
+	defer telemetry.Unregister(r.Registerer, current)
 	look := cmp.Or(r.Look, DefaultLook)
 	for pause := look; ; {
 		made, err := r.makeDue(ctx)
@@ -43,11 +57,14 @@ func (r *Regular) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			pause = min(2*pause, max(look, lastLook))
-			if !errors.Is(err, eventschemas.ErrNotYet) {
+			if errors.Is(err, eventschemas.ErrNotYet) { // until the upgrade is finished
+				current.Set(float64(r.Now().Unix()))
+			} else {
 				r.Logger.Warn("a checkpoint of the ledger could not be made", "error", err, "again_in", pause)
 			}
 		default:
 			pause = look
+			current.Set(float64(r.Now().Unix()))
 			if made != nil {
 				r.Logger.Info("made a checkpoint of the ledger", "size", made.Note.Size, "accounts", made.Accounts)
 			}

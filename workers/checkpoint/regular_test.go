@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/mod/sumdb/note"
 
 	"letterhead/eventschemas"
@@ -147,4 +148,42 @@ func TestRegular_KeyFails_TriesAgain(t *testing.T) {
 	if got := size(); got != 1 {
 		t.Errorf("%d checkpoints after the failure, want 1", got)
 	}
+}
+
+func TestRegular_KeyFails_MetricStaysBehind(t *testing.T) {
+	w, lines, registry := newWorld(t), testwait.NewLines(), prometheus.NewRegistry()
+	var fails atomic.Bool
+	fails.Store(true)
+	start := w.now
+	r := &checkpoint.Regular{Maker: *w.maker, Look: time.Microsecond, Logger: lines.Logger(), Registerer: registry}
+	r.Now = func() time.Time {
+		if fails.Load() {
+			return start
+		}
+		return start.Add(time.Hour)
+	}
+	r.Key = func(origin string) (note.Signer, error) {
+		if fails.Load() {
+			return nil, errors.New("the key is elsewhere")
+		}
+		return w.maker.Key(origin)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	current := func(want time.Time) {
+		t.Helper()
+		families, err := registry.Gather()
+		testmust.Succeed(t, err)
+		if len(families) != 1 || families[0].GetMetric()[0].GetGauge().GetValue() != float64(want.Unix()) {
+			t.Errorf("the metrics are %v, want %d", families, want.Unix())
+		}
+	}
+	lines.Wait(t, 1, "the key is elsewhere")
+	current(start)
+	fails.Store(false)
+	lines.Wait(t, 1, "made a checkpoint")
+	current(start.Add(time.Hour))
+	stop()
+	testmust.Succeed(t, testwait.Receive(t, ended, "the end of Run"))
 }

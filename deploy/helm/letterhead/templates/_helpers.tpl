@@ -54,11 +54,22 @@ capabilities: {drop: [ALL]}
   "LETTERHEAD_DATA" "the chart mounts a volume there"
   "LETTERHEAD_LOG_FORMAT" "nodes of the chart log in JSON"
   "LETTERHEAD_BASE_URL" "set baseURL instead"
+  "LETTERHEAD_DATABASE_CONNECTIONS" "set databaseConnections of the roles instead"
   "LETTERHEAD_EVENTSTORE" $secret
   "LETTERHEAD_DATABASE" $secret
   "LETTERHEAD_SEARCH" $secret
   "LETTERHEAD_BROKER" $secret
-  "LETTERHEAD_ASSETS" $secret -}}
+  "LETTERHEAD_ASSETS" $secret
+  "LETTERHEAD_LEDGER_KEY" $secret
+  "LETTERHEAD_NOTICES_KEY" $secret
+  "LETTERHEAD_STRIPE_KEY" $secret
+  "LETTERHEAD_STRIPE_WEBHOOK_SECRET" $secret
+  "LETTERHEAD_SMTP_URL" $secret -}}
+{{- if .Values.billing -}}{{- $_ := set $own "LETTERHEAD_BILLING_FILE" "billing has the prices" -}}{{- end -}}
+{{- if .Values.admin.enabled -}}
+{{- $_ := set $own "LETTERHEAD_ADMIN_LISTEN" "admin.enabled sets it for API nodes" -}}
+{{- $_ := set $own "LETTERHEAD_ADMIN_HOSTS" "set admin.hosts instead" -}}
+{{- end -}}
 {{- $extra := dict -}}
 {{- range .Values.extraEnv -}}{{- $_ := set $extra .name true -}}{{- end -}}
 {{- range $name, $why := $own -}}
@@ -68,6 +79,83 @@ capabilities: {drop: [ALL]}
 {{- fail (printf "take %s out of extraEnv: %s" $name $why) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Fails if the Secret exists and lacks a key. Nothing can be looked up while a chart is only rendered. */}}
+{{- define "letterhead.checkSecret" -}}
+{{- $found := lookup "v1" "Secret" .Release.Namespace .Values.existingSecret -}}
+{{- if $found -}}
+{{- $required := list "LETTERHEAD_EVENTSTORE" "LETTERHEAD_DATABASE" "LETTERHEAD_SEARCH" "LETTERHEAD_BROKER" "LETTERHEAD_ASSETS" -}}
+{{- if .Values.billing -}}{{- $required = concat $required (list "LETTERHEAD_STRIPE_KEY" "LETTERHEAD_STRIPE_WEBHOOK_SECRET") -}}{{- end -}}
+{{- if hasKey .Values.settings "LETTERHEAD_MAIL_FROM" -}}{{- $required = append $required "LETTERHEAD_SMTP_URL" -}}{{- end -}}
+{{- range $required -}}
+{{- if not (index (default dict $found.data) .) -}}
+{{- fail (printf "the Secret %s has no %s: add it (README.md); nothing was changed" $.Values.existingSecret .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Fails if PostgreSQL does not allow the connections of all nodes at their largest number, while one more of each role
+replaces another. The numbers are the connections outside the pools, which hold the node's name and its leaderships.
+*/}}
+{{- define "letterhead.checkConnections" -}}
+{{- $sum := 3 -}}{{/* that PostgreSQL reserves */}}
+{{- $own := dict "api" 1 "crawler" 2 "projector" 4 "relay" 5 "sweeper" 6 "refresher" 2 -}}
+{{- range $role, $r := .Values.roles -}}
+{{- $nodes := ternary $r.autoscaling.maxReplicas $r.replicas $r.autoscaling.enabled | int | add1 -}}
+{{- $sum = add $sum (mul $nodes (add (int $r.databaseConnections) (index $own $role))) -}}
+{{- end -}}
+{{- if .Values.backup.enabled -}}{{- $sum = add $sum 4 -}}{{- end -}}
+{{- if gt $sum (int .Values.maxDatabaseConnections) -}}
+{{- fail (printf "the nodes may open %d connections to PostgreSQL, and maxDatabaseConnections is %d: increase max_connections of PostgreSQL and this value, or decrease maxReplicas or databaseConnections of the roles" $sum (int .Values.maxDatabaseConnections)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The names by which clients reach the Service of the admin API. */}}
+{{- define "letterhead.adminHosts" -}}
+{{- $name := printf "%s-admin" (include "letterhead.fullname" .) -}}
+{{- $space := .Release.Namespace -}}
+{{- concat (list $name (printf "%s.%s" $name $space) (printf "%s.%s.svc" $name $space) (printf "%s.%s.svc.%s" $name $space .Values.clusterDomain)) .Values.admin.hosts | join "," -}}
+{{- end -}}
+
+{{/* Annotations that restart pods when their configuration changes. Without a cluster the Secret has no checksum. */}}
+{{- define "letterhead.checksums" -}}
+{{- with (lookup "v1" "Secret" .Release.Namespace .Values.existingSecret).data }}
+checksum/secret: {{ toJson . | sha256sum }}
+{{- end }}
+{{- with .Values.billing }}
+checksum/billing: {{ toYaml . | sha256sum }}
+{{- end }}
+{{- end -}}
+
+{{/* What the pods of nodes and of jobs share. */}}
+{{- define "letterhead.pod" -}}
+serviceAccountName: {{ include "letterhead.serviceAccount" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
 {{/* Every address that is not private. */}}

@@ -272,7 +272,7 @@ func openRefresher(_ context.Context, n *Node) ([]part, error) {
 // because it waits for it; the later ones are made on one node at a time.
 func openCheckpoints(_ context.Context, n *Node) ([]part, error) {
 	maker := n.Operations.Checkpoints.Maker(eventlog.Metadata{Actor: "system:checkpoint"})
-	regular := n.Stores.led("checkpoints", (&checkpoint.Regular{Maker: *maker, Logger: n.logger}).Run)
+	regular := n.Stores.led("checkpoints", (&checkpoint.Regular{Maker: *maker, Logger: n.logger, Registerer: n.metrics}).Run)
 	return []part{{regular.name, func(ctx context.Context) error {
 		switch err := n.Operations.Checkpoints.First(ctx, maker); {
 		case err == nil:

@@ -232,8 +232,7 @@ func (j undated) SetCookies(u *url.URL, cookies []*http.Cookie) {
 // browser returns a browser that follows no redirects.
 func browser(t testing.TB) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	testmust.Succeed(t, err)
+	jar := testmust.Get(cookiejar.New(nil))(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Jar: undated{jar}, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

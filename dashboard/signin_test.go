@@ -327,8 +327,7 @@ func withMail(t *testing.T) (*service, *emailtest.Server) {
 // linkIn returns the path of the link in a message.
 func linkIn(t *testing.T, m emailtest.Message) string {
 	t.Helper()
-	body, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(m.Data[strings.Index(m.Data, "\r\n\r\n")+4:])))
-	testmust.Succeed(t, err)
+	body := testmust.Get(io.ReadAll(quotedprintable.NewReader(strings.NewReader(m.Data[strings.Index(m.Data, "\r\n\r\n")+4:]))))(t)
 	link := regexp.MustCompile(regexp.QuoteMeta(baseURL) + `(/dashboard/sign-in\?\S+)`).FindStringSubmatch(string(body))
 	if link == nil {
 		t.Fatalf("the message has no link:\n%s", body)

@@ -249,8 +249,7 @@ func typeAndVersion(t testing.TB, name string) (string, int) {
 
 func readGolden(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(goldenFile(name))
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(goldenFile(name)))(t)
 	return bytes.TrimSuffix(data, []byte("\n"))
 }
 
@@ -265,16 +264,14 @@ func TestGoldenFiles(t *testing.T) {
 			if err := eventschemas.ValidateJSON(eventType, version, data); err != nil {
 				t.Error(err)
 			}
-			got, err := eventschemas.Decode(eventType, version, data)
-			testmust.Succeed(t, err)
+			got := testmust.Get(eventschemas.Decode(eventType, version, data))(t)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("Decode = \n%+v, want\n%+v", got, want)
 			}
 			if version != eventschemas.Current().Version(eventType) {
 				return // an old version is encoded as the current one
 			}
-			encoded, err := eventschemas.Encode(want)
-			testmust.Succeed(t, err)
+			encoded := testmust.Get(eventschemas.Encode(want))(t)
 			if encoded.Type != eventType || encoded.SchemaVersion != version || !bytes.Equal(encoded.Data, data) {
 				t.Fatalf("Encode = %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
 			}
@@ -331,8 +328,7 @@ func writeGolden(t *testing.T, name string, ev eventschemas.Event) {
 	if _, err := os.Stat(goldenFile(name)); err == nil {
 		return
 	}
-	encoded, err := eventschemas.Encode(ev)
-	testmust.Succeed(t, err)
+	encoded := testmust.Get(eventschemas.Encode(ev))(t)
 	testmust.Succeed(t, os.WriteFile(goldenFile(name), append(encoded.Data, '\n'), 0o644))
 }
 
@@ -344,8 +340,7 @@ func TestEveryVersionHasAGoldenFile(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob(goldenFile("*"))
-	testmust.Succeed(t, err)
+	files := testmust.Get(filepath.Glob(goldenFile("*")))(t)
 	if len(files) != len(golden) {
 		t.Errorf("there are %d golden files and %d values; golden files must not be deleted", len(files), len(golden))
 	}

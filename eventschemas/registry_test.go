@@ -302,10 +302,8 @@ func TestEncode_Times_AreUTCMicroseconds(t *testing.T) {
 
 func TestEncodingTwiceGivesTheSameBytes(t *testing.T) {
 	for name, ev := range golden {
-		first, err := eventschemas.Encode(ev)
-		testmust.Succeed(t, err)
-		back, err := eventschemas.Decode(first.Type, first.SchemaVersion, first.Data)
-		testmust.Succeed(t, err)
+		first := testmust.Get(eventschemas.Encode(ev))(t)
+		back := testmust.Get(eventschemas.Decode(first.Type, first.SchemaVersion, first.Data))(t)
 		again, err := eventschemas.Encode(back)
 		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("%s: %s, then %s, %v", name, first.Data, again.Data, err)

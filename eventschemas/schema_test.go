@@ -30,8 +30,7 @@ type schema struct {
 
 func readSchema(t *testing.T, file string) schema {
 	t.Helper()
-	data, err := fs.ReadFile(eventschemas.Schemas(), file)
-	testmust.Succeed(t, err)
+	data := testmust.Get(fs.ReadFile(eventschemas.Schemas(), file))(t)
 	var s schema
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatalf("%s: %v", file, err)
@@ -124,8 +123,7 @@ func TestSchemasDescribeTheStructs(t *testing.T) {
 }
 
 func TestSchemas_EveryFileIsUsed(t *testing.T) {
-	files, err := fs.Glob(eventschemas.Schemas(), "*.json")
-	testmust.Succeed(t, err)
+	files := testmust.Get(fs.Glob(eventschemas.Schemas(), "*.json"))(t)
 	for _, file := range files {
 		eventType, version := typeAndVersion(t, strings.TrimSuffix(file, ".json"))
 		if version > eventschemas.Current().Version(eventType) {
@@ -167,8 +165,7 @@ func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
 		var doc any
 		testmust.Succeed(t, json.Unmarshal(readGolden(t, name), &doc))
 		valid := func() error {
-			data, err := json.Marshal(doc)
-			testmust.Succeed(t, err)
+			data := testmust.Get(json.Marshal(doc))(t)
 			return eventschemas.ValidateJSON(eventType, version, data)
 		}
 		testmust.Succeed(t, valid())
@@ -285,8 +282,7 @@ func refusesField(t *testing.T, name string, where []string, value string) {
 		t.Fatalf("%s has no %v", name, where)
 	}
 	object[last] = json.RawMessage(value)
-	data, err := json.Marshal(doc)
-	testmust.Succeed(t, err)
+	data := testmust.Get(json.Marshal(doc))(t)
 	if err := eventschemas.ValidateJSON(eventType, version, data); !errors.Is(err, eventschemas.ErrSchemaViolation) {
 		t.Errorf("ValidateJSON of %s with %v = %s: %v", name, where, value, err)
 	}

@@ -57,14 +57,12 @@ func TestDecode_QualifiedTickers_BecomeBare(t *testing.T) {
 		{"FieldOverridden", 2, []byte(`{"field":"company","value":` + company + `,"reason":"r"}`), overriddenCompany},
 	} {
 		testmust.Succeed(t, eventschemas.ValidateJSON(c.eventType, c.version, c.body))
-		ev, err := eventschemas.Decode(c.eventType, c.version, c.body)
-		testmust.Succeed(t, err)
+		ev := testmust.Get(eventschemas.Decode(c.eventType, c.version, c.body))(t)
 		if got := c.company(ev); !slices.Equal(got.Tickers, []string{"GOOGL", "GOOG"}) {
 			t.Errorf("%s version %d has the tickers %v, want bare symbols", c.eventType, c.version, got.Tickers)
 		}
 		// The upcast event is valid and can be encoded again.
-		encoded, err := eventschemas.Encode(ev)
-		testmust.Succeed(t, err)
+		encoded := testmust.Get(eventschemas.Encode(ev))(t)
 		if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
 			t.Error(err)
 		}
@@ -93,8 +91,7 @@ func TestSymbolPattern_IsThatOfTheSchema(t *testing.T) {
 			}
 		} `json:"$defs"`
 	}
-	file, err := eventschemas.Schemas().Open("parts/Record.v2.json")
-	testmust.Succeed(t, err)
+	file := testmust.Get(eventschemas.Schemas().Open("parts/Record.v2.json"))(t)
 	defer file.Close()
 	testmust.Succeed(t, json.NewDecoder(file).Decode(&schema))
 	if got := schema.Defs.Company.Properties.Tickers.Items.Pattern; got != eventschemas.SymbolPattern {

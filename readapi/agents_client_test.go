@@ -48,8 +48,7 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			ctx := t.Context()
-			session, err := c.session(version)
-			testmust.Succeed(t, err)
+			session := testmust.Get(c.session(version))(t)
 			defer session.Close()
 			init := session.InitializeResult()
 			if init.ProtocolVersion != version || init.ServerInfo.Name != "letterhead" || init.Capabilities.Tools == nil || init.Capabilities.Tools.ListChanged || init.Capabilities.Prompts != nil || init.Instructions == "" {
@@ -58,8 +57,7 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 			schemas := listedTools(t, session)
 			call := func(tool string, arguments map[string]any) *sdk.CallToolResult {
 				t.Helper()
-				result, err := session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
-				testmust.Succeed(t, err)
+				result := testmust.Get(session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments}))(t)
 				if !result.IsError {
 					if err := schemas[tool].Validate(result.StructuredContent); err != nil {
 						t.Errorf("result of %s: %v", tool, err)

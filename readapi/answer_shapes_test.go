@@ -162,8 +162,7 @@ func decodeExactly[T any](t testing.TB, body []byte) T {
 	if err := decoder.Decode(&value); err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
-	again, err := json.Marshal(value)
-	testmust.Succeed(t, err)
+	again := testmust.Get(json.Marshal(value))(t)
 	if got, want := fieldsOf(t, body), fieldsOf(t, again); !slices.Equal(got, want) {
 		t.Fatalf("fields of the answer\n%s\nfields of the OpenAPI description\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -83,8 +83,7 @@ func (s *service) post(ctx context.Context, path, body string, header http.Heade
 
 func batchOf(t testing.TB, identifiers []string) string {
 	t.Helper()
-	body, err := json.Marshal(map[string][]string{"identifiers": identifiers})
-	testmust.Succeed(t, err)
+	body := testmust.Get(json.Marshal(map[string][]string{"identifiers": identifiers}))(t)
 	return string(body)
 }
 

@@ -177,8 +177,7 @@ func connect(b *testing.B, url string, requests [][]byte) *bench {
 	b.Helper()
 	m := &bench{b: b}
 	for i := range benchConnections {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		testmust.Succeed(b, err)
+		conn := testmust.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(b)
 		b.Cleanup(func() { conn.Close() })
 		m.clients = append(m.clients, &benchClient{conn: conn, in: bufio.NewReaderSize(conn, 32<<10), requests: requests, next: i * 131})
 	}

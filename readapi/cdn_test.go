@@ -188,8 +188,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 		serves.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	bucket, err := assets.Open(t.Context(), "s3://logos?use_path_style=true&endpoint="+url.QueryEscape(server.URL))
-	testmust.Succeed(t, err)
+	bucket := testmust.Get(assets.Open(t.Context(), "s3://logos?use_path_style=true&endpoint="+url.QueryEscape(server.URL)))(t)
 	t.Cleanup(func() { bucket.Close() })
 	fromBucket := func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = bucket } }
 	s := start(t, fromBucket)

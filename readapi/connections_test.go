@@ -200,8 +200,7 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- server.Serve(listener) }()
 		dial := func() net.Conn {
-			conn, err := pipes.dial()
-			testmust.Succeed(t, err)
+			conn := testmust.Get(pipes.dial())(t)
 			t.Cleanup(func() { conn.Close() })
 			return conn
 		}
@@ -269,8 +268,7 @@ func (l *lateListener) Close() error {
 }
 
 func TestDrain_AcceptReturnsLate_Succeeds(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	inner := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	late := &lateListener{readapi.NewSmallListener(inner, 0), make(chan struct{})}
 	serving := make(chan struct{})
 	server := readapi.NewServer(http.NotFoundHandler())

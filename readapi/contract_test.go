@@ -73,8 +73,7 @@ func (s *service) shows(endpoint string, status int, codes ...string) {
 
 func (c *observations) declare(t testing.TB, row openapitest.Row, name string) {
 	t.Helper()
-	page, err := contractPage()
-	testmust.Succeed(t, err)
+	page := testmust.Get(contractPage())(t)
 	if !*updateContract && page[row] != name {
 		t.Errorf("%s declares %s, for which %s names %q; run go test ./readapi -update-contract", name, row, contractFile, page[row])
 	}
@@ -281,10 +280,8 @@ func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
 	if *updateContract {
 		return // the page is written at the end of this run
 	}
-	checker, err := checkAnswers()
-	testmust.Succeed(t, err)
-	page, err := contractPage()
-	testmust.Succeed(t, err)
+	checker := testmust.Get(checkAnswers())(t)
+	page := testmust.Get(contractPage())(t)
 	tests := testNames(t)
 	rows := documented(checker.Document())
 	for _, row := range rows {
@@ -302,12 +299,10 @@ func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
 // testNames returns the names of this package's tests, from its files.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("*_test.go")
-	testmust.Succeed(t, err)
+	files := testmust.Get(filepath.Glob("*_test.go"))(t)
 	names := map[string]bool{}
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		testmust.Succeed(t, err)
+		source := testmust.Get(os.ReadFile(file))(t)
 		for _, found := range testFunction.FindAllSubmatch(source, -1) {
 			names[string(found[1])] = true
 		}

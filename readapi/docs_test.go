@@ -72,8 +72,7 @@ func TestPages_Resources_AreSameOrigin(t *testing.T) {
 func TestReference_Document_IsShownCompletely(t *testing.T) {
 	const base = "https://brands.example.com"
 	p, d := rendered(t, base, "", "LetterheadBot/1.0")
-	description, err := openapi.Read(base)
-	testmust.Succeed(t, err)
+	description := testmust.Get(openapi.Read(base))(t)
 	ids, links, samples := map[string]bool{}, map[string]bool{}, ""
 	walk(t, d.reference.body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
@@ -176,8 +175,7 @@ func TestBotPage_UserAgent_ContainsCrawlerName(t *testing.T) {
 
 func walk(t *testing.T, page []byte, visit func(*html.Node)) {
 	t.Helper()
-	root, err := html.Parse(bytes.NewReader(page))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(bytes.NewReader(page)))(t)
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode {
 			visit(n)
@@ -235,9 +233,7 @@ func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 // rendered returns the pages and the documents among them.
 func rendered(t *testing.T, baseURL, logoHost, userAgent string) (pages, documents) {
 	t.Helper()
-	p, err := newPages(baseURL, logoHost, userAgent)
-	testmust.Succeed(t, err)
-	d, err := p.documents()
-	testmust.Succeed(t, err)
+	p := testmust.Get(newPages(baseURL, logoHost, userAgent))(t)
+	d := testmust.Get(p.documents())(t)
 	return p, d
 }

@@ -15,8 +15,7 @@ import (
 
 func testGallery(t *testing.T, logoHost string) *gallery {
 	t.Helper()
-	p, err := newPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0")
-	testmust.Succeed(t, err)
+	p := testmust.Get(newPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0"))(t)
 	return p.gallery
 }
 
@@ -31,8 +30,7 @@ type galleryShown struct {
 
 func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 	t.Helper()
-	body, err := g.page(sent)
-	testmust.Succeed(t, err)
+	body := testmust.Get(g.page(sent))(t)
 	s := galleryShown{sources: map[string]bool{}, selected: map[string]string{}}
 	walk(t, body, func(n *html.Node) {
 		switch n.Data {

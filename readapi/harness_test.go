@@ -217,8 +217,7 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 // serve listens like the real server.
 func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	l := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
@@ -273,10 +272,8 @@ func (s *service) account(id plan.ID, credits int64) *customer {
 
 func newKey(t testing.TB, kind apikey.Kind) (string, apikey.Key) {
 	t.Helper()
-	key, err := apikey.Generate(kind, rand.Reader)
-	testmust.Succeed(t, err)
-	parsed, err := apikey.Parse(key)
-	testmust.Succeed(t, err)
+	key := testmust.Get(apikey.Generate(kind, rand.Reader))(t)
+	parsed := testmust.Get(apikey.Parse(key))(t)
 	return key, parsed
 }
 

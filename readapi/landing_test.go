@@ -24,8 +24,7 @@ func (s *service) opened(path string, header http.Header) answer {
 // attributes returns the values of an attribute of all elements with a name.
 func attributes(t *testing.T, body []byte, element, name string) []string {
 	t.Helper()
-	root, err := html.Parse(bytes.NewReader(body))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(bytes.NewReader(body)))(t)
 	var values []string
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode || n.Data != element {

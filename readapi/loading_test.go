@@ -46,8 +46,7 @@ func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 			return log
 		}
 		set.deps = func(d *readapi.Deps) {
-			writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.parts.Now}}, half, nil)
-			testmust.Succeed(t, err)
+			writer := testmust.Get(commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.parts.Now}}, half, nil))(t)
 			t.Cleanup(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 				defer cancel()

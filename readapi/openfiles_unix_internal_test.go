@@ -13,20 +13,17 @@ import (
 
 // On a busy machine, a request may wait for long until the server reads it.
 func TestConnections_UnreadRequest_IsNotEvicted(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	listener := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	open := newConnections(3, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
 	var conns []*answerConn
 	for _, sent := range []string{"GET", ""} {
-		client, err := net.Dial("tcp", listener.Addr().String())
-		testmust.Succeed(t, err)
+		client := testmust.Get(net.Dial("tcp", listener.Addr().String()))(t)
 		t.Cleanup(func() { client.Close() })
 		if _, err := client.Write([]byte(sent)); err != nil { // on loopback it has arrived when this returns
 			t.Fatal(err)
 		}
-		accepted, err := listener.Accept()
-		testmust.Succeed(t, err)
+		accepted := testmust.Get(listener.Accept())(t)
 		t.Cleanup(func() { accepted.Close() })
 		conn := &answerConn{Conn: accepted}
 		if !open.admit(conn) {

@@ -42,10 +42,8 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	t.Cleanup(kill)
 	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
 	server.Env = append(os.Environ(), fewFilesEnv+"=1")
-	stop, err := server.StdinPipe()
-	testmust.Succeed(t, err)
-	said, err := server.StdoutPipe()
-	testmust.Succeed(t, err)
+	stop := testmust.Get(server.StdinPipe())(t)
+	said := testmust.Get(server.StdoutPipe())(t)
 	testmust.Succeed(t, server.Start())
 	lines := bufio.NewReader(said)
 	t.Cleanup(func() {
@@ -62,8 +60,7 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	}
 	ask := func(path string) {
 		t.Helper()
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		testmust.Succeed(t, err)
+		conn := testmust.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 		t.Cleanup(func() { conn.Close() })
 		testmust.Succeed(t, conn.SetDeadline(time.Now().Add(waitLimit)))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, key)

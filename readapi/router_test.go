@@ -29,8 +29,7 @@ func TestRedirectOf_UncleanPathBelowV1_IsClean(t *testing.T) {
 		{"//evil.com/..", ""},
 		{"/", ""},
 	} {
-		u, err := url.ParseRequestURI(c.path)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.ParseRequestURI(c.path))(t)
 		if strings.HasPrefix(c.path, "//") { // as net/http reads a request line, which is never a host alone
 			u = &url.URL{Path: c.path}
 		}

@@ -23,8 +23,7 @@ import (
 // described returns the operations of the OpenAPI document.
 func described(t testing.TB) []*openapi.Operation {
 	t.Helper()
-	checker, err := checkAnswers()
-	testmust.Succeed(t, err)
+	checker := testmust.Get(checkAnswers())(t)
 	return checker.Document().Operations
 }
 

@@ -27,8 +27,7 @@ type replayed struct {
 // recordings reads the requests of a file, each below a line with the name of its client.
 func recordings(t *testing.T, file string) (all []replayed) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile(file))(t)
 	for part := range strings.SplitSeq(strings.TrimPrefix(string(text), "## "), "\n## ") {
 		client, bytes, _ := strings.Cut(part, "\n")
 		all = append(all, replayed{client, bytes})

@@ -217,8 +217,7 @@ func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 // detailsOf formats an error's details for comparison.
 func detailsOf(t testing.TB, p problem) string {
 	t.Helper()
-	b, err := json.Marshal(p.Error.Details)
-	testmust.Succeed(t, err)
+	b := testmust.Get(json.Marshal(p.Error.Details))(t)
 	return string(b)
 }
 
@@ -503,7 +502,6 @@ func (l *lookedUp) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, e
 func readWhole(t testing.TB, resp *http.Response) answer {
 	t.Helper()
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	testmust.Succeed(t, err)
+	body := testmust.Get(io.ReadAll(resp.Body))(t)
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}
 }

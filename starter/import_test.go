@@ -173,12 +173,9 @@ func BenchmarkImport(b *testing.B) {
 	ctx := context.Background()
 	for b.Loop() {
 		dir := b.TempDir()
-		log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "events.db")})
-		testmust.Succeed(b, err)
-		url, err := assets.FolderURL(filepath.Join(dir, "assets"))
-		testmust.Succeed(b, err)
-		store, err := assets.Open(ctx, url)
-		testmust.Succeed(b, err)
+		log := testmust.Get(sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "events.db")}))(b)
+		url := testmust.Get(assets.FolderURL(filepath.Join(dir, "assets")))(b)
+		store := testmust.Get(assets.Open(ctx, url))(b)
 		deps := starter.Deps{Assets: store, Brands: appender{log}, Marker: starter.FileMarker{Path: filepath.Join(dir, "starter")}}
 		got, err := starter.Import(ctx, starter.Config{}, deps)
 		if err != nil || got.Imported != starter.Count {

@@ -413,8 +413,7 @@ func TestWriteRead_RoundTrip(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	data, err := json.Marshal(v)
-	testmust.Succeed(t, err)
+	data := testmust.Get(json.Marshal(v))(t)
 	return string(data)
 }
 

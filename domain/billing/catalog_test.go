@@ -21,8 +21,7 @@ packs:
 
 func catalog(t testing.TB) *billing.Catalog {
 	t.Helper()
-	c, err := billing.ParseCatalog([]byte(catalogText))
-	testmust.Succeed(t, err)
+	c := testmust.Get(billing.ParseCatalog([]byte(catalogText)))(t)
 	return c
 }
 

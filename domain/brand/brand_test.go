@@ -387,8 +387,7 @@ func TestOverride_EveryField(t *testing.T) {
 			t.Errorf("%s: %v", field, s.err)
 			continue
 		}
-		all, err := json.Marshal(s.brand.View().Record)
-		testmust.Succeed(t, err)
+		all := testmust.Get(json.Marshal(s.brand.View().Record))(t)
 		var shown map[string]json.RawMessage
 		testmust.Succeed(t, json.Unmarshal(all, &shown))
 		if string(shown[field]) != values[field] {
@@ -491,8 +490,7 @@ func TestEvidence_TruncatedToFit(t *testing.T) {
 		CrawlID: "c1", Record: record("Acme"), Evidence: evidence, FinalURL: "https://acme.com/",
 	})
 	testmust.Succeed(t, err)
-	encoded, err := eventschemas.Encode(events[1])
-	testmust.Succeed(t, err)
+	encoded := testmust.Get(eventschemas.Encode(events[1]))(t)
 	kept := events[1].(eventschemas.CrawlSucceeded).Evidence
 	if len(encoded.Data) > brand.MaxRecordEventBytes || len(encoded.Data) < brand.MaxRecordEventBytes-200 {
 		t.Fatalf("the event has %d bytes and %d evidence entries", len(encoded.Data), len(kept))
@@ -550,8 +548,7 @@ func TestApply_TimesMatchTheirJSON(t *testing.T) {
 	b := brand.New(domain)
 	b.Apply(imported("starter 1", record("Acme")).event, 0, time.Now()) // local, with a monotonic reading
 	var back brand.Brand
-	state, err := json.Marshal(b)
-	testmust.Succeed(t, err)
+	state := testmust.Get(json.Marshal(b))(t)
 	if err := json.Unmarshal(state, &back); err != nil || !reflect.DeepEqual(back.View(), b.View()) {
 		t.Fatalf("%+v decodes as %+v, %v", b.View(), back.View(), err)
 	}
@@ -578,8 +575,7 @@ func FuzzState(f *testing.F) {
 		for i, fact := range facts {
 			b.Apply(fact.event, uint64(i), start)
 		}
-		state, err := json.Marshal(b)
-		testmust.Succeed(f, err)
+		state := testmust.Get(json.Marshal(b))(f)
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {

@@ -18,8 +18,7 @@ import (
 func known(t rapid.TB) *brand.Brand {
 	t.Helper()
 	b := brand.New("acme.com")
-	imported, err := b.Import(brand.Import{Source: "test 1", Record: record("Acme")})
-	testmust.Succeed(t, err)
+	imported := testmust.Get(b.Import(brand.Import{Source: "test 1", Record: record("Acme")}))(t)
 	for i, ev := range imported {
 		b.Apply(ev, uint64(i), time.Unix(0, 0))
 	}
@@ -30,8 +29,7 @@ func known(t rapid.TB) *brand.Brand {
 func served(t rapid.TB, b *brand.Brand, field, value string) string {
 	t.Helper()
 	b.Apply(eventschemas.FieldOverridden{Field: field, Value: json.RawMessage(value)}, 9, time.Unix(0, 0))
-	record, err := json.Marshal(b.View().Record)
-	testmust.Succeed(t, err)
+	record := testmust.Get(json.Marshal(b.View().Record))(t)
 	var fields map[string]json.RawMessage
 	testmust.Succeed(t, json.Unmarshal(record, &fields))
 	return string(fields[field])
@@ -145,8 +143,7 @@ func TestView_AnyOverrideOfEarlierRelease_FollowsTheRules(t *testing.T) {
 		case "fonts":
 			value = []eventschemas.Font{{Name: anyText("name"), Type: "body", Origin: "custom", Weights: []int{}}}
 		}
-		old, err := json.Marshal(value)
-		testmust.Succeed(t, err)
+		old := testmust.Get(json.Marshal(value))(t)
 		b := known(t)
 		shown := served(t, b, field, string(old))
 		if _, err := b.Override(field, json.RawMessage(shown), ""); err != nil {
@@ -174,8 +171,7 @@ func TestView_UncleanRecord_IsNotModified(t *testing.T) {
 
 func stateJSON(t *testing.T, b *brand.Brand) string {
 	t.Helper()
-	state, err := json.Marshal(b)
-	testmust.Succeed(t, err)
+	state := testmust.Get(json.Marshal(b))(t)
 	return string(state)
 }
 

@@ -121,8 +121,7 @@ func TestDelivery_NeverAnswered_IsAttemptedOnSchedule(t *testing.T) {
 	}
 	at := start
 	for i, pause := range []string{"5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h", "24h"} {
-		want, err := time.ParseDuration(pause)
-		testmust.Succeed(t, err)
+		want := testmust.Get(time.ParseDuration(pause))(t)
 		if d.Exhausted() {
 			t.Fatalf("no attempt is left after %d", i)
 		}

@@ -24,8 +24,7 @@ import (
 func TestCheck_Proof_ReportsWhatItShows(t *testing.T) {
 	w := story(t)
 	file := w.proof(november, nil)
-	r, err := w.check(file, nil)
-	testmust.Succeed(t, err)
+	r := testmust.Get(w.check(file, nil))(t)
 	if r.AccountID != account || !r.Month.Equal(november) || r.Provisional || r.Events != 8 || r.Note.Size != 3 || r.Checkpoint != w.last {
 		t.Errorf("report %+v, want one of 8 events at checkpoint 3", r)
 	}
@@ -351,11 +350,9 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 		for i := range leaves {
 			leaves[i] = LeafHash(fmt.Append(nil, i))
 		}
-		root, err := Root(leaves)
-		testmust.Succeed(t, err)
+		root := testmust.Get(Root(leaves))(t)
 		index := uint64(rapid.IntRange(0, len(leaves)-1).Draw(t, "index"))
-		path, err := Path(leaves, index)
-		testmust.Succeed(t, err)
+		path := testmust.Get(Path(leaves, index))(t)
 		// The library's proof has the siblings from the leaf up.
 		var siblings [][]byte
 		size, at := uint64(len(leaves)), index
@@ -374,14 +371,12 @@ func TestPathAndConsistency_AnyTree_AgreeWithTheLibrary(t *testing.T) {
 		}
 		testmust.Succeed(t, proof.VerifyInclusion(rfc6962.DefaultHasher, index, uint64(len(leaves)), leaves[index][:], siblings, root[:]))
 		first := rapid.IntRange(1, len(leaves)).Draw(t, "first")
-		hashes, err := Consistency(leaves, uint64(first))
-		testmust.Succeed(t, err)
+		hashes := testmust.Get(Consistency(leaves, uint64(first)))(t)
 		var list [][]byte
 		for i := range hashes {
 			list = append(list, hashes[i][:])
 		}
-		before, err := Root(leaves[:first])
-		testmust.Succeed(t, err)
+		before := testmust.Get(Root(leaves[:first]))(t)
 		testmust.Succeed(t, proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(first), uint64(len(leaves)), list, before[:], root[:]))
 	})
 }

@@ -35,10 +35,8 @@ const header = "created_utc,reporting_category,currency,gross,fee,net,source_id,
 
 func compare(t *testing.T, ledger *reconcile.Ledger, export string, o reconcile.Options) *reconcile.Report {
 	t.Helper()
-	in, err := reconcile.NewReader(strings.NewReader(export))
-	testmust.Succeed(t, err)
-	report, err := reconcile.Compare(ledger, in, o)
-	testmust.Succeed(t, err)
+	in := testmust.Get(reconcile.NewReader(strings.NewReader(export)))(t)
+	report := testmust.Get(reconcile.Compare(ledger, in, o))(t)
 	return report
 }
 
@@ -325,8 +323,7 @@ func TestCompare_NothingToCompare_IsAnError(t *testing.T) {
 		"outside, both limits": {row, reconcile.Options{From: day(1), Until: day(14)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in, err := reconcile.NewReader(strings.NewReader(header + c.rows))
-			testmust.Succeed(t, err)
+			in := testmust.Get(reconcile.NewReader(strings.NewReader(header + c.rows)))(t)
 			if _, err := reconcile.Compare(reconcile.NewLedger(), in, c.o); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -355,8 +352,7 @@ func TestReader_Header_IsFoundByNames(t *testing.T) {
 		"\ufeff\"Amount\",\"Currency\",\"Created (UTC)\",Type,Fee,Net,\"Payment Intent ID\"\n49.00,eur,2026-11-01 10:00,charge,1.50,47.50,pi_1\n",
 		"ignored,NET,currency,created,reporting_category,gross,payment_intent\nx,47.50,EUR,2026-11-01 10:00:00,Charge,49.00,pi_1\n", // the fee follows
 	} {
-		in, err := reconcile.NewReader(strings.NewReader(export))
-		testmust.Succeed(t, err)
+		in := testmust.Get(reconcile.NewReader(strings.NewReader(export)))(t)
 		row, err := in.Next()
 		if err != nil || row.Gross != 4900 || row.Fee != 150 || row.Net != 4750 || row.Kind != reconcile.Payment || row.Line != 2 ||
 			!slices.Equal(row.Payments, []string{"pi_1"}) || !row.At.Equal(day(1).Add(-2*time.Hour)) {
@@ -660,8 +656,7 @@ func TestCompare_SumTooLarge_NamesTheLine(t *testing.T) {
 		{"outside the range", reconcile.Options{From: day(20), Until: day(21)}, "line 258: the sum of the payment pi_1 is too large"},
 		{"opening balance", reconcile.Options{Opening: map[string]int64{"EUR": math.MaxInt64}}, "the opening balance in EUR is too large"},
 	} {
-		in, err := reconcile.NewReader(strings.NewReader(export))
-		testmust.Succeed(t, err)
+		in := testmust.Get(reconcile.NewReader(strings.NewReader(export)))(t)
 		if _, err := reconcile.Compare(reconcile.NewLedger(), in, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}

@@ -63,8 +63,7 @@ func of(t *testing.T, month, now time.Time) (*statement.Statement, error) {
 }
 
 func TestStatement_Month_HasWhatWasBookedInIt(t *testing.T) {
-	s, err := of(t, november, december)
-	testmust.Succeed(t, err)
+	s := testmust.Get(of(t, november, december))(t)
 	const want = `{"account_id":"a","month":"2026-11","provisional":false,"closed":false,` +
 		`"opening_balance":1049,"granted":17,"used":4,"reversed":1,"refunded":500,"breakage":0,"closing_balance":563,` +
 		`"money":[{"currency":"EUR","paid":0,"paid_tax":0,"refunded":2450,"refunded_tax":391},{"currency":"JPY","paid":500,"paid_tax":0,"refunded":0,"refunded_tax":0}],` +
@@ -80,8 +79,7 @@ func TestStatement_Month_HasWhatWasBookedInIt(t *testing.T) {
 }
 
 func TestCSV(t *testing.T) {
-	s, err := of(t, november, december)
-	testmust.Succeed(t, err)
+	s := testmust.Get(of(t, november, december))(t)
 	const want = `line,date,reference,kind,payment_id,revision,events,credits,currency,money,tax
 statement,2026-11,a,open,,,,,,,
 opening_balance,,,,,,,1049,,,

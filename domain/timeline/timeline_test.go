@@ -36,8 +36,7 @@ func TestTimeline_GeneratedHistory_HasTheStateOfTheFoldsAtEveryRevision(t *testi
 			f = &fold{account: account.New(id), books: books.New(), timeline: timeline.New(id)}
 			folds[id] = f
 		}
-		ev, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
-		testmust.Succeed(t, err)
+		ev := testmust.Get(eventschemas.Decode(e.Type, e.SchemaVersion, e.Data))(t)
 		f.timeline.Apply(ev, e.OccurredAt, eventschemas.Hash{byte(e.Revision)})
 		f.account.Apply(ev, e.OccurredAt)
 		f.books.Apply(ev, e.Revision, e.OccurredAt)

@@ -34,8 +34,7 @@ func given(t testing.TB, ticks ...eventschemas.UsageTicked) *scenario {
 
 func (s *scenario) happened(ev eventschemas.Event) {
 	s.t.Helper()
-	encoded, err := eventschemas.Encode(ev)
-	testmust.Succeed(s.t, err)
+	encoded := testmust.Get(eventschemas.Encode(ev))(s.t)
 	testmust.Succeed(s.t, eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data))
 	s.counter.Apply(ev, s.counter.Events())
 }
@@ -145,8 +144,7 @@ func TestCounter_AnyEvents_StateIsRestored(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(r, "events") {
 			s.happened(searches(rapid.Int64Range(1, 10).Draw(r, "searches")))
 			s.happened(allotted(rapid.Int64Range(1, 10).Draw(r, "logos")))
-			state, err := json.Marshal(s.counter)
-			testmust.Succeed(r, err)
+			state := testmust.Get(json.Marshal(s.counter))(r)
 			back := usage.New(account, november)
 			if err := json.Unmarshal(state, back); err != nil || *back != *s.counter {
 				r.Fatalf("%s decodes as %+v, %v", state, back, err)

@@ -20,8 +20,7 @@ import (
 func open(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
 	t.Helper()
 	store := sqlstoretest.Open(t, cfg)
-	h, err := accountnames.New(t.Context(), store)
-	testmust.Succeed(t, err)
+	h := testmust.Get(accountnames.New(t.Context(), store))(t)
 	return h, store
 }
 
@@ -171,11 +170,9 @@ func TestErase_Postgres_NoSessionFindsName(t *testing.T) {
 
 func traces(t *testing.T, dir, name string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	testmust.Succeed(t, err)
+	files := testmust.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		testmust.Succeed(t, err)
+		data := testmust.Get(os.ReadFile(file))(t)
 		if bytes.Contains(data, []byte(name)) {
 			return true
 		}

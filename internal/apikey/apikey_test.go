@@ -21,8 +21,7 @@ import (
 
 func generate(t testing.TB, kind Kind) string {
 	t.Helper()
-	key, err := Generate(kind, rand.Reader)
-	testmust.Succeed(t, err)
+	key := testmust.Get(Generate(kind, rand.Reader))(t)
 	return key
 }
 
@@ -38,8 +37,7 @@ func TestGenerate_KeysParse(t *testing.T) {
 			if !shape.MatchString(key) {
 				t.Fatalf("a %s key has the wrong shape (length %d)", kind, len(key))
 			}
-			got, err := Parse(key)
-			testmust.Succeed(t, err)
+			got := testmust.Get(Parse(key))(t)
 			want := Key{Kind: kind, Hash: sha256.Sum256([]byte(key)), Last4: key[len(key)-4:]}
 			if got != want {
 				t.Fatalf("Parse = %+v, want %+v", got, want)
@@ -54,8 +52,7 @@ func TestGenerate_KeysParse(t *testing.T) {
 // The format must never change, because issued keys would become invalid. The expected checksum was computed
 // by another implementation (zlib in Python).
 func TestKey_FormatIsStable(t *testing.T) {
-	key, err := Generate(Secret, bytes.NewReader(make([]byte, randomLength)))
-	testmust.Succeed(t, err)
+	key := testmust.Get(Generate(Secret, bytes.NewReader(make([]byte, randomLength))))(t)
 	body := "lh_sk_" + strings.Repeat("0", 32)
 	n := uint64(crc32.ChecksumIEEE([]byte(body)))
 	want := ""
@@ -176,8 +173,7 @@ func TestGenerate_CharactersAreUnbiased(t *testing.T) {
 	counts := map[byte]int{}
 	const keys = 5_000
 	for range keys {
-		key, err := Generate(Secret, source)
-		testmust.Succeed(t, err)
+		key := testmust.Get(Generate(Secret, source))(t)
 		for i := 6; i < 38; i++ {
 			counts[key[i]]++
 		}

@@ -44,8 +44,7 @@ func bucketURL(server, bucket, more string) string {
 
 func openURL(t *testing.T, at string) *assets.Store {
 	t.Helper()
-	s, err := assets.Open(t.Context(), at)
-	testmust.Succeed(t, err)
+	s := testmust.Get(assets.Open(t.Context(), at))(t)
 	return s
 }
 
@@ -63,8 +62,7 @@ func TestPrefix_SeparatesStoresInBucket(t *testing.T) {
 	server := s3(t, "shared")
 	one := openURL(t, bucketURL(server.URL, "shared", "&prefix=one/"))
 	two := openURL(t, bucketURL(server.URL, "shared", "&prefix=two/"))
-	id, err := one.Put(t.Context(), []byte("picture"), "png")
-	testmust.Succeed(t, err)
+	id := testmust.Get(one.Put(t.Context(), []byte("picture"), "png"))(t)
 	if there, err := one.Has(t.Context(), id, "png"); !there || err != nil {
 		t.Errorf("Has below the prefix of the asset = %v, %v, want true", there, err)
 	}
@@ -161,8 +159,7 @@ func TestStore_MissingBucket_IsUnavailable(t *testing.T) {
 // A store that accepts connections and never responds.
 func TestStore_HangingBucket_IsUnavailableInTime(t *testing.T) {
 	s3(t, "unused") // sets the environment
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	listener := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	go func() {
 		for {
@@ -202,8 +199,7 @@ func TestRead_HangingBody_IsUnavailableInTime(t *testing.T) {
 func TestRequest_ServerError_IsRetried(t *testing.T) {
 	var calls atomic.Int64
 	inner := s3(t, "logos")
-	target, err := url.Parse(inner.URL)
-	testmust.Succeed(t, err)
+	target := testmust.Get(url.Parse(inner.URL))(t)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if calls.Add(1) == 1 {

@@ -15,10 +15,8 @@ import (
 
 func open(t *testing.T, folder string) *assets.Store {
 	t.Helper()
-	u, err := assets.FolderURL(folder)
-	testmust.Succeed(t, err)
-	s, err := assets.Open(t.Context(), u)
-	testmust.Succeed(t, err)
+	u := testmust.Get(assets.FolderURL(folder))(t)
+	s := testmust.Get(assets.Open(t.Context(), u))(t)
 	return s
 }
 
@@ -49,8 +47,7 @@ func TestFolder_ContainsOnlyAssets(t *testing.T) {
 func TestPut_TruncatedFile_IsReplaced(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
-	id, err := s.Put(t.Context(), []byte("a whole picture"), "png")
-	testmust.Succeed(t, err)
+	id := testmust.Get(s.Put(t.Context(), []byte("a whole picture"), "png"))(t)
 	path := filepath.Join(folder, id[:2], id[2:4], id+".png")
 	testmust.Succeed(t, os.Truncate(path, 3))
 	testmust.Succeed(t, testmust.Err(s.Put(t.Context(), []byte("a whole picture"), "png")))
@@ -62,8 +59,7 @@ func TestPut_TruncatedFile_IsReplaced(t *testing.T) {
 func TestRemoveStranded_RemovesTemporaryFiles(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
-	id, err := s.Put(t.Context(), []byte("picture"), "png")
-	testmust.Succeed(t, err)
+	id := testmust.Get(s.Put(t.Context(), []byte("picture"), "png"))(t)
 	stranded := filepath.Join(folder, id[:2], id[2:4], id+".png.123.tmp")
 	testmust.Succeed(t, os.WriteFile(stranded, []byte("pic"), 0o600))
 	for o, err := range s.List(t.Context()) {
@@ -85,8 +81,7 @@ func TestRemoveStranded_RemovesTemporaryFiles(t *testing.T) {
 func TestLostFolder_IsUnavailable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "assets")
 	s := open(t, folder)
-	id, err := s.Put(t.Context(), []byte("picture"), "png")
-	testmust.Succeed(t, err)
+	id := testmust.Get(s.Put(t.Context(), []byte("picture"), "png"))(t)
 	testmust.Succeed(t, os.RemoveAll(folder))
 	testmust.Succeed(t, os.WriteFile(folder, []byte("a file where the folder was"), 0o600))
 	if _, err := s.Open(t.Context(), id, "png"); !errors.Is(err, assets.ErrUnavailable) {
@@ -127,12 +122,9 @@ func TestContentType_ByFormat(t *testing.T) {
 }
 
 func FuzzNames(f *testing.F) {
-	u, err := assets.FolderURL(f.TempDir())
-	testmust.Succeed(f, err)
-	s, err := assets.Open(f.Context(), u)
-	testmust.Succeed(f, err)
-	id, err := s.Put(f.Context(), []byte("picture"), "png")
-	testmust.Succeed(f, err)
+	u := testmust.Get(assets.FolderURL(f.TempDir()))(f)
+	s := testmust.Get(assets.Open(f.Context(), u))(f)
+	id := testmust.Get(s.Put(f.Context(), []byte("picture"), "png"))(f)
 	f.Add(id, "png")
 	f.Add("../../../../etc/passwd", "")
 	f.Add(strings.Repeat("/", 64), "svg")
@@ -149,10 +141,8 @@ func FuzzNames(f *testing.F) {
 }
 
 func BenchmarkPut(b *testing.B) {
-	u, err := assets.FolderURL(b.TempDir())
-	testmust.Succeed(b, err)
-	s, err := assets.Open(b.Context(), u)
-	testmust.Succeed(b, err)
+	u := testmust.Get(assets.FolderURL(b.TempDir()))(b)
+	s := testmust.Get(assets.Open(b.Context(), u))(b)
 	data := make([]byte, 4096)
 	n := 0
 	for b.Loop() {

@@ -17,8 +17,7 @@ import (
 // read returns a file of testdata: a white square.
 func read(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return data
 }
 
@@ -89,8 +88,7 @@ func TestDecodeWithin_TooFew_IsTooLarge(t *testing.T) {
 func TestDecode_PictureDamaged_Fails(t *testing.T) {
 	for _, name := range []string{"square.avif", "ring.avif"} {
 		data := read(t, name)
-		h, err := avif.Probe(data)
-		testmust.Succeed(t, err)
+		h := testmust.Get(avif.Probe(data))(t)
 		picture := bytes.Index(data, []byte("mdat")) + 4
 		zeros := append(bytes.Clone(data[:picture]), make([]byte, len(data)-picture)...)
 		for what, damaged := range map[string][]byte{"cut in the middle": data[:picture+(len(data)-picture)/2], "zeros": zeros} {

@@ -11,8 +11,7 @@ func BenchmarkDecode(b *testing.B) {
 	for _, name := range []string{"ring.avif", "square.avif"} {
 		b.Run(name, func(b *testing.B) {
 			data := read(b, name)
-			h, err := avif.Probe(data)
-			testmust.Succeed(b, err)
+			h := testmust.Get(avif.Probe(data))(b)
 			if _, err := avif.Decode(data, h.Width, h.Height); err != nil { // compiles the decoder
 				b.Fatal(err)
 			}

@@ -22,8 +22,7 @@ import (
 // recorded appends an event to an event log and reads it.
 func recorded(t *testing.T) eventlog.Recorded {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	defer log.Close()
 	enc, err := eventschemas.Encode(eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500})
 	testmust.Succeed(t, err)
@@ -42,8 +41,7 @@ func recorded(t *testing.T) eventlog.Recorded {
 
 func TestEvent_SurvivesBroker(t *testing.T) {
 	r := recorded(t)
-	bus, err := broker.New(broker.Config{}, inprocess.New(inprocess.Config{}))
-	testmust.Succeed(t, err)
+	bus := testmust.Get(broker.New(broker.Config{}, inprocess.New(inprocess.Config{})))(t)
 	subscribed, stop := context.WithCancel(t.Context())
 	got, ended := make(chan broker.Message, 1), make(chan error, 1)
 	go func() {

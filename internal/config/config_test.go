@@ -19,8 +19,7 @@ func env(pairs ...string) func(string) (string, bool) {
 }
 
 func TestLoad_NothingSet_DefaultsAreUsable(t *testing.T) {
-	c, err := Load(env(), nil)
-	testmust.Succeed(t, err)
+	c := testmust.Get(Load(env(), nil))(t)
 	if c.BaseURL != "http://127.0.0.1:8080" || !c.Starter || c.CrawlTimeout != 8500*time.Millisecond || c.PlanCrawls["growth"] != 60 {
 		t.Fatalf("config = %+v, want the defaults", c)
 	}
@@ -109,8 +108,7 @@ var distributed = []string{
 }
 
 func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
-	c, err := Load(env(append(distributed, "LETTERHEAD_ROLES", "api, sweeper,api")...), nil)
-	testmust.Succeed(t, err)
+	c := testmust.Get(Load(env(append(distributed, "LETTERHEAD_ROLES", "api, sweeper,api")...), nil))(t)
 	if !c.Shared() || !c.Has(RoleAPI) || !c.Has(RoleSweeper) || c.Has(RoleCrawler) || len(c.Roles) != 2 {
 		t.Fatalf("config = %+v, want a shared node with the roles api and sweeper", c)
 	}
@@ -206,8 +204,7 @@ func TestAdminListen_DefaultsByShape(t *testing.T) {
 }
 
 func TestLoad_NothingSet_HasAllRoles(t *testing.T) {
-	c, err := Load(env(), nil)
-	testmust.Succeed(t, err)
+	c := testmust.Get(Load(env(), nil))(t)
 	if c.Shared() || c.Node != "main" || len(c.Roles) != len(AllRoles()) {
 		t.Fatalf("config = %+v, want node main with all roles", c)
 	}
@@ -258,8 +255,7 @@ func TestLoad_SharedLog_SingleProcessMayEmbedRest(t *testing.T) {
 }
 
 func TestNetworks_CommaSeparated_MaskedAndChecked(t *testing.T) {
-	c, err := Load(env("LETTERHEAD_CRAWL_DENY", "203.0.113.7, 2001:db8::1/32", "LETTERHEAD_TRUSTED_PROXIES", "10.1.2.3/8"), nil)
-	testmust.Succeed(t, err)
+	c := testmust.Get(Load(env("LETTERHEAD_CRAWL_DENY", "203.0.113.7, 2001:db8::1/32", "LETTERHEAD_TRUSTED_PROXIES", "10.1.2.3/8"), nil))(t)
 	if got := fmt.Sprint(c.CrawlDeny, c.TrustedProxies); got != "[203.0.113.7/32 2001:db8::/32] [10.0.0.0/8]" {
 		t.Errorf("read as %s", got)
 	}

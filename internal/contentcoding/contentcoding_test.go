@@ -118,8 +118,7 @@ func decoded(t *testing.T, c contentcoding.Coding, body []byte) []byte {
 		r, err = zstd.NewReader(r)
 	}
 	testmust.Succeed(t, err)
-	all, err := io.ReadAll(r)
-	testmust.Succeed(t, err)
+	all := testmust.Get(io.ReadAll(r))(t)
 	return all
 }
 

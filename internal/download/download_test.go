@@ -16,8 +16,7 @@ import (
 
 func leftFiles(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir(os.TempDir())
-	testmust.Succeed(t, err)
+	entries := testmust.Get(os.ReadDir(os.TempDir()))(t)
 	return len(entries)
 }
 
@@ -43,8 +42,7 @@ func TestSend_File_HasItsNameAndLength(t *testing.T) {
 		})
 		testmust.Succeed(t, err)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.Send(w, "text/plain; charset=utf-8", "a.txt") }))
-		resp, err := http.Get(server.URL)
-		testmust.Succeed(t, err)
+		resp := testmust.Get(http.Get(server.URL))(t)
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		server.Close()

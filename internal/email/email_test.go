@@ -18,15 +18,13 @@ import (
 
 func parse(t *testing.T, url string) email.Server {
 	t.Helper()
-	s, err := email.ParseURL(url)
-	testmust.Succeed(t, err)
+	s := testmust.Get(email.ParseURL(url))(t)
 	return s
 }
 
 func message(t *testing.T) email.Message {
 	t.Helper()
-	from, err := email.ParseSender("Brands of Bücher <billing@example.com>")
-	testmust.Succeed(t, err)
+	from := testmust.Get(email.ParseSender("Brands of Bücher <billing@example.com>"))(t)
 	return email.Message{From: from, To: "ann@customer.example", Subject: "Low balance: 9 credits", Text: "The balance is low.\n.\nBye\n", ID: "notice-1", At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 }
 
@@ -37,8 +35,7 @@ func TestSend_MessageArrives(t *testing.T) {
 	if len(all) != 1 || all[0].From != "billing@example.com" || all[0].To != "ann@customer.example" {
 		t.Fatalf("messages %+v", all)
 	}
-	got, err := mail.ReadMessage(strings.NewReader(all[0].Data))
-	testmust.Succeed(t, err)
+	got := testmust.Get(mail.ReadMessage(strings.NewReader(all[0].Data)))(t)
 	for name, want := range map[string]string{
 		"Message-Id": "<notice-1@example.com>", "Subject": "Low balance: 9 credits", "To": "<ann@customer.example>",
 		"Date": "Sat, 21 Nov 2026 09:00:00 +0000", "Auto-Submitted": "auto-generated",
@@ -75,8 +72,7 @@ func TestSend_LineBreakInHeader_SendsNothing(t *testing.T) {
 }
 
 func TestSend_UsesTLSAndPassword(t *testing.T) {
-	authority, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
+	authority := testmust.Get(testcert.NewAuthority())(t)
 	for _, of := range []struct {
 		scheme, host string
 		implicit     bool

@@ -208,8 +208,7 @@ func TestEncoders_RoundTrip(t *testing.T) {
 				img.Pix[i+3] = 255
 			}
 		}
-		png, err := imaging.EncodePNG(img)
-		testmust.Succeed(t, err)
+		png := testmust.Get(imaging.EncodePNG(img))(t)
 		back, _, err := imaging.Decode(png, imaging.Limits{})
 		if err != nil || !bytes.Equal(back.Pix, img.Pix) {
 			t.Fatalf("png: %v", err)
@@ -219,8 +218,7 @@ func TestEncoders_RoundTrip(t *testing.T) {
 			return
 		}
 		testmust.Succeed(t, err)
-		again, err := webp.Decode(bytes.NewReader(packed))
-		testmust.Succeed(t, err)
+		again := testmust.Get(webp.Decode(bytes.NewReader(packed)))(t)
 		for y := range h {
 			for x := range w {
 				got, want := color.NRGBAModel.Convert(again.At(x, y)).(color.NRGBA), img.NRGBAAt(x, y)
@@ -236,8 +234,7 @@ func TestEncodeJPEG_Transparent_IsFlattened(t *testing.T) {
 	img := canvas(16, 16, blank)
 	fill(img, image.Rect(8, 0, 16, 16), color.NRGBA{0, 0, 0, 128})
 	for background, want := range map[imaging.RGB][2]uint8{imaging.White: {255, 127}, {R: 100, G: 100, B: 100}: {100, 50}} {
-		data, err := imaging.EncodeJPEG(img, background)
-		testmust.Succeed(t, err)
+		data := testmust.Get(imaging.EncodeJPEG(img, background))(t)
 		back, info, err := imaging.Decode(data, imaging.Limits{})
 		if err != nil || info.Format != imaging.JPEG {
 			t.Fatalf("%+v, %v", info, err)
@@ -324,8 +321,7 @@ func BenchmarkLogoStep(b *testing.B) {
 	for i := range 12 {
 		fill(img, image.Rect(20+i*30, 40+i*20, 120+i*30, 200+i*20), color.NRGBA{uint8(20 * i), uint8(255 - 20*i), 120, 255})
 	}
-	data, err := imaging.EncodePNG(img)
-	testmust.Succeed(b, err)
+	data := testmust.Get(imaging.EncodePNG(img))(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		img, _, err := imaging.Decode(data, imaging.Limits{})

@@ -154,8 +154,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 // The cost is that of the decoded image, wherever it is in its file.
 func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	const side = 1024
-	want, err := imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200)
-	testmust.Succeed(t, err)
+	want := testmust.Get(imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200))(t)
 	if cost, err := imaging.DecodeCost(imagingtest.WebPOfManyChunks(side, side, 1000), imaging.Limits{}, 1200); err != nil || cost < want {
 		t.Errorf("1,000 chunks before the image: cost %d, %v; want %d", cost, err, want)
 	}
@@ -174,8 +173,7 @@ func TestDecodeCost_AdobeSegments(t *testing.T) {
 	const side = 1000
 	claims := imagingtest.Claims()
 	cost := func(data []byte) int64 {
-		n, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
-		testmust.Succeed(t, err)
+		n := testmust.Get(imaging.DecodeCost(data, imaging.Limits{}, 1200))(t)
 		return n
 	}
 	plain, rgb := claims["jpeg, full colors"](side, side, true), claims["jpeg, rgb by adobe"](side, side, true)

@@ -25,8 +25,7 @@ import (
 
 func readRaster(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "rasters", name))
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(filepath.Join("testdata", "rasters", name)))(t)
 	return data
 }
 
@@ -244,8 +243,7 @@ func overlapping(picture []byte) []byte {
 
 func pngOf(t *testing.T, w, h int) []byte {
 	t.Helper()
-	data, err := imaging.EncodePNG(image.NewNRGBA(image.Rect(0, 0, w, h)))
-	testmust.Succeed(t, err)
+	data := testmust.Get(imaging.EncodePNG(image.NewNRGBA(image.Rect(0, 0, w, h))))(t)
 	return data
 }
 
@@ -317,8 +315,7 @@ func TestJPEG_ScanLimit(t *testing.T) {
 }
 
 func TestDecode_Truncated_Fails(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
-	testmust.Succeed(t, err)
+	files := testmust.Get(filepath.Glob(filepath.Join("testdata", "rasters", "*.*")))(t)
 	for _, file := range files {
 		data := readRaster(t, filepath.Base(file))
 		for cut := range len(data) {
@@ -371,8 +368,7 @@ func TestDecode_TotalMemory(t *testing.T) {
 }
 
 func rasterSeeds(f *testing.F) {
-	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
-	testmust.Succeed(f, err)
+	files := testmust.Get(filepath.Glob(filepath.Join("testdata", "rasters", "*.*")))(f)
 	for _, file := range files {
 		f.Add(readRaster(f, filepath.Base(file)))
 	}

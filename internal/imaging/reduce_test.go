@@ -61,8 +61,7 @@ func encoded(t *testing.T, img image.Image) []byte {
 // boxed is the reference: it decodes the whole image, then reduces it.
 func boxed(t *testing.T, data []byte, factor int) *image.NRGBA {
 	t.Helper()
-	img, err := png.Decode(bytes.NewReader(data))
-	testmust.Succeed(t, err)
+	img := testmust.Get(png.Decode(bytes.NewReader(data)))(t)
 	whole := toNRGBA(img)
 	b := newBoxes(whole.Rect.Size(), factor)
 	for y := range whole.Rect.Dy() {
@@ -153,8 +152,7 @@ func TestDecodeCost_CoversAllocations(t *testing.T) {
 	var b bytes.Buffer
 	testmust.Succeed(t, jpeg.Encode(&b, large["opaque"], nil))
 	files["jpeg"] = b.Bytes()
-	webp, err := EncodeWebP(toNRGBA(noisy(320, 240)["opaque"]))
-	testmust.Succeed(t, err)
+	webp := testmust.Get(EncodeWebP(toNRGBA(noisy(320, 240)["opaque"])))(t)
 	files["webp"] = webp
 	limits := Limits{Bytes: 64 << 20}
 	for name, data := range files {

@@ -28,8 +28,7 @@ func TestRewrite_LoopCallsHost(t *testing.T) {
 		}
 	}), nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
 	testmust.Succeed(t, err)
-	m, err := runtime.Instantiate(ctx, code)
-	testmust.Succeed(t, err)
+	m := testmust.Get(runtime.Instantiate(ctx, code))(t)
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
 		t.Errorf("the host was called %d times: %v; want 3 and %v", asked, err, stop)
 	}
@@ -59,8 +58,7 @@ func TestRewrite_BlockOfMemory_TakesStepsByItsLength(t *testing.T) {
 	_, err = runtime.NewHostModuleBuilder("wbg").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) { calls++ }),
 		nil, []api.ValueType{api.ValueTypeI32}).Export(meteringtest.Checkpoint.Name).Instantiate(ctx)
 	testmust.Succeed(t, err)
-	m, err := runtime.Instantiate(ctx, code)
-	testmust.Succeed(t, err)
+	m := testmust.Get(runtime.Instantiate(ctx, code))(t)
 	const stepsEach = 64<<10>>8 + 1 // of the block and of the loop
 	for _, quanta := range []int{1, 5} {
 		calls = 0

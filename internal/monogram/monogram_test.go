@@ -145,8 +145,7 @@ func TestSVG_IsSanitizedAndSmall(t *testing.T) {
 // TestSVG_MatchesDraw compares Draw with resvg's rendering of the SVG.
 func TestSVG_MatchesDraw(t *testing.T) {
 	t.Parallel()
-	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: resvgtest.Folder()})
-	testmust.Succeed(t, err)
+	renderer := testmust.Get(resvg.New(t.Context(), resvg.Config{CacheDir: resvgtest.Folder()}))(t)
 	t.Cleanup(func() { renderer.Close(context.Background()) })
 	for _, m := range various {
 		for _, c := range []struct {
@@ -157,8 +156,7 @@ func TestSVG_MatchesDraw(t *testing.T) {
 			{64, 96, 2}, {128, 96, 1},
 			{48, 255, 12}, // fitted to the pixels, which moves edges by up to one pixel
 		} {
-			want, err := renderer.Render(t.Context(), m.SVG(), c.side)
-			testmust.Succeed(t, err)
+			want := testmust.Get(renderer.Render(t.Context(), m.SVG(), c.side))(t)
 			most, mean := difference(m.Draw(c.side), want)
 			if most > c.most || mean > c.mean {
 				t.Errorf("%+v at %d pixels differs from its SVG by up to %.0f, by %.2f on average", m, c.side, most, mean)

@@ -66,10 +66,8 @@ func TestSheet(t *testing.T) {
 		testmust.Succeed(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&buf, got))
 		testmust.Succeed(t, os.WriteFile(file, buf.Bytes(), 0o644))
 	}
-	data, err := os.ReadFile(file)
-	testmust.Succeed(t, err)
-	want, err := png.Decode(bytes.NewReader(data))
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(file))(t)
+	want := testmust.Get(png.Decode(bytes.NewReader(data)))(t)
 	if want.Bounds() != got.Bounds() {
 		t.Fatalf("the sheet is %v, not %v", got.Bounds(), want.Bounds())
 	}

@@ -73,16 +73,14 @@ func newShared(t testing.TB, store *sqlstore.Store, c *clock) *ratelimit.Shared 
 	if c != nil {
 		cfg.Now = c.now
 	}
-	m, err := ratelimit.NewShared(t.Context(), cfg, store)
-	testmust.Succeed(t, err)
+	m := testmust.Get(ratelimit.NewShared(t.Context(), cfg, store))(t)
 	t.Cleanup(m.Close)
 	return m
 }
 
 func take(t testing.TB, m ratelimit.Counters, key ratelimit.Key, units, limit int64) ratelimit.Decision {
 	t.Helper()
-	d, err := m.Take(t.Context(), key, units, limit)
-	testmust.Succeed(t, err)
+	d := testmust.Get(m.Take(t.Context(), key, units, limit))(t)
 	return d
 }
 
@@ -266,8 +264,7 @@ func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 				"take": func(t *rapid.T) {
 					k, units, limit := key.Draw(t, "key"), rapid.Int64Range(1, 4).Draw(t, "units"), rapid.Int64Range(0, 6).Draw(t, "limit")
 					at := cell{k, c.now().Unix() / 60}
-					d, err := m.Take(context.Background(), k, units, limit)
-					testmust.Succeed(t, err)
+					d := testmust.Get(m.Take(context.Background(), k, units, limit))(t)
 					want := used[at]+units <= limit
 					if want {
 						used[at] += units

@@ -238,8 +238,7 @@ func BenchmarkSharedTake(b *testing.B) {
 	}{{1, 0}, {300, 70 * time.Millisecond}, {1000, 0}} {
 		b.Run(fmt.Sprintf("keys=%d/pause=%s", load.keys, load.pause), func(b *testing.B) {
 			store, registry := sqlstoretest.Open(b, sqlstoretest.Postgres(b)), prometheus.NewRegistry()
-			m, err := ratelimit.NewShared(b.Context(), ratelimit.SharedConfig{Registerer: registry}, store)
-			testmust.Succeed(b, err)
+			m := testmust.Get(ratelimit.NewShared(b.Context(), ratelimit.SharedConfig{Registerer: registry}, store))(b)
 			b.Cleanup(m.Close)
 			var at atomic.Int64
 			b.SetParallelism(32) // on two processors
@@ -257,8 +256,7 @@ func BenchmarkSharedTake(b *testing.B) {
 			})
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "takes/s")
-			families, err := registry.Gather()
-			testmust.Succeed(b, err)
+			families := testmust.Get(registry.Gather())(b)
 			for _, f := range families {
 				if f.GetName() == "letterhead_ratelimit_statements_total" {
 					b.ReportMetric(f.Metric[0].Counter.GetValue()/float64(b.N), "statements/op")

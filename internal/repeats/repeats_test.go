@@ -13,8 +13,7 @@ import (
 
 func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
-		table, err := repeats.New(t.Context(), store)
-		testmust.Succeed(t, err)
+		table := testmust.Get(repeats.New(t.Context(), store))(t)
 		r := repeats.Request{Caller: "a", Key: "k", Hash: "1", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 		begin := func(r repeats.Request, want repeats.Answer) {
 			t.Helper()
@@ -45,8 +44,7 @@ func TestRequest_Repeated_GetsFirstAnswer(t *testing.T) {
 
 func TestRelease_KeyOfAnotherRequest_Keeps(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
-		table, err := repeats.New(t.Context(), store)
-		testmust.Succeed(t, err)
+		table := testmust.Get(repeats.New(t.Context(), store))(t)
 		begin := func(r repeats.Request) (repeats.Answer, error) { return table.Begin(t.Context(), r) }
 		running := repeats.Request{Caller: "a", Key: "k", Hash: "1", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 		repeat := running

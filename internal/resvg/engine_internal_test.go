@@ -37,11 +37,9 @@ func cached(t *testing.T, dir string) string {
 // works compiles a small module with a cache, like the real one, and starts it.
 func works(t *testing.T, dir string) {
 	t.Helper()
-	e, err := compile(t.Context(), meteringtest.Spinning, dir)
-	testmust.Succeed(t, err)
+	e := testmust.Get(compile(t.Context(), meteringtest.Spinning, dir))(t)
 	defer e.close(context.Background())
-	m, err := e.runtime.InstantiateModule(t.Context(), e.compiled, wazero.NewModuleConfig())
-	testmust.Succeed(t, err)
+	m := testmust.Get(e.runtime.InstantiateModule(t.Context(), e.compiled, wazero.NewModuleConfig()))(t)
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{quanta: 1}))
 	cancel()
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
@@ -53,8 +51,7 @@ func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	works(t, dir)
 	file := cached(t, dir)
-	whole, err := os.ReadFile(file)
-	testmust.Succeed(t, err)
+	whole := testmust.Get(os.ReadFile(file))(t)
 	works(t, dir)
 	if again, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(again, whole) {
 		t.Errorf("a second start changed the cache: %v", err)

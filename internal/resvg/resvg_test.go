@@ -35,8 +35,7 @@ var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
 
 func draw(t testing.TB, svg string, side int) *image.NRGBA {
 	t.Helper()
-	r, err := renderer()
-	testmust.Succeed(t, err)
+	r := testmust.Get(renderer())(t)
 	img, err := r.Render(t.Context(), []byte(svg), side)
 	if err != nil {
 		t.Fatalf("%v\n%.300s", err, svg)
@@ -148,8 +147,7 @@ func TestRender_LongerSide(t *testing.T) {
 
 // TestRender_Concurrent_SameImages draws more images concurrently than there are turns.
 func TestRender_Concurrent_SameImages(t *testing.T) {
-	r, err := renderer()
-	testmust.Succeed(t, err)
+	r := testmust.Get(renderer())(t)
 	var wg sync.WaitGroup
 	for i := range 24 {
 		wg.Go(func() {

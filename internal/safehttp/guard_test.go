@@ -66,8 +66,7 @@ func TestFetch_PrivateResolvedAddress_Blocked(t *testing.T) {
 // prevent that a listener at the loopback address is reached.
 // Rule 11.
 func TestSocketGuard(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	l := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	reached := make(chan struct{}, 1)
 	go func() {
@@ -260,8 +259,7 @@ func TestCheckURL_Normalizes(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", in, u, err, want)
 		}
 	}
-	base, err := safehttp.CheckURL("https://example.com/a/b?c")
-	testmust.Succeed(t, err)
+	base := testmust.Get(safehttp.CheckURL("https://example.com/a/b?c"))(t)
 	for in, want := range map[string]string{
 		"": "https://example.com/a/b?c", "x": "https://example.com/a/x", "/x": "https://example.com/x", "?x": "https://example.com/a/b?x", "#x": "https://example.com/a/b?c",
 		"../../../x": "https://example.com/x", "//other.example/y": "https://other.example/y", "http://other.example": "http://other.example/",
@@ -324,8 +322,7 @@ func FuzzCheckURL(f *testing.F) {
 			t.Errorf("%.99q: url.Parse = %v, %v, want %s", ref, plain, err, u)
 		}
 		resolver := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){host: func(int) ([]netip.Addr, error) { return addrs("127.0.0.1", public), nil }}, asked: map[string]int{}}
-		c, err := safehttp.New(safehttp.Config{Resolver: resolver, Dial: forbiddenDial{t}.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
-		testmust.Succeed(t, err)
+		c := testmust.Get(safehttp.New(safehttp.Config{Resolver: resolver, Dial: forbiddenDial{t}.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }}))(t)
 		if _, err := c.NewSession().Get(t.Context(), u.String(), safehttp.Limits{}); err == nil {
 			t.Error("Get succeeded without a network")
 		}

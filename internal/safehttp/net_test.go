@@ -151,8 +151,7 @@ func (n *internet) client(change func(*safehttp.Config)) *safehttp.Client {
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := safehttp.New(cfg)
-	testmust.Succeed(n.t, err)
+	c := testmust.Get(safehttp.New(cfg))(n.t)
 	n.t.Cleanup(c.Close)
 	return c
 }
@@ -211,8 +210,7 @@ var authority = func() *testcert.Authority {
 // certificate returns a certificate for hosts; change may invalidate it.
 func certificate(t *testing.T, change func(*x509.Certificate), hosts ...string) *tls.Config {
 	t.Helper()
-	issued, err := authority.Issue(change, hosts...)
-	testmust.Succeed(t, err)
+	issued := testmust.Get(authority.Issue(change, hosts...))(t)
 	return &tls.Config{Certificates: []tls.Certificate{issued}}
 }
 

@@ -541,8 +541,7 @@ func TestMetrics(t *testing.T) {
 	c := n.client(func(cfg *safehttp.Config) { cfg.Registerer = registry })
 	get(t, c, "http://good.example/", nil)
 	get(t, c, "http://nxdomain.example/", safehttp.ErrDNS)
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -568,8 +567,7 @@ func BenchmarkGet(b *testing.B) {
 	t := &testing.T{}
 	n := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){}, asked: map[string]int{}, hosts: map[string]func(net.Conn){}}
 	n.site("good.example", text(strings.Repeat("<p>hello</p>", 1000)))
-	c, err := safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial})
-	testmust.Succeed(b, err)
+	c := testmust.Get(safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial}))(b)
 	defer c.Close()
 	for b.Loop() {
 		testmust.Succeed(b, testmust.Err(c.NewSession().Get(b.Context(), "http://good.example/", safehttp.Limits{})))

@@ -32,8 +32,7 @@ func (r texts) LookupTXT(_ context.Context, name string) ([]string, error) {
 
 func client(t *testing.T, r safehttp.Resolver) *safehttp.Client {
 	t.Helper()
-	c, err := safehttp.New(safehttp.Config{Resolver: r})
-	testmust.Succeed(t, err)
+	c := testmust.Get(safehttp.New(safehttp.Config{Resolver: r}))(t)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -12,8 +12,7 @@ import (
 // After a round the next writer starts the write-ahead log from its beginning, so that it does not grow.
 func TestCheckpoint_KeepsLogShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	s, err := Open(t.Context(), Config{Path: path})
-	testmust.Succeed(t, err)
+	s := testmust.Get(Open(t.Context(), Config{Path: path}))(t)
 	defer s.Close()
 	write := func(statement string) {
 		t.Helper()
@@ -31,8 +30,7 @@ func TestCheckpoint_KeepsLogShort(t *testing.T) {
 		}
 		testmust.Succeed(t, s.engine.(*sqliteFile).check.round(context.Background()))
 	}
-	info, err := os.Stat(path + "-wal")
-	testmust.Succeed(t, err)
+	info := testmust.Get(os.Stat(path + "-wal"))(t)
 	if info.Size() > 3*perRound {
 		t.Errorf("the write-ahead log has %d bytes after 15 rounds of %d", info.Size(), perRound)
 	}
@@ -40,8 +38,7 @@ func TestCheckpoint_KeepsLogShort(t *testing.T) {
 
 func TestTruncate_EmptiesLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	s, err := Open(t.Context(), Config{Path: path})
-	testmust.Succeed(t, err)
+	s := testmust.Get(Open(t.Context(), Config{Path: path}))(t)
 	defer s.Close()
 	if err := s.WriteDurable(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(`CREATE TABLE x (n BYTEA)`)

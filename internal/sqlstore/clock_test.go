@@ -28,8 +28,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func newClock(t *testing.T, s *sqlstore.Store, local func() time.Time) *sqlstore.Clock {
 	t.Helper()
-	c, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Local: local})
-	testmust.Succeed(t, err)
+	c := testmust.Get(sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Local: local}))(t)
 	return c
 }
 
@@ -189,8 +188,7 @@ func TestClock_FailedMeasurements_AreCounted(t *testing.T) {
 
 func TestClock_Run_MeasuresPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on SQLite, because a server cannot run in the bubble
-		s, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
-		testmust.Succeed(t, err)
+		s := testmust.Get(sqlstore.Open(t.Context(), sqlstoretest.SQLite(t)))(t)
 		defer s.Close()
 		var asked atomic.Int64
 		c := newClock(t, s, func() time.Time { asked.Add(1); return time.Now() })

@@ -89,8 +89,7 @@ func TestWrite_ConcurrentUpdates_LoseNone(t *testing.T) {
 func TestSnapshot_SeesOneState(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`)
-		tx, err := s.Snapshot(t.Context())
-		testmust.Succeed(t, err)
+		tx := testmust.Get(s.Snapshot(t.Context()))(t)
 		before := count(t, tx, "x")
 		exec(t, s, `INSERT INTO x VALUES (1)`)
 		if n := count(t, tx, "x"); n != before {
@@ -135,8 +134,7 @@ func TestInsert_EveryRowOnce(t *testing.T) {
 				total += rows
 			}
 		}
-		rows, err := s.Read().Query(`SELECT k, v, f, b, n, p FROM x ORDER BY k`)
-		testmust.Succeed(t, err)
+		rows := testmust.Get(s.Read().Query(`SELECT k, v, f, b, n, p FROM x ORDER BY k`))(t)
 		defer rows.Close()
 		var at int64
 		for ; rows.Next(); at++ {
@@ -225,8 +223,7 @@ func TestText_ComparesBytes(t *testing.T) {
 
 func texts2(t *testing.T, s *sqlstore.Store, query string, args ...any) (all []string) {
 	t.Helper()
-	rows, err := s.Read().Query(query, args...)
-	testmust.Succeed(t, err)
+	rows := testmust.Get(s.Read().Query(query, args...))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var text string

@@ -25,16 +25,13 @@ func TestSetup_CreateIndex_TakesMemoryOfTheCacheOnly(t *testing.T) {
 	if err := self.ForgetPeak(); err != nil {
 		t.Skipf("the peak of this process's memory cannot be measured: %v", err)
 	}
-	before, err := self.Resident()
-	testmust.Succeed(t, err)
+	before := testmust.Get(self.Resident())(t)
 	write("CREATE INDEX many_by_body ON many (body)")
-	after, err := self.Peak()
-	testmust.Succeed(t, err)
+	after := testmust.Get(self.Peak())(t)
 	if grown := after - before; grown > 14<<20 { // the index has more than 10 MB, and the cache 4
 		t.Errorf("creating the index took %d MiB", grown>>20)
 	}
-	files, err := os.ReadDir(folder)
-	testmust.Succeed(t, err)
+	files := testmust.Get(os.ReadDir(folder))(t)
 	for _, f := range files {
 		switch f.Name() {
 		case "letterhead.db", "letterhead.db-wal", "letterhead.db-shm":

@@ -96,8 +96,7 @@ func TestLead_EndsWithContextOrWork(t *testing.T) {
 // gauge returns the value of a metric, a gauge or a counter, that has one.
 func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
-	families, err := from.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(from.Gather())(t)
 	for _, family := range families {
 		if family.GetName() == name && len(family.GetMetric()) == 1 {
 			m := family.GetMetric()[0]

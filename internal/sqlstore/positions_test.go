@@ -18,8 +18,7 @@ func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		open := func() (*sqlstore.Store, *sqlstore.Positions) {
 			store := sqlstoretest.Open(t, cfg)
-			p, err := sqlstore.NewPositions(t.Context(), store)
-			testmust.Succeed(t, err)
+			p := testmust.Get(sqlstore.NewPositions(t.Context(), store))(t)
 			return store, p
 		}
 		store, p := open()
@@ -59,8 +58,7 @@ func TestPositions_Reset_MayDecrease(t *testing.T) {
 // eachPositions runs a test with the positions of a new database of each engine.
 func eachPositions(t *testing.T, test func(t *testing.T, store *sqlstore.Store, p *sqlstore.Positions)) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
-		p, err := sqlstore.NewPositions(t.Context(), store)
-		testmust.Succeed(t, err)
+		p := testmust.Get(sqlstore.NewPositions(t.Context(), store))(t)
 		test(t, store, p)
 	})
 }

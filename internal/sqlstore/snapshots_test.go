@@ -22,8 +22,7 @@ type snapshotsOn struct {
 
 func openSnapshots(t *testing.T, s *sqlstore.Store) snapshotsOn {
 	t.Helper()
-	snapshots, err := sqlstore.NewSnapshots(t.Context(), s)
-	testmust.Succeed(t, err)
+	snapshots := testmust.Get(sqlstore.NewSnapshots(t.Context(), s))(t)
 	return snapshotsOn{T: t, store: s, Snapshots: snapshots}
 }
 

@@ -14,8 +14,7 @@ import (
 
 func openFile(t *testing.T, cfg sqlstore.Config) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	s := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -40,8 +39,7 @@ func load(t *testing.T, s *sqlstore.Store, table string, bytes int) {
 
 func fileSize(t *testing.T, path string) int64 {
 	t.Helper()
-	info, err := os.Stat(path)
-	testmust.Succeed(t, err)
+	info := testmust.Get(os.Stat(path))(t)
 	return info.Size()
 }
 
@@ -58,13 +56,11 @@ func TestReclaim_TableDropped_FileShrinks(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	size, err := s.Size(t.Context(), []string{"kept"})
-	testmust.Succeed(t, err)
+	size := testmust.Get(s.Size(t.Context(), []string{"kept"}))(t)
 	if size.Unused < 8<<20 || size.Tables < 1<<20 || size.Tables > 2<<20 || size.Folder != filepath.Dir(path) {
 		t.Errorf("the size is %+v", size)
 	}
-	freed, err := s.Reclaim(t.Context())
-	testmust.Succeed(t, err)
+	freed := testmust.Get(s.Reclaim(t.Context()))(t)
 	testmust.Succeed(t, s.Truncate(t.Context()))
 	if after := fileSize(t, path); freed < 8<<20 || after > before-8<<20 {
 		t.Errorf("%d bytes were freed, the file had %d and has %d", freed, before, after)
@@ -83,8 +79,7 @@ func TestOpen_ReadOnly_ReadsAndRefusesToWrite(t *testing.T) {
 		if !served {
 			testmust.Succeed(t, s.Close())
 		}
-		before, err := filepath.Glob(path + "*")
-		testmust.Succeed(t, err)
+		before := testmust.Get(filepath.Glob(path + "*"))(t)
 		r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
 		var rows int
 		if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil || rows != 10 {
@@ -133,8 +128,7 @@ func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
 	s := openFile(t, sqlstore.Config{Path: path})
 	load(t, s, "rows", 10_000)
 	r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
-	tx, err := r.Read().BeginTx(t.Context(), nil)
-	testmust.Succeed(t, err)
+	tx := testmust.Get(r.Read().BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback()
 	var rows int
 	testmust.Succeed(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows))

@@ -19,8 +19,7 @@ import (
 
 func open(t *testing.T, path string) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path})
-	testmust.Succeed(t, err)
+	s := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: path}))(t)
 	t.Cleanup(func() { testmust.Succeed(t, s.Close()) })
 	return s
 }
@@ -70,8 +69,7 @@ func TestOpen_Fails_LeavesNoMetrics(t *testing.T) {
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: &fullRegistry{registry, 2}}); err == nil {
 		t.Fatal("Open succeeded although its metrics were not registered")
 	}
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry})
-	testmust.Succeed(t, err)
+	s := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry}))(t)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -168,8 +166,7 @@ func TestOpen_DamagedFile_IsCorrupt(t *testing.T) {
 		exec(t, s, `INSERT INTO x VALUES (randomblob(8000))`)
 	}
 	testmust.Succeed(t, s.Close())
-	data, err := os.ReadFile(whole)
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(whole))(t)
 	for name, damaged := range map[string][]byte{
 		"cut in the middle":  data[:len(data)/2],
 		"cut by one page":    data[:len(data)-4096],

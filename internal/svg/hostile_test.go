@@ -92,10 +92,8 @@ func TestSanitize_ReencodesRasters(t *testing.T) {
 	for i := range img.Pix {
 		img.Pix[i] = byte(i * 7)
 	}
-	png, err := imaging.EncodePNG(img)
-	testmust.Succeed(t, err)
-	jpeg, err := imaging.EncodeJPEG(img, imaging.White)
-	testmust.Succeed(t, err)
+	png := testmust.Get(imaging.EncodePNG(img))(t)
+	jpeg := testmust.Get(imaging.EncodeJPEG(img, imaging.White))(t)
 	for _, raw := range [][]byte{append(png, "<script>alert(1)</script>"...), jpeg} {
 		markup := around(`<image width="90" height="9" xlink:href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(raw) + `"/>`)
 		clean, info, err := svg.Sanitize([]byte(markup))

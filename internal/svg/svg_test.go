@@ -24,8 +24,7 @@ import (
 
 func readLogo(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "logos", name))
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(filepath.Join("testdata", "logos", name)))(t)
 	return data
 }
 
@@ -130,8 +129,7 @@ func drawing(t *testing.T, svg []byte) []string {
 					continue
 				}
 				v := anyNumber.ReplaceAllStringFunc(strings.ToLower(a.Value), func(n string) string {
-					f, err := strconv.ParseFloat(n, 64)
-					testmust.Succeed(t, err)
+					f := testmust.Get(strconv.ParseFloat(n, 64))(t)
 					return " " + strconv.FormatFloat(f, 'g', -1, 64)
 				})
 				v = strings.TrimSpace(anySpace.ReplaceAllString(strings.ReplaceAll(v, ")", ") "), " "))

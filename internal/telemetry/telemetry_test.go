@@ -14,8 +14,7 @@ import (
 
 func TestNewLogger_LevelsAndFormats(t *testing.T) {
 	var out bytes.Buffer
-	l, err := NewLogger(&out, "warn", "json")
-	testmust.Succeed(t, err)
+	l := testmust.Get(NewLogger(&out, "warn", "json"))(t)
 	l.Info("quiet")
 	l.Warn("loud", "n", 1)
 	if got := out.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud","n":1`) {
@@ -51,8 +50,7 @@ func TestRegister_AllCollectorsOrNone(t *testing.T) {
 		t.Error("a name was registered twice")
 	}
 	held := func() (names []string) {
-		families, err := r.Gather()
-		testmust.Succeed(t, err)
+		families := testmust.Get(r.Gather())(t)
 		for _, f := range families {
 			names = append(names, f.GetName())
 		}

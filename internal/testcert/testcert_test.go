@@ -12,8 +12,7 @@ import (
 
 func authority(t *testing.T) *testcert.Authority {
 	t.Helper()
-	a, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
+	a := testmust.Get(testcert.NewAuthority())(t)
 	return a
 }
 
@@ -28,8 +27,7 @@ func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) e
 
 func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 	a, other := authority(t), authority(t)
-	c, err := a.Issue(nil, "acme.example", "127.0.0.1")
-	testmust.Succeed(t, err)
+	c := testmust.Get(a.Issue(nil, "acme.example", "127.0.0.1"))(t)
 	fromPEM := x509.NewCertPool()
 	if !fromPEM.AppendCertsFromPEM(a.PEM()) {
 		t.Fatal("PEM returned no certificate")
@@ -49,8 +47,7 @@ func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	spoilt, err := a.Issue(func(c *x509.Certificate) { c.NotAfter = time.Unix(1000, 0) }, "acme.example")
-	testmust.Succeed(t, err)
+	spoilt := testmust.Get(a.Issue(func(c *x509.Certificate) { c.NotAfter = time.Unix(1000, 0) }, "acme.example"))(t)
 	if err := verify(t, spoilt, a.Pool(), "acme.example"); err == nil {
 		t.Error("an expired certificate is valid")
 	}
@@ -59,8 +56,7 @@ func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 func TestCertificate_OnePerName(t *testing.T) {
 	a := authority(t)
 	ask := func(name string) *tls.Certificate {
-		c, err := a.Certificate(&tls.ClientHelloInfo{ServerName: name})
-		testmust.Succeed(t, err)
+		c := testmust.Get(a.Certificate(&tls.ClientHelloInfo{ServerName: name}))(t)
 		return c
 	}
 	one := ask("one.example")

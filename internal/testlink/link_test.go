@@ -26,8 +26,7 @@ const (
 // echo starts a server that echoes its input, and returns its address.
 func echo(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	listener := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for {
@@ -56,8 +55,7 @@ type peer struct {
 
 func dial(t *testing.T, l *testlink.Link) peer {
 	t.Helper()
-	conn, err := net.Dial("tcp", l.Address())
-	testmust.Succeed(t, err)
+	conn := testmust.Get(net.Dial("tcp", l.Address()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return peer{t, conn}
 }
@@ -183,8 +181,7 @@ func TestLink_ServerDown_EndsConnection(t *testing.T) {
 }
 
 func TestClose_LinkRejectsConnections(t *testing.T) {
-	l, err := testlink.Open(echo(t))
-	testmust.Succeed(t, err)
+	l := testmust.Get(testlink.Open(echo(t)))(t)
 	p := dial(t, l)
 	p.say("a")
 	p.hear("a")

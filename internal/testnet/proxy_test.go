@@ -16,13 +16,11 @@ func TestProxy_Request_ReachesTheSite(t *testing.T) {
 	n.Serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
 	proxy := httptest.NewServer(n.Proxy())
 	t.Cleanup(proxy.Close)
-	at, err := url.Parse(proxy.URL)
-	testmust.Succeed(t, err)
+	at := testmust.Get(url.Parse(proxy.URL))(t)
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}}}
 	t.Cleanup(client.CloseIdleConnections)
 	for _, address := range []string{"http://acme.com/", "https://acme.com/"} {
-		resp, err := client.Get(address)
-		testmust.Succeed(t, err)
+		resp := testmust.Get(client.Get(address))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(body) != "hello" {

@@ -25,10 +25,8 @@ type browser struct {
 // newInternet returns an empty internet and the authority of its hosts.
 func newInternet(t *testing.T) (*testnet.Internet, *testcert.Authority) {
 	t.Helper()
-	authority, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
-	n, err := testnet.New(authority)
-	testmust.Succeed(t, err)
+	authority := testmust.Get(testcert.NewAuthority())(t)
+	n := testmust.Get(testnet.New(authority))(t)
 	t.Cleanup(n.Close)
 	return n, authority
 }
@@ -36,8 +34,7 @@ func newInternet(t *testing.T) (*testnet.Internet, *testcert.Authority) {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	n, _ := newInternet(t)
-	c, err := n.Client()
-	testmust.Succeed(t, err)
+	c := testmust.Get(n.Client())(t)
 	t.Cleanup(c.Close)
 	return &browser{t, n, c.NewSession()}
 }
@@ -138,10 +135,8 @@ func FuzzRecording(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	authority, err := testcert.NewAuthority()
-	testmust.Succeed(f, err)
-	n, err := testnet.New(authority)
-	testmust.Succeed(f, err)
+	authority := testmust.Get(testcert.NewAuthority())(f)
+	n := testmust.Get(testnet.New(authority))(f)
 	f.Cleanup(n.Close)
 	f.Fuzz(func(_ *testing.T, data []byte) { n.Play(data) })
 }

@@ -63,7 +63,6 @@ func TestID_NoSuchProcess(t *testing.T) {
 
 func value[T any](t *testing.T, read func() (T, error)) T {
 	t.Helper()
-	v, err := read()
-	testmust.Succeed(t, err)
+	v := testmust.Get(read())(t)
 	return v
 }

@@ -33,8 +33,7 @@ func open(t testing.TB, cfg variants.Config) opened {
 	t.Helper()
 	numbers := prometheus.NewRegistry()
 	cfg.Registerer = numbers
-	s, err := variants.New(cfg)
-	testmust.Succeed(t, err)
+	s := testmust.Get(variants.New(cfg))(t)
 	t.Cleanup(s.Close)
 	return opened{s, t, numbers}
 }
@@ -42,8 +41,7 @@ func open(t testing.TB, cfg variants.Config) opened {
 // number returns a metric of the store by the suffix of its name and the value of its only label.
 func (s opened) number(name string, label ...string) float64 {
 	s.t.Helper()
-	families, err := s.numbers.Gather()
-	testmust.Succeed(s.t, err)
+	families := testmust.Get(s.numbers.Gather())(s.t)
 	for _, f := range families {
 		if f.GetName() != "letterhead_logo_variants_"+name {
 			continue
@@ -500,8 +498,7 @@ func TestConfig_Invalid(t *testing.T) {
 		}
 	}
 	numbers := prometheus.NewRegistry()
-	s, err := variants.New(variants.Config{Registerer: numbers})
-	testmust.Succeed(t, err)
+	s := testmust.Get(variants.New(variants.Config{Registerer: numbers}))(t)
 	defer s.Close()
 	if _, err := variants.New(variants.Config{Registerer: numbers}); err == nil {
 		t.Error("New accepts a registerer that has the metrics of another store")

@@ -15,14 +15,12 @@ import (
 )
 
 func TestHeaders_VerifyWithPublicKey(t *testing.T) {
-	made, err := webhook.NewKey(rand.Reader)
-	testmust.Succeed(t, err)
+	made := testmust.Get(webhook.NewKey(rand.Reader))(t)
 	key, err := webhook.ParseKey(made.Private() + "\n")
 	if err != nil || key.Public() != made.Public() {
 		t.Fatalf("a key that was printed is read as %v, %v", key, err)
 	}
-	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_"))
-	testmust.Succeed(t, err)
+	public := testmust.Get(base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_")))(t)
 	h := key.Headers("msg_1", time.Unix(1_800_000_000, 9), []byte(`{"a":1}`))
 	signature, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h["Webhook-Signature"], "v1a,"))
 	if err != nil || h["Webhook-Id"] != "msg_1" || h["Webhook-Timestamp"] != "1800000000" {
@@ -38,8 +36,7 @@ func TestHeaders_VerifyWithPublicKey(t *testing.T) {
 }
 
 func TestParseKey_Faulty_ErrorOmitsKey(t *testing.T) {
-	key, err := webhook.NewKey(rand.Reader)
-	testmust.Succeed(t, err)
+	key := testmust.Get(webhook.NewKey(rand.Reader))(t)
 	good := key.Private()
 	other := []byte(good)
 	other[60]++ // in the public half

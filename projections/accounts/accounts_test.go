@@ -75,8 +75,7 @@ func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 	e.CatchUp(r)
 	var ids []string
 	for after := ""; ; {
-		page, err := m.List(t.Context(), after, 5)
-		testmust.Succeed(t, err)
+		page := testmust.Get(m.List(t.Context(), after, 5))(t)
 		if len(page) == 0 {
 			break
 		}
@@ -130,8 +129,7 @@ func TestSelect_FiltersSortsAndContinues(t *testing.T) {
 			for _, limit := range []int{1, 3, accounts.MaxPage} {
 				got := ""
 				for last := (*accounts.Account)(nil); ; {
-					page, err := m.Select(t.Context(), c.s, last, limit)
-					testmust.Succeed(t, err)
+					page := testmust.Get(m.Select(t.Context(), c.s, last, limit))(t)
 					for i := range page {
 						got, last = got+page[i].ID, &page[i]
 					}
@@ -174,8 +172,7 @@ func TestSelect_BySpend_LatestMonthCountsFirst(t *testing.T) {
 		for _, limit := range []int{1, 2, 10} {
 			var got []string
 			for last := (*accounts.Account)(nil); ; {
-				page, err := m.Select(t.Context(), accounts.Selection{Sort: "spend", Descending: true}, last, limit)
-				testmust.Succeed(t, err)
+				page := testmust.Get(m.Select(t.Context(), accounts.Selection{Sort: "spend", Descending: true}, last, limit))(t)
 				for i, a := range page {
 					got, last = append(got, fmt.Sprintf("%s %d %s", a.ID, a.Spent, a.SpentMonth.Format("2006-01"))), &page[i]
 				}
@@ -205,8 +202,7 @@ func TestSelect_ByUse_CountsKeysAndLookUps(t *testing.T) {
 		e.Events("usage-node-n1", at.Add(4*time.Hour), eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("both", time.Hour), used("searching", 3*time.Hour), used("unknown", 3*time.Hour)}})
 		e.Events("usage-node-n2", at.Add(4*time.Hour), eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{used("searching", time.Minute)}})
 		e.CatchUp(r)
-		page, err := m.Select(t.Context(), accounts.Selection{Sort: "used", Descending: true}, nil, 10)
-		testmust.Succeed(t, err)
+		page := testmust.Get(m.Select(t.Context(), accounts.Selection{Sort: "used", Descending: true}, nil, 10))(t)
 		got := ""
 		for _, a := range page {
 			got += a.ID

@@ -30,8 +30,7 @@ func TestList_ActionsOfOperators_NewestFirst(t *testing.T) {
 		e.CatchUp(r)
 		types := func(f actions.Filter, before uint64, limit int) (types []string, last uint64) {
 			t.Helper()
-			all, err := m.List(t.Context(), f, before, limit)
-			testmust.Succeed(t, err)
+			all := testmust.Get(m.List(t.Context(), f, before, limit))(t)
 			for _, a := range all {
 				types, last = append(types, a.Type), a.Position
 			}

@@ -24,8 +24,7 @@ var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 func open(t *testing.T, e *projectionstest.Env) (*brands.Model, *engine.Runner) {
 	t.Helper()
-	m, err := brands.New(brands.Config{}, e.Store)
-	testmust.Succeed(t, err)
+	m := testmust.Get(brands.New(brands.Config{}, e.Store))(t)
 	t.Cleanup(m.Close)
 	r, _ := e.Start(engine.Config{}, m)
 	return m, r
@@ -177,8 +176,7 @@ func testListAndChanged_InPages_ReturnAll(t *testing.T, e *projectionstest.Env) 
 func list(t *testing.T, m *brands.Model, s brands.Selection, limit int) (domains []string) {
 	t.Helper()
 	for after := (*brands.Listed)(nil); ; {
-		page, err := m.List(t.Context(), s, after, limit)
-		testmust.Succeed(t, err)
+		page := testmust.Get(m.List(t.Context(), s, after, limit))(t)
 		for i := range page {
 			after = &page[i]
 			domains = append(domains, after.Domain)
@@ -322,8 +320,7 @@ func testDue_ReturnsBrandsByTime(t *testing.T, e *projectionstest.Env) {
 		var got []string
 		var after brands.Due
 		for {
-			page, err := m.Due(t.Context(), at.Add(now), after, 1)
-			testmust.Succeed(t, err)
+			page := testmust.Get(m.Due(t.Context(), at.Add(now), after, 1))(t)
 			if len(page) == 0 {
 				break
 			}

@@ -32,8 +32,7 @@ func overridden(name string) eventschemas.Event {
 
 func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
 	t.Helper()
-	m, err := New(cfg, e.Store)
-	testmust.Succeed(t, err)
+	m := testmust.Get(New(cfg, e.Store))(t)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -58,8 +57,7 @@ func testCache_OldRowAfterInvalidation_IsNotStored(t *testing.T, e *projectionst
 	if err != nil || !strings.Contains(string(old.Body.AppendTo(nil, "")), `"name":"Old"`) {
 		t.Fatalf("the reader of the old row: %v", err)
 	}
-	now, err := m.Get(t.Context(), "acme.com")
-	testmust.Succeed(t, err)
+	now := testmust.Get(m.Get(t.Context(), "acme.com"))(t)
 	if body := now.Body.AppendTo(nil, ""); !bytes.Contains(body, []byte(`"name":"New"`)) {
 		t.Errorf("after WaitFor a reader still gets %s", body)
 	}
@@ -144,8 +142,7 @@ func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 // An event that is not folded yet keeps only the row of its own brand out of the cache, not those of other brands in
 // the shard.
 func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
-	c, err := newCache(1 << 20)
-	testmust.Succeed(t, err)
+	c := testmust.Get(newCache(1 << 20))(t)
 	defer c.close()
 	other := ""
 	for i := 0; other == ""; i++ {

@@ -76,8 +76,7 @@ func TestCrawls_OrderOfEvents_DecidesWhichIsShown(t *testing.T) {
 				}
 				e.Append(g)
 			}
-			got, err := brands.Crawls(t.Context(), e.Log, []brands.Wait{w})
-			testmust.Succeed(t, err)
+			got := testmust.Get(brands.Crawls(t.Context(), e.Log, []brands.Wait{w}))(t)
 			var shown string
 			for _, c := range got {
 				shown += fmt.Sprint(c.CrawlID, " ", c.Outcome, " ", c.Joined)

@@ -61,8 +61,7 @@ func (f *follower) reads() [2]float64 {
 
 func (f *follower) head() eventlog.Position {
 	f.t.Helper()
-	head, err := f.e.Log.Head(f.t.Context())
-	testmust.Succeed(f.t, err)
+	head := testmust.Get(f.e.Log.Head(f.t.Context()))(f.t)
 	return head
 }
 
@@ -161,8 +160,7 @@ func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 // Rule 7.
 func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)
-	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)
-	testmust.Succeed(t, err)
+	tail := testmust.Get(brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log))(t)
 	ctx, stop := context.WithCancel(f.n.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -53,8 +53,7 @@ func testListed(t *testing.T, e *projectionstest.Env) {
 	e.Events("brand-better.com", at, eventschemas.BrandWithdrawn{Reason: "owner"})
 	is(map[string]string{"ACME": "acme.com", "LSE:ACME": ""})
 	// Another node, or the next start, reads the same.
-	again, err := brands.New(brands.Config{}, e.Store)
-	testmust.Succeed(t, err)
+	again := testmust.Get(brands.New(brands.Config{}, e.Store))(t)
 	t.Cleanup(again.Close)
 	if _, _, err := again.Listed(t.Context(), "ACME"); err == nil {
 		t.Error("a model that is not ready answers")

@@ -156,8 +156,7 @@ func TestRebuild_AlreadyBuilding_Fails(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- r.Rebuild(e.Context(), []string{"bad"}, nil) }()
 		for begun := false; !begun; {
-			all, err := r.List(e.Context())
-			testmust.Succeed(t, err)
+			all := testmust.Get(r.List(e.Context()))(t)
 			begun = slices.ContainsFunc(all, func(s engine.Status) bool { return s.Name == "bad" && s.Building != nil })
 		}
 		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)

@@ -48,8 +48,7 @@ type models struct {
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
 	t.Helper()
-	b, err := brands.New(brands.Config{}, e.Store)
-	testmust.Succeed(t, err)
+	b := testmust.Get(brands.New(brands.Config{}, e.Store))(t)
 	t.Cleanup(b.Close)
 	k := keys.New(keys.Config{}, e.Store)
 	testmust.Succeed(t, k.Setup(t.Context()))

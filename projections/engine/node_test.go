@@ -117,8 +117,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 			t.Error(err)
 		}
 		for _, x := range []*node{a, b} {
-			all, err := x.r.List(t.Context())
-			testmust.Succeed(t, err)
+			all := testmust.Get(x.r.List(t.Context()))(t)
 			if s := all[0]; s.State != "live" || s.Position != 20 || s.Lag != 0 || s.Generation != 1 {
 				t.Errorf("list: %+v, want generation 1, live at 20", s)
 			}
@@ -225,8 +224,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		cfg := folding
 		cfg.Logger = e.Logger()
 		p := newToy("toy", e.Store, 1)
-		r, err := engine.New(projectionstest.Config(cfg), behind, e.Store, p)
-		testmust.Succeed(t, err)
+		r := testmust.Get(engine.New(projectionstest.Config(cfg), behind, e.Store, p))(t)
 		if !e.Shared() {
 			r.Share(n.lead)
 		}
@@ -298,8 +296,7 @@ func TestTwoLeaders_AreFenced(t *testing.T) {
 			t.Error("neither node noticed the other, so nothing was tested")
 		}
 		stops[0]()
-		found, err := runners[1].Verify(e.Context(), nil, nil)
-		testmust.Succeed(t, err)
+		found := testmust.Get(runners[1].Verify(e.Context(), nil, nil))(t)
 		for _, v := range found {
 			if !v.OK() {
 				t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)

@@ -72,8 +72,7 @@ func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filt
 func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		log := &countingLog{Log: e.Log}
-		r, err := engine.New(projectionstest.Config(engine.Config{}), log, e.Store, newModels(t, e).all()...)
-		testmust.Succeed(t, err)
+		r := testmust.Get(engine.New(projectionstest.Config(engine.Config{}), log, e.Store, newModels(t, e).all()...))(t)
 		if got := r.Names(); !slices.Equal(got, names) {
 			t.Errorf("Names() = %v, want %v", got, names)
 		}
@@ -120,13 +119,11 @@ func TestRebuild_SameRows(t *testing.T) {
 		var last engine.Progress
 		testmust.Succeed(t, r.Rebuild(e.Context(), nil, func(p engine.Progress) { last = p }))
 		compareDumps(t, live, dumps(e))
-		head, err := e.Log.Head(t.Context())
-		testmust.Succeed(t, err)
+		head := testmust.Get(e.Log.Head(t.Context()))(t)
 		if last.Position != head || last.Target != head || last.Events < 1000 && !e.Shared() {
 			t.Errorf("last progress was %+v, head is %d", last, head)
 		}
-		list, err := r.List(t.Context())
-		testmust.Succeed(t, err)
+		list := testmust.Get(r.List(t.Context()))(t)
 		for _, s := range list {
 			if s.State != "live" || s.Generation != 2 || s.Lag != 0 || s.Building != nil || s.Error != "" {
 				t.Errorf("after the rebuild: %+v, want generation 2, live without lag", s)
@@ -274,8 +271,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 		for _, sql := range tampered {
 			e.Exec(sql)
 		}
-		found, err := r.Verify(e.Context(), nil, nil)
-		testmust.Succeed(t, err)
+		found := testmust.Get(r.Verify(e.Context(), nil, nil))(t)
 		if len(found) != len(names) {
 			t.Fatalf("%d read models were verified, want %d", len(found), len(names))
 		}

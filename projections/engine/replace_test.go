@@ -62,8 +62,7 @@ func found(all []engine.Replaced) string {
 
 func statusOf(t *testing.T, r *engine.Runner, name string) engine.Status {
 	t.Helper()
-	list, err := r.List(t.Context())
-	testmust.Succeed(t, err)
+	list := testmust.Get(r.List(t.Context()))(t)
 	for _, s := range list {
 		if s.Name == name {
 			return s
@@ -120,8 +119,7 @@ func TestReplace_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 		}
 		e.Fill(w, 100)
 		e.CatchUp(r)
-		verified, err := r.Verify(t.Context(), nil, nil)
-		testmust.Succeed(t, err)
+		verified := testmust.Get(r.Verify(t.Context(), nil, nil))(t)
 		for _, v := range verified {
 			if !v.OK() {
 				t.Errorf("%s: %v, %v", v.Name, v.Difference, v.Err)

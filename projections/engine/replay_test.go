@@ -63,8 +63,7 @@ func profile(b *testing.B) (stop func()) {
 	if path == "" {
 		return func() {}
 	}
-	f, err := os.Create(path)
-	testmust.Succeed(b, err)
+	f := testmust.Get(os.Create(path))(b)
 	testmust.Succeed(b, pprof.StartCPUProfile(f))
 	return func() {
 		pprof.StopCPUProfile()
@@ -86,8 +85,7 @@ func BenchmarkReplay(b *testing.B) {
 		e.CatchUp(r) // the first tables are live, and empty
 		fillFast(b, e, replayEvents(b))
 		e.CatchUp(r)
-		head, err := e.Log.Head(b.Context())
-		testmust.Succeed(b, err)
+		head := testmust.Get(e.Log.Head(b.Context()))(b)
 		defer profile(b)()
 		b.ResetTimer()
 		for b.Loop() {

@@ -117,8 +117,7 @@ func (l *liveTable) flip(t *testing.T, e *projectionstest.Env, column string, fr
 
 func differences(t *testing.T, r *engine.Runner, name string) int64 {
 	t.Helper()
-	all, err := r.List(t.Context())
-	testmust.Succeed(t, err)
+	all := testmust.Get(r.List(t.Context()))(t)
 	for _, s := range all {
 		if s.Name == name && s.Scrub != nil {
 			return s.Scrub.Differences
@@ -295,8 +294,7 @@ func TestScrub_AnyHistoryAppendedMeanwhile_FindsNothing(t *testing.T) {
 		close(stop)
 		appending.Wait()
 		e.CatchUp(r)
-		results, err := r.Verify(e.Context(), nil, nil)
-		testmust.Succeed(t, err)
+		results := testmust.Get(r.Verify(e.Context(), nil, nil))(t)
 		for _, v := range results {
 			if !v.OK() {
 				t.Errorf("verify of %s: %v", v.Name, v)
@@ -414,8 +412,7 @@ func TestScrub_TablesAreBuilt_Pauses(t *testing.T) {
 	e.CatchUp(r)
 	quiet := func() bool {
 		t.Helper()
-		ok, err := r.Quiet(e.Context())
-		testmust.Succeed(t, err)
+		ok := testmust.Get(r.Quiet(e.Context()))(t)
 		return ok
 	}
 	if !quiet() {

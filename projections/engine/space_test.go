@@ -87,8 +87,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 			t.Errorf("Verify reports a difference: %+v", v)
 		}
 	}
-	head, err := e.Log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(e.Log.Head(t.Context()))(t)
 	if last.Events != int64(head) || last.Position != head {
 		t.Errorf("the last progress was %+v of %d events", last, head)
 	}

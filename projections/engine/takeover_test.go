@@ -202,8 +202,7 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 
 func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
-	all, err := reg.Gather()
-	testmust.Succeed(t, err)
+	all := testmust.Get(reg.Gather())(t)
 	for _, f := range all {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()

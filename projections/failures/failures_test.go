@@ -34,8 +34,7 @@ func TestList_FailedCrawls_NewestFirst(t *testing.T) {
 		e.CatchUp(r)
 		list := func(outcome string, before uint64, limit int) (crawls []string, last uint64) {
 			t.Helper()
-			all, err := m.List(t.Context(), outcome, before, limit)
-			testmust.Succeed(t, err)
+			all := testmust.Get(m.List(t.Context(), outcome, before, limit))(t)
 			for _, f := range all {
 				crawls, last = append(crawls, f.CrawlID), f.Position
 			}

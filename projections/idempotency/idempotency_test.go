@@ -36,8 +36,7 @@ func family(key int) string { return fmt.Sprintf("%032x", key) }
 // want compares the charges found with the "id@revision" of each.
 func want(t *testing.T, m *idempotency.Model, accountID string, key int, through uint64, charges ...string) account.Older {
 	t.Helper()
-	got, err := m.ByKey(t.Context(), accountID, family(key))
-	testmust.Succeed(t, err)
+	got := testmust.Get(m.ByKey(t.Context(), accountID, family(key)))(t)
 	var found []string
 	for _, c := range got.Charges {
 		found = append(found, fmt.Sprintf("%s@%d", c.ChargeID, c.Revision))

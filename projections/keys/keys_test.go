@@ -118,8 +118,7 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 	stop()
 	d = setup(t, e)
 	r, _ = e.Start(engine.Config{}, d)
-	head, err := e.Log.Head(e.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(e.Log.Head(e.Context()))(t)
 	d.Open(head, r)
 	check("after a restart, before anything is waited for")
 	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
@@ -225,8 +224,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
 	begin := func(d *keys.Directory) *engine.Runner {
 		t.Helper()
-		r, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, d)
-		testmust.Succeed(t, err)
+		r := testmust.Get(engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store, d))(t)
 		testmust.Succeed(t, r.Start(e.Context()))
 		return r
 	}
@@ -253,8 +251,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	head := func() eventlog.Position {
-		at, err := e.Log.Head(e.Context())
-		testmust.Succeed(t, err)
+		at := testmust.Get(e.Log.Head(e.Context()))(t)
 		return at
 	}
 

@@ -63,8 +63,7 @@ func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	testmust.Succeed(t, d.Register(registry))
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			if m.Label[0].GetValue() == from {

@@ -239,8 +239,7 @@ func TestBooks_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
 			})
 		}
 		e.CatchUp(r)
-		s, err := m.State(t.Context(), "a", at)
-		testmust.Succeed(t, err)
+		s := testmust.Get(m.State(t.Context(), "a", at))(t)
 		if lots, err := m.Books(t.Context(), s.Last); !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR, at revision 2 of account a") {
 			t.Errorf("lots %+v, %v, want an error that names the currency and the event", lots, err)
 		}
@@ -261,8 +260,7 @@ func TestState_UsesIndex(t *testing.T) {
 // BenchmarkState reads the state, the lots and the look-ups of one account with all events
 // (LETTERHEAD_BENCH_EVENTS) as of the end of each month.
 func BenchmarkState(b *testing.B) {
-	events, err := strconv.Atoi(cmp.Or(os.Getenv("LETTERHEAD_BENCH_EVENTS"), "100000"))
-	testmust.Succeed(b, err)
+	events := testmust.Get(strconv.Atoi(cmp.Or(os.Getenv("LETTERHEAD_BENCH_EVENTS"), "100000")))(b)
 	e := projectionstest.Open(b)
 	o := generate.Defaults()
 	o.Accounts, o.Events = 1, events
@@ -281,8 +279,7 @@ func BenchmarkState(b *testing.B) {
 		for month := range o.Months {
 			at := o.Until.AddDate(0, -month, 0).Add(-time.Microsecond)
 			began := time.Now()
-			s, err := m.State(b.Context(), accountID, at)
-			testmust.Succeed(b, err)
+			s := testmust.Get(m.State(b.Context(), accountID, at))(b)
 			testmust.Succeed(b, testmust.Err(m.Books(b.Context(), s.Last)))
 			testmust.Succeed(b, testmust.Err(m.Lookups(b.Context(), s.Last, books.MonthOf(at))))
 			took = append(took, time.Since(began))

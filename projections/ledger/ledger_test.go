@@ -78,8 +78,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		if s.want.RequestID == "" {
 			s.want.RequestID = g.RequestID
 		}
-		recorded, err := e.Log.ReadStream(t.Context(), "account-a", uint64(i), eventlog.Forward, 1)
-		testmust.Succeed(t, err)
+		recorded := testmust.Get(e.Log.ReadStream(t.Context(), "account-a", uint64(i), eventlog.Forward, 1))(t)
 		s.want.EventID, s.want.Hash = recorded[0].ID, recorded[0].Metadata.Hash
 		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(i)}))
 		if len(got) != 1 || got[0] != s.want {

@@ -96,14 +96,12 @@ func (p *months) endMonths() {
 }
 
 func (p *months) read(t *rapid.T, stream string) []eventlog.Recorded {
-	all, err := p.e.Log.ReadStream(p.e.Context(), stream, 0, eventlog.Forward, 10_000)
-	testmust.Succeed(t, err)
+	all := testmust.Get(p.e.Log.ReadStream(p.e.Context(), stream, 0, eventlog.Forward, 10_000))(t)
 	return all
 }
 
 func decoded(t *rapid.T, rec eventlog.Recorded) eventschemas.Event {
-	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-	testmust.Succeed(t, err)
+	ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
 	return ev
 }
 

@@ -268,8 +268,7 @@ func TestAnyHistory_NoticesAreThoseOfTheDomain(t *testing.T) {
 		}
 		e.CatchUp(r)
 		for id, h := range all {
-			rows, err := m.Latest(t.Context(), id, notices.MaxPage)
-			testmust.Succeed(t, err)
+			rows := testmust.Get(m.Latest(t.Context(), id, notices.MaxPage))(t)
 			got := map[string]string{}
 			for _, d := range rows {
 				got[d.NoticeID+" "+d.Destination] = d.State

@@ -12,13 +12,10 @@ import (
 // call sends a request to the cluster, bypassing the index, to clean up.
 func call(t *testing.T, method, url string) []byte {
 	t.Helper()
-	req, err := http.NewRequest(method, url, nil)
-	testmust.Succeed(t, err)
-	res, err := http.DefaultClient.Do(req)
-	testmust.Succeed(t, err)
+	req := testmust.Get(http.NewRequest(method, url, nil))(t)
+	res := testmust.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	testmust.Succeed(t, err)
+	body := testmust.Get(io.ReadAll(res.Body))(t)
 	return body
 }
 

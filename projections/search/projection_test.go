@@ -76,8 +76,7 @@ func (w *world) close() {
 
 func openIndex(t testing.TB, path string) *bleveindex.Index {
 	t.Helper()
-	x, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: path})
-	testmust.Succeed(t, err)
+	x := testmust.Get(bleveindex.Open(context.Background(), bleveindex.Config{Path: path}))(t)
 	return x
 }
 
@@ -120,8 +119,7 @@ func (w *world) finds(at eventlog.Position, q string, want ...string) {
 	if err := w.search.WaitFor(w.Context(), at); err != nil {
 		w.t.Fatalf("wait for %d: %v", at, err)
 	}
-	hits, err := w.search.Search(w.Context(), q, 5)
-	testmust.Succeed(w.t, err)
+	hits := testmust.Get(w.search.Search(w.Context(), q, 5))(w.t)
 	if got := describe(hits); !slices.Equal(got, want) {
 		w.t.Errorf("search %q found %v, want %v", q, got, want)
 	}
@@ -309,8 +307,7 @@ func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 		w.verifies("")
 		changes.Wait()
 	}
-	at, err := w.Log.Head(w.Context())
-	testmust.Succeed(t, err)
+	at := testmust.Get(w.Log.Head(w.Context()))(t)
 	w.finds(at, "site 108", "site108.com=Site 108")
 	w.verifies("")
 }
@@ -318,8 +315,7 @@ func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 // verifies compares the index with the brands and names the domain that differs, "" for none.
 func (w *world) verifies(differing string) {
 	w.t.Helper()
-	v, err := w.search.Verify(w.Context())
-	testmust.Succeed(w.t, err)
+	v := testmust.Get(w.search.Verify(w.Context()))(w.t)
 	key := ""
 	if v.Difference != nil {
 		key = v.Difference.Key
@@ -362,8 +358,7 @@ func TestVerify_ComparesBothDirectionsAndAllFields(t *testing.T) {
 	}
 
 	// The index lost a document, although its checkpoint is past the event.
-	g, err := w.index.Rebuild(w.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(w.index.Rebuild(w.Context()))(t)
 	testmust.Succeed(t, errors.Join(g.Apply(w.Context(), nil, uint64(at)), g.Publish(w.Context())))
 	w.verifies("acme.com")
 	repair()
@@ -431,8 +426,7 @@ func TestFeed_SourceFails_IsRetried(t *testing.T) {
 	s.fail = broken
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
-	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	testmust.Succeed(t, err)
+	p := testmust.Get(search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x))(t)
 	defer run(t, p)()
 	for tried := minuteContext(t); p.Err() == nil && tried.Err() == nil; {
 		runtime.Gosched()
@@ -452,8 +446,7 @@ func TestClose_SavesCheckpoint(t *testing.T) {
 	s := scripted(3)
 	dir := t.TempDir()
 	x := openIndex(t, dir)
-	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	testmust.Succeed(t, err)
+	p := testmust.Get(search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x))(t)
 	stop := run(t, p)
 	testmust.Succeed(t, p.WaitFor(minuteContext(t), 3))
 	// Only the position moves: no brand changed.
@@ -475,8 +468,7 @@ func TestFeed_SeveralBatches(t *testing.T) {
 	s := scripted(count)
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
-	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	testmust.Succeed(t, err)
+	p := testmust.Get(search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x))(t)
 	defer run(t, p)()
 	testmust.Succeed(t, p.WaitFor(minuteContext(t), count))
 	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
@@ -492,8 +484,7 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 	s := scripted(3)
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
-	p, err := search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x)
-	testmust.Succeed(t, err)
+	p := testmust.Get(search.New(t.Context(), search.Config{Poll: time.Millisecond}, s, x))(t)
 	defer run(t, p)()
 	testmust.Succeed(t, p.WaitFor(minuteContext(t), 3))
 	broken := errors.New("database is unavailable")
@@ -534,8 +525,7 @@ func FuzzSearch(f *testing.F) {
 	x := openIndex(f, f.TempDir())
 	f.Cleanup(func() { x.Close() })
 	s := scripted(50)
-	p, err := search.New(context.Background(), search.Config{}, s, x)
-	testmust.Succeed(f, err)
+	p := testmust.Get(search.New(context.Background(), search.Config{}, s, x))(f)
 	testmust.Succeed(f, p.Rebuild(context.Background()))
 	f.Fuzz(func(t *testing.T, q string, limit int) {
 		hits, err := p.Search(context.Background(), q, limit)

@@ -42,8 +42,7 @@ func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *s
 		m := &memory{}
 		s := &slowFor{table: &table{}, holds: make(chan struct{}), until: make(chan struct{})}
 		s.change("acme.com", "Acme")
-		p, err := search.New(t.Context(), search.Config{Lead: lead}, s, searchindex.Index(m.open()))
-		testmust.Succeed(t, err)
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: lead}, s, searchindex.Index(m.open())))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- p.Run(ctx) }()

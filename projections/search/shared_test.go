@@ -56,8 +56,7 @@ func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 		cfg := elastic.Config{URL: server + "?replicas=0&alias=" + alias}
 		t.Cleanup(func() { wipe(t, server, alias) })
 		test(t, nodes{t, &table{}, func() searchindex.Index {
-			x, err := elastic.Open(context.Background(), cfg)
-			testmust.Succeed(t, err)
+			x := testmust.Get(elastic.Open(context.Background(), cfg))(t)
 			t.Cleanup(func() { x.Close() })
 			return x
 		}})
@@ -73,8 +72,7 @@ func waits(t *testing.T, p *search.Projection, at eventlog.Position) {
 
 func first(t *testing.T, p *search.Projection, q string) string {
 	t.Helper()
-	hits, err := p.Search(t.Context(), q, 1)
-	testmust.Succeed(t, err)
+	hits := testmust.Get(p.Search(t.Context(), q, 1))(t)
 	if len(hits) == 0 {
 		return ""
 	}
@@ -274,8 +272,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 		const waiters = 50
 		m := &memory{}
 		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
-		p, err := search.New(t.Context(), search.Config{Lead: follows, Poll: 100 * time.Millisecond}, n.table, n.open())
-		testmust.Succeed(t, err)
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: follows, Poll: 100 * time.Millisecond}, n.table, n.open()))(t)
 		n.table.change("acme.com", "Acme")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -301,8 +298,7 @@ func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
 		n.table.change("log.com", "Of the log")
-		p, err := search.New(t.Context(), search.Config{Lead: leads, Head: n.table.Head}, n.table, n.open())
-		testmust.Succeed(t, err)
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: leads, Head: n.table.Head}, n.table, n.open()))(t)
 		stop := run(t, p)
 		time.Sleep(3 * time.Second) // of the test's virtual clock
 		learn(n.table, m)

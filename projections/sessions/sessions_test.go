@@ -46,8 +46,7 @@ func TestByHash_Session_IsFoundUntilItEnds(t *testing.T) {
 			}
 			var listed []string
 			for _, account := range []string{"a", "b"} {
-				all, err := m.List(t.Context(), account, at)
-				testmust.Succeed(t, err)
+				all := testmust.Get(m.List(t.Context(), account, at))(t)
 				for _, s := range all {
 					listed = append(listed, s.ID)
 				}

@@ -30,8 +30,7 @@ func benchSVGs(b *testing.B) [][]byte {
 		b.Fatal(err)
 	}
 	const colored = "../../internal/svg/testdata/logos"
-	entries, err := os.ReadDir(colored)
-	testmust.Succeed(b, err)
+	entries := testmust.Get(os.ReadDir(colored))(b)
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".svg" {
 			continue
@@ -55,8 +54,7 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 			out = append(out, brandOf(iconOf("", w.put(svg, "svg"))))
 			continue
 		}
-		img, err := w.vectors.Render(b.Context(), svg, 256)
-		testmust.Succeed(b, err)
+		img := testmust.Get(w.vectors.Render(b.Context(), svg, 256))(b)
 		out = append(out, brandOf(iconOf("", w.raster(img))))
 	}
 	return out

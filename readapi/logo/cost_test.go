@@ -92,10 +92,8 @@ func TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing(t *testing.T) {
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.put(barSVG(t, "#189"), "svg"), w.raster(bar(128, 64, black))))
 	want := w.draw(b, request(1024, imaging.PNG))
-	drawn, err := variants.New(variants.Config{})
-	testmust.Succeed(t, err)
-	renderer, err := logo.NewRenderer(w.files, &late{fails: []error{context.DeadlineExceeded, resvg.ErrBusy}}, drawn)
-	testmust.Succeed(t, err)
+	drawn := testmust.Get(variants.New(variants.Config{}))(t)
+	renderer := testmust.Get(logo.NewRenderer(w.files, &late{fails: []error{context.DeadlineExceeded, resvg.ErrBusy}}, drawn))(t)
 	for range 2 {
 		if p, err := renderer.Draw(t.Context(), b, request(1024, imaging.PNG)); !errors.Is(err, variants.ErrBusy) {
 			t.Errorf("Draw without time = %v, %v; want ErrBusy", p, err)
@@ -121,12 +119,9 @@ func TestDraw_FewSteps_DecideSize(t *testing.T) {
 	cache := t.TempDir()
 	var first []byte
 	for range 3 {
-		few, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: timeout, Concurrent: 1})
-		testmust.Succeed(t, err)
-		drawn, err := variants.New(variants.Config{MakeTimeout: time.Minute})
-		testmust.Succeed(t, err)
-		renderer, err := logo.NewRenderer(w.files, few, drawn)
-		testmust.Succeed(t, err)
+		few := testmust.Get(resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: timeout, Concurrent: 1}))(t)
+		drawn := testmust.Get(variants.New(variants.Config{MakeTimeout: time.Minute}))(t)
+		renderer := testmust.Get(logo.NewRenderer(w.files, few, drawn))(t)
 		var others sync.WaitGroup
 		for i := range 3 {
 			others.Go(func() {

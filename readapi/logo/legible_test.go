@@ -83,8 +83,7 @@ func TestFamousLogos_OnAnyBackground_AreLegible(t *testing.T) {
 // drawBackgrounds writes one sheet for each type of logo: the companies on the four backgrounds.
 func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) {
 	t.Helper()
-	face, err := labelFace()
-	testmust.Succeed(t, err)
+	face := testmust.Get(labelFace())(t)
 	const columns, side, size, label = 8, 80, 58, 14 // pixels
 	quarter := image.Pt(columns*side, len(famous)/columns*side)
 	for _, kind := range []logo.Type{logo.Icon, logo.Full} {

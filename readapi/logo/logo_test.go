@@ -66,10 +66,8 @@ func newWorld(t testing.TB) *world {
 	// Compile before drawing: under the race detector it takes longer than an image may.
 	testmust.Succeed(t, testmust.Err(resvgRenderer()))
 	w := &world{t: t, folder: filepath.Join(t.TempDir(), "assets"), vectors: &vectors{}}
-	where, err := assets.FolderURL(w.folder)
-	testmust.Succeed(t, err)
-	store, err := assets.Open(t.Context(), where)
-	testmust.Succeed(t, err)
+	where := testmust.Get(assets.FolderURL(w.folder))(t)
+	store := testmust.Get(assets.Open(t.Context(), where))(t)
 	t.Cleanup(func() { store.Close() })
 	w.files = &files{Store: store}
 	w.Renderer = newRenderer(t, w.files, w.vectors)
@@ -78,19 +76,16 @@ func newWorld(t testing.TB) *world {
 
 func newRenderer(t testing.TB, files logo.Files, vectors logo.Vectors) *logo.Renderer {
 	t.Helper()
-	drawn, err := variants.New(variants.Config{})
-	testmust.Succeed(t, err)
+	drawn := testmust.Get(variants.New(variants.Config{}))(t)
 	t.Cleanup(drawn.Close)
-	renderer, err := logo.NewRenderer(files, vectors, drawn)
-	testmust.Succeed(t, err)
+	renderer := testmust.Get(logo.NewRenderer(files, vectors, drawn))(t)
 	return renderer
 }
 
 // put stores a file unchanged and returns its entry.
 func (w *world) put(data []byte, format string) eventschemas.Asset {
 	w.t.Helper()
-	id, err := w.files.Put(w.t.Context(), data, format)
-	testmust.Succeed(w.t, err)
+	id := testmust.Get(w.files.Put(w.t.Context(), data, format))(w.t)
 	a := eventschemas.Asset{ID: id, Format: format, Size: int64(len(data))}
 	if info, err := imaging.Probe(data); err == nil && info.Width > 0 {
 		a.Width, a.Height = &info.Width, &info.Height
@@ -101,8 +96,7 @@ func (w *world) put(data []byte, format string) eventschemas.Asset {
 // raster stores an image as PNG.
 func (w *world) raster(img *image.NRGBA) eventschemas.Asset {
 	w.t.Helper()
-	data, err := imaging.EncodePNG(img)
-	testmust.Succeed(w.t, err)
+	data := testmust.Get(imaging.EncodePNG(img))(w.t)
 	return w.put(data, "png")
 }
 

@@ -198,8 +198,7 @@ func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 		o.Theme = page.ink
 		var unseen []string
 		for _, b := range brands {
-			got, err := renderer.Draw(t.Context(), b, o)
-			testmust.Succeed(t, err)
+			got := testmust.Get(renderer.Draw(t.Context(), b, o))(t)
 			if got.From.Ink == logo.Any || lost(pixels(t, got), page.background) <= maxLost {
 				continue
 			}
@@ -228,8 +227,7 @@ func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 	})
 	o := request(64, imaging.PNG)
 	for _, b := range brands {
-		got, err := renderer.Draw(t.Context(), b, o)
-		testmust.Succeed(t, err)
+		got := testmust.Get(renderer.Draw(t.Context(), b, o))(t)
 		at := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Formats[0].ID == got.From.ID })
 		first := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Type == b.Logos[at].Type })
 		loses := lost(pixels(t, got), white)
@@ -240,8 +238,7 @@ func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 			if i == at || l.Type != b.Logos[at].Type {
 				continue
 			}
-			other, err := renderer.Draw(t.Context(), logo.Brand{Domain: b.Domain, Logos: []eventschemas.Logo{l}}, o)
-			testmust.Succeed(t, err)
+			other := testmust.Get(renderer.Draw(t.Context(), logo.Brand{Domain: b.Domain, Logos: []eventschemas.Logo{l}}, o))(t)
 			otherLoses := lost(pixels(t, other), white)
 			if loses > max(otherLoses, maxLost) {
 				t.Errorf("%s: logo %d loses %.2f of its ink on white, logo %d %.2f", b.Domain, at, loses, i, otherLoses)

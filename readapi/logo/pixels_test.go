@@ -82,8 +82,7 @@ func pixelSVGs(t *testing.T) []pixelSVG {
 	}
 	var out []pixelSVG
 	for _, path := range files {
-		svg, err := os.ReadFile(path)
-		testmust.Succeed(t, err)
+		svg := testmust.Get(os.ReadFile(path))(t)
 		d := pixelSVG{name: strings.TrimSuffix(filepath.Base(path), ".svg"), svg: svg, wrong: mostWrong, width: pixelSizes[0], height: pixelSizes[0]}
 		known := pixelCases[d.name]
 		if known.wrong > 0 {
@@ -145,16 +144,14 @@ func (w *world) intake(t testing.TB, data []byte) logo.Brand {
 	t.Helper()
 	clean, info, err := svg.Sanitize(data)
 	testmust.Succeed(t, err)
-	id, err := w.files.Put(t.Context(), clean, "svg")
-	testmust.Succeed(t, err)
+	id := testmust.Get(w.files.Put(t.Context(), clean, "svg"))(t)
 	return brandOf(iconOf("", eventschemas.Asset{ID: id, Format: "svg", Width: info.Width, Height: info.Height, Size: int64(len(clean))}))
 }
 
 // decoded draws a logo with the renderer and decodes it.
 func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA {
 	t.Helper()
-	made, err := w.Draw(t.Context(), b, o)
-	testmust.Succeed(t, err)
+	made := testmust.Get(w.Draw(t.Context(), b, o))(t)
 	img, info, err := imaging.Decode(made.Body, imaging.Limits{})
 	testmust.Succeed(t, err)
 	if info.Format != o.Format || made.Fallback != "" {
@@ -165,8 +162,7 @@ func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA
 
 func readPNG(t testing.TB, path string) *image.NRGBA {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(path))(t)
 	img, _, err := imaging.Decode(data, imaging.Limits{})
 	testmust.Succeed(t, err)
 	return img
@@ -250,8 +246,7 @@ func drawReferences(t *testing.T, drawings []pixelSVG) {
 		}
 		cell := image.NewNRGBA(image.Rectangle{Max: place.Size()})
 		draw.Draw(cell, cell.Rect, all, place.Min, draw.Src)
-		data, err := imaging.EncodePNG(cell)
-		testmust.Succeed(t, err)
+		data := testmust.Get(imaging.EncodePNG(cell))(t)
 		testmust.Succeed(t, os.WriteFile(path, data, 0o644))
 	}
 }

@@ -107,8 +107,7 @@ func openStarter(t testing.TB, chosen func(n int, b starter.Brand) bool) ([]logo
 		return nil
 	})
 	testmust.Succeed(t, err)
-	vectors, err := resvgRenderer()
-	testmust.Succeed(t, err)
+	vectors := testmust.Get(resvgRenderer())(t)
 	return brands, newRenderer(t, files, vectors)
 }
 

@@ -42,10 +42,8 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	unknown.Width, unknown.Height = nil, nil
 	for name, file := range map[string]eventschemas.Asset{"alone": alone, "alone, of no known size": unknown} {
 		for _, sizes := range [][]int{{32, 256, 100}, {255, 257}} {
-			drawn, err := variants.New(variants.Config{})
-			testmust.Succeed(t, err)
-			renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
-			testmust.Succeed(t, err)
+			drawn := testmust.Get(variants.New(variants.Config{}))(t)
+			renderer := testmust.Get(logo.NewRenderer(w.files, w.vectors, drawn))(t)
 			for _, size := range sizes {
 				for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG} {
 					want := w.draw(brandOf(crawled), request(size, format))
@@ -85,11 +83,9 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	drawn, err := variants.New(variants.Config{Concurrent: 2, MemoryBudget: membudget.New(3 << 20), MakeTimeout: 20 * time.Second})
-	testmust.Succeed(t, err)
+	drawn := testmust.Get(variants.New(variants.Config{Concurrent: 2, MemoryBudget: membudget.New(3 << 20), MakeTimeout: 20 * time.Second}))(t)
 	t.Cleanup(drawn.Close)
-	renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
-	testmust.Succeed(t, err)
+	renderer := testmust.Get(logo.NewRenderer(w.files, w.vectors, drawn))(t)
 	var brands []logo.Brand
 	for i := range 6 {
 		brands = append(brands, brandOf(iconOf("", w.raster(bar(700+i, 700+i, teal)))))

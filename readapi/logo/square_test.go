@@ -88,8 +88,7 @@ func TestDraw_IconAsSVG_IsSquare(t *testing.T) {
 			t.Errorf("%s: sanitizing the answer changes it: %v %s", c.root, err, p.Body)
 		}
 		const side = 180
-		drawn, err := w.vectors.Render(t.Context(), p.Body, side)
-		testmust.Succeed(t, err)
+		drawn := testmust.Get(w.vectors.Render(t.Context(), p.Body, side))(t)
 		if drawn.Rect.Max != image.Pt(side, side) {
 			t.Errorf("%s: drawn with %v", c.root, drawn.Rect.Max)
 		}

@@ -13,8 +13,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks keyLocks
 		inside, most, done := 0, 0, 0
-		first, err := locks.lock(t.Context(), "acme.com")
-		testmust.Succeed(t, err)
+		first := testmust.Get(locks.lock(t.Context(), "acme.com"))(t)
 		for range 20 {
 			go func() {
 				unlock, err := locks.lock(t.Context(), "acme.com")
@@ -50,8 +49,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 func TestKeyLocks_ContextEnds_LockIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks keyLocks
-		unlock, err := locks.lock(t.Context(), "acme.com")
-		testmust.Succeed(t, err)
+		unlock := testmust.Get(locks.lock(t.Context(), "acme.com"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := locks.lock(ctx, "acme.com"); !errors.Is(err, context.Canceled) {

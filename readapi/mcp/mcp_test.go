@@ -17,8 +17,7 @@ import (
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s, err := New(Config{Name: "test", Title: "Test", Version: "1", BaseURL: "https://brands.example.com"})
-	testmust.Succeed(t, err)
+	s := testmust.Get(New(Config{Name: "test", Title: "Test", Version: "1", BaseURL: "https://brands.example.com"}))(t)
 	return s
 }
 

@@ -18,14 +18,12 @@ const baseURL = "https://brands.example.com"
 
 func read(t *testing.T) *openapi.Document {
 	t.Helper()
-	d, err := openapi.Read(baseURL)
-	testmust.Succeed(t, err)
+	d := testmust.Get(openapi.Read(baseURL))(t)
 	return d
 }
 
 func TestJSON_InsertsBaseURL(t *testing.T) {
-	document, err := openapi.JSON(baseURL)
-	testmust.Succeed(t, err)
+	document := testmust.Get(openapi.JSON(baseURL))(t)
 	var served struct {
 		OpenAPI string `json:"openapi"`
 		Info    struct {
@@ -167,8 +165,7 @@ func TestRead_WholeSchemas(t *testing.T) {
 
 // Constructs for which code generators for Go and TypeScript failed, or generated useless types, must not return.
 func TestDocument_SuitsCodeGenerators(t *testing.T) {
-	source, err := openapi.JSON(baseURL)
-	testmust.Succeed(t, err)
+	source := testmust.Get(openapi.JSON(baseURL))(t)
 	var root map[string]any
 	testmust.Succeed(t, json.Unmarshal(source, &root))
 	components := root["components"].(map[string]any)

@@ -65,8 +65,7 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 		}
 		wantReaders[name] = eventlog.Position(kept)
 	}
-	rest, err := f.CopyRest(t.Context(), to.log, readers)
-	testmust.Succeed(t, err)
+	rest := testmust.Get(f.CopyRest(t.Context(), to.log, readers))(t)
 	equal(t, all(t, to.log), want)
 	if rest.Events != uint64(len(want)) || rest.Accounts != 2 || rest.ChainEvents != 307 || rest.Position != eventlog.Position(len(want)) {
 		t.Errorf("rest %+v", rest)

@@ -56,8 +56,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	_, log := eventStore(t)
 	to := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	to.assets = openAssets(t, t.TempDir())
-	positions, err := sqlstore.NewPositions(t.Context(), to.store)
-	testmust.Succeed(t, err)
+	positions := testmust.Get(sqlstore.NewPositions(t.Context(), to.store))(t)
 	target := to.target()
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
 	before := uint64(len(all(t, from.log)))
@@ -78,8 +77,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 		t.Fatalf("final pass: %+v, %v", out, err)
 	}
 	sameStreams(t, to, from)
-	head, err := log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(log.Head(t.Context()))(t)
 	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != head || err != nil {
 		t.Errorf("the relay begins at %d (%v), want the head %d", at, err, head)
 	}

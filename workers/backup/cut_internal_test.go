@@ -45,16 +45,11 @@ func (m *killablePlace) remove(ctx context.Context, name string) error {
 func internalSource(t testing.TB) Source {
 	t.Helper()
 	folder := t.TempDir()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	testmust.Succeed(t, err)
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
-	testmust.Succeed(t, err)
-	names, err := NamesIn(t.Context(), store)
-	testmust.Succeed(t, err)
-	u, err := assets.FolderURL(filepath.Join(folder, "assets"))
-	testmust.Succeed(t, err)
-	files, err := assets.Open(t.Context(), u)
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")}))(t)
+	names := testmust.Get(NamesIn(t.Context(), store))(t)
+	u := testmust.Get(assets.FolderURL(filepath.Join(folder, "assets")))(t)
+	files := testmust.Get(assets.Open(t.Context(), u))(t)
 	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), files.Close()) })
 	return Source{Log: log, Names: names, Assets: files}
 }
@@ -79,11 +74,9 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	brandEvents(t, from, 0, 8)
 	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "1", Name: "One"}}))
 	cfg := Config{SegmentBytes: 1 << 10, RetryAfter: time.Millisecond}.withDefaults()
-	first, err := openPlace(t.Context(), t.TempDir(), true)
-	testmust.Succeed(t, err)
+	first := testmust.Get(openPlace(t.Context(), t.TempDir(), true))(t)
 	testmust.Succeed(t, testmust.Err(runTo(t.Context(), cfg, from, first)))
-	old, err := readManifest(t.Context(), first)
-	testmust.Succeed(t, err)
+	old := testmust.Get(readManifest(t.Context(), first))(t)
 	brandEvents(t, from, 8, 6)
 	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "2", Name: "Two"}}))
 	for writes := 0; ; writes++ {
@@ -111,8 +104,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 			t.Errorf("after %d writes the manifest has %d events", writes, m.Events)
 		}
 		testmust.Succeed(t, at.close())
-		again, err := openPlace(t.Context(), at.String(), false)
-		testmust.Succeed(t, err)
+		again := testmust.Get(openPlace(t.Context(), at.String(), false))(t)
 		if _, err := runTo(t.Context(), cfg, from, again); err != nil {
 			t.Fatalf("after %d writes: %v", writes, err)
 		}
@@ -127,8 +119,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 // checkWhole reads everything that a manifest lists.
 func checkWhole(t *testing.T, at place, m *Manifest) {
 	t.Helper()
-	c, err := newCodec()
-	testmust.Succeed(t, err)
+	c := testmust.Get(newCodec())(t)
 	defer c.close()
 	r := &restore{cfg: RestoreConfig{Config: Config{}.withDefaults()}, from: at, m: m, codec: c}
 	r.to.Assets = &assets.Store{}
@@ -141,8 +132,7 @@ func copyPlace(t *testing.T, from, to place) {
 	t.Helper()
 	var walk func(prefix string)
 	walk = func(prefix string) {
-		names, err := from.list(t.Context(), prefix)
-		testmust.Succeed(t, err)
+		names := testmust.Get(from.list(t.Context(), prefix))(t)
 		for _, n := range names {
 			if there, err := from.has(t.Context(), n); err != nil {
 				t.Fatal(err)
@@ -150,8 +140,7 @@ func copyPlace(t *testing.T, from, to place) {
 				walk(n + "/")
 				continue
 			}
-			data, err := from.get(t.Context(), n, maxSegmentBytes)
-			testmust.Succeed(t, err)
+			data := testmust.Get(from.get(t.Context(), n, maxSegmentBytes))(t)
 			testmust.Succeed(t, to.(*folder).copyIn(n, data))
 		}
 	}
@@ -189,8 +178,7 @@ func TestSegment_ReadsBack(t *testing.T) {
 	b.refer(assetKey{[32]byte{1}, "png"})
 	b.refer(assetKey{[32]byte{2}, "svg"})
 	b.refs[0].present = true
-	s, err := decodeSegment(b.end())
-	testmust.Succeed(t, err)
+	s := testmust.Get(decodeSegment(b.end()))(t)
 	if !reflect.DeepEqual(s.events, want) || s.number != 3 || s.after != 9 || s.through != 38 {
 		t.Errorf("read %+v", s)
 	}
@@ -233,8 +221,7 @@ func FuzzDecodeSegment(f *testing.F) {
 
 func FuzzDecodeManifest(f *testing.F) {
 	m := Manifest{Format: Format, Product: product, Segments: []SegmentFile{}, Names: []NamesFile{}}
-	sum, err := m.sum()
-	testmust.Succeed(f, err)
+	sum := testmust.Get(m.sum())(f)
 	f.Add(fmt.Appendf(nil, `{"format":1,"product":"letterhead","version":"","finished_at":"0001-01-01T00:00:00Z","position":0,"events":0,"segments":[],"names":[],"checksum":%q}`, sum))
 	f.Add([]byte(`{"format":2,"product":"letterhead"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

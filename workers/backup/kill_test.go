@@ -57,15 +57,13 @@ func TestRestore_Killed_Continues(t *testing.T) {
 	from, folder, into := embedded(t), t.TempDir(), t.TempDir()
 	fill(t, from, 240)
 	run(t, tiny(), from, folder)
-	binary, err := os.Executable()
-	testmust.Succeed(t, err)
+	binary := testmust.Get(os.Executable())(t)
 	killed := 0
 	for range kills {
 		cmd := exec.CommandContext(t.Context(), binary)
 		cmd.Env = append(os.Environ(), killFromEnv+"="+folder, killIntoEnv+"="+into)
 		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		testmust.Succeed(t, err)
+		out := testmust.Get(cmd.StdoutPipe())(t)
 		testmust.Succeed(t, cmd.Start())
 		kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() }) // it may have finished
 		last := rand.IntN(8)

@@ -52,10 +52,8 @@ func (l *liveService) allow(t *testing.T, n int) {
 
 func live(t *testing.T, s side) *liveService {
 	t.Helper()
-	snapshots, err := sqlstore.NewSnapshots(t.Context(), s.store)
-	testmust.Succeed(t, err)
-	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots)
-	testmust.Succeed(t, err)
+	snapshots := testmust.Get(sqlstore.NewSnapshots(t.Context(), s.store))(t)
+	accountWriter := testmust.Get(commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots))(t)
 	request := func() commands.Request { return commands.Request{ID: uuid.NewString(), Actor: "system:test"} }
 	var accounts []string
 	for range 4 {
@@ -219,8 +217,7 @@ func schema(t *testing.T, server string) string {
 	var random [6]byte
 	testmust.Succeed(t, testmust.Err(rand.Read(random[:])))
 	name := "backup_" + hex.EncodeToString(random[:])
-	admin, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: server})
-	testmust.Succeed(t, err)
+	admin := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{URL: server}))(t)
 	do := func(ctx context.Context, statement string) error {
 		return admin.Write(ctx, func(tx *sqlstore.Tx) error {
 			_, err := tx.ExecContext(ctx, statement)
@@ -233,8 +230,7 @@ func schema(t *testing.T, server string) string {
 			t.Error(err)
 		}
 	})
-	u, err := url.Parse(server)
-	testmust.Succeed(t, err)
+	u := testmust.Get(url.Parse(server))(t)
 	q := u.Query()
 	q.Set("search_path", name)
 	u.RawQuery = q.Encode()
@@ -253,8 +249,7 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	_, log := eventStore(t)
 	there := withDatabase(t, log, sqlstore.Config{URL: schema(t, server)})
 	there.assets = openAssets(t, t.TempDir())
-	positions, err := sqlstore.NewPositions(t.Context(), there.store)
-	testmust.Succeed(t, err)
+	positions := testmust.Get(sqlstore.NewPositions(t.Context(), there.store))(t)
 	target := there.target()
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
 	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, opened(target))
@@ -270,8 +265,7 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	equal(t, byStream(all(t, back.log)), byStream(all(t, from.log)))
 	count := func(s side) (n int) {
 		for after := ""; ; {
-			page, err := s.names.Page(t.Context(), after, 7)
-			testmust.Succeed(t, err)
+			page := testmust.Get(s.names.Page(t.Context(), after, 7))(t)
 			if len(page) == 0 {
 				return n
 			}

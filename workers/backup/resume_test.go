@@ -116,8 +116,7 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 // freshFolder is a folder that is removed at the end of a check of rapid.
 func freshFolder(t *testing.T, r *rapid.T) string {
 	r.Helper()
-	folder, err := os.MkdirTemp(t.TempDir(), "side")
-	testmust.Succeed(r, err)
+	folder := testmust.Get(os.MkdirTemp(t.TempDir(), "side"))(r)
 	r.Cleanup(func() { testmust.Succeed(t, os.RemoveAll(folder)) })
 	return folder
 }
@@ -238,8 +237,7 @@ func TestBackup_ErasedName_IsRemoved(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
-	table, err := accountnames.New(t.Context(), from.store)
-	testmust.Succeed(t, err)
+	table := testmust.Get(accountnames.New(t.Context(), from.store))(t)
 	testmust.Succeed(t, table.Erase(t.Context(), "holder-1"))
 	run(t, tiny(), from, folder)
 	named := 0
@@ -374,8 +372,7 @@ func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	server.Noise()
 	server.Faults.Append(esdbtest.LoseReply, esdbtest.None, esdbtest.LoseRequest, esdbtest.EndEarly, esdbtest.None,
 		esdbtest.TimeOut, esdbtest.NotReady, esdbtest.NoPosition, esdbtest.LoseReply, esdbtest.LoseReply)
-	out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), backup.Target{Log: log})
-	testmust.Succeed(t, err)
+	out := testmust.Get(backup.Migrate(t.Context(), tiny(), true, from.source(), backup.Target{Log: log}))(t)
 	want := all(t, from.log)
 	if out.Events != uint64(len(want)) || out.ChainEvents != 150 {
 		t.Errorf("got %+v, want %d events, 150 of them in chains", out, len(want))

@@ -41,16 +41,14 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	}
 	open := func(t *testing.T, s side) (backup.Target, *sqlstore.Snapshots) {
 		t.Helper()
-		snapshots, err := sqlstore.NewSnapshots(t.Context(), s.store)
-		testmust.Succeed(t, err)
+		snapshots := testmust.Get(sqlstore.NewSnapshots(t.Context(), s.store))(t)
 		to := s.target()
 		to.Snapshots = snapshots
 		return to, snapshots
 	}
 	t.Run("restore", func(t *testing.T) {
 		to, snapshots := open(t, embedded(t))
-		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
-		testmust.Succeed(t, err)
+		out := testmust.Get(backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to)))(t)
 		wantLeft(t, snapshots, out.Snapshots)
 	})
 	t.Run("migrate", func(t *testing.T) {
@@ -58,8 +56,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 		s := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 		s.assets = openAssets(t, t.TempDir())
 		to, snapshots := open(t, s)
-		out, err := backup.Migrate(t.Context(), cfg, true, from.source(), to)
-		testmust.Succeed(t, err)
+		out := testmust.Get(backup.Migrate(t.Context(), cfg, true, from.source(), to))(t)
 		wantLeft(t, snapshots, out.Snapshots)
 	})
 	t.Run("that cannot be saved", func(t *testing.T) {

@@ -64,8 +64,7 @@ func embedded(t testing.TB) side { return embeddedIn(t, t.TempDir()) }
 
 func embeddedIn(t tb, folder string) side {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	s := withDatabase(t, log, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
 	s.assets = openAssets(t, filepath.Join(folder, "assets"))
@@ -74,21 +73,17 @@ func embeddedIn(t tb, folder string) side {
 
 func openAssets(t tb, folder string) *assets.Store {
 	t.Helper()
-	u, err := assets.FolderURL(folder)
-	testmust.Succeed(t, err)
-	store, err := assets.Open(t.Context(), u)
-	testmust.Succeed(t, err)
+	u := testmust.Get(assets.FolderURL(folder))(t)
+	store := testmust.Get(assets.Open(t.Context(), u))(t)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
 
 func withDatabase(t tb, log eventlog.Log, cfg sqlstore.Config) side {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { store.Close() })
-	names, err := backup.NamesIn(t.Context(), store)
-	testmust.Succeed(t, err)
+	names := testmust.Get(backup.NamesIn(t.Context(), store))(t)
 	return side{log: log, store: store, names: names}
 }
 
@@ -101,8 +96,7 @@ func eventStore(t testing.TB) (*esdbtest.Server, eventlog.Log) {
 
 func connect(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
-	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-	testmust.Succeed(t, err)
+	log := testmust.Get(esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()}))(t)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
@@ -161,8 +155,7 @@ func (w *writer) charge(accountID string, n int) {
 // brand appends an import with a logo, whose image it stores unless missing.
 func (w *writer) brand(domain string, content string) assets.Object {
 	w.t.Helper()
-	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "svg")
-	testmust.Succeed(w.t, err)
+	id := testmust.Get(w.to.assets.Put(w.t.Context(), []byte(content), "svg"))(w.t)
 	enc, err := eventschemas.Encode(eventschemas.BrandImported{Source: "test", Record: eventschemas.Record{
 		Logos: []eventschemas.Logo{{Type: "logo", Formats: []eventschemas.Asset{{ID: id, Format: "svg", Size: int64(len(content))}}}},
 	}})
@@ -174,12 +167,9 @@ func (w *writer) brand(domain string, content string) assets.Object {
 // override fixes the images of a brand by hand.
 func (w *writer) override(domain, content string) string {
 	w.t.Helper()
-	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "jpeg")
-	testmust.Succeed(w.t, err)
-	value, err := json.Marshal([]eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{{ID: id, Format: "jpeg"}}}})
-	testmust.Succeed(w.t, err)
-	enc, err := eventschemas.Encode(eventschemas.FieldOverridden{Field: "images", Value: value})
-	testmust.Succeed(w.t, err)
+	id := testmust.Get(w.to.assets.Put(w.t.Context(), []byte(content), "jpeg"))(w.t)
+	value := testmust.Get(json.Marshal([]eventschemas.Image{{Type: "banner", Formats: []eventschemas.Asset{{ID: id, Format: "jpeg"}}}}))(w.t)
+	enc := testmust.Get(eventschemas.Encode(eventschemas.FieldOverridden{Field: "images", Value: value}))(w.t)
 	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
 	return id
 }
@@ -215,8 +205,7 @@ func all(t tb, log eventlog.Log) []eventlog.Recorded {
 	t.Helper()
 	var events []eventlog.Recorded
 	for at := eventlog.Position(0); ; {
-		page, err := log.ReadAll(t.Context(), at, eventlog.Filter{}, 1000)
-		testmust.Succeed(t, err)
+		page := testmust.Get(log.ReadAll(t.Context(), at, eventlog.Filter{}, 1000))(t)
 		events = append(events, page.Events...)
 		at = page.Next
 		if page.End {
@@ -250,8 +239,7 @@ func byStream(events []eventlog.Recorded) []eventlog.Recorded {
 
 func namesOf(t tb, s side) map[string]string {
 	t.Helper()
-	page, err := s.names.Page(t.Context(), "", 1000)
-	testmust.Succeed(t, err)
+	page := testmust.Get(s.names.Page(t.Context(), "", 1000))(t)
 	names := map[string]string{}
 	for _, n := range page {
 		names[n.ID] = n.Name
@@ -264,8 +252,7 @@ func storedAssets(t tb, s side) map[string]string {
 	found := map[string]string{}
 	for o, err := range s.assets.List(t.Context()) {
 		testmust.Succeed(t, err)
-		data, err := s.assets.Read(t.Context(), o.ID, o.Ext)
-		testmust.Succeed(t, err)
+		data := testmust.Get(s.assets.Read(t.Context(), o.ID, o.Ext))(t)
 		found[o.ID+"."+o.Ext] = string(data)
 	}
 	return found
@@ -312,14 +299,12 @@ func tiny() backup.Config {
 
 func run(t tb, cfg backup.Config, from side, to string) backup.Summary {
 	t.Helper()
-	sum, err := backup.Run(t.Context(), cfg, from.source(), to)
-	testmust.Succeed(t, err)
+	sum := testmust.Get(backup.Run(t.Context(), cfg, from.source(), to))(t)
 	return sum
 }
 
 func restore(t tb, from string, to side) backup.Restored {
 	t.Helper()
-	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, opened(to.target()))
-	testmust.Succeed(t, err)
+	out := testmust.Get(backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, from, opened(to.target())))(t)
 	return out
 }

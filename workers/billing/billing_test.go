@@ -40,8 +40,7 @@ packs:
 )
 
 func catalog(t testmust.T, text string) *domain.Catalog {
-	c, err := domain.ParseCatalog([]byte(text))
-	testmust.Succeed(t, err)
+	c := testmust.Get(domain.ParseCatalog([]byte(text)))(t)
 	return c
 }
 
@@ -112,8 +111,7 @@ func newLedger(t testmust.T) *ledger {
 	l := &ledger{accounts: map[string]*account.Account{}}
 	for _, id := range []string{acme, other} {
 		l.accounts[id] = account.New(id)
-		out, err := l.accounts[id].Open(account.Open{Holder: "h", Plan: plan.Free})
-		testmust.Succeed(t, err)
+		out := testmust.Get(l.accounts[id].Open(account.Open{Holder: "h", Plan: plan.Free}))(t)
 		for _, ev := range out.Events {
 			l.accounts[id].Apply(ev, start)
 		}
@@ -451,8 +449,7 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 	link := eventschemas.BillingReported{Processor: "stripe", EventID: "link", Kind: domain.KindCustomer, AccountID: acme, Customer: "cus_2"}
 	testmust.Succeed(t, s.billing.Record(t.Context(), by, link))
 	before := s.balance(t)
-	w, err := billing.New(billing.Config{Catalog: catalog(t, offers)}, s.log, s.accounts, s.notices, s.billing)
-	testmust.Succeed(t, err)
+	w := testmust.Get(billing.New(billing.Config{Catalog: catalog(t, offers)}, s.log, s.accounts, s.notices, s.billing))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

@@ -47,8 +47,7 @@ func (s *service) linkedTo(t *testing.T, customer string) string {
 	probe := domain.NewState()
 	for i := range s.log.events {
 		rec := &s.log.events[i]
-		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		testmust.Succeed(t, err)
+		ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
 		probe.Apply(rec.Stream, rec.Revision, ev, start)
 	}
 	report := invoicePaid("evt_probe", "in_probe", "price_starter", 1000).report(t)

@@ -179,8 +179,7 @@ func TestClaim_MoreThanIsLeft_IsAppliedWithTheDifference(t *testing.T) {
 			s.expect(t, 0, plan.Free)
 			var got *eventschemas.BillingSettled
 			for _, rec := range s.log.events {
-				ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-				testmust.Succeed(t, err)
+				ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
 				if settled, ok := ev.(eventschemas.BillingSettled); ok && rec.Stream == domain.Stream(domain.Stripe, c.last) {
 					got = &settled
 				}
@@ -218,8 +217,7 @@ func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {
 		s.settle()
 		settled, reasons := map[string]int{}, map[string]map[string]bool{"re_1": {}, "dp_pi_1": {}}
 		for _, rec := range s.log.events {
-			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-			testmust.Succeed(t, err)
+			ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
 			outcome, ok := ev.(eventschemas.BillingSettled)
 			if !ok {
 				continue

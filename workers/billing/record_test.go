@@ -35,10 +35,8 @@ type stores struct {
 
 func openStores(t *testing.T) *stores {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
 	snapshots, err := sqlstore.NewSnapshots(t.Context(), store)
 	testmust.Succeed(t, err)
 	now := func() time.Time { return start }
@@ -60,8 +58,7 @@ func openStores(t *testing.T) *stores {
 // open returns the reports that were not applied.
 func (s *stores) open(t *testing.T) []*domain.Entry {
 	t.Helper()
-	page, err := s.log.ReadAll(t.Context(), 0, billing.Filter, eventlog.MaxPage)
-	testmust.Succeed(t, err)
+	page := testmust.Get(s.log.ReadAll(t.Context(), 0, billing.Filter, eventlog.MaxPage))(t)
 	state := domain.NewState()
 	for i := range page.Events {
 		testmust.Succeed(t, billing.Fold(state, &page.Events[i]))
@@ -71,8 +68,7 @@ func (s *stores) open(t *testing.T) []*domain.Entry {
 
 func (s *stores) balance(t *testing.T) int64 {
 	t.Helper()
-	standing, err := s.accounts.Standing(t.Context(), acme)
-	testmust.Succeed(t, err)
+	standing := testmust.Get(s.accounts.Standing(t.Context(), acme))(t)
 	return standing.Balance
 }
 
@@ -88,8 +84,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 		if i == 0 {
 			cfg.Registerer = metrics
 		}
-		w, err := billing.New(cfg, s.log, s.accounts, s.notices, s.billing)
-		testmust.Succeed(t, err)
+		w := testmust.Get(billing.New(cfg, s.log, s.accounts, s.notices, s.billing))(t)
 		go func() { ended <- w.Run(ctx) }()
 	}
 	for range 2 {
@@ -124,8 +119,7 @@ func TestRecord_AndReopen(t *testing.T) {
 	by := commands.Request{ID: "r1", Actor: "operator:test"}
 	record := func(r eventschemas.BillingReported) error { return s.billing.Record(t.Context(), by, r) }
 	revisions := func(id string) int {
-		events, err := s.log.ReadStream(t.Context(), domain.Stream("stripe", id), 0, eventlog.Forward, 100)
-		testmust.Succeed(t, err)
+		events := testmust.Get(s.log.ReadStream(t.Context(), domain.Stream("stripe", id), 0, eventlog.Forward, 100))(t)
 		return len(events)
 	}
 	for _, bad := range []eventschemas.BillingReported{
@@ -180,11 +174,9 @@ func TestRecord_CopyWithoutProblem_ReplacesProblem(t *testing.T) {
 		}
 		stored := func() (all []eventschemas.Event) {
 			t.Helper()
-			events, err := s.log.ReadStream(t.Context(), stream, 0, eventlog.Forward, 100)
-			testmust.Succeed(t, err)
+			events := testmust.Get(s.log.ReadStream(t.Context(), stream, 0, eventlog.Forward, 100))(t)
 			for i := range events {
-				ev, err := eventlog.Decode(&events[i], eventschemas.Decode)
-				testmust.Succeed(t, err)
+				ev := testmust.Get(eventlog.Decode(&events[i], eventschemas.Decode))(t)
 				all = append(all, ev)
 			}
 			return all
@@ -228,8 +220,7 @@ func await(t *testing.T, what string, so func() bool) {
 
 func exposed(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
-	families, err := g.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(g.Gather())(t)
 	var b strings.Builder
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -69,8 +69,7 @@ func (w *world) append(at time.Time, id string, bodies ...eventschemas.Event) {
 	w.Helper()
 	stream := account.Stream(id)
 	for _, body := range bodies {
-		enc, err := eventschemas.Encode(body)
-		testmust.Succeed(w, err)
+		enc := testmust.Get(eventschemas.Encode(body))(w)
 		n := w.next[id]
 		ev := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, id, n)), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 			OccurredAt: at, Data: enc.Data, Metadata: eventlog.Metadata{Actor: "operator:test", RequestID: "r"}}
@@ -92,8 +91,7 @@ func charged(id string) eventschemas.CreditsCharged {
 
 func (w *world) make() *checkpoint.Made {
 	w.Helper()
-	made, err := w.maker.Make(w.Context())
-	testmust.Succeed(w, err)
+	made := testmust.Get(w.maker.Make(w.Context()))(w)
 	return made
 }
 
@@ -106,18 +104,14 @@ func (w *world) prove(o checkpoint.Options) (string, error) {
 // check returns what a proof of an account's month shows.
 func (w *world) check(o checkpoint.Options) *proof.Report {
 	w.Helper()
-	file, err := w.prove(o)
-	testmust.Succeed(w, err)
-	public, err := proof.PublicKey(w.private)
-	testmust.Succeed(w, err)
-	keys, err := proof.ParseKeys(public)
-	testmust.Succeed(w, err)
+	file := testmust.Get(w.prove(o))(w)
+	public := testmust.Get(proof.PublicKey(w.private))(w)
+	keys := testmust.Get(proof.ParseKeys(public))(w)
 	var earlier *proof.Earlier
 	if o.Since != nil {
 		earlier = &proof.Earlier{Note: o.Since}
 	}
-	report, err := proof.Check(strings.NewReader(file), keys, earlier)
-	testmust.Succeed(w, err)
+	report := testmust.Get(proof.Check(strings.NewReader(file), keys, earlier))(w)
 	return report
 }
 
@@ -249,8 +243,7 @@ func TestMake_ManyAtOnce_MakeOneLog(t *testing.T) {
 		})
 	}
 	testmust.Succeed(t, group.Wait())
-	old, err := w.maker.Ensure(t.Context(), time.Time{})
-	testmust.Succeed(t, err)
+	old := testmust.Get(w.maker.Ensure(t.Context(), time.Time{}))(t)
 	w.make()
 	if r := w.check(checkpoint.Options{AccountID: first, Month: november, Since: old.Note}); r.Since.Size != old.Note.Size {
 		t.Errorf("the proof shows %+v, want that it continues checkpoint %d", r, old.Note.Size)
@@ -369,8 +362,7 @@ func TestProve_CopiedLog_GivesTheSameProof(t *testing.T) {
 // copyStream appends a stream to another log.
 func copyStream(t *testing.T, from, to *sqlite.Log, stream string) {
 	t.Helper()
-	events, err := from.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1000)
-	testmust.Succeed(t, err)
+	events := testmust.Get(from.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1000))(t)
 	testmust.Succeed(t, testmust.Err(to.Append(t.Context(), stream, eventlog.NoStream(), eventlog.Proposals(events))))
 }
 
@@ -394,8 +386,7 @@ func TestProve_KeptTree_IsThatOfTheLastCheckpoint(t *testing.T) {
 	w.open(november, second)
 	w.make()
 	o := checkpoint.Options{AccountID: first, Month: november}
-	want, err := w.prove(o)
-	testmust.Succeed(t, err)
+	want := testmust.Get(w.prove(o))(t)
 	w.append(november, first, charged("c")) // after the checkpoint
 	before := pages.pages
 	if got, err := w.prove(o); err != nil || got != want || pages.pages != before {

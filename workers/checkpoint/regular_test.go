@@ -59,8 +59,7 @@ func (w *world) regular(key func(string) (note.Signer, error), lines testwait.Li
 			testwait.Receive(w, log.looks, "a look")
 		}
 		testwait.Receive(w, log.looks, "the look after it")
-		page, err := w.log.ReadStream(w.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 100)
-		testmust.Succeed(w, err)
+		page := testmust.Get(w.log.ReadStream(w.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 100))(w)
 		return len(page) / 2
 	}
 }
@@ -173,8 +172,7 @@ func TestRegular_KeyFails_MetricStaysBehind(t *testing.T) {
 	go func() { ended <- r.Run(ctx) }()
 	current := func(want time.Time) {
 		t.Helper()
-		families, err := registry.Gather()
-		testmust.Succeed(t, err)
+		families := testmust.Get(registry.Gather())(t)
 		if len(families) != 1 || families[0].GetMetric()[0].GetGauge().GetValue() != float64(want.Unix()) {
 			t.Errorf("the metrics are %v, want %d", families, want.Unix())
 		}

@@ -163,8 +163,7 @@ func BenchmarkCrawl(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			n := newInternet(b)
 			n.play(name)
-			crawler, err := crawl.New(config(b), n.client(), n.assets())
-			testmust.Succeed(b, err)
+			crawler := testmust.Get(crawl.New(config(b), n.client(), n.assets()))(b)
 			domain := name
 			if strings.Count(name, ".") > 1 {
 				domain = name[strings.Index(name, ".")+1:]

@@ -96,8 +96,7 @@ func disc(t *testing.T, radius int) *logofinder.Image {
 	}
 	var b bytes.Buffer
 	testmust.Succeed(t, png.Encode(&b, img))
-	p, err := logofinder.Read(t.Context(), nil, logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}, b.Bytes())
-	testmust.Succeed(t, err)
+	p := testmust.Get(logofinder.Read(t.Context(), nil, logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}, b.Bytes()))(t)
 	return p
 }
 

@@ -56,8 +56,7 @@ func TestStylesheets_OfBuilderPage_DesignComesFirst(t *testing.T) {
 	add("/wp-content/uploads/elementor/css/post-7.css", ".cta{background-color:#b3123c}")
 	site["/"] = html(head + `<h1>Acme</h1><main><p><a href="/x">Read more</a> <a class="cta" href="/y">Book</a></p></main>`)
 	n.serve("acme.com", site)
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	n.wants(t, "acme.com/wp-content/themes/oak/style.css", "acme.com/wp-content/uploads/elementor/css/post-7.css")
 	if plugins := len(slices.DeleteFunc(slices.Clone(n.requests()), func(r string) bool { return !strings.Contains(r, "/plugins/") })); plugins == 0 || plugins == 30 {
 		t.Errorf("%d stylesheets of plug-ins were requested; bytes should limit them", plugins)
@@ -127,8 +126,7 @@ func TestFile_TwoRoles_IsFetchedOnce(t *testing.T) {
 		"/":         html(`<title>Acme</title><meta property="og:image" content="/logo.png"><link rel=icon href="/logo.png"><header><a href="/"><img src="/logo.png" alt="Acme logo"></a></header>`),
 		"/logo.png": icon(400, blue),
 	})
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	times := 0
 	for _, r := range n.requests() {
 		if r == "acme.com/logo.png" {
@@ -174,8 +172,7 @@ func TestManifest_FirstForbidden_NextIsTried(t *testing.T) {
 			status(403, "<title>Access Denied</title>")(w, r)
 		}
 	}))
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	if text(result.Record.Name) != "Acme Instruments" || !result.Record.HasLogo() || result.Record.Complete {
 		t.Errorf("name %s, logo %t, complete %t", text(result.Record.Name), result.Record.HasLogo(), result.Record.Complete)
 	}
@@ -307,8 +304,7 @@ func TestDeadline_ReturnsPartialResult(t *testing.T) {
 		"/":         html(acmePage + `<link rel=stylesheet href=/slow.css><link rel=manifest href=/slow.json><a href=/about>About</a>`),
 		"/icon.png": icon(128, blue), "/slow.css": hang, "/slow.json": hang, "/about": hang,
 	})
-	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second)
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second))(t)
 	if !result.Record.HasLogo() || text(result.Record.Name) != "Acme" {
 		t.Errorf("name %s, logo %t", text(result.Record.Name), result.Record.HasLogo())
 	}
@@ -325,8 +321,7 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 		html(acmePage)(w, r)
 	}, "/icon.png": icon(64, blue)})
 	for _, target := range []crawl.Target{{Domain: "acme.com", ETag: `"1"`}, {Domain: "acme.com", LastModified: "Sat, 21 Nov 2026 08:00:00 GMT"}} {
-		result, err := n.crawlTarget(target, 10*time.Second)
-		testmust.Succeed(t, err)
+		result := testmust.Get(n.crawlTarget(target, 10*time.Second))(t)
 		if !result.NotModified || result.FinalURL != "https://acme.com/" || result.Record.Name != nil {
 			t.Errorf("Crawl(%+v) = %+v, want only NotModified and FinalURL", target, result)
 		}
@@ -351,8 +346,7 @@ func TestGatePage_Record_IsPartial(t *testing.T) {
 	n.serve("gate.com", files{"/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
 		"/login": html(`<title>Log in</title>` + whole + `<form><input type=password></form>`), "/icon.png": icon(128, blue)})
 	for domain, want := range map[string]bool{"good.com": true, "app.com": false, "gate.com": false} {
-		result, err := n.crawl(domain)
-		testmust.Succeed(t, err)
+		result := testmust.Get(n.crawl(domain))(t)
 		if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || result.Record.Complete != want {
 			t.Errorf("%s: name %s, logo %t, complete %t", domain, text(result.Record.Name), result.Record.HasLogo(), result.Record.Complete)
 		}
@@ -491,8 +485,7 @@ func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 
 func mustURL(t testing.TB, address string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(address)
-	testmust.Succeed(t, err)
+	u := testmust.Get(url.Parse(address))(t)
 	return u
 }
 
@@ -551,15 +544,13 @@ func TestNew_MissingParts_Fails(t *testing.T) {
 }
 
 func TestLogo_OnlyAsAVIF_IsStoredAsPNG(t *testing.T) {
-	ring, err := os.ReadFile("../../internal/avif/testdata/ring.avif")
-	testmust.Succeed(t, err)
+	ring := testmust.Get(os.ReadFile("../../internal/avif/testdata/ring.avif"))(t)
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":          html(`<title>Acme</title><header><a href="/"><picture><source type="image/avif" srcset="/logo.avif"><img src="/logo.avif" alt="Acme logo"></picture></a></header>`),
 		"/logo.avif": typed("image/avif", string(ring)),
 	})
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	if !result.Record.HasLogo() {
 		t.Fatalf("no logo; requested: %v", n.requests())
 	}

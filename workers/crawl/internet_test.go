@@ -40,10 +40,8 @@ type internet struct {
 
 func newInternet(t testing.TB) *internet {
 	t.Helper()
-	authority, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
-	network, err := testnet.New(authority)
-	testmust.Succeed(t, err)
+	authority := testmust.Get(testcert.NewAuthority())(t)
+	network := testmust.Get(testnet.New(authority))(t)
 	t.Cleanup(network.Close)
 	return &internet{
 		Internet: network, t: t, authority: authority, hosts: map[netip.Addr]string{},
@@ -155,8 +153,7 @@ func (n *internet) crawlWith(
 	cfg crawl.Config, target crawl.Target, allowed time.Duration,
 ) (*crawl.Result, crawl.Stats, error) {
 	n.t.Helper()
-	c, err := crawl.New(cfg, n.client(), n.assets())
-	testmust.Succeed(n.t, err)
+	c := testmust.Get(crawl.New(cfg, n.client(), n.assets()))(n.t)
 	ctx, cancel := context.WithTimeout(n.t.Context(), allowed)
 	defer cancel()
 	result, stats, err := c.Crawl(ctx, target)
@@ -170,11 +167,9 @@ func (n *internet) crawlWith(
 func keeps(t testing.TB, domain string, result *crawl.Result) {
 	t.Helper()
 	b := brand.New(domain)
-	requested, err := b.RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: crawlTime})
-	testmust.Succeed(t, err)
+	requested := testmust.Get(b.RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: crawlTime}))(t)
 	b.Apply(requested[0], 0, time.Time{})
-	events, err := b.SucceedCrawl(brand.SucceedCrawl{CrawlID: "c", Record: result.Record, FinalURL: result.FinalURL})
-	testmust.Succeed(t, err)
+	events := testmust.Get(b.SucceedCrawl(brand.SucceedCrawl{CrawlID: "c", Record: result.Record, FinalURL: result.FinalURL}))(t)
 	got := events[len(events)-1].(eventschemas.CrawlSucceeded).Record
 	if want := result.Record.Normalized(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the brand at %s keeps %+v of %+v", domain, got, want)

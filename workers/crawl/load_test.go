@@ -81,8 +81,7 @@ func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
 			}
 			cfg := config(t)
 			cfg.AssembleTime = c.assemble
-			crawler, err := crawl.New(cfg, n.client(), store)
-			testmust.Succeed(t, err)
+			crawler := testmust.Get(crawl.New(cfg, n.client(), store))(t)
 			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
 			testmust.Succeed(t, err)
 			if r := result.Record; len(r.Logos) != c.logos || r.Complete != c.complete || text(r.Name) != "Acme" {
@@ -128,8 +127,7 @@ func TestEncoding_Running_CountsAsDecoder(t *testing.T) {
 	cfg := config(t)
 	counting := &countingRenderer{Renderer: cfg.Renderer, other: make(chan struct{}, 1)}
 	cfg.Renderer, cfg.Decoders = counting, 1
-	crawler, err := crawl.New(cfg, n.client(), n.assets())
-	testmust.Succeed(t, err)
+	crawler := testmust.Get(crawl.New(cfg, n.client(), n.assets()))(t)
 	var crawls sync.WaitGroup
 	for range 4 {
 		crawls.Go(func() {
@@ -239,8 +237,7 @@ func TestUnchangedPage_OfOtherSite_IsFetched(t *testing.T) {
 		w.Header().Set("ETag", `"1"`)
 		http.ServeContent(w, r, "", since, strings.NewReader(wholePage))
 	}, "/icon.png": icon(64, blue)})
-	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", LastModified: since.Add(time.Hour).Format(http.TimeFormat)}, 8*time.Second)
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawlTarget(crawl.Target{Domain: "acme.com", LastModified: since.Add(time.Hour).Format(http.TimeFormat)}, 8*time.Second))(t)
 	if result.NotModified || text(result.Record.Name) == "" {
 		t.Errorf("another site's page was reported as unchanged: %+v", result)
 	}

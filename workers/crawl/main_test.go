@@ -22,7 +22,6 @@ var vectors = sync.OnceValues(func() (*resvg.Renderer, error) {
 // config returns the configuration of a crawler with the real renderer.
 func config(t testing.TB) crawl.Config {
 	t.Helper()
-	r, err := vectors()
-	testmust.Succeed(t, err)
+	r := testmust.Get(vectors())(t)
 	return crawl.Config{Renderer: r}
 }

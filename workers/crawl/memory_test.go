@@ -106,11 +106,9 @@ func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 	for name, made := range hostileFiles {
 		testmust.Succeed(t, os.WriteFile(filepath.Join(folder, name), made(t), 0o600))
 	}
-	compiled, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
-	testmust.Succeed(t, err)
+	compiled := testmust.Get(resvg.New(t.Context(), resvg.Config{CacheDir: folder}))(t)
 	compiled.Close(t.Context())
-	self, err := os.Executable()
-	testmust.Succeed(t, err)
+	self := testmust.Get(os.Executable())(t)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSites_Crawls_StayWithinMemory$", "-test.v")
 	child.Env = append(os.Environ(), folderOf+"="+folder, "GOMEMLIMIT=410MiB") // eight tenths of 512
 	out, err := child.CombinedOutput()
@@ -129,8 +127,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 	n := newInternet(t)
 	site, fetched := files{}, atomic.Int64{}
 	for name := range hostileFiles {
-		data, err := os.ReadFile(filepath.Join(folder, name))
-		testmust.Succeed(t, err)
+		data := testmust.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		kind := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".html": "text/html"}[filepath.Ext(name)]
 		site["/"+name] = func(w http.ResponseWriter, r *http.Request) {
 			fetched.Add(1)
@@ -150,11 +147,9 @@ func crawlHostileSites(t *testing.T, folder string) {
 	for i := range sites {
 		n.serve(fmt.Sprintf("acme%d.com", i), site)
 	}
-	renderer, err := resvg.New(t.Context(), resvg.Config{CacheDir: folder})
-	testmust.Succeed(t, err)
+	renderer := testmust.Get(resvg.New(t.Context(), resvg.Config{CacheDir: folder}))(t)
 	defer renderer.Close(context.Background())
-	crawler, err := crawl.New(crawl.Config{Renderer: renderer}, n.client(), n.assets())
-	testmust.Succeed(t, err)
+	crawler := testmust.Get(crawl.New(crawl.Config{Renderer: renderer}, n.client(), n.assets()))(t)
 	var all sync.WaitGroup
 	for i := range sites {
 		all.Go(func() {

@@ -191,8 +191,7 @@ func TestImage_Slow_LosesOnlyImage(t *testing.T) {
 		"/icon.png":    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"/favicon.ico": icon(64, blue),
 	})
-	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second)
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second))(t)
 	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 {
 		t.Errorf("name %s, %d logos; want the fetched page and icon", text(result.Record.Name), len(result.Record.Logos))
 	}
@@ -223,8 +222,7 @@ func TestRedirect_Record_KeepsRequestedDomain(t *testing.T) {
 		"/acme/":    html(`<title>Acme, part of Buyer</title><meta property="og:site_name" content="Buyer"><link rel=icon href=/icon.png sizes=128x128><a href="https://x.com/buyer">x</a>`),
 		"/icon.png": icon(128, blue),
 	})
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	if result.FinalURL != "https://www.buyer.net/acme/" || !result.Record.HasLogo() {
 		t.Errorf("from %s, logo %t", result.FinalURL, result.Record.HasLogo())
 	}
@@ -276,8 +274,7 @@ func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 			if got := ending(result, err); got != c.want {
 				t.Fatalf("got %s (%v), want %s", got, err, c.want)
 			}
-			encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence, FinalURL: result.FinalURL})
-			testmust.Succeed(t, err)
+			encoded := testmust.Get(eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence, FinalURL: result.FinalURL}))(t)
 			if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
 				t.Errorf("the event does not match its schema: %v", err)
 			}
@@ -303,8 +300,7 @@ func TestCrawl_PrivateAddress_IsNotRequested(t *testing.T) {
 func TestAdultSite_Record_IsEmpty(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<meta name="rating" content="RTA-5042-1996-1400-1577-RTA">`), "/icon.png": icon(64, blue)})
-	result, err := n.crawl("acme.com")
-	testmust.Succeed(t, err)
+	result := testmust.Get(n.crawl("acme.com"))(t)
 	r := result.Record
 	if !r.NSFW || r.Restriction == nil || r.Restriction.Code != "nsfw" || r.Name != nil || r.HasLogo() || r.Company != nil || r.QualityScore != 0 {
 		t.Errorf("record is %+v", r)
@@ -348,10 +344,8 @@ func TestOnce_SamePage_SameRecord(t *testing.T) {
 	for i := range times {
 		n := newInternet(t)
 		testmust.Succeed(t, n.ServeFolder(os.DirFS("../../tools/accuracy/sites/wp-elementor-physio")))
-		result, err := n.crawl("vitalhaven-physio.com")
-		testmust.Succeed(t, err)
-		encoded, err := eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence})
-		testmust.Succeed(t, err)
+		result := testmust.Get(n.crawl("vitalhaven-physio.com"))(t)
+		encoded := testmust.Get(eventschemas.Encode(eventschemas.CrawlSucceeded{CrawlID: "c", Record: result.Record, Evidence: result.Evidence}))(t)
 		if i == 0 {
 			first = encoded.Data
 		} else if !bytes.Equal(first, encoded.Data) {

@@ -25,8 +25,7 @@ func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 		t.Skip("reading a saved page is the work of one goroutine")
 	}
 	data := testData(t)
-	list, err := fs.ReadFile(data, "pages/expected.json")
-	testmust.Succeed(t, err)
+	list := testmust.Get(fs.ReadFile(data, "pages/expected.json"))(t)
 	var expected []expectedPage
 	testmust.Succeed(t, json.Unmarshal(list, &expected))
 	var name, description, image agreement

@@ -39,8 +39,7 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 		"room for nothing at all": {func(int64) int64 { return 0 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file, err := logofinder.Open(t.Context(), inked{}, data, nil, false)
-			testmust.Succeed(t, err)
+			file := testmust.Get(logofinder.Open(t.Context(), inked{}, data, nil, false))(t)
 			p, err := file.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})
 			testmust.Succeed(t, err)
 			spares := semaphore.NewWeighted(c.room(int64(len(p.SVG))))

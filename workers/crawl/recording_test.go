@@ -33,12 +33,9 @@ func testData(t testing.TB) fs.FS {
 
 func unzip(t testing.TB, data fs.FS, name string) []byte {
 	t.Helper()
-	f, err := data.Open(name)
-	testmust.Succeed(t, err)
+	f := testmust.Get(data.Open(name))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	testmust.Succeed(t, err)
-	text, err := io.ReadAll(z)
-	testmust.Succeed(t, err)
+	z := testmust.Get(gzip.NewReader(f))(t)
+	text := testmust.Get(io.ReadAll(z))(t)
 	return text
 }

@@ -48,13 +48,11 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 	if n := next.crawled("deadly.com"); n != 0 {
 		t.Errorf("the crawl began another %d times", n)
 	}
-	state, err := next.brands.State(t.Context(), "deadly.com")
-	testmust.Succeed(t, err)
+	state := testmust.Get(next.brands.State(t.Context(), "deadly.com"))(t)
 	if _, _, _, running := state.Running(); !running {
 		t.Error("the crawl has an outcome, want none before its deadline")
 	}
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "letterhead_crawls_skipped_total" && (m.GetCounter().GetValue() != 1 || m.GetLabel()[1].GetValue() != "begun") {
@@ -66,12 +64,10 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 
 // An attempt is recorded once, even if the response is lost, and forgotten when no message can arrive any more.
 func TestAttempts_Crawl_CountOnce(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
 	t.Cleanup(func() { store.Close() })
 	now := time.Now()
-	a, err := crawl.NewAttempts(t.Context(), store, func() time.Time { return now })
-	testmust.Succeed(t, err)
+	a := testmust.Get(crawl.NewAttempts(t.Context(), store, func() time.Time { return now }))(t)
 	begin := func(crawlID, attempt string, want bool) {
 		t.Helper()
 		if got, err := a.Begin(t.Context(), crawlID, attempt); err != nil || got != want {
@@ -200,8 +196,7 @@ func TestRedelivery_WaitingCrawl_IsNotAcknowledged(t *testing.T) {
 		return nil, context.Canceled
 	}
 	h := manualBroker{live: make(chan broker.Handler, 1)}
-	w, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: 1}, h, o.brands, o.attempts, o)
-	testmust.Succeed(t, err)
+	w := testmust.Get(crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: 1}, h, o.brands, o.attempts, o))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

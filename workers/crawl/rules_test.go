@@ -159,8 +159,7 @@ func TestRobots_SameSite_CachedForADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	cfg := config(t)
 	cfg.Now = func() time.Time { return now }
-	crawler, err := crawl.New(cfg, n.client(), n.assets())
-	testmust.Succeed(t, err)
+	crawler := testmust.Get(crawl.New(cfg, n.client(), n.assets()))(t)
 	count := func() (times int) {
 		for _, r := range n.requests() {
 			if r == "acme.com/robots.txt" {
@@ -237,8 +236,7 @@ func TestRobots_SchemeOrHostDiffers_FetchedAgain(t *testing.T) {
 // crawler returns a crawler for several crawls of a test.
 func (n *internet) crawler() *crawl.Crawler {
 	n.t.Helper()
-	c, err := crawl.New(config(n.t), n.client(), n.assets())
-	testmust.Succeed(n.t, err)
+	c := testmust.Get(crawl.New(config(n.t), n.client(), n.assets()))(n.t)
 	return c
 }
 

@@ -48,8 +48,7 @@ func TestShutdown_LongCrawl_HasTimeLimit(t *testing.T) {
 	if err := testwait.Receive(t, o.ended, "the end of Run"); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	state, err := o.brands.State(t.Context(), "acme.com")
-	testmust.Succeed(t, err)
+	state := testmust.Get(o.brands.State(t.Context(), "acme.com"))(t)
 	if _, _, _, running := state.Running(); !running {
 		t.Error("an interrupted crawl has an outcome, want none before its deadline")
 	}
@@ -65,8 +64,7 @@ func TestShutdown_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	relaying := func(o *testWorker) (stop func()) {
-		r, err := relay.New(relay.Config{SaveEvery: time.Millisecond}, p.log, o.bus, p.positions)
-		testmust.Succeed(t, err)
+		r := testmust.Get(relay.New(relay.Config{SaveEvery: time.Millisecond}, p.log, o.bus, p.positions))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()

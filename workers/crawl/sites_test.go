@@ -52,8 +52,7 @@ func TestCrawl_RecordedSites_MatchLabels(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			result, err := n.crawlTarget(target, crawlTime)
-			testmust.Succeed(t, err)
+			result := testmust.Get(n.crawlTarget(target, crawlTime))(t)
 			show(t, result)
 			if result.Record.Name == nil || *result.Record.Name != c.name {
 				t.Errorf("name is %v, want %q", result.Record.Name, c.name)

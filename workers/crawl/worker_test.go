@@ -38,8 +38,7 @@ type stores struct {
 
 func newStores(t *testing.T) *stores {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	testmust.Succeed(t, err)
@@ -293,8 +292,7 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 	if o.count["late.com"]+o.count["ended.com"] > 0 {
 		t.Errorf("crawls of skipped requests: %v", o.count)
 	}
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	sums := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

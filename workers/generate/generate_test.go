@@ -224,8 +224,7 @@ func TestEvents_EveryEvent_IsAccepted(t *testing.T) {
 func TestHistory_EmptyLog_HoldsTheEvents(t *testing.T) {
 	log, o := sqlitetest.Open(t), options(50, 10_000, 5)
 	var shown []int
-	sum, err := generate.History(t.Context(), log, o, func(events int) { shown = append(shown, events) })
-	testmust.Succeed(t, err)
+	sum := testmust.Get(generate.History(t.Context(), log, o, func(events int) { shown = append(shown, events) }))(t)
 	want := collect(t, o)
 	var got []eventlog.Recorded
 	for at := eventlog.Position(0); len(got) < len(want); {
@@ -263,8 +262,7 @@ func TestHistory_EmptyLog_HoldsTheEvents(t *testing.T) {
 func TestHistory_LogWithAccounts_WritesNothing(t *testing.T) {
 	log, o := sqlitetest.Open(t), options(2, 100, 1)
 	testmust.Succeed(t, testmust.Err(generate.History(t.Context(), log, o, func(int) {})))
-	head, err := log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(log.Head(t.Context()))(t)
 	o.Seed++
 	if _, err := generate.History(t.Context(), log, o, func(int) {}); !errors.Is(err, generate.ErrNotEmpty) {
 		t.Errorf("a second history: %v", err)

@@ -43,8 +43,7 @@ func (w *world) close(month time.Month, now time.Time) *books.Period {
 
 func (w *world) closings() int {
 	w.t.Helper()
-	periods, err := ReadPeriods(context.Background(), w.stored(), anyPosition)
-	testmust.Succeed(w.t, err)
+	periods := testmust.Get(ReadPeriods(context.Background(), w.stored(), anyPosition))(w.t)
 	closed := 0
 	for _, p := range periods.All() {
 		if p.Closed() {

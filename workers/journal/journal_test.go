@@ -200,8 +200,7 @@ func TestWrite_TableFormats_HoldTheSameRows(t *testing.T) {
 	plain := func(text string) string { return strings.TrimPrefix(text, "'") }
 
 	b := w.write(Options{Format: Parquet})
-	stored, err := parquet.Read[parquetRow](bytes.NewReader(b), int64(len(b)))
-	testmust.Succeed(t, err)
+	stored := testmust.Get(parquet.Read[parquetRow](bytes.NewReader(b), int64(len(b))))(t)
 	if len(stored) != len(rows)-1 {
 		t.Fatalf("%d rows in parquet, %d in CSV", len(stored), len(rows)-1)
 	}
@@ -222,13 +221,11 @@ func TestWrite_TableFormats_HoldTheSameRows(t *testing.T) {
 
 	// Three sheets, each with a header.
 	b = w.write(Options{Format: XLSX, maxSheetRows: 16})
-	f, err := excelize.OpenReader(bytes.NewReader(b))
-	testmust.Succeed(t, err)
+	f := testmust.Get(excelize.OpenReader(bytes.NewReader(b)))(t)
 	defer f.Close()
 	var cells [][]string
 	for i, name := range f.GetSheetList() {
-		sheet, err := f.GetRows(name, excelize.Options{RawCellValue: true})
-		testmust.Succeed(t, err)
+		sheet := testmust.Get(f.GetRows(name, excelize.Options{RawCellValue: true}))(t)
 		if name != fmt.Sprintf("Journal %d", i+1) || len(sheet) > 16 || !reflect.DeepEqual(sheet[0], columns[:]) {
 			t.Errorf("sheet %d is %q with %d rows that begin with %v", i+1, name, len(sheet), sheet[0])
 		}
@@ -384,10 +381,8 @@ func TestWriteFile_Continued_KeepsWhatIsWritten(t *testing.T) {
 	want := w.write(Options{Format: CSV})
 	name := filepath.Join(t.TempDir(), "journal.csv")
 	testmust.Succeed(t, os.WriteFile(name+partialSuffix, want[:len(want)/2], 0o600))
-	before, err := os.Stat(name + partialSuffix)
-	testmust.Succeed(t, err)
-	file, err := os.OpenFile(name+partialSuffix, os.O_RDWR, 0)
-	testmust.Succeed(t, err)
+	before := testmust.Get(os.Stat(name + partialSuffix))(t)
+	file := testmust.Get(os.OpenFile(name+partialSuffix, os.O_RDWR, 0))(t)
 	defer file.Close()
 	c := &continuation{file: file, written: bufio.NewReader(file)}
 	testmust.Succeed(t, Write(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, c))
@@ -471,8 +466,7 @@ func TestReadChart(t *testing.T) {
 }
 
 func TestDocument_Chart_IsComplete(t *testing.T) {
-	page, err := os.ReadFile("../../docs/books.md")
-	testmust.Succeed(t, err)
+	page := testmust.Get(os.ReadFile("../../docs/books.md"))(t)
 	for _, e := range books.Chart {
 		yes := ""
 		if e.ByCustomer {

@@ -79,8 +79,7 @@ func TestHLedger_Check_Passes(t *testing.T) {
 	}
 	// The check is able to fail.
 	path := w.file(Options{Format: HLedger}, "x.journal")
-	text, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile(path))(t)
 	text = bytes.Replace(text, []byte("payments  119.00 EUR"), []byte("payments  119.01 EUR"), 1)
 	testmust.Succeed(t, os.WriteFile(path, text, 0o600))
 	if err := exec.Command(hledger, "-f", path, "check").Run(); err == nil {
@@ -96,8 +95,7 @@ func TestBeancount_Check_Passes(t *testing.T) {
 		run(t, check, w.file(o, "x.beancount"))
 	}
 	path := w.file(Options{Format: Beancount}, "x.beancount")
-	text, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile(path))(t)
 	text = bytes.Replace(text, []byte("Payments  119.00 EUR"), []byte("Payments  119.01 EUR"), 1)
 	testmust.Succeed(t, os.WriteFile(path, text, 0o600))
 	if err := exec.Command(check, path).Run(); err == nil {

@@ -39,8 +39,7 @@ func (w *world) append(at time.Time, accountID string, events ...eventschemas.Ev
 	w.t.Helper()
 	var proposed []eventlog.Proposed
 	for _, ev := range events {
-		enc, err := eventschemas.Encode(ev)
-		testmust.Succeed(w.t, err)
+		enc := testmust.Get(eventschemas.Encode(ev))(w.t)
 		w.n++
 		proposed = append(proposed, eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, w.n)), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data})
 	}
@@ -161,8 +160,7 @@ func rat(t testing.TB, text string) *big.Rat {
 func (w *world) rows(o Options) [][]string {
 	w.t.Helper()
 	o.Format = CSV
-	rows, err := csv.NewReader(bytes.NewReader(w.write(o))).ReadAll()
-	testmust.Succeed(w.t, err)
+	rows := testmust.Get(csv.NewReader(bytes.NewReader(w.write(o))).ReadAll())(w.t)
 	return rows
 }
 

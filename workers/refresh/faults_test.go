@@ -67,8 +67,7 @@ func TestRefresh_PermanentRefusal_SkipsBrand(t *testing.T) {
 func TestChargeOfNewerRelease_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	w.raw("account-a", eventschemas.CreditsCharged{}, 1000, `{}`)
-	r, err := refresh.New(refresh.Config{}, w.log, w, w, w)
-	testmust.Succeed(t, err)
+	r := testmust.Get(refresh.New(refresh.Config{}, w.log, w, w, w))(t)
 	if err := r.Run(t.Context()); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CreditsCharged") {
 		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CreditsCharged", err)
 	}
@@ -85,8 +84,7 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	if in := w.next(); in.Domain != "new.com" {
 		t.Errorf("got %s, want the brand charged after the start", in.Domain)
 	}
-	head, err := w.log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(w.log.Head(t.Context()))(t)
 	if at, _, err := w.positions.Load(t.Context(), checkpoint); err != nil || at > head {
 		t.Errorf("the checkpoint is still at %d (%v), past the log's head %d: the next start skips the events until then", at, err, head)
 	}

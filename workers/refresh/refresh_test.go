@@ -48,8 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	testmust.Succeed(t, err)
@@ -87,8 +86,7 @@ func (w *world) charge(domains ...string) {
 
 func (w *world) append(stream string, ev eventschemas.Event) {
 	w.t.Helper()
-	enc, err := eventschemas.Encode(ev)
-	testmust.Succeed(w.t, err)
+	enc := testmust.Get(eventschemas.Encode(ev))(w.t)
 	w.raw(stream, ev, enc.SchemaVersion, string(enc.Data))
 }
 
@@ -139,8 +137,7 @@ func (w *world) succeeds(domain, crawlID string) {
 // live requests a crawl as a look-up does.
 func (w *world) live(domain string) (crawlID string) {
 	w.t.Helper()
-	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
-	testmust.Succeed(w.t, err)
+	crawl := testmust.Get(w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute}))(w.t)
 	return crawl.ID
 }
 
@@ -183,8 +180,7 @@ func (w *world) run(cfg refresh.Config) (stop func()) {
 	if cfg.Every == 0 {
 		cfg.Every = time.Nanosecond
 	}
-	r, err := refresh.New(cfg, w.log, w, w, w)
-	testmust.Succeed(w.t, err)
+	r := testmust.Get(refresh.New(cfg, w.log, w, w, w))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -282,8 +278,7 @@ func TestRun_RefreshOff_RequestsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	w.charge("acme.com")
-	r, err := refresh.New(refresh.Config{Off: true}, w.log, w.positions, w, w)
-	testmust.Succeed(t, err)
+	r := testmust.Get(refresh.New(refresh.Config{Off: true}, w.log, w.positions, w, w))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -298,8 +293,7 @@ func TestRun_RefreshOff_RequestsNothing(t *testing.T) {
 
 func TestClosedLog_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
-	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w, w)
-	testmust.Succeed(t, err)
+	r := testmust.Get(refresh.New(refresh.Config{}, w.log, w.positions, w, w))(t)
 	testmust.Succeed(t, w.log.Close())
 	if err := r.Run(t.Context()); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Run: %v, want eventlog.ErrClosed", err)

@@ -136,8 +136,7 @@ func TestSchedule_UnreadableBrand_IsSkipped(t *testing.T) {
 	w.crawled(false, "bad.com", "good.com")
 	w.kept = nil
 	w.raw("brand-bad.com", eventschemas.BrandClaimed{}, 1, `{"damaged":`)
-	r, err := refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(30 * day) }}, w.log, w, w, listed{"bad.com", "good.com"})
-	testmust.Succeed(t, err)
+	r := testmust.Get(refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(30 * day) }}, w.log, w, w, listed{"bad.com", "good.com"}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -167,8 +166,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	w := newWorld(t)
 	w.crawled(false, "acme.com")
 	e := projectionstest.Open(t)
-	model, err := brands.New(brands.Config{}, e.Store)
-	testmust.Succeed(t, err)
+	model := testmust.Get(brands.New(brands.Config{}, e.Store))(t)
 	t.Cleanup(model.Close)
 	name := "Acme"
 	e.Events("brand-acme.com", time.Now().UTC(), eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
@@ -176,8 +174,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 		eventschemas.CrawlSucceeded{CrawlID: "1", FinalURL: "https://acme.com/", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
 	runner, _ := e.Start(engine.Config{}, model)
 	e.CatchUp(runner)
-	r, err := refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(day) }}, w.log, w, w, model)
-	testmust.Succeed(t, err)
+	r := testmust.Get(refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(day) }}, w.log, w, w, model))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

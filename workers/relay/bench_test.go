@@ -43,8 +43,7 @@ func (c *counting) Publish(ctx context.Context, topic string, m ...broker.Messag
 func BenchmarkRelayToKafka(b *testing.B) {
 	const appends, each = 100, 1000
 	folder := b.TempDir()
-	log, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	testmust.Succeed(b, err)
+	log := testmust.Get(sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(b)
 	defer log.Close()
 	data := []byte(`{"charge_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a11","credits":1,"request_id":"0192f0c1-7d6b-7c3a-9d53-3a1f0f0a7a12","brand_id":"acme.com","domain":"acme.com","record_revision":3}`)
 	for i := range appends {
@@ -57,23 +56,19 @@ func BenchmarkRelayToKafka(b *testing.B) {
 		}
 		testmust.Succeed(b, testmust.Err(log.Append(b.Context(), fmt.Sprint("account-", i), eventlog.NoStream(), events)))
 	}
-	store, err := sqlstore.Open(b.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
-	testmust.Succeed(b, err)
+	store := testmust.Get(sqlstore.Open(b.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")}))(b)
 	defer store.Close()
-	positions, err := sqlstore.NewPositions(b.Context(), store)
-	testmust.Succeed(b, err)
+	positions := testmust.Get(sqlstore.NewPositions(b.Context(), store))(b)
 	brokers := strings.Split(testservices.Kafka(b), ",")
 	var took time.Duration
 	runs := 0
 	for b.Loop() {
 		cfg := kafka.Config{Brokers: brokers, TopicPrefix: "test-" + strings.ToLower(rand.Text()[:10]) + ".", Topics: []kafka.Topic{{Name: broker.Ledger, Record: true}}}
-		transport, err := kafka.New(b.Context(), cfg)
-		testmust.Succeed(b, err)
+		transport := testmust.Get(kafka.New(b.Context(), cfg))(b)
 		to := &counting{transport.Records(), appends * each, make(chan struct{})}
 		topic := relay.RecordTopics(to)[0]
 		topic.Name = broker.Ledger
-		r, err := relay.New(relay.Config{Topics: []relay.Topic{topic}}, log, to, unsaved{positions})
-		testmust.Succeed(b, err)
+		r := testmust.Get(relay.New(relay.Config{Topics: []relay.Topic{topic}}, log, to, unsaved{positions}))(b)
 		ctx, stop := context.WithCancel(b.Context())
 		ended := make(chan error, 1)
 		begun := time.Now()

@@ -180,8 +180,7 @@ func TestDamagedRequest_IsSkipped(t *testing.T) {
 // total returns the sum of a counter over its labels.
 func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
@@ -195,8 +194,7 @@ func total(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
 	request(t, log, brand.PriorityLive, "first.com")
-	before, err := log.Head(t.Context())
-	testmust.Succeed(t, err)
+	before := testmust.Get(log.Head(t.Context()))(t)
 	raw(t, log, "newer.com", 1000, `{}`)
 	request(t, log, brand.PriorityLive, "second.com")
 	only := relay.CrawlTopics()[:1]

@@ -111,8 +111,7 @@ func TestRecordTopics_CarryWholeEvents(t *testing.T) {
 	request(t, log, brand.PriorityLive, "acme.com")
 	account(t, log, "b", 5)
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
-	page, err := log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000)
-	testmust.Succeed(t, err)
+	page := testmust.Get(log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000))(t)
 	var want = map[string][]eventlog.Recorded{}
 	for _, r := range page.Events {
 		topic := broker.Ledger
@@ -196,8 +195,7 @@ func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, topic 
 		}
 		return nil
 	}
-	found, err := relay.Verify(t.Context(), log, relay.LedgerStreams(), checkpoint, source, func(f relay.Fault) { faults = append(faults, f) })
-	testmust.Succeed(t, err)
+	found := testmust.Get(relay.Verify(t.Context(), log, relay.LedgerStreams(), checkpoint, source, func(f relay.Fault) { faults = append(faults, f) }))(t)
 	if found.Faults != len(faults) {
 		t.Errorf("%d faults were counted but %d reported", found.Faults, len(faults))
 	}
@@ -210,8 +208,7 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 		account(t, log, id, 70) // more than one word of bits
 	}
 	usage(t, log, "usage-a-202611")
-	head, err := log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(log.Head(t.Context()))(t)
 	to := newShelf()
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	sound := to.wait(t, broker.Ledger, 211)
@@ -265,8 +262,7 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 // sound99 returns the position of the hundredth event.
 func sound99(t *testing.T, topic []broker.Message) eventlog.Position {
 	t.Helper()
-	r, err := broker.Recorded(topic[99])
-	testmust.Succeed(t, err)
+	r := testmust.Get(broker.Recorded(topic[99]))(t)
 	return r.Position
 }
 

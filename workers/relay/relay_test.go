@@ -137,8 +137,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 			}
 			return nil
 		})
-		r, err := relay.New(relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond}, log, to, positions)
-		testmust.Succeed(t, err)
+		r := testmust.Get(relay.New(relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond}, log, to, positions))(t)
 		testmust.Succeed(t, r.Run(ctx))
 		cut()
 		bus.Close()

@@ -27,26 +27,22 @@ const timeout = 30 * time.Second
 
 func openLog(t *testing.T) eventlog.Log {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
 
 func newPositions(t *testing.T) *sqlstore.Positions {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
 	t.Cleanup(func() { store.Close() })
-	p, err := sqlstore.NewPositions(t.Context(), store)
-	testmust.Succeed(t, err)
+	p := testmust.Get(sqlstore.NewPositions(t.Context(), store))(t)
 	return p
 }
 
 func newBus(t *testing.T) *broker.Bus {
 	t.Helper()
-	bus, err := broker.New(broker.Config{}, inprocess.New(inprocess.Config{}))
-	testmust.Succeed(t, err)
+	bus := testmust.Get(broker.New(broker.Config{}, inprocess.New(inprocess.Config{})))(t)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }
@@ -151,8 +147,7 @@ func firsts(messages []broker.Message) []string {
 // request appends crawl requests of a priority for domains.
 func request(t *testing.T, log eventlog.Log, priority string, domains ...string) {
 	t.Helper()
-	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
-	testmust.Succeed(t, err)
+	brands := testmust.Get(commands.NewBrands(commands.BrandsConfig{}, log))(t)
 	for _, d := range domains {
 		_, err := brands.RequestCrawl(t.Context(), commands.RequestCrawl{
 			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Priority: priority, Allowed: time.Minute,
@@ -191,8 +186,7 @@ func streams(domains ...string) []string {
 // start runs a relay until stop is called; ended receives the result of Run.
 func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
 	t.Helper()
-	r, err := relay.New(cfg, log, to, c)
-	testmust.Succeed(t, err)
+	r := testmust.Get(relay.New(cfg, log, to, c))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

@@ -56,10 +56,8 @@ func (l *links) Issue(_ context.Context, of signin.Person) (signinmail.Link, err
 func start(t *testing.T, l *links, answer func(command string) string) (*signinmail.Mailer, *emailtest.Server, testwait.Lines) {
 	t.Helper()
 	mails := emailtest.Start(t, emailtest.Config{Answer: answer})
-	server, err := email.ParseURL("smtp://" + mails.Addr())
-	testmust.Succeed(t, err)
-	from, err := email.ParseSender("Brands <brands@example.com>")
-	testmust.Succeed(t, err)
+	server := testmust.Get(email.ParseURL("smtp://" + mails.Addr()))(t)
+	from := testmust.Get(email.ParseSender("Brands <brands@example.com>"))(t)
 	lines := testwait.NewLines()
 	m := signinmail.New(signinmail.Config{Server: server, From: from, Service: "https://brands.example.com", Links: l, Now: time.Now, Logger: lines.Logger(), Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())

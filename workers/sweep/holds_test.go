@@ -39,8 +39,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 		if len(released) != 1 || released[0] != want {
 			t.Errorf("account %s: %+v, want one %+v", id, released, want)
 		}
-		standing, err := w.newAccountWriter().Standing(t.Context(), id)
-		testmust.Succeed(t, err)
+		standing := testmust.Get(w.newAccountWriter().Standing(t.Context(), id))(t)
 		if standing.Available != plan.FreeCredits || standing.OpenHolds != 0 {
 			t.Errorf("account %s is %+v, want all credits available and no open hold", id, standing)
 		}

@@ -135,8 +135,7 @@ func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
 	w.pass(time.Hour)
 	w.sweeper(sweep.Config{}, parts{log: log, accountWriter: watched})
 	w.releasedOf(open)
-	head, err := w.log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(w.log.Head(t.Context()))(t)
 	if from := log.begun(); from[0] == 0 || from[0] > head {
 		t.Errorf("followed from %v, head is %d", from, head)
 	}
@@ -284,8 +283,7 @@ func (w *world) writtenUnchained(id string) {
 		eventschemas.AccountOpened{AccountID: id, Holder: "holder", Plan: "free"},
 		eventschemas.CreditsHeld{HoldID: "x", Credits: 1, Deadline: w.clock().Add(-time.Hour), RequestID: "r", Domain: "acme.com"},
 	} {
-		enc, err := eventschemas.Encode(ev)
-		testmust.Succeed(w, err)
+		enc := testmust.Get(eventschemas.Encode(ev))(w)
 		proposed = append(proposed, eventlog.Proposed{
 			ID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: w.clock(), Data: enc.Data,
 			Metadata: eventlog.Metadata{Hash: strings.Repeat("0", 64)},

@@ -55,8 +55,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	w.log = log
 	t.Cleanup(func() {
 		w.check()
@@ -79,8 +78,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) newAccountWriter() *commands.AccountWriter {
 	w.Helper()
-	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots)
-	testmust.Succeed(w, err)
+	accountWriter := testmust.Get(commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots))(w)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
@@ -119,8 +117,7 @@ func (w *world) opened() string {
 // held places a hold of one credit.
 func (w *world) held(accountID string) commands.Hold {
 	w.Helper()
-	hold, err := w.accountWriter.HoldCredits(w.Context(), commands.HoldCredits{Request: w.request(), AccountID: accountID, Domain: "acme.com", Work: work})
-	testmust.Succeed(w, err)
+	hold := testmust.Get(w.accountWriter.HoldCredits(w.Context(), commands.HoldCredits{Request: w.request(), AccountID: accountID, Domain: "acme.com", Work: work}))(w)
 	return hold
 }
 
@@ -156,8 +153,7 @@ func (w *world) succeed(domain, crawlID string) {
 
 func (w *world) state(domain string) *brand.Brand {
 	w.Helper()
-	state, err := w.brands.State(w.Context(), domain)
-	testmust.Succeed(w, err)
+	state := testmust.Get(w.brands.State(w.Context(), domain))(w)
 	return state
 }
 
@@ -168,8 +164,7 @@ func (w *world) written(stream string, events ...eventschemas.Event) {
 	var proposed []eventlog.Proposed
 	var head eventschemas.Hash
 	for i, ev := range events {
-		enc, err := eventschemas.Encode(ev)
-		testmust.Succeed(w, err)
+		enc := testmust.Get(eventschemas.Encode(ev))(w)
 		link := eventschemas.ChainLink{
 			Stream: stream, Revision: uint64(i), EventID: uuid.New(), Type: enc.Type, SchemaVersion: enc.SchemaVersion,
 			OccurredAt: at, Actor: "operator:test", RequestID: "r", Data: enc.Data,
@@ -228,8 +223,7 @@ func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E 
 	var of E
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
-	sub, err := w.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{stream}, EventTypes: []string{of.EventType()}})
-	testmust.Succeed(w, err)
+	sub := testmust.Get(w.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{stream}, EventTypes: []string{of.EventType()}}))(w)
 	defer sub.Close()
 	for {
 		batch, err := sub.Next(ctx)
@@ -246,16 +240,14 @@ func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E 
 
 func (w *world) decode(r eventlog.Recorded) eventschemas.Event {
 	w.Helper()
-	ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
-	testmust.Succeed(w, err)
+	ev := testmust.Get(eventschemas.Decode(r.Type, r.SchemaVersion, r.Data))(w)
 	return ev
 }
 
 // all returns the events of a type on a stream.
 func all[E eventschemas.Event](w *world, stream string) (found []E) {
 	w.Helper()
-	events, err := w.log.ReadStream(w.Context(), stream, 0, eventlog.Forward, 4096)
-	testmust.Succeed(w, err)
+	events := testmust.Get(w.log.ReadStream(w.Context(), stream, 0, eventlog.Forward, 4096))(w)
 	for _, r := range events {
 		if ev, ok := w.decode(r).(E); ok {
 			found = append(found, ev)
@@ -354,8 +346,7 @@ func (w *world) newSweeper(cfg sweep.Config, p parts) *sweep.Sweeper {
 	if p.memory == nil {
 		p.memory = w.snapshots
 	}
-	s, err := sweep.New(cfg, p.log, p.accountWriter, p.crawls, p.memory)
-	testmust.Succeed(w, err)
+	s := testmust.Get(sweep.New(cfg, p.log, p.accountWriter, p.crawls, p.memory))(w)
 	return s
 }
 
@@ -406,8 +397,7 @@ func (d *watched) ExpireCrawl(ctx context.Context, domain, crawlID string) error
 // metric returns the sum of a metric's values.
 func metric(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
 	t.Helper()
-	families, err := g.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(g.Gather())(t)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

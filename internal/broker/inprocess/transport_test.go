@@ -18,8 +18,7 @@ import (
 
 func open(t *testing.T, cfg broker.Config, transport inprocess.Config) *broker.Bus {
 	t.Helper()
-	b, err := broker.New(cfg, inprocess.New(transport))
-	testmust.Succeed(t, err)
+	b := testmust.Get(broker.New(cfg, inprocess.New(transport)))(t)
 	return b
 }
 
@@ -103,12 +102,9 @@ func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
-		g, err := tr.Group("g")
-		testmust.Succeed(t, err)
-		in, err := g.Subscribe(t.Context(), "topic")
-		testmust.Succeed(t, err)
-		b, err := broker.New(broker.Config{}, tr)
-		testmust.Succeed(t, err)
+		g := testmust.Get(tr.Group("g"))(t)
+		in := testmust.Get(g.Subscribe(t.Context(), "topic"))(t)
+		b := testmust.Get(broker.New(broker.Config{}, tr))(t)
 		published := make(chan error, 1)
 		go func() { published <- b.Publish(t.Context(), "topic", message("k", 0)) }()
 		<-in // taken, never acknowledged

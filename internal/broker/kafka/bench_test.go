@@ -25,8 +25,7 @@ func benchConfig(b *testing.B) kafka.Config {
 
 func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
 	b.Helper()
-	transport, err := kafka.New(b.Context(), cfg)
-	testmust.Succeed(b, err)
+	transport := testmust.Get(kafka.New(b.Context(), cfg))(b)
 	b.Cleanup(func() { transport.Close() })
 	return transport
 }
@@ -36,8 +35,7 @@ func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
 func BenchmarkPublishToHandle(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
-	bus, err := broker.New(broker.Config{}, openBench(b, cfg))
-	testmust.Succeed(b, err)
+	bus := testmust.Get(broker.New(broker.Config{}, openBench(b, cfg)))(b)
 	defer bus.Close()
 	got := make(chan string, 1)
 	go bus.Subscribe(b.Context(), testTopic, "workers", func(_ context.Context, m broker.Message) error {
@@ -67,8 +65,7 @@ func BenchmarkPublishMany(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
 	transport := openBench(b, cfg)
-	bus, err := broker.New(broker.Config{}, transport)
-	testmust.Succeed(b, err)
+	bus := testmust.Get(broker.New(broker.Config{}, transport))(b)
 	defer bus.Close()
 	n := 0
 	for b.Loop() {

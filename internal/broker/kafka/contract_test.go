@@ -13,8 +13,7 @@ import (
 func TestContract(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		brokertest.Run(t, func(t *testing.T, cfg broker.Config) broker.Port {
-			bus, err := broker.New(cfg, open(t, config(t)))
-			testmust.Succeed(t, err)
+			bus := testmust.Get(broker.New(cfg, open(t, config(t))))(t)
 			return bus
 		})
 	})

@@ -91,8 +91,7 @@ func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
 	link, c := startLinked(t)
 	transport := open(t, fakeConfig(c))
-	bus, err := broker.New(fast, transport)
-	testmust.Succeed(t, err)
+	bus := testmust.Get(broker.New(fast, transport))(t)
 	defer bus.Close()
 	publish(t, bus, numbered("a", 0))
 	link.Hang()

@@ -111,10 +111,8 @@ func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 		publish(t, openBus(t, cfg), spread(keys, each)...)
 		y := newTally(t, keys*each)
 		for range 6 {
-			transport, err := kafka.New(t.Context(), cfg)
-			testmust.Succeed(t, err)
-			bus, err := broker.New(fast, transport)
-			testmust.Succeed(t, err)
+			transport := testmust.Get(kafka.New(t.Context(), cfg))(t)
+			bus := testmust.Get(broker.New(fast, transport))(t)
 			some := make(chan struct{})
 			var once sync.Once
 			var members sync.WaitGroup
@@ -222,15 +220,13 @@ func crashes(t *testing.T, cfg kafka.Config) {
 // crash starts a process, lets it handle some messages and kills it.
 func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	t.Helper()
-	raw, err := json.Marshal(crashCluster{cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout})
-	testmust.Succeed(t, err)
+	raw := testmust.Get(json.Marshal(crashCluster{cfg.Brokers, cfg.TopicPrefix, cfg.SessionTimeout}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	process := exec.CommandContext(ctx, os.Args[0])
 	process.Stderr = t.Output()
 	process.Env = append(os.Environ(), crashVariable+"="+string(raw))
-	output, err := process.StdoutPipe()
-	testmust.Succeed(t, err)
+	output := testmust.Get(process.StdoutPipe())(t)
 	testmust.Succeed(t, process.Start())
 	lines := bufio.NewScanner(output)
 	for range after {

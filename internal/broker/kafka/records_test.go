@@ -153,8 +153,7 @@ func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cfg := base
 		cfg.TopicPrefix = prefix()
-		transport, err := kafka.New(t.Context(), cfg)
-		testmust.Succeed(r, err)
+		transport := testmust.Get(kafka.New(t.Context(), cfg))(r)
 		defer transport.Close()
 		keys, total := rapid.IntRange(1, 12).Draw(r, "keys"), 0
 		var sent []broker.Message
@@ -185,8 +184,7 @@ func TestPartition_SameInBothClients(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		transport := open(t, cfg)
-		bus, err := broker.New(fast, transport)
-		testmust.Succeed(t, err)
+		bus := testmust.Get(broker.New(fast, transport))(t)
 		defer bus.Close()
 		sent := spread(200, 1)
 		publish(t, bus, sent...)

@@ -61,8 +61,7 @@ func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	report, err := kafka.Inspect(ctx, cfg)
-	testmust.Succeed(t, err)
+	report := testmust.Get(kafka.Inspect(ctx, cfg))(t)
 	return report
 }
 
@@ -90,8 +89,7 @@ func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 }
 
 func TestInspect_UnreachableBroker_IsReported(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	l := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	cfg := fakeConfig(cluster(t))
 	cfg.Brokers = append(cfg.Brokers, l.Addr().String())
@@ -145,8 +143,7 @@ func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 	deadline := time.After(timeout)
 	last := -1.0
 	for {
-		families, err := registry.Gather()
-		testmust.Succeed(t, err)
+		families := testmust.Get(registry.Gather())(t)
 		for _, f := range families {
 			if f.GetName() != "letterhead_broker_lag" {
 				continue
@@ -171,12 +168,10 @@ func TestLoginAndEncryption(t *testing.T) {
 		t.Run(string(mechanism), func(t *testing.T) {
 			c := cluster(t, kfake.EnableSASL(), kfake.Superuser(name, "user", "hunter2"),
 				kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
-			cfg, err := kafka.ParseURL("kafka://user:hunter2@" + strings.Join(c.ListenAddrs(), ",") + "?tls=true&sasl=" + string(mechanism) + "&ca=" + ca)
-			testmust.Succeed(t, err)
+			cfg := testmust.Get(kafka.ParseURL("kafka://user:hunter2@" + strings.Join(c.ListenAddrs(), ",") + "?tls=true&sasl=" + string(mechanism) + "&ca=" + ca))(t)
 			cfg.Topics = testTopics()
 			transport := open(t, cfg)
-			bus, err := broker.New(fast, transport)
-			testmust.Succeed(t, err)
+			bus := testmust.Get(broker.New(fast, transport))(t)
 			defer bus.Close()
 			got := make(chan string, 1)
 			subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
@@ -208,10 +203,8 @@ func TestLoginAndEncryption(t *testing.T) {
 // certified returns a certificate for 127.0.0.1 and a CA file that verifies it.
 func certified(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	authority, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
-	certificate, err := authority.Issue(nil, "127.0.0.1")
-	testmust.Succeed(t, err)
+	authority := testmust.Get(testcert.NewAuthority())(t)
+	certificate := testmust.Get(authority.Issue(nil, "127.0.0.1"))(t)
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	testmust.Succeed(t, os.WriteFile(file, authority.PEM(), 0o600))
 	return certificate, file

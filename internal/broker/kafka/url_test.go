@@ -66,13 +66,11 @@ func TestParseURL_Faulty_ErrorOmitsPassword(t *testing.T) {
 }
 
 func TestConfig_HidesPassword(t *testing.T) {
-	c, err := kafka.ParseURL("kafka://user:hunter2@host?sasl=plain&tls=1")
-	testmust.Succeed(t, err)
+	c := testmust.Get(kafka.ParseURL("kafka://user:hunter2@host?sasl=plain&tls=1"))(t)
 	var logged strings.Builder
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "config", c, "password", c.Password)
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "password", c.Password)
-	encoded, err := json.Marshal(struct{ P kafka.Secret }{c.Password})
-	testmust.Succeed(t, err)
+	encoded := testmust.Get(json.Marshal(struct{ P kafka.Secret }{c.Password}))(t)
 	for _, shown := range []string{fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), logged.String(), string(encoded)} {
 		if strings.Contains(shown, "hunter2") {
 			t.Errorf("the output contains the password: %s", shown)

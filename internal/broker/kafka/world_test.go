@@ -106,8 +106,7 @@ func open(t *testing.T, cfg kafka.Config) *kafka.Transport {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	transport, err := kafka.New(ctx, cfg)
-	testmust.Succeed(t, err)
+	transport := testmust.Get(kafka.New(ctx, cfg))(t)
 	t.Cleanup(func() { transport.Close() })
 	return transport
 }
@@ -117,8 +116,7 @@ var fast = broker.Config{Retries: 2, RetryAfter: time.Millisecond, MaxRetryAfter
 
 func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
 	t.Helper()
-	bus, err := broker.New(fast, open(t, cfg))
-	testmust.Succeed(t, err)
+	bus := testmust.Get(broker.New(fast, open(t, cfg)))(t)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }

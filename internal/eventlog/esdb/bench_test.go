@@ -129,8 +129,7 @@ func readThrough(b *testing.B, l eventlog.Log, filter eventlog.Filter) int {
 func readPages(b *testing.B, l eventlog.Log, filter eventlog.Filter, size int) int {
 	seen := 0
 	for at, end := eventlog.Position(0), false; !end; {
-		page, err := l.ReadAll(b.Context(), at, filter, size)
-		testmust.Succeed(b, err)
+		page := testmust.Get(l.ReadAll(b.Context(), at, filter, size))(b)
 		seen += len(page.Events)
 		at, end = page.Next, page.End
 	}
@@ -138,12 +137,10 @@ func readPages(b *testing.B, l eventlog.Log, filter eventlog.Filter, size int) i
 }
 
 func followThrough(b *testing.B, l eventlog.Log, filter eventlog.Filter) int {
-	sub, err := l.Subscribe(b.Context(), 0, filter)
-	testmust.Succeed(b, err)
+	sub := testmust.Get(l.Subscribe(b.Context(), 0, filter))(b)
 	defer sub.Close()
 	for seen := 0; ; {
-		batch, err := sub.Next(b.Context())
-		testmust.Succeed(b, err)
+		batch := testmust.Get(sub.Next(b.Context()))(b)
 		if seen += len(batch.Events); batch.Live {
 			return seen
 		}

@@ -111,8 +111,7 @@ func open(t testing.TB, server *esdbtest.Server, cfg esdb.Config) *esdb.Log {
 
 func connectTo(t testing.TB, cfg esdb.Config) *esdb.Log {
 	t.Helper()
-	l, err := esdb.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	l := testmust.Get(esdb.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }

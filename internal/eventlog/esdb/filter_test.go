@@ -38,14 +38,12 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	fill(t, l, count)
 	chosen := eventlog.Filter{StreamPrefixes: []string{"brand-"}}
 	before := server.Counts().Sent
-	sub, err := l.Subscribe(t.Context(), 0, chosen)
-	testmust.Succeed(t, err)
+	sub := testmust.Get(l.Subscribe(t.Context(), 0, chosen))(t)
 	defer sub.Close()
 	seen := 0
 	until := func(p eventlog.Position) {
 		for at := eventlog.Position(0); at < p; {
-			b, err := sub.Next(t.Context())
-			testmust.Succeed(t, err)
+			b := testmust.Get(sub.Next(t.Context()))(t)
 			seen, at = seen+len(b.Events), b.Position
 		}
 	}

@@ -16,17 +16,14 @@ import (
 // A checkpoint at the position of an event counts, one before an event means the previous event, which is
 // looked up occasionally, and one past all events means nothing.
 func TestCheckpoints_AdvancePosition(t *testing.T) {
-	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
-	testmust.Succeed(t, err)
+	l := testmust.Get(Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()}))(t)
 	defer l.Close()
 	var at []uint64
 	for n := range uint64(3) {
-		appended, err := l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
-		testmust.Succeed(t, err)
+		appended := testmust.Get(l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}}))(t)
 		at = append(at, uint64(appended.Position))
 	}
-	m, err := l.supervisor.acquire(t.Context())
-	testmust.Succeed(t, err)
+	m := testmust.Get(l.supervisor.acquire(t.Context()))(t)
 	defer m.release()
 	for name, c := range map[string]struct {
 		position esdb.Position

@@ -17,11 +17,9 @@ import (
 // need not be repeated.
 func TestAppend_ConnectionReplaced_GetsItsAnswer(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Delay: 100 * time.Millisecond, Delayed: 1}})
-	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
-	testmust.Succeed(t, err)
+	l := testmust.Get(Open(t.Context(), Config{ConnectionString: server.ConnectionString()}))(t)
 	defer l.Close()
-	m, err := l.supervisor.acquire(t.Context())
-	testmust.Succeed(t, err)
+	m := testmust.Get(l.supervisor.acquire(t.Context()))(t)
 	m.release()
 	done := make(chan error, 1)
 	go func() {

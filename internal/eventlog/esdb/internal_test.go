@@ -56,8 +56,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 		if err := decodeMetadata(b, &e); err != nil {
 			return
 		}
-		again, err := encodeMetadata(&e, true)
-		testmust.Succeed(t, err)
+		again := testmust.Get(encodeMetadata(&e, true))(t)
 		var e2 eventlog.Proposed
 		if err := decodeMetadata(again, &e2); err != nil {
 			t.Fatalf("decode the metadata of %+v again: %v", e, err)
@@ -75,8 +74,7 @@ func TestPlainMetadata_UsualMetadata_IsPlain(t *testing.T) {
 		{}, {RequestID: "r"}, {Hash: "00ff"}, {Actor: "operator:é <x>", CausationID: "c"},
 		{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
 	} {
-		b, err := encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata}, names)
-		testmust.Succeed(t, err)
+		b := testmust.Get(encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata}, names))(t)
 		if m, plain := plainMetadata(string(b)); !plain || m.Metadata != metadata || m.SchemaVersion != 3 {
 			t.Errorf("%s: %+v, %t", b, m, plain)
 		}
@@ -94,8 +92,7 @@ func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
 	if err := decodeMetadata([]byte(old), &e); err != nil || !reflect.DeepEqual(e, want) {
 		t.Errorf("%+v, %v; want %+v", e, err, want)
 	}
-	now, err := encodeMetadata(&e, true)
-	testmust.Succeed(t, err)
+	now := testmust.Get(encodeMetadata(&e, true))(t)
 	if want := strings.TrimSuffix(old, "}") + `,"$correlationId":"b","$causationId":"c"}`; string(now) != want {
 		t.Errorf("written as %s, want %s", now, want)
 	}
@@ -140,8 +137,7 @@ func TestPauseAfter_DoublesUntilStable(t *testing.T) {
 // A client whose call is rejected by a live server forgets its connection on the next call without closing it.
 func TestSingleConn_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	server := esdbtest.Start(t)
-	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
-	testmust.Succeed(t, err)
+	l := testmust.Get(Open(t.Context(), Config{ConnectionString: server.ConnectionString()}))(t)
 	defer l.Close()
 	m, err := l.supervisor.connect(t.Context())
 	testmust.Succeed(t, err)

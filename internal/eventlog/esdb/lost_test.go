@@ -73,8 +73,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		server := esdbtest.Start(t)
 		l, other := unaided(t, server, silentFor), open(t, server, esdb.Config{})
 		eventually(t, l, 0)
-		sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-		testmust.Succeed(t, err)
+		sub := testmust.Get(l.Subscribe(t.Context(), 0, eventlog.Filter{}))(t)
 		defer sub.Close()
 		followTo(t, sub, 1)
 		server.LoseConnections()
@@ -82,8 +81,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), lostTimeout)
 		defer cancel()
 		for seen := 0; seen == 0; {
-			b, err := sub.Next(ctx)
-			testmust.Succeed(t, err)
+			b := testmust.Get(sub.Next(ctx))(t)
 			seen = len(b.Events)
 		}
 	})

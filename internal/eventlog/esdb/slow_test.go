@@ -44,8 +44,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 				server := esdbtest.StartWith(t, esdbtest.Config{Version: version, LiveBuffer: perAppend - 1})
 				registry, lines := prometheus.NewRegistry(), testwait.NewLines()
 				l := open(t, server, esdb.Config{Registerer: registry, Logger: lines.Logger()})
-				sub, err := l.Subscribe(t.Context(), 0, filter)
-				testmust.Succeed(t, err)
+				sub := testmust.Get(l.Subscribe(t.Context(), 0, filter))(t)
 				defer sub.Close()
 				resumes := func() float64 { return metric(t, registry, "letterhead_eventlog_subscription_resumes_total") }
 				next := uint64(0)
@@ -55,8 +54,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 					}
 					testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend))))
 					for next < (i+1)*perAppend {
-						b, err := sub.Next(t.Context())
-						testmust.Succeed(t, err)
+						b := testmust.Get(sub.Next(t.Context()))(t)
 						for _, e := range b.Events {
 							if e.Revision != next {
 								t.Fatalf("revision = %d, want %d", e.Revision, next)

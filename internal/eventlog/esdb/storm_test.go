@@ -76,8 +76,7 @@ func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
 	for range 2 {
 		nodes = append(nodes, open(t, server, esdb.Config{CallTimeout: shortCall}))
 	}
-	sub, err := nodes[1].Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{"storm-"}})
-	testmust.Succeed(t, err)
+	sub := testmust.Get(nodes[1].Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{"storm-"}}))(t)
 	acknowledged := make([][]eventlog.Appended, stormWriters)
 	failed := make([]error, stormWriters)
 	var writers sync.WaitGroup
@@ -180,16 +179,13 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 
 // checkFollowed compares the events of a subscription with those of a read.
 func checkFollowed(ctx context.Context, t *testing.T, l *esdb.Log, sub eventlog.Subscription) {
-	head, err := retried(ctx, func() (eventlog.Position, error) { return l.Head(ctx) })
-	testmust.Succeed(t, err)
+	head := testmust.Get(retried(ctx, func() (eventlog.Position, error) { return l.Head(ctx) }))(t)
 	var followed []eventlog.Recorded
 	for position := eventlog.Position(0); position < head; {
-		b, err := sub.Next(ctx)
-		testmust.Succeed(t, err)
+		b := testmust.Get(sub.Next(ctx))(t)
 		followed, position = append(followed, b.Events...), b.Position
 	}
-	page, err := retried(ctx, func() (eventlog.Page, error) { return l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage) })
-	testmust.Succeed(t, err)
+	page := testmust.Get(retried(ctx, func() (eventlog.Page, error) { return l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage) }))(t)
 	if len(followed) != len(page.Events) {
 		t.Fatalf("%d events were followed, but there are %d", len(followed), len(page.Events))
 	}

@@ -22,8 +22,7 @@ import (
 // metric reads one number of a registry.
 func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name {
 			m := f.GetMetric()[0]
@@ -111,8 +110,7 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	cfg := esdb.Config{ConnectionString: strings.Replace(server.ConnectionString(), server.Addresses()[0], p.Address(), 1), ConnectWait: 100 * time.Millisecond}
 	l := connectTo(t, cfg)
 	eventually(t, l, 0)
-	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
-	testmust.Succeed(t, err)
+	sub := testmust.Get(l.Subscribe(t.Context(), 0, eventlog.Filter{}))(t)
 	p.Hang()
 	callsEndByContext(t, l, 1)
 	cfg.ConnectTimeout = 400 * time.Millisecond // the test waits this long
@@ -131,8 +129,7 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	eventually(t, l, 1)
 	holds(t, l, 2)
 	for next := uint64(0); next < 2; {
-		b, err := sub.Next(t.Context())
-		testmust.Succeed(t, err)
+		b := testmust.Get(sub.Next(t.Context()))(t)
 		for _, e := range b.Events {
 			if e.Revision != next {
 				t.Fatalf("revision = %d, want %d", e.Revision, next)

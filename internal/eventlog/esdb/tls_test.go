@@ -29,8 +29,7 @@ type authority struct {
 
 func newAuthority(t testing.TB) authority {
 	t.Helper()
-	signs, err := testcert.NewAuthority()
-	testmust.Succeed(t, err)
+	signs := testmust.Get(testcert.NewAuthority())(t)
 	a := authority{signs, filepath.Join(t.TempDir(), "ca.pem")}
 	testmust.Succeed(t, os.WriteFile(a.file, a.PEM(), 0o600))
 	return a
@@ -39,8 +38,7 @@ func newAuthority(t testing.TB) authority {
 // issue returns a certificate for a server at an address, or for a user.
 func (a authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
-	c, err := a.Issue(nil, name)
-	testmust.Succeed(t, err)
+	c := testmust.Get(a.Issue(nil, name))(t)
 	return c
 }
 
@@ -50,8 +48,7 @@ func files(t testing.TB, c tls.Certificate) (certificate, key string) {
 	dir := t.TempDir()
 	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePEM(t, certificate, "CERTIFICATE", c.Certificate[0])
-	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	testmust.Succeed(t, err)
+	der := testmust.Get(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(t)
 	writePEM(t, key, "PRIVATE KEY", der)
 	return certificate, key
 }

@@ -46,15 +46,13 @@ func TestContract(t *testing.T) {
 
 func folder(t testing.TB) eventlog.Log {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	return log
 }
 
 func store(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
-	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-	testmust.Succeed(t, err)
+	log := testmust.Get(esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()}))(t)
 	return log
 }
 
@@ -64,8 +62,7 @@ func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.
 	if metrics != nil {
 		cfg.Registerer = metrics
 	}
-	l, err := fanout.New(log, cfg)
-	testmust.Succeed(t, err)
+	l := testmust.Get(fanout.New(log, cfg))(t)
 	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }
@@ -73,8 +70,7 @@ func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.
 // subscriptions returns the metric of open subscriptions.
 func subscriptions(t testing.TB, metrics *prometheus.Registry) float64 {
 	t.Helper()
-	families, err := metrics.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(metrics.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "letterhead_eventlog_subscriptions" {
 			return first(f).GetGauge().GetValue()
@@ -106,8 +102,7 @@ type role struct {
 
 func follow(t testing.TB, log eventlog.Log, after eventlog.Position, filter eventlog.Filter) *role {
 	t.Helper()
-	sub, err := log.Subscribe(t.Context(), after, filter)
-	testmust.Succeed(t, err)
+	sub := testmust.Get(log.Subscribe(t.Context(), after, filter))(t)
 	t.Cleanup(func() { sub.Close() })
 	return &role{sub: sub}
 }
@@ -165,8 +160,7 @@ func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	log := wrap(t, store(t, server), metrics)
 	grow(t, log, "account-a", 0, 100, 10)
 	grow(t, log, "brand-b", 0, 100, 10)
-	head, err := log.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(log.Head(t.Context()))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

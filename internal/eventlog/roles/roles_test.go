@@ -18,16 +18,14 @@ import (
 
 func open(t *testing.T) eventlog.Log {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	return log
 }
 
 func meter(t *testing.T, log eventlog.Log, cfg roles.Config) *roles.Meter {
 	t.Helper()
-	m, err := roles.New(log, cfg)
-	testmust.Succeed(t, err)
+	m := testmust.Get(roles.New(log, cfg))(t)
 	return m
 }
 
@@ -38,8 +36,7 @@ func TestContract(t *testing.T) {
 // gauges returns the gauges of a metric by role.
 func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
-	families, err := from.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(from.Gather())(t)
 	found := make(map[string]float64)
 	for _, f := range families {
 		if f.GetName() != name {
@@ -67,8 +64,7 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	}
 	write(10)
 	follow := func(role string) eventlog.Subscription {
-		sub, err := m.Log(role).Subscribe(t.Context(), 0, eventlog.Filter{})
-		testmust.Succeed(t, err)
+		sub := testmust.Get(m.Log(role).Subscribe(t.Context(), 0, eventlog.Filter{}))(t)
 		return sub
 	}
 	next := func(s eventlog.Subscription) {

@@ -20,8 +20,7 @@ import (
 
 func openBench(b *testing.B) *sqlite.Log {
 	b.Helper()
-	l, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})
-	testmust.Succeed(b, err)
+	l := testmust.Get(sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")}))(b)
 	b.Cleanup(func() { testmust.Succeed(b, l.Close()) })
 	return l
 }
@@ -90,8 +89,7 @@ func BenchmarkReplay(b *testing.B) {
 		var at eventlog.Position
 		seen := 0
 		for {
-			page, err := l.ReadAll(context.Background(), at, eventlog.Filter{}, 4096)
-			testmust.Succeed(b, err)
+			page := testmust.Get(l.ReadAll(context.Background(), at, eventlog.Filter{}, 4096))(b)
 			at = page.Next
 			seen += len(page.Events)
 			if page.End {
@@ -142,8 +140,7 @@ func reportLatency(b *testing.B, took []time.Duration) {
 
 // The disk's own time for flushing a page, for comparison.
 func BenchmarkFlush(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "flush"))
-	testmust.Succeed(b, err)
+	f := testmust.Get(os.Create(filepath.Join(b.TempDir(), "flush")))(b)
 	defer f.Close()
 	page := make([]byte, 4096)
 	// Rewriting allocated space, as the WAL does after its first round.

@@ -30,8 +30,7 @@ func TestContract_SmallLimits(t *testing.T) {
 // open opens a log and closes it at the end of the test.
 func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
 	t.Helper()
-	l, err := sqlite.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	l := testmust.Get(sqlite.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { testmust.Succeed(t, l.Close()) })
 	return l
 }

@@ -71,16 +71,14 @@ func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 	if err := l.Check(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	head, err := l.Head(t.Context())
-	testmust.Succeed(t, err)
+	head := testmust.Get(l.Head(t.Context()))(t)
 	imports := uint64(head) / importEvents
 	if uint64(head)%importEvents != 0 || imports < acknowledged[0] {
 		t.Errorf("found %d events, want those of %d acknowledged imports of %d", head, acknowledged[0], importEvents)
 	}
 	at := eventlog.Position(0)
 	for n := range imports {
-		page, err := l.ReadAll(t.Context(), at, eventlog.Filter{}, importEvents)
-		testmust.Succeed(t, err)
+		page := testmust.Get(l.ReadAll(t.Context(), at, eventlog.Filter{}, importEvents))(t)
 		i := 0
 		for _, r := range crashImport(n) {
 			first, _ := r.Expected.Next()

@@ -53,8 +53,7 @@ func exitWith(err error) {
 // child prepares a run of the test binary as a child process.
 func child(t *testing.T, what, path string) *exec.Cmd {
 	t.Helper()
-	binary, err := os.Executable()
-	testmust.Succeed(t, err)
+	binary := testmust.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), binary)
 	cmd.Env = append(os.Environ(), childEnv+"="+what, childPathEnv+"="+path)
 	cmd.Stderr = os.Stderr
@@ -151,8 +150,7 @@ func TestAcknowledgedEvents_SurviveKills(t *testing.T) {
 // crashOnce starts a child, kills it at some moment, and records its acknowledged appends.
 func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int) {
 	cmd := child(t, what, path)
-	out, err := cmd.StdoutPipe()
-	testmust.Succeed(t, err)
+	out := testmust.Get(cmd.StdoutPipe())(t)
 	testmust.Succeed(t, cmd.Start())
 	// The moment is a number of lines: 0 may hit the start or the recovery, 1 the first commits.
 	kill := sync.OnceFunc(func() {
@@ -190,8 +188,7 @@ func checkCrashStream(t *testing.T, l *sqlite.Log, w int, acknowledged uint64) {
 	t.Helper()
 	next, position := uint64(0), eventlog.Position(0)
 	for {
-		page, err := l.ReadStream(t.Context(), crashStream(w), next, eventlog.Forward, 1000)
-		testmust.Succeed(t, err)
+		page := testmust.Get(l.ReadStream(t.Context(), crashStream(w), next, eventlog.Forward, 1000))(t)
 		for _, e := range page {
 			if e.Revision != next || e.ID != crashEvent(w, next).ID || e.Position <= position {
 				t.Fatalf("%s: event %d at position %d is revision %d with id %s", crashStream(w), next, e.Position, e.Revision, e.ID)

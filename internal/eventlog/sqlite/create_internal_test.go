@@ -42,14 +42,12 @@ func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 // first page, and that page fully or partly changed.
 func interruptWALSwitch(t *testing.T, path string) {
 	t.Helper()
-	l, err := Open(t.Context(), Config{Path: path})
-	testmust.Succeed(t, err)
+	l := testmust.Get(Open(t.Context(), Config{Path: path}))(t)
 	for n := range uint64(3) {
 		appendOne(t, l, n)
 	}
 	testmust.Succeed(t, l.Close())
-	raw, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	raw := testmust.Get(os.ReadFile(path))(t)
 	before := bytes.Clone(raw[:pageBytes])
 	before[headerWriteVersion], before[headerReadVersion] = 1, 1
 	const sector = 512
@@ -72,8 +70,7 @@ func interruptWALSwitch(t *testing.T, path string) {
 func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	interruptWALSwitch(t, path)
-	before, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	before := testmust.Get(os.ReadFile(path))(t)
 	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "events.db-journal") {
 		t.Errorf("open: %v", err)
 	}

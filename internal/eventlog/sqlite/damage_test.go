@@ -22,8 +22,7 @@ func closedLog(t *testing.T, events int) []byte {
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, events)
 	testmust.Succeed(t, l.Close())
-	file, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	file := testmust.Get(os.ReadFile(path))(t)
 	return file
 }
 

@@ -23,8 +23,7 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 		}{{"after a crash", true}, {"after a clean shutdown", false}} {
 			t.Run(c.name, func(t *testing.T) {
 				folder := t.TempDir()
-				l, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")})
-				testmust.Succeed(t, err)
+				l := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
 				const events = 700
 				for next := uint64(0); next < events; next += 7 {
 					testmust.Succeed(t, add(t, l, next, 7))
@@ -41,8 +40,7 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 				}
 				disktest.Fill(t, ballast)
 				path := filepath.Join(data, "events.db")
-				before, err := os.ReadFile(path)
-				testmust.Succeed(t, err)
+				before := testmust.Get(os.ReadFile(path))(t)
 				if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Loss != nil ||
 					report.Head != events {
 					t.Errorf("Inspect = %+v, %v", report, err)

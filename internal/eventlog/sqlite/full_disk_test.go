@@ -31,8 +31,7 @@ const fullDiskStream = "full"
 func TestFullDisk_RejectsAppendsUntilRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)
-	out, err := cmd.StdoutPipe()
-	testmust.Succeed(t, err)
+	out := testmust.Get(cmd.StdoutPipe())(t)
 	testmust.Succeed(t, cmd.Start())
 	said := map[string]uint64{}
 	for in := bufio.NewScanner(out); in.Scan(); {

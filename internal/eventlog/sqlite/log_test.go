@@ -41,8 +41,7 @@ func readAll(t *testing.T, l *sqlite.Log) []eventlog.Recorded {
 	t.Helper()
 	var events []eventlog.Recorded
 	for at := eventlog.Position(0); ; {
-		page, err := l.ReadAll(t.Context(), at, eventlog.Filter{}, 1000)
-		testmust.Succeed(t, err)
+		page := testmust.Get(l.ReadAll(t.Context(), at, eventlog.Filter{}, 1000))(t)
 		events, at = append(events, page.Events...), page.Next
 		if page.End {
 			return events
@@ -87,8 +86,7 @@ func TestOpen_Reopened_SameEvents(t *testing.T) {
 func TestOpen_FileInUse_Fails(t *testing.T) {
 	path := logPath(t)
 	holder := child(t, "hold", path)
-	in, err := holder.StdinPipe()
-	testmust.Succeed(t, err)
+	in := testmust.Get(holder.StdinPipe())(t)
 	out, err := holder.StdoutPipe()
 	testmust.Succeed(t, err)
 	testmust.Succeed(t, holder.Start())
@@ -145,8 +143,7 @@ func TestAppend_UnderLoad_SharesCommits(t *testing.T) {
 	}
 	all.Wait()
 	found := map[string]*dto.Metric{}
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, family := range families {
 		found[family.GetName()] = family.GetMetric()[0]
 	}
@@ -169,8 +166,7 @@ func TestAppend_UnderLoad_SharesCommits(t *testing.T) {
 func TestClose_UnregistersMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {
-		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), Registerer: registry})
-		testmust.Succeed(t, err)
+		l := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), Registerer: registry}))(t)
 		testmust.Succeed(t, l.Close())
 	}
 }
@@ -227,8 +223,7 @@ func TestSubscription_SwitchesBetweenFileAndMemory(t *testing.T) {
 		if i%2 == 1 {
 			filter.StreamPrefixes = []string{"account-1"}
 		}
-		sub, err := l.Subscribe(t.Context(), after, filter)
-		testmust.Succeed(t, err)
+		sub := testmust.Get(l.Subscribe(t.Context(), after, filter))(t)
 		all.Go(func() {
 			at, next := after, after+1
 			for at < total {

@@ -17,16 +17,14 @@ import (
 
 func openReadOnly(t *testing.T, path string) sqlite.ReadOnly {
 	t.Helper()
-	l, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: path})
-	testmust.Succeed(t, err)
+	l := testmust.Get(sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: path}))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
 func allOf(t *testing.T, l eventlog.Log) []eventlog.Recorded {
 	t.Helper()
-	page, err := l.ReadAll(t.Context(), 0, eventlog.Filter{}, eventlog.MaxPage)
-	testmust.Succeed(t, err)
+	page := testmust.Get(l.ReadAll(t.Context(), 0, eventlog.Filter{}, eventlog.MaxPage))(t)
 	return page.Events
 }
 
@@ -98,8 +96,7 @@ func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)
 	testmust.Succeed(t, l.Close())
-	shorter, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	shorter := testmust.Get(os.ReadFile(path))(t)
 	l = open(t, sqlite.Config{Path: path})
 	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(50, 25))))
 	testmust.Succeed(t, l.Close())
@@ -116,8 +113,7 @@ func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 	fill(t, l, 50)
 	copied := logPath(t)
 	for _, end := range []string{"", "-wal"} {
-		data, err := os.ReadFile(path + end)
-		testmust.Succeed(t, err)
+		data := testmust.Get(os.ReadFile(path + end))(t)
 		testmust.Succeed(t, os.WriteFile(copied+end, data, 0o600))
 	}
 	_, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: copied})
@@ -129,12 +125,10 @@ func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 // files returns the names and sizes of a folder's files.
 func files(t *testing.T, folder string) map[string]int64 {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	testmust.Succeed(t, err)
+	entries := testmust.Get(os.ReadDir(folder))(t)
 	sizes := make(map[string]int64)
 	for _, e := range entries {
-		info, err := e.Info()
-		testmust.Succeed(t, err)
+		info := testmust.Get(e.Info())(t)
 		sizes[e.Name()] = info.Size()
 	}
 	return sizes
@@ -165,11 +159,9 @@ func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 100)
-	db, err := sql.Open("sqlite", path)
-	testmust.Succeed(t, err)
+	db := testmust.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
-	tx, err := db.Begin()
-	testmust.Succeed(t, err)
+	tx := testmust.Get(db.Begin())(t)
 	var seen int
 	if err := tx.QueryRow("SELECT count(*) FROM events").Scan(&seen); err != nil || seen != 100 {
 		t.Fatalf("%d events, %v, want 100", seen, err)

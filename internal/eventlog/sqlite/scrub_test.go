@@ -35,8 +35,7 @@ func damagedRow(t *testing.T, events int, position uint64) (path string) {
 		}
 	}
 	testmust.Succeed(t, l.Close())
-	file, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	file := testmust.Get(os.ReadFile(path))(t)
 	for at := 0; ; at++ { // also in the copies that page splits leave
 		i := bytes.Index(file[at:], data)
 		if i < 0 {
@@ -58,8 +57,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := prometheus.NewRegistry()
 		const rate, pause = 10_000, time.Hour // bytes per second
-		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, VerifyBytes: 1, ScrubBytes: rate, ScrubEvery: pause, Registerer: metrics})
-		testmust.Succeed(t, err)
+		l := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: path, VerifyBytes: 1, ScrubBytes: rate, ScrubEvery: pause, Registerer: metrics}))(t)
 		begun := time.Now()
 		ended := make(chan error)
 		go func() { ended <- l.Scrub(t.Context()) }()
@@ -102,8 +100,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 
 func TestScrub_OfASoundLog_RepeatsAndFollowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), ScrubEvery: time.Hour})
-		testmust.Succeed(t, err)
+		l := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), ScrubEvery: time.Hour}))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Scrub(ctx) }()
@@ -126,8 +123,7 @@ func TestScrub_OfASoundLog_RepeatsAndFollowsIt(t *testing.T) {
 // grow appends count events to their own stream.
 func grow(t *testing.T, l *sqlite.Log, count uint64) {
 	t.Helper()
-	last, err := l.ReadStream(t.Context(), "grown", eventlog.End, eventlog.Backward, 1)
-	testmust.Succeed(t, err)
+	last := testmust.Get(l.ReadStream(t.Context(), "grown", eventlog.End, eventlog.Backward, 1))(t)
 	next := uint64(0)
 	if len(last) > 0 {
 		next = last[0].Revision + 1
@@ -147,8 +143,7 @@ func copyLog(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for _, suffix := range []string{".db", ".db-wal", ".head"} {
-		data, err := os.ReadFile(strings.TrimSuffix(path, ".db") + suffix)
-		testmust.Succeed(t, err)
+		data := testmust.Get(os.ReadFile(strings.TrimSuffix(path, ".db") + suffix))(t)
 		files[suffix] = data
 	}
 	return files

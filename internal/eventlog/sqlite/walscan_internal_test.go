@@ -55,8 +55,7 @@ func (w *walWriter) write(pages ...byte) {
 func frameAt(n int) int { return walHeaderBytes + n*(walFrameBytes+testPage) }
 
 func scanBytes(t testmust.T, raw []byte) walScan {
-	s, err := scanFrames(bytes.NewReader(raw))
-	testmust.Succeed(t, err)
+	s := testmust.Get(scanFrames(bytes.NewReader(raw)))(t)
 	return s
 }
 

@@ -73,8 +73,7 @@ func works(t *testing.T, dir string) uint64 {
 			t.Errorf("close: %v", err)
 		}
 	}()
-	at, err := x.Checkpoint(ctx)
-	testmust.Succeed(t, err)
+	at := testmust.Get(x.Checkpoint(ctx))(t)
 	hits, err := x.Search(ctx, "site 7", 5)
 	if err != nil || (len(hits) > 0) != (at > 0) {
 		t.Errorf("at %d the index finds %v, %v", at, hits, err)
@@ -182,11 +181,9 @@ func crashed(t *testing.T) string {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childFolder+"="+dir)
 	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	testmust.Succeed(t, err)
+	in := testmust.Get(child.StdinPipe())(t)
 	defer in.Close()
-	out, err := child.StdoutPipe()
-	testmust.Succeed(t, err)
+	out := testmust.Get(child.StdoutPipe())(t)
 	testmust.Succeed(t, child.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	err = errors.Join(err, child.Process.Kill())

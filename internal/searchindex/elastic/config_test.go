@@ -123,8 +123,7 @@ func TestOpen_CredentialsAndCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, ca := secured(t, c.allowed)
 			u := "https://" + c.user + strings.TrimPrefix(server.URL, "https://") + "?ca=" + ca + c.query
-			x, err := elastic.Open(t.Context(), elastic.Config{URL: u})
-			testmust.Succeed(t, err)
+			x := testmust.Get(elastic.Open(t.Context(), elastic.Config{URL: u}))(t)
 			defer x.Close()
 			if _, err := x.Search(within(t, time.Minute), "a", 1); err != nil {
 				t.Errorf("search: %v", err)

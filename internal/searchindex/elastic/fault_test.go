@@ -175,8 +175,7 @@ func TestRequest_HostDownOrHanging_UsesAnother(t *testing.T) {
 	hung.set(hangs)
 	for _, first := range []string{deadAddress(t), hung.URL} {
 		url := first + "," + strings.TrimPrefix(real, "http://")
-		x, err := elastic.Open(within(t, time.Minute), configOf(url, alias))
-		testmust.Succeed(t, err)
+		x := testmust.Get(elastic.Open(within(t, time.Minute), configOf(url, alias)))(t)
 		defer x.Close()
 		for range 4 {
 			if _, err := x.Search(within(t, 10*time.Second), "site", 1); err != nil { // half of it for the host that hangs
@@ -213,8 +212,7 @@ func TestRequest_TruncatedResponse_IsRetried(t *testing.T) {
 
 func TestPublish_LostSwapResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
-	g, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	testmust.Succeed(t, g.Apply(t.Context(), sites(5), 5))
 	testmust.Succeed(t, testmust.Err(g.Freeze(t.Context())))
 	f.proxy.set(on("/_aliases", 1, f.proxy.cuts))
@@ -361,8 +359,7 @@ func TestOpen_DropsLeftoverGenerations(t *testing.T) {
 	f := newFaulty(t)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
-	g, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	testmust.Succeed(t, g.Publish(t.Context()))
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as left by a failed delete
 	testmust.Succeed(t, f.Close())
@@ -384,8 +381,7 @@ func (f *faulty) frozenByAnother() searchindex.Generation {
 	f.t.Helper()
 	other := open(f.t, f.real, f.alias)
 	f.t.Cleanup(func() { other.Close() })
-	g, err := other.Rebuild(f.t.Context())
-	testmust.Succeed(f.t, err)
+	g := testmust.Get(other.Rebuild(f.t.Context()))(f.t)
 	testmust.Succeed(f.t, testmust.Err(g.Freeze(f.t.Context())))
 	return g
 }
@@ -415,8 +411,7 @@ func TestRebuild_ReplacesDeadRebuild(t *testing.T) {
 	f := newFaulty(t)
 	testmust.Succeed(t, f.Apply(t.Context(), sites(3), 3))
 	void := f.frozenByAnother()
-	g, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	if at, err := g.Freeze(t.Context()); err != nil || at != 3 {
 		t.Fatalf("frozen at %d, %v, want 3", at, err)
 	}
@@ -448,8 +443,7 @@ func TestMetrics_AreRegisteredOnce(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	cfg := configOf(real, newAlias(t, real))
 	cfg.Registerer = prometheus.NewRegistry()
-	x, err := elastic.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	x := testmust.Get(elastic.Open(t.Context(), cfg))(t)
 	defer x.Close()
 	if _, err := elastic.Open(t.Context(), cfg); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -32,8 +32,7 @@ type proxy struct {
 }
 
 func newProxy(t *testing.T, server string) *proxy {
-	target, err := url.Parse(server)
-	testmust.Succeed(t, err)
+	target := testmust.Get(url.Parse(server))(t)
 	p := &proxy{t: t, forward: httputil.NewSingleHostReverseProxy(target)}
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.Server.Close)
@@ -177,8 +176,7 @@ func (p *proxy) rejectsItems(status int, reject func(domain string) bool) fault 
 
 // deadAddress returns an address without a listener.
 func deadAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	l := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return "http://" + l.Addr().String()
 }

@@ -46,8 +46,7 @@ func (k kept) send() int {
 func (f *faulty) rebuilt() searchindex.Generation {
 	f.t.Helper()
 	f.continues(20, 20)
-	g, err := f.Rebuild(f.t.Context())
-	testmust.Succeed(f.t, err)
+	g := testmust.Get(f.Rebuild(f.t.Context()))(f.t)
 	testmust.Succeed(f.t, testmust.Err(g.Freeze(f.t.Context())))
 	testmust.Succeed(f.t, g.Apply(f.t.Context(), sites(30), 30))
 	return g
@@ -183,8 +182,7 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 			other := open(t, f.real, f.alias)
 			defer other.Close()
 			testmust.Succeed(t, f.Apply(t.Context(), sites(20), 20))
-			g, err := other.Rebuild(t.Context())
-			testmust.Succeed(t, err)
+			g := testmust.Get(other.Rebuild(t.Context()))(t)
 			testmust.Succeed(t, g.Apply(t.Context(), sites(30), 30))
 			var once sync.Once
 			f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -200,8 +198,7 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 				}
 				return false
 			})
-			mine, err := f.Rebuild(t.Context())
-			testmust.Succeed(t, err)
+			mine := testmust.Get(f.Rebuild(t.Context()))(t)
 			if err := g.Discard(); err != nil {
 				t.Error(err)
 			}
@@ -239,8 +236,7 @@ func TestConcurrentRebuilds_OneWins(t *testing.T) {
 		}
 		return false
 	})
-	last, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	last := testmust.Get(f.Rebuild(t.Context()))(t)
 	f.generations(2)
 	if err := between.Publish(t.Context()); !errors.Is(err, searchindex.ErrReplaced) {
 		t.Errorf("publish of the first: %v, want ErrReplaced", err)
@@ -278,8 +274,7 @@ func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 // The retry of Discard finds that the generation is no longer being built.
 func TestDiscard_LostResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
-	g, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	f.proxy.set(on("/_aliases", 1, f.proxy.cuts))
 	if err := g.Discard(); err != nil {
 		t.Error(err)
@@ -328,8 +323,7 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 
 func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	f := newFaulty(t)
-	g, err := f.Rebuild(t.Context())
-	testmust.Succeed(t, err)
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	met := make(chan struct{})
 	var mu sync.Mutex
 	waiting := 0

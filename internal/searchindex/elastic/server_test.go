@@ -18,16 +18,14 @@ var version = fmt.Sprintf("_v%d", searchindex.Analysis)
 // call calls the cluster directly, like an operator.
 func call(t testing.TB, method, url, body string) (int, []byte) {
 	t.Helper()
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	testmust.Succeed(t, err)
+	req := testmust.Get(http.NewRequest(method, url, strings.NewReader(body)))(t)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	testmust.Succeed(t, err)
+	answer := testmust.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, answer
 }
 

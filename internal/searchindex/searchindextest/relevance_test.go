@@ -18,8 +18,7 @@ func TestCandidates_IncludeBestBrands(t *testing.T) {
 	for _, row := range rows(relevanceFile) {
 		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
-			got, err := table.plain(t.Context(), row[0])
-			testmust.Succeed(t, err)
+			got := testmust.Get(table.plain(t.Context(), row[0]))(t)
 			if want := plain(searchindex.Rank(searchindex.ReadQuery(row[0]), docs, shown)); got != want {
 				t.Errorf("found %s, and these are the best of all: %s", got, want)
 			}

@@ -14,8 +14,7 @@ const baseURL = "https://brands.example.com"
 
 func checker(t *testing.T) *openapitest.Checker {
 	t.Helper()
-	c, err := openapitest.New(baseURL)
-	testmust.Succeed(t, err)
+	c := testmust.Get(openapitest.New(baseURL))(t)
 	return c
 }
 

@@ -36,8 +36,7 @@ type net80 struct {
 
 func newNet(t *testing.T) *net80 {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	l := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	n := &net80{listener: l, sites: map[string]http.HandlerFunc{}}
 	server := &http.Server{Handler: n, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	go server.Serve(l)
@@ -82,8 +81,7 @@ func newBrowser(t *testing.T, n *net80) *browser.Browser {
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
-	client, err := safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
-	testmust.Succeed(t, err)
+	client := testmust.Get(safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }}))(t)
 	t.Cleanup(client.Close)
 	b, err := browser.New(browser.Config{}, client)
 	if errors.Is(err, browser.ErrNoBrowser) {
@@ -95,8 +93,7 @@ func newBrowser(t *testing.T, n *net80) *browser.Browser {
 
 func render(t *testing.T, b *browser.Browser, address string, allowed time.Duration) (string, string, error) {
 	t.Helper()
-	u, err := url.Parse(address)
-	testmust.Succeed(t, err)
+	u := testmust.Get(url.Parse(address))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), allowed)
 	defer cancel()
 	html, at, err := b.Render(ctx, u)
@@ -153,8 +150,7 @@ func TestRender_App_ReturnsRenderedPage(t *testing.T) {
 // Rule 11.
 func TestRender_Requests_OnlyThroughGuard(t *testing.T) {
 	var reached atomic.Int32
-	private, err := net.Listen("tcp", "127.0.0.1:0")
-	testmust.Succeed(t, err)
+	private := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer private.Close()
 	go func() {
 		for {
@@ -246,8 +242,7 @@ func TestRender_EndlessPage_Ends(t *testing.T) {
 // temporary creates a folder for temporary files that every user may enter, like the usual one, and returns it.
 func temporary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "b")
-	testmust.Succeed(t, err)
+	dir := testmust.Get(os.MkdirTemp("", "b"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	testmust.Succeed(t, os.Chmod(dir, 0o755))
 	t.Setenv("TMPDIR", dir)
@@ -257,8 +252,7 @@ func temporary(t *testing.T) string {
 // processesNaming lists the processes whose command line names a folder.
 func processesNaming(t *testing.T, dir string) []string {
 	t.Helper()
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	testmust.Succeed(t, err)
+	lines := testmust.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	var out []string
 	for _, file := range lines {
 		if line, err := os.ReadFile(file); err == nil && strings.Contains(string(line), dir) {
@@ -269,8 +263,7 @@ func processesNaming(t *testing.T, dir string) []string {
 }
 
 func TestNew_NoBrowser_Fails(t *testing.T) {
-	client, err := safehttp.New(safehttp.Config{})
-	testmust.Succeed(t, err)
+	client := testmust.Get(safehttp.New(safehttp.Config{}))(t)
 	defer client.Close()
 	if _, err := browser.New(browser.Config{Path: filepath.Join(t.TempDir(), "nothing")}, client); !errors.Is(err, browser.ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)

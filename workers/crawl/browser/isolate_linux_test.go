@@ -116,8 +116,7 @@ const alone = "LETTERHEAD_TEST_ROOT_ALONE"
 
 func TestNew_RootWithoutOtherUser_Fails(t *testing.T) {
 	if os.Getenv(alone) != "" {
-		client, err := safehttp.New(safehttp.Config{OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
-		testmust.Succeed(t, err)
+		client := testmust.Get(safehttp.New(safehttp.Config{OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }}))(t)
 		defer client.Close()
 		// Any program will do: it is not started.
 		if _, err := browser.New(browser.Config{Path: "/bin/true"}, client); !errors.Is(err, browser.ErrRoot) {
@@ -157,8 +156,7 @@ func TestNew_TempDirTooLongForSocket_Fails(t *testing.T) {
 		t.Errorf("in a folder with %d bytes: %v, %q", longest, err, html)
 	}
 	t.Setenv("TMPDIR", dir+"x")
-	client, err := safehttp.New(safehttp.Config{})
-	testmust.Succeed(t, err)
+	client := testmust.Get(safehttp.New(safehttp.Config{}))(t)
 	defer client.Close()
 	if _, err := browser.New(browser.Config{}, client); !errors.Is(err, browser.ErrTempDir) {
 		t.Errorf("in a folder with %d bytes: %v, want ErrTempDir", longest+1, err)

@@ -106,8 +106,7 @@ func check(t *testing.T, status int, line, body, address string, want classify.K
 	if address == "" {
 		address = "https://acme.com/"
 	}
-	at, err := url.Parse(address)
-	testmust.Succeed(t, err)
+	at := testmust.Get(url.Parse(address))(t)
 	of := site.New("acme.com")
 	p := page.Parse([]byte(body), header.Get("Content-Type"), at, of)
 	got := classify.Home(classify.Answer{Status: status, Header: header, Page: p, Site: of, Bytes: len(body)})

@@ -17,8 +17,7 @@ var base = &url.URL{Scheme: "https", Host: "acme.com", Path: "/en/"}
 // cascade parses a page and its style elements.
 func cascade(t testing.TB, body string, sheets map[string]string) (*css.Cascade, *html.Node) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(body))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(strings.NewReader(body)))(t)
 	bytes := map[string][]byte{}
 	for at, text := range sheets {
 		bytes[at] = []byte(text)
@@ -286,8 +285,7 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 		"media of many queries": {"@media " + strings.Repeat("(min-width:1px) and ", 50_000) + "screen{p{color:red}}", "<p id=x>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root, err := html.Parse(strings.NewReader("<link rel=stylesheet href=/a.css>" + c.body))
-			testmust.Succeed(t, err)
+			root := testmust.Get(html.Parse(strings.NewReader("<link rel=stylesheet href=/a.css>" + c.body)))(t)
 			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)})
 			x := element(root)
 			for _, property := range []string{"color", "font-family", "background-image"} {
@@ -334,8 +332,7 @@ func FuzzCascade(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, sheet string) {
-		root, err := html.Parse(strings.NewReader(`<link rel=stylesheet href=/a.css><div class="a b"><p id=x class=b><svg><path fill=red></svg>`))
-		testmust.Succeed(t, err)
+		root := testmust.Get(html.Parse(strings.NewReader(`<link rel=stylesheet href=/a.css><div class="a b"><p id=x class=b><svg><path fill=red></svg>`)))(t)
 		c := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(sheet)})
 		x := element(root)
 		for _, property := range []string{"color", "font-family", "font-weight", "background-image", "background-color", "mask-image", "--a"} {

@@ -202,8 +202,7 @@ func TestLinks_Profiles_AreCanonical(t *testing.T) {
 		"https://x.com/" + strings.Repeat("a", 200):             "",
 		"https://x.com/<script>":                                "",
 	} {
-		u, err := url.Parse(address)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.Parse(address))(t)
 		name, canonical, ok := extract.Profile(u)
 		got := ""
 		if ok {

@@ -60,8 +60,7 @@ func TestLinks_OtherNetworks_AreCanonical(t *testing.T) {
 		"https://www.crunchbase.com/person/jane":                     "",
 		"javascript:alert(1)":                                        "",
 	} {
-		u, err := url.Parse(address)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.Parse(address))(t)
 		got := ""
 		if name, canonical, ok := extract.Profile(u); ok {
 			got = name + " " + canonical

@@ -62,8 +62,7 @@ type example struct {
 
 func examples(t testing.TB, half string) []example {
 	t.Helper()
-	text, err := os.ReadFile("testdata/labelled.txt")
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile("testdata/labelled.txt"))(t)
 	var out []example
 	for line := range strings.Lines(string(text)) {
 		fields := strings.SplitN(strings.TrimSpace(line), "|", 4)

@@ -26,8 +26,7 @@ func home() *url.URL { return &url.URL{Scheme: "https", Host: "acme.com", Path: 
 // resolve resolves the svg element with the id logo, or else the first one of a page.
 func resolve(t testing.TB, body string) (*inlinesvg.Image, error) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(body))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(strings.NewReader(body)))(t)
 	svg := find(root)
 	if svg == nil {
 		t.Fatal("no svg in the page")
@@ -64,8 +63,7 @@ func pixel(t testing.TB, data []byte, x, y int) string {
 	if err != nil {
 		t.Fatalf("Sanitize: %v\n%s", err, data)
 	}
-	r, err := renderer()
-	testmust.Succeed(t, err)
+	r := testmust.Get(renderer())(t)
 	img, err := r.Render(t.Context(), clean, 100)
 	if err != nil {
 		t.Fatalf("Render: %v\n%s", err, clean)
@@ -98,8 +96,7 @@ func TestResolve_Colors_AreComputed(t *testing.T) {
 		"transition to opaque":   {`<style>svg{opacity:0;fill:#0b5fff}</style><svg viewBox="0 0 100 50">` + triangle + `</svg>`, "#0b5fff"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := resolve(t, c.body)
-			testmust.Succeed(t, err)
+			d := testmust.Get(resolve(t, c.body))(t)
 			if got := pixel(t, d.SVG, 80, 10); got != c.want {
 				t.Errorf("color is %s, want %s\n%s", got, c.want, d.SVG)
 			}
@@ -129,8 +126,7 @@ func TestResolve_Shapes_AreKept(t *testing.T) {
 		"size from a stylesheet":     {`<style>svg{width:200px;height:100px}</style><svg><path d="M100 0h100v50z"/></svg>`, "#000000", 90, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := resolve(t, c.body)
-			testmust.Succeed(t, err)
+			d := testmust.Get(resolve(t, c.body))(t)
 			if got := pixel(t, d.SVG, c.x, c.y); got != c.want {
 				t.Errorf("%d, %d is %s, want %s\n%s", c.x, c.y, got, c.want, d.SVG)
 			}
@@ -185,8 +181,7 @@ func TestResolve_ActiveContent_IsDropped(t *testing.T) {
 }
 
 func TestResolve_SpriteReference_IsFollowed(t *testing.T) {
-	d, err := resolve(t, `<style>header{color:#0b5fff}.logo{fill:currentColor}</style><header><svg class="logo" viewBox="0 0 100 50" width="200" height="100"><use xlink:href="/img/sprite.svg?v=2#mark"></use></svg></header>`)
-	testmust.Succeed(t, err)
+	d := testmust.Get(resolve(t, `<style>header{color:#0b5fff}.logo{fill:currentColor}</style><header><svg class="logo" viewBox="0 0 100 50" width="200" height="100"><use xlink:href="/img/sprite.svg?v=2#mark"></use></svg></header>`))(t)
 	s := d.Sprite
 	if s == nil || s.URL.String() != "https://acme.com/img/sprite.svg?v=2" || s.ID != "mark" || s.Color != "#0b5fff" || s.Fill != "#0b5fff" || d.SVG != nil || d.Width != 200 {
 		t.Errorf("sprite is %+v of %+v", s, d)
@@ -218,8 +213,7 @@ func TestCut_Parts_AreSeparated(t *testing.T) {
 
 	} {
 		t.Run(name, func(t *testing.T) {
-			svg, err := inlinesvg.Cut([]byte(sprite), c.part)
-			testmust.Succeed(t, err)
+			svg := testmust.Get(inlinesvg.Cut([]byte(sprite), c.part))(t)
 			if got := pixel(t, svg, 80, 10); got != c.want {
 				t.Errorf("color is %s, want %s\n%s", got, c.want, svg)
 			}

@@ -173,8 +173,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 func TestRead_VectorSprite_IsCropped(t *testing.T) {
 	c := logofinder.Candidates(styled(`<style>header{color:#0b5fff}</style><header><a href="/"><svg fill="currentColor" viewBox="0 0 90 30"><use href="/sprite.svg#brand"/></svg></a></header>`))[0]
 	sprite := []byte(`<svg xmlns="http://www.w3.org/2000/svg"><symbol id="other" viewBox="0 0 9 9"><path d="M0 0h9v9z"/></symbol><symbol id="brand" viewBox="0 0 90 30"><path d="M0 0h90v30z"/></symbol></svg>`)
-	p, err := logofinder.Read(t.Context(), renderer(t), c, sprite)
-	testmust.Succeed(t, err)
+	p := testmust.Get(logofinder.Read(t.Context(), renderer(t), c, sprite))(t)
 	if p.Width != 90 || len(p.Colors.Inks) != 1 || p.Colors.Inks[0].Color.Hex() != "#0b5fff" || p.Type() != "logo" {
 		t.Errorf("%d×%d in %v, a %s", p.Width, p.Height, p.Colors.Inks, p.Type())
 	}
@@ -184,8 +183,7 @@ func TestRead_VectorSprite_IsCropped(t *testing.T) {
 }
 
 func TestRead_FrameworkIcon_OnlyOnOwnSite(t *testing.T) {
-	data, err := os.ReadFile("testdata/vite.svg")
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile("testdata/vite.svg"))(t)
 	c := candidate(logofinder.Icon, 35)
 	if _, err := logofinder.Read(t.Context(), renderer(t), c, data); !errors.Is(err, logofinder.ErrDefault) || !logofinder.IsFileFault(err) {
 		t.Errorf("on a site of its own: %v", err)
@@ -230,8 +228,7 @@ func TestRead_Ink_DecidesTheme(t *testing.T) {
 }
 
 func TestSelect_VectorReplacesRaster(t *testing.T) {
-	vector, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 45), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><circle cx="50" cy="50" r="40" fill="#0b5fff"/></svg>`))
-	testmust.Succeed(t, err)
+	vector := testmust.Get(logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 45), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><circle cx="50" cy="50" r="40" fill="#0b5fff"/></svg>`)))(t)
 	raster := mustRead(t, candidate(logofinder.Mark, 90), withInk(300, 300, color.NRGBA{}, blue, disc))
 	light := mustRead(t, candidate(logofinder.Mark, 80), withInk(300, 300, color.NRGBA{}, white, disc))
 	s := logofinder.Select([]*logofinder.Image{light, vector, raster})

@@ -64,8 +64,7 @@ var drawn = sync.OnceValues(func() (*resvg.Renderer, error) {
 // renderer returns a renderer shared by all tests.
 func renderer(t testing.TB) *resvg.Renderer {
 	t.Helper()
-	r, err := drawn()
-	testmust.Succeed(t, err)
+	r := testmust.Get(drawn())(t)
 	return r
 }
 
@@ -91,8 +90,7 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 		"square on a background":  {logofinder.Mark, withInk(200, 200, blue, white, disc), "icon  false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img))
-			testmust.Succeed(t, err)
+			p := testmust.Get(logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img)))(t)
 			if got := fmt.Sprint(p.Type(), " ", p.Theme, " ", p.Clear); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -223,8 +221,7 @@ func icoBomb() []byte {
 
 func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder.Image {
 	t.Helper()
-	p, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, img))
-	testmust.Succeed(t, err)
+	p := testmust.Get(logofinder.Read(t.Context(), renderer(t), c, encode(t, img)))(t)
 	return p
 }
 
@@ -287,8 +284,7 @@ func (full) Put(context.Context, []byte, string) (string, error) {
 func TestStore_EveryFormat_IsKept(t *testing.T) {
 	assets := shelf{}
 	p := mustRead(t, candidate(logofinder.Mark, 80), withInk(3000, 600, color.NRGBA{}, blue, word))
-	logo, err := p.Store(t.Context(), assets)
-	testmust.Succeed(t, err)
+	logo := testmust.Get(p.Store(t.Context(), assets))(t)
 	if got := formats(logo); got != "png 1024×205, webp 1024×205, png 256×51, webp 256×51" || logo.Tags == nil {
 		t.Fatalf("formats are %s", got)
 	}
@@ -319,10 +315,8 @@ func formats(logo eventschemas.Logo) string {
 
 func TestStore_Vector_HasRasterSizes(t *testing.T) {
 	assets := shelf{}
-	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
-	testmust.Succeed(t, err)
-	logo, err := p.Store(t.Context(), assets)
-	testmust.Succeed(t, err)
+	p := testmust.Get(logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`)))(t)
+	logo := testmust.Get(p.Store(t.Context(), assets))(t)
 	if got := formats(logo); got != "svg 200×50, png 512×128, webp 512×128, png 256×64, webp 256×64" {
 		t.Errorf("formats are %s", got)
 	}
@@ -350,10 +344,8 @@ func (f frail) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 
 func TestStore_VectorTooCostlyInOneSize_KeepsOthers(t *testing.T) {
 	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20"/><path d="M60 5h130L125 45z"/></svg>`)
-	p, err := logofinder.Read(t.Context(), frail{renderer(t), 256}, candidate(logofinder.Mark, 80), svg)
-	testmust.Succeed(t, err)
-	logo, err := p.Store(t.Context(), shelf{})
-	testmust.Succeed(t, err)
+	p := testmust.Get(logofinder.Read(t.Context(), frail{renderer(t), 256}, candidate(logofinder.Mark, 80), svg))(t)
+	logo := testmust.Get(p.Store(t.Context(), shelf{}))(t)
 	if got := formats(logo); got != "svg 200×50, png 256×64, webp 256×64" {
 		t.Errorf("formats are %s", got)
 	}
@@ -384,8 +376,7 @@ func storeImage(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.I
 
 func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 	assets := shelf{}
-	banner, err := storeBanner(t, assets, encode(t, withInk(2400, 1200, color.NRGBA{}, blue, disc)))
-	testmust.Succeed(t, err)
+	banner := testmust.Get(storeBanner(t, assets, encode(t, withInk(2400, 1200, color.NRGBA{}, blue, disc))))(t)
 	f := banner.Formats[0]
 	info, err := imaging.Probe(assets[f.ID+".jpeg"])
 	if err != nil || info.Format != imaging.JPEG || info.Width != 1200 || *f.Height != 600 || banner.Type != "banner" || f.Background != nil {
@@ -404,8 +395,7 @@ func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 
 func TestPalettes_Stencils_AreExcluded(t *testing.T) {
 	icon := mustRead(t, candidate(logofinder.Icon, 80), withInk(64, 64, color.NRGBA{}, blue, disc))
-	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
-	testmust.Succeed(t, err)
+	stencil := testmust.Get(logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`)))(t)
 	got := logofinder.Palettes([]*logofinder.Image{icon, stencil})
 	if len(got) != 1 || len(got[0].Inks) != 1 || got[0].Inks[0].Color.Hex() != "#0b5fff" {
 		t.Errorf("palettes are %+v", got)

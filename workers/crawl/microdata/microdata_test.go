@@ -16,8 +16,7 @@ import (
 
 func parse(t testing.TB, text string) *linkeddata.Graph {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(text))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(strings.NewReader(text)))(t)
 	return microdata.Parse(root, &url.URL{Scheme: "https", Host: "acme.com", Path: "/about/"})
 }
 
@@ -122,8 +121,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	root, err := html.Parse(strings.NewReader(strings.Repeat(shop, 20)))
-	testmust.Succeed(b, err)
+	root := testmust.Get(html.Parse(strings.NewReader(strings.Repeat(shop, 20))))(b)
 	for b.Loop() {
 		microdata.Parse(root, nil)
 	}

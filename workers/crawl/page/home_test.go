@@ -14,8 +14,7 @@ import (
 // leadsHome reports whether the only image of a page, in its header, leads home.
 func leadsHome(t *testing.T, address, head, link string) bool {
 	t.Helper()
-	at, err := url.Parse(address)
-	testmust.Succeed(t, err)
+	at := testmust.Get(url.Parse(address))(t)
 	p := page.Parse([]byte(head+`<header>`+link+`<img src="/x.png"></a></header>`), "text/html", at, site.New("acme-widgets.com"))
 	if len(p.Images) != 1 {
 		t.Fatalf("%d images", len(p.Images))

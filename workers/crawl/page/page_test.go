@@ -34,8 +34,7 @@ func parse(t *testing.T, body, contentType string) *page.Page {
 
 func encoded(t *testing.T, e encoding.Encoding, s string) string {
 	t.Helper()
-	out, err := e.NewEncoder().String(s)
-	testmust.Succeed(t, err)
+	out := testmust.Get(e.NewEncoder().String(s))(t)
 	return out
 }
 

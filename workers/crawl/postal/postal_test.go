@@ -278,8 +278,7 @@ func TestTail_Line_IsRead(t *testing.T) {
 }
 
 func TestLines_Text_AreJoined(t *testing.T) {
-	root, err := html.Parse(strings.NewReader(`<head><title>no</title><body><p>Acme<br>Main <b>Street</b> 1<script>x</script><p>10115 Berlin</p><footer><address>Foot</address></footer>`))
-	testmust.Succeed(t, err)
+	root := testmust.Get(html.Parse(strings.NewReader(`<head><title>no</title><body><p>Acme<br>Main <b>Street</b> 1<script>x</script><p>10115 Berlin</p><footer><address>Foot</address></footer>`)))(t)
 	var got []string
 	for _, l := range postal.Lines(root) {
 		got = append(got, fmt.Sprintf("%s %t %t", l.Text, l.Footer, l.Address))

@@ -22,8 +22,7 @@ func TestNew_Domain_HasLabel(t *testing.T) {
 
 func TestSite_Hosts_AreRecognized(t *testing.T) {
 	at := func(s string) *url.URL {
-		u, err := url.Parse(s)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.Parse(s))(t)
 		return u
 	}
 	s := site.New("acme.com").Redirected(at("https://www.acme.com/")).Redirected(at("https://shop.buyer.co.uk/acme"))

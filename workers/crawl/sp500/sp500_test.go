@@ -44,8 +44,7 @@ func TestFind_KnownCompany_ReturnsItsData(t *testing.T) {
 }
 
 func TestRows_AreWellFormed(t *testing.T) {
-	text, err := os.ReadFile("sp500.tsv")
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile("sp500.tsv"))(t)
 	symbol := regexp.MustCompile(`^[A-Z]{1,5}(\.[A-Z])?$`)
 	domains, symbols, rows := map[string]bool{}, map[string]bool{}, 0
 	for line := range strings.Lines(string(text)) {

@@ -20,8 +20,7 @@ func typed(name string) esdb.EventData {
 
 func mustAppend(t *testing.T, client *esdb.Client, stream string, events ...esdb.EventData) *esdb.WriteResult {
 	t.Helper()
-	r, err := client.AppendToStream(t.Context(), stream, esdb.AppendToStreamOptions{}, events...)
-	testmust.Succeed(t, err)
+	r := testmust.Get(client.AppendToStream(t.Context(), stream, esdb.AppendToStreamOptions{}, events...))(t)
 	return r
 }
 
@@ -59,8 +58,7 @@ func TestFilter_EachKind_SelectsEvents(t *testing.T) {
 		"nothing":             {esdb.SubscriptionFilter{Type: esdb.EventFilterType, Prefixes: []string{"Z"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}, Filter: &c.filter})
-			testmust.Succeed(t, err)
+			sub := testmust.Get(client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}, Filter: &c.filter}))(t)
 			defer sub.Close()
 			if got, _ := received(t, sub); fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
@@ -119,8 +117,7 @@ func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 	} {
 		mustAppend(t, client, stream, typed("A"), typed("B"), typed("C"))
 		mustAppend(t, client, "other", typed("D"))
-		sub, err := client.SubscribeToStream(t.Context(), stream, esdb.SubscribeToStreamOptions{From: c.from})
-		testmust.Succeed(t, err)
+		sub := testmust.Get(client.SubscribeToStream(t.Context(), stream, esdb.SubscribeToStreamOptions{From: c.from}))(t)
 		if got, _ := received(t, sub); fmt.Sprint(got) != c.want {
 			t.Errorf("from %s: %v, want %s", stream, got, c.want)
 		}
@@ -225,11 +222,9 @@ func TestChaos_RandomAndTimedFaults_Occur(t *testing.T) {
 
 func connectTo(t *testing.T, connection string) *esdb.Client {
 	t.Helper()
-	conf, err := esdb.ParseConnectionString(connection)
-	testmust.Succeed(t, err)
+	conf := testmust.Get(esdb.ParseConnectionString(connection))(t)
 	conf.Logger = esdb.NoopLogging()
-	client, err := esdb.NewClient(conf)
-	testmust.Succeed(t, err)
+	client := testmust.Get(esdb.NewClient(conf))(t)
 	t.Cleanup(func() { testmust.Succeed(t, client.Close()) })
 	return client
 }

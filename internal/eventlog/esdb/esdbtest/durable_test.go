@@ -26,15 +26,13 @@ import (
 // everythingIn starts a server on a folder and reads the whole log with a client.
 func everythingIn(t *testing.T, dir string) []*esdb.ResolvedEvent {
 	t.Helper()
-	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
-	testmust.Succeed(t, err)
+	server := testmust.Get(esdbtest.New(esdbtest.Config{Dir: dir}))(t)
 	defer func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	in, err := connect(t, server).ReadAll(t.Context(), esdb.ReadAllOptions{From: esdb.Start{}, Direction: esdb.Forwards}, 1<<20)
-	testmust.Succeed(t, err)
+	in := testmust.Get(connect(t, server).ReadAll(t.Context(), esdb.ReadAllOptions{From: esdb.Start{}, Direction: esdb.Forwards}, 1<<20))(t)
 	defer in.Close()
 	var events []*esdb.ResolvedEvent
 	for {
@@ -93,8 +91,7 @@ func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 // The server must truncate an unfinished flush at the end of the journal, and must not start if there is other damage.
 func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 	dir := t.TempDir()
-	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
-	testmust.Succeed(t, err)
+	server := testmust.Get(esdbtest.New(esdbtest.Config{Dir: dir}))(t)
 	client := connect(t, server)
 	large := event()
 	large.Data = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`)
@@ -105,8 +102,7 @@ func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 	testmust.Succeed(t, server.Close())
 	whole := len(everythingIn(t, dir))
 	path := filepath.Join(dir, "events.journal")
-	data, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	data := testmust.Get(os.ReadFile(path))(t)
 	for name, c := range map[string]struct {
 		data []byte
 		want int // events; 0 if the server must not start
@@ -219,13 +215,11 @@ func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 // the process.
 func startChild(t *testing.T, dir string) (connection string, kill func()) {
 	t.Helper()
-	binary, err := os.Executable()
-	testmust.Succeed(t, err)
+	binary := testmust.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), binary)
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	testmust.Succeed(t, err)
+	out := testmust.Get(cmd.StdoutPipe())(t)
 	testmust.Succeed(t, cmd.Start())
 	in := bufio.NewScanner(out)
 	if !in.Scan() {

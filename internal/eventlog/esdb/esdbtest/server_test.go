@@ -103,8 +103,7 @@ func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 	server.Noise()
 	client := connect(t, server)
 	testmust.Succeed(t, testmust.Err(appendTo(t, client, esdb.NoStream{}, event(), event())))
-	all, err := readAll(t, client, esdb.Start{}, esdb.Forwards)
-	testmust.Succeed(t, err)
+	all := testmust.Get(readAll(t, client, esdb.Start{}, esdb.Forwards))(t)
 	var links int
 	for i, e := range all {
 		if i > 0 && e.Event.Position.Commit <= all[i-1].Event.Position.Commit {
@@ -131,8 +130,7 @@ func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 		t.Error("a position in the middle of an event was accepted")
 	}
 
-	sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: at})
-	testmust.Succeed(t, err)
+	sub := testmust.Get(client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: at}))(t)
 	defer sub.Close()
 	if first := sub.Recv().EventAppeared; first == nil || first.Event.Position != all[3].Event.Position {
 		t.Errorf("a subscription begins with %+v, want the event after the position", first)

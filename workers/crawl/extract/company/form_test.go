@@ -82,8 +82,7 @@ func joined(starts, ends []string) []string {
 
 func TestLegalForms_EachSpellingAloneOnALine_IsSearched(t *testing.T) {
 	for _, expression := range company.FormExpressions() {
-		re, err := syntax.Parse(expression, syntax.Perl)
-		testmust.Succeed(t, err)
+		re := testmust.Get(syntax.Parse(expression, syntax.Perl))(t)
 		pattern := regexp.MustCompile(expression)
 		for _, line := range spellings(t, re) {
 			switch {

@@ -98,8 +98,7 @@ func TestDecide_PersonalData_IsNotInRecord(t *testing.T) {
 		return extracttest.Organization(`"url":"/","name":"Acme","founder":"Doreen Pagel","telephone":"038229","address":` + address)
 	}
 	at := func(raw, body string) *page.Page {
-		u, err := url.Parse(raw)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.Parse(raw))(t)
 		return page.Parse([]byte(body), "text/html", u, site.New("acme.de"))
 	}
 	for name, in := range map[string]extract.Input{
@@ -114,8 +113,7 @@ func TestDecide_PersonalData_IsNotInRecord(t *testing.T) {
 	} {
 		in.Site = site.New("acme.de")
 		c, evidence := company.Decide(in)
-		stored, err := json.Marshal(map[string]any{"company": c, "evidence": evidence})
-		testmust.Succeed(t, err)
+		stored := testmust.Get(json.Marshal(map[string]any{"company": c, "evidence": evidence}))(t)
 		for _, s := range secrets {
 			if strings.Contains(string(stored), s) {
 				t.Errorf("%s: %q is in %s", name, s, stored)

@@ -144,8 +144,7 @@ func TestFonts_URLs_NameFamilies(t *testing.T) {
 		"css2?display=swap":                                "",
 		"css?family=" + strings.Repeat("A", 100):           "",
 	} {
-		u, err := url.Parse("https://fonts.googleapis.com/" + query)
-		testmust.Succeed(t, err)
+		u := testmust.Get(url.Parse("https://fonts.googleapis.com/" + query))(t)
 		var got []string
 		for _, f := range fonts.ParseURL(u) {
 			got = append(got, f.Name, fmt.Sprint(f.Weights))

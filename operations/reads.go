@@ -31,8 +31,8 @@ type Reads struct {
 	// Alive ends when a part of the process has ended, with its error as the cause.
 	Alive context.Context
 	Apart bool // another process folds
-	// AsTheyAre gets the names of read models that Folded has waited for in vain, for graceTimeout, and that are then read
-	// as they are. If it is nil, Folded returns ErrBehind.
+	// AsTheyAre gets the names of read models that Folded has waited for in vain, for graceTimeout, and that are then
+	// read as they are. If it is nil, Folded returns ErrBehind.
 	AsTheyAre func(ctx context.Context, names []string)
 }
 

@@ -147,7 +147,7 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 		x.key = cmp.Or(*key, uuid.NewString())
 		if repeatable {
 			x.repeat = "; to try again, repeat the command with --repeat " + x.key
-			if end := c.Flags().Lookup("expires"); end != nil && end.Value.String() != "" { // it may have been counted from now
+			if end := c.Flags().Lookup("expires"); end != nil && end.Value.String() != "" { // it may count from now
 				x.repeat += " --expires " + end.Value.String()
 			}
 		}

@@ -96,10 +96,11 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	for i, args := range secrets {
 		secrets[i] += interrupted(args)
 	}
-	ends(t, command("payment fee p1 --money 1"), exitFailure, may+"; to try again, repeat the command with --fee-id", "--repeat")
-	ends(t, command("account plan "+id+" free"), exitFailure, may+"; run it again\n", "--repeat")
-	ends(t, command("account login-link --account "+id), exitFailure, may+"; run it again (each run issues another link)\n",
+	ends(t, command("payment fee p1 --money 1"), exitFailure, may+"; to try again, repeat the command with --fee-id",
 		"--repeat")
+	ends(t, command("account plan "+id+" free"), exitFailure, may+"; run it again\n", "--repeat")
+	ends(t, command("account login-link --account "+id), exitFailure,
+		may+"; run it again (each run issues another link)\n", "--repeat")
 	ends(t, command("account list"), exitFailure, "broke", may)
 	stop()
 	ends(t, command(grant), exitFailure, "try again in a moment", may)
@@ -144,10 +145,10 @@ func TestClient_Interrupted_SaysSo(t *testing.T) {
 }
 
 func TestIfUnanswered_NamedCommands_Exist(t *testing.T) {
-	root := newRoot(&environment{})
+	root, command := newRoot(&environment{}), regexp.MustCompile(`"letterhead (.+)"`)
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
-		for _, named := range regexp.MustCompile(`"letterhead (.+)"`).FindAllStringSubmatch(c.Annotations[ifUnanswered], -1) {
+		for _, named := range command.FindAllStringSubmatch(c.Annotations[ifUnanswered], -1) {
 			found, rest, err := root.Find(strings.Fields(named[1]))
 			if err != nil || !found.Runnable() || found.ValidateArgs(rest) != nil {
 				t.Errorf("%s names %s, which cannot be run: %v", c.CommandPath(), named[1], err)

@@ -1,6 +1,6 @@
 // Package signin decides about the sign-ins of an account's people: links that begin a session, once, and sessions that
-// end without a command. Tokens of links and sessions are kept as hashes. A person is an opaque id, because events are kept
-// forever and must not have personal data.
+// end without a command. Tokens of links and sessions are kept as hashes. A person is an opaque id, because events are
+// kept forever and must not have personal data.
 package signin
 
 import (

@@ -114,14 +114,12 @@ func checkReported(field, id string) error {
 }
 
 func checkMoney(m *eventschemas.Money) error {
-	if m != nil && (m.Minor < 0 || m.Minor > account.MaxMoney || strings.Trim(m.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
-		return invalid("The field money is a number of minor units, such as 4900, and currency an ISO 4217 code, such as EUR.")
-	}
-	return nil
-}
-
-func checkCurrency(m *eventschemas.Money) error {
-	if m != nil && !account.IsCurrency(m.Currency) {
+	switch {
+	case m == nil:
+		return nil
+	case m.Minor < 0 || m.Minor > account.MaxMoney:
+		return invalid("The field money is a number of minor units, such as 4900.")
+	case !account.IsCurrency(m.Currency):
 		return invalid("The field currency must be an ISO 4217 code, such as EUR.")
 	}
 	return nil
@@ -138,9 +136,6 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 		return invalid("A payment has no reason.")
 	}
 	if err := errors.Join(in.command(x.by(), in.Account, r.Money).CheckOperator(), checkID("payment_id", in.PaymentID)); err != nil {
-		return err
-	}
-	if err := checkCurrency(r.Money); err != nil {
 		return err
 	}
 	if in.Tax < 0 || in.Tax > 0 && (r.Money == nil || in.Tax > r.Money.Minor) {
@@ -183,9 +178,6 @@ func (x *exchange) reportFailure(in report, r eventschemas.BillingReported) erro
 		return invalid("A report of the type %s has no kind, no credits, no tax and no reason.", failure)
 	case in.Attempt < 0 || in.Attempt > billing.MaxAttempt:
 		return invalid("The field attempt is a number from 1 to %d, or missing.", billing.MaxAttempt)
-	}
-	if err := checkCurrency(r.Money); err != nil {
-		return err
 	}
 	if _, err := x.paymentOf(in.Account, in.PaymentID); err != nil {
 		return err

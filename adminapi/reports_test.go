@@ -180,6 +180,9 @@ func TestReports_BadInput_NamesTheChange(t *testing.T) {
 		{`"type":"payment","payment_id":"p1","credits":1,"money":5,"currency":"eur"`, "urrency", 400},
 		{`"type":"payment","payment_id":"p1","credits":1,"tax":5`, "ax", 400},
 		{`"type":"refund","payment_id":"p1","refund_id":"r1","money":-1,"currency":"EUR"`, "oney", 400},
+		{`"type":"refund","payment_id":"p1","refund_id":"r1","money":1,"currency":"EURO"`, "currency", 400},
+		{`"type":"dispute","payment_id":"p1","dispute_id":"d1","money":1,"currency":"EUX"`, "currency", 400},
+		{`"type":"dispute_won","payment_id":"p1","dispute_id":"d1","money":0,"currency":"E"`, "currency", 400},
 	} {
 		s.reported(id, "%s", c.fields).rejected(c.status, c.part)
 	}

@@ -174,7 +174,7 @@ func TestRecordFee_Repeated_IsRecordedOnce(t *testing.T) {
 	s.post("/admin/payments/unpaid/fees", `{"fee_id":"f2","money":1}`).rejected(http.StatusBadRequest, "currency is needed")
 	s.post("/admin/payments/p9/fees", `{"fee_id":"f2","money":1}`).rejected(http.StatusNotFound, "There is no payment p9")
 	s.post(fees, `{"fee_id":"f2","money":0}`).rejected(http.StatusBadRequest, "The field money")
-	s.post(fees, `{"fee_id":"f2","money":1,"currency":"euro"}`).rejected(http.StatusBadRequest, "ISO 4217")
+	s.post(fees, `{"fee_id":"f2","money":1,"currency":"euro"}`).rejected(http.StatusBadRequest, "The field currency")
 	s.post(fees, `{"fee_id":"`+strings.Repeat("f", 201)+`","money":1}`).rejected(http.StatusBadRequest, "The field fee_id")
 	s.send(request{method: "POST", path: fees, body: `{"money":1}`}).rejected(http.StatusBadRequest, "Idempotency-Key")
 	s.send(request{method: "POST", path: fees, body: `{"fee_id":"f2","money":1}`, token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")
@@ -195,7 +195,7 @@ func TestRecognizeBreakage_ClosedAccount_ItsCreditsBecomeRevenue(t *testing.T) {
 	policy := `{"policy":"terms, section 4"}`
 	s.post(path+"/breakage", policy).rejected(http.StatusConflict, "Account is not closed")
 	s.post(path+"/close", "").want(http.StatusOK, nil)
-	s.post(path+"/breakage", `{}`).rejected(http.StatusBadRequest, "policy")
+	s.post(path+"/breakage", `{}`).rejected(http.StatusBadRequest, "The field policy")
 	s.post(path+"/breakage", `{"policy":"`+strings.Repeat("p", 5000)+`"}`).rejected(http.StatusBadRequest, "policy")
 	s.send(request{method: "POST", path: path + "/breakage", body: policy, token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")
 	s.post("/admin/accounts/"+uuid.NewString()+"/breakage", policy).rejected(http.StatusNotFound, "There is no account")

@@ -186,7 +186,8 @@ func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Perso
 // CheckEmail returns signin.ErrInvalid unless a text is an e-mail address, or empty.
 func CheckEmail(address string) error {
 	if address != "" && !isEmail(address) {
-		return fmt.Errorf("%w: the field email looks like ann@example.com, in ASCII", signin.ErrInvalid)
+		return fmt.Errorf("%w: the field email is not an e-mail address such as ann@example.com (ASCII only)",
+			signin.ErrInvalid)
 	}
 	return nil
 }

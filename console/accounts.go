@@ -280,7 +280,7 @@ func (x *exchange) setEmail(path string) error {
 // putEmail sets the address of a person, or removes it.
 func (x *exchange) putEmail(path, address string) error {
 	person := x.Form.Get("person")
-	if person == "" {
+	if person == "" || person == "." || person == ".." { // a path cannot have them
 		return wrongInput("person", "Give an id, such as owner or p2.")
 	}
 	return x.call(http.MethodPut, path+"/sign-in-emails/"+url.PathEscape(person), map[string]any{"email": address}, nil)

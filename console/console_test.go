@@ -184,7 +184,9 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
 	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
 
-	p.submit(page, page+"/email", map[string]string{"email": "ann"}).shows(400).beside("email", "looks like ann@example.com")
+	p.submit(page, page+"/email", map[string]string{"email": "ann"}).shows(400).beside("email", "such as ann@example.com")
+	p.submit(page, page+"/email", map[string]string{"email": "a@b.com", "person": ".."}).shows(400).
+		beside("email-person", "Give an id")
 	p.submit(page, page+"/email", map[string]string{"person": "Ann", "email": "ann@example.com"}).shows(400).beside("email-person", "must not be a name")
 	p.submit(page, page+"/email", map[string]string{"person": "", "email": "ann@example.com"}).shows(400).beside("email-person", "such as owner")
 	p.submit(page, page+"/email", nil).shows(400).beside("email", "Give an e-mail address")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"letterhead/internal/config"
 	"letterhead/node/admin"
@@ -48,21 +49,40 @@ func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, 
 	if err != nil {
 		return nil, err
 	}
-	err = n.Operations.Reads.CatchUp(ctx)
-	switch {
-	case err == nil || ctx.Err() != nil:
-		err = ctx.Err()
-	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, operations.ErrBehind):
-		// A command that needs these read models fails by itself, and a command that repairs them must run. A command that
-		// only reads shows those that are behind as they are.
-		fmt.Fprintf(o.Logs, "warning: %v\n", err)
-		n.Operations.Reads.AsTheyAre = o.Use == ToRead && errors.Is(err, operations.ErrBehind)
-		err = nil
-	}
-	if err != nil {
+	if err := n.catchUp(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
+}
+
+func (n *Node) catchUp(ctx context.Context) error {
+	err := n.Operations.Reads.CatchUp(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, new(*engine.QuarantinedError)) && !errors.Is(err, operations.ErrBehind):
+		return err
+	}
+	// A command that needs these read models fails by itself, and a command that repairs them must run. A command that
+	// only reads shows those that are behind as they are.
+	fmt.Fprintf(n.options.Logs, "warning: %v\n", err)
+	if n.options.Use == ToRead && errors.Is(err, operations.ErrBehind) {
+		n.Operations.Reads.AsTheyAre = n.warnBehind
+	}
+	return nil
+}
+
+// warnBehind prints by how many positions read models are behind the log.
+func (n *Node) warnBehind(ctx context.Context, names []string) {
+	models, err := n.Runner.List(ctx)
+	if err != nil {
+		fmt.Fprintf(n.options.Logs, "warning: %v\n", err)
+	}
+	for _, m := range models {
+		if slices.Contains(names, m.Name) && m.Lag > 0 {
+			fmt.Fprintf(n.options.Logs, "warning: the read model %s is shown as it is, %d behind the log\n", m.Name, m.Lag)
+		}
+	}
 }
 
 // Do runs the command: inside the server if one holds the data folder, otherwise on a node of its own.

@@ -160,7 +160,7 @@ func (o *Books) RecognizeBreakage(ctx context.Context, by commands.Request, id, 
 
 // Breakage returns what RecognizeBreakage would recognize now of the accounts that were closed before a time.
 func (o *Books) Breakage(ctx context.Context, until time.Time) (rows []Breakage, err error) {
-	if err := o.Reads.CatchUp(ctx, accounts.Name, ledger.Name); err != nil {
+	if err := o.Reads.Folded(ctx, accounts.Name, ledger.Name); err != nil {
 		return nil, err
 	}
 	for last := (*accounts.Account)(nil); ; {

@@ -90,7 +90,7 @@ func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request, accou
 // Undelivered returns the charges whose answers may not have been delivered, of an account (of all if the id is empty)
 // in the order of the log. It returns ErrTooMany if there are more than most.
 func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.Time, most int) ([]UndeliveredCharge, error) {
-	if err := o.Reads.CatchUp(ctx, ledger.Name); err != nil {
+	if err := o.Reads.Folded(ctx, ledger.Name); err != nil {
 		return nil, err
 	}
 	all, err := o.Runs.All(ctx)

@@ -15,6 +15,9 @@ import (
 // enforceTimeout bounds a wait until a decision is in force, and a wait for the work of another process.
 const enforceTimeout = 10 * time.Second
 
+// graceTimeout bounds the waits after one that reached its bound: a read model that is folded follows within it.
+const graceTimeout = time.Second
+
 // ErrBehind means that the process that folds is behind, or that no process folds.
 var ErrBehind = errors.New("the read models are behind the event log; does a node with role projector run? \"letterhead projections list\" shows how far they are")
 
@@ -28,8 +31,9 @@ type Reads struct {
 	// Alive ends when a part of the process has ended, with its error as the cause.
 	Alive context.Context
 	Apart bool // another process folds
-	// AsTheyAre has Folded not wait, because no process folds.
-	AsTheyAre bool
+	// AsTheyAre gets the names of read models that Folded has waited for in vain, for graceTimeout, and that are then
+	// read as they are. If it is nil, Folded returns ErrBehind.
+	AsTheyAre func(ctx context.Context, names []string)
 }
 
 // whileAlive returns a context that also ends when a part of the process has ended.
@@ -68,21 +72,25 @@ func (r *Reads) Bounded(ctx context.Context) (context.Context, context.CancelFun
 	if !r.Apart {
 		return context.WithCancel(ctx)
 	}
+	if r.AsTheyAre != nil {
+		return context.WithTimeout(ctx, graceTimeout)
+	}
 	return context.WithTimeout(ctx, enforceTimeout)
 }
 
-// Folded is FoldedTo with a bound if another process folds, after which it returns ErrBehind.
+// Folded is FoldedTo with a bound if another process folds, after which it returns ErrBehind or calls AsTheyAre.
 func (r *Reads) Folded(ctx context.Context, names ...string) error {
-	if r.AsTheyAre {
-		return nil
-	}
 	waiting, cancel := r.Bounded(ctx)
 	defer cancel()
 	err := r.FoldedTo(waiting, names...)
-	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		err = fmt.Errorf("%w: %w", ErrBehind, err)
+	switch {
+	case err == nil || ctx.Err() != nil || waiting.Err() == nil:
+		return err
+	case r.AsTheyAre != nil:
+		r.AsTheyAre(ctx, names)
+		return nil
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrBehind, err)
 }
 
 // FoldedTo is CatchUp without the search index and without a bound.

@@ -24,11 +24,16 @@ func TestFolded_NoProcessFolds_AnswersAsTheyAre(t *testing.T) {
 	if err := reads.Folded(ended, accounts.Name); !errors.Is(err, context.Canceled) {
 		t.Errorf("Folded = %v, want to wait for the process that folds", err)
 	}
-	reads.AsTheyAre = true
-	if err := reads.Folded(t.Context(), accounts.Name); err != nil {
-		t.Errorf("Folded of models as they are = %v", err)
+	var behind []string
+	reads.AsTheyAre = func(_ context.Context, names []string) { behind = append(behind, names...) }
+	if err := reads.Folded(t.Context(), accounts.Name); err != nil || len(behind) != 1 || behind[0] != accounts.Name {
+		t.Errorf("Folded of models as they are = %v, behind are %v", err, behind)
 	}
 	if err := reads.FoldedTo(ended, accounts.Name); !errors.Is(err, context.Canceled) {
 		t.Errorf("FoldedTo = %v, want to wait as before", err)
+	}
+	reads.Log = n.Stores.Log
+	if err := reads.Folded(t.Context(), accounts.Name); err != nil || len(behind) != 1 {
+		t.Errorf("Folded of a model that is folded = %v, behind are %v", err, behind)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -30,10 +29,17 @@ func accountCreate(e *environment) *cobra.Command {
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
 	show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
+		if created.Account.Name == "" { // it is a repeat
+			fmt.Fprintf(e.stdout, "account %s\n", created.Account.ID)
+			for _, k := range created.Keys {
+				fmt.Fprint(e.stdout, lost("key", k.ID, "key"))
+			}
+			return nil
+		}
 		fmt.Fprintf(e.stdout, "account %s (%s), plan %s, %d credits\n", created.Account.ID, created.Account.Name,
 			created.Account.Plan, created.Credits.Balance)
 		for _, k := range created.Keys {
-			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, cmp.Or(k.Key, shownOnce))
+			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
 		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
 		return err

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -26,7 +26,7 @@ func scopeFlag(c *cobra.Command) {
 
 func adminLoginLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the operators' console",
-		Args: exactArgs(),
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink},
 		Long: "Print a link with which an operator signs in to the operators' console for 12 hours (docs/admin.md). " +
 			"The link works once, and within 15 minutes. Only the link is printed to standard output. " + scopesHelp}
 	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
@@ -44,12 +44,16 @@ func tokenIssue(e *environment) *cobra.Command {
 	scopeFlag(c)
 	expiresFlag(c)
 	show(e, c, "POST", "/admin/tokens", func(x *client, issued operations.Token) error {
+		if issued.Token == "" {
+			_, err := io.WriteString(e.stdout, lost("token", issued.ID, "admin token"))
+			return err
+		}
 		where := ""
 		if url := x.header.Get("X-Admin-Url"); url != "" {
 			where = fmt.Sprintf("Try it: curl -H 'Authorization: Bearer TOKEN' %s/admin/accounts\n", url)
 		}
 		_, err := fmt.Fprintf(e.stdout, "token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s",
-			issued.ID, issued.Scope, cmp.Or(issued.Token, shownOnce), where)
+			issued.ID, issued.Scope, issued.Token, where)
 		return err
 	})
 	return c

@@ -103,9 +103,11 @@ func billingInboxShow(e *environment) *cobra.Command {
 	return c
 }
 
+const seeInbox = `: run "letterhead billing inbox" to see`
+
 func billingInboxReplay(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed",
-		Args: atMostOneArg("ID"),
+		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
 		Long: `Have an event of the inbox, or all of them, decided again: after the price was added
 to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. This
 links no customer; "letterhead billing link" does. An event of another API version is
@@ -141,7 +143,7 @@ again returns to the inbox.`}
 
 func billingInboxDismiss(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it",
-		Args: exactArgs("ID"),
+		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
 		Long: "Remove an event from the inbox, or one that waits, without applying it: after you have done by hand what it " +
 			"needs. The log keeps it, with the reason."}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")

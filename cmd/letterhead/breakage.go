@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -94,8 +95,10 @@ func (e *environment) recognizeBreakage(x *client, ids []string, policy string, 
 		for i := range done.Rows {
 			rows = append(rows, breakageRow(&done.Rows[i]))
 		}
+		var answered *apiError
 		switch {
-		case errors.As(err, new(*apiError)) && len(ids) > 1 && !mayBeDone(err): // it has open holds, which end within minutes
+		case errors.As(err, &answered) && answered.status == http.StatusConflict && len(ids) > 1:
+			// It has open holds, which end within minutes.
 			rejected = append(rejected, fmt.Errorf("account %s: %w; try again later", id, err))
 		case err != nil: // those before are recorded
 			return errors.Join(r.write(e.stdout, rows), err)

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 
+	"letterhead/adminapi"
 	"letterhead/internal/testmust"
 )
 
@@ -68,6 +71,23 @@ EUR,breakage,breakage,0.00,41.18,provisional
 	}
 	if got := output(t, folder, "ledger", "show", "--account", id); !strings.Contains(got, "BreakageRecognized") {
 		t.Errorf("the ledger lacks the event: %s", got)
+	}
+}
+
+func TestBooksBreakage_LogIsLost_Stops(t *testing.T) {
+	recognized := 0
+	folder := answering(t, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"rows":[{"account":"a"},{"account":"b"}]}`)
+			return
+		}
+		recognized++
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, `{"error":{"code":%q,"message":"events are missing"}}`, adminapi.CodeLogLost)
+	}), io.Discard)
+	args := []string{"books", "breakage", "--policy", "terms", "--closed-before", "2100-01", "--yes", "--data", folder}
+	if ends(t, args, exitLoss, "events are missing", "try again later"); recognized != 1 {
+		t.Errorf("%d requests after the loss", recognized)
 	}
 }
 

@@ -38,6 +38,7 @@ type client struct {
 	answer      []byte      // its body
 	unconfirmed bool        // something was done, and not every node was seen to follow
 	key         string      // of the act, so that a repeat does nothing twice; "" if each request has its own
+	repeat      string      // how to try again, if running the same command again would do it twice
 }
 
 // onAPI runs a command that is a client of the admin API.
@@ -133,32 +134,42 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 	if method == http.MethodGet || c.Annotations[appendsNothing] != "" {
 		use = node.ToRead
 	}
-	key, repeatable := new(string), method == http.MethodPost && use == node.ToWrite
+	key, repeatable := new(string), method == http.MethodPost && use == node.ToWrite && c.Annotations[ifUnanswered] == ""
 	if repeatable {
-		key = c.Flags().String("repeat", "", "the key that an interrupted command printed: do nothing that it has done")
+		key = c.Flags().String("repeat", "",
+			"finish an interrupted command without doing anything twice; takes the key that it printed")
 		notSent(c, "repeat")
 	}
 	c.RunE = e.onAPI(use, func(x *client) error {
-		if _, err := uuid.Parse(*key); *key != "" && err != nil {
+		if id, err := uuid.Parse(*key); *key != "" && (err != nil || id.String() != *key) {
 			return usageError{errors.New("--repeat takes the key that an interrupted command printed")}
 		}
 		x.key = cmp.Or(*key, uuid.NewString())
+		if repeatable {
+			x.repeat = "; to try again, repeat the command with --repeat " + x.key
+			if end := c.Flags().Lookup("expires"); end != nil && end.Value.String() != "" { // it may count from now
+				x.repeat += " --expires " + end.Value.String()
+			}
+		}
 		var answer T
 		if err := x.request(method, path, &answer); err != nil {
-			if repeatable && mayBeDone(err) {
-				err = fmt.Errorf("%w; to try again, repeat the command with --repeat %s", err, x.key)
-			}
 			return err
 		}
 		return print(x, answer)
 	})
 }
 
-// appendsNothing annotates a command with POST that only reads the data folder.
-const appendsNothing = "appends nothing"
+// The annotations of commands.
+const (
+	appendsNothing = "appends nothing" // it only reads the data folder, with POST
+	ifUnanswered   = "if unanswered"   // what to do then, if running it again is not enough
+)
 
-// shownOnce stands for a secret that the first answer to a repeated command had.
-const shownOnce = "(it was shown when it was made, and only then)"
+// lost is what a repeated command prints for a secret, which only the first answer had.
+func lost(what, id, group string) string {
+	return fmt.Sprintf("The text of %s %s is lost, because it is not stored: revoke it and issue another "+
+		"(letterhead %s revoke %[2]s)\n", what, id, group)
+}
 
 // show is act for a command that prints the answer as it is with --json.
 func show[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
@@ -214,15 +225,17 @@ func (x *client) fill(path string) (filled string, rest map[string]any, err erro
 	filled = placeholder.ReplaceAllStringFunc(path, func(name string) string {
 		name = strings.Trim(name, "{}")
 		used[name] = true
-		if value, found := x.argument(name); found {
-			if strings.Trim(value, ".") == "" && len(value) <= 2 && err == nil { // a path cannot have it
-				err = usageError{fmt.Errorf("%s is %q", name, value)}
-			}
-			return url.PathEscape(value)
+		value, isArgument := x.argument(name)
+		option := name
+		if !isArgument {
+			option, value = "--"+name, x.cmd.Flags().Lookup(name).Value.String()
 		}
-		value := x.cmd.Flags().Lookup(name).Value.String()
-		if value == "" && err == nil {
-			err = usageError{fmt.Errorf("--%s is needed%s", name, hints[name])}
+		switch {
+		case err != nil:
+		case value == "" && !isArgument:
+			err = usageError{fmt.Errorf("%s is needed%s", option, hints[name])}
+		case len(value) <= 2 && strings.Trim(value, ".") == "": // a path cannot have it
+			err = usageError{fmt.Errorf("%s is %q", option, value)}
 		}
 		return url.PathEscape(value)
 	})
@@ -339,6 +352,9 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 		return nil, fmt.Errorf("the server answered %s on its admin socket; is it another release?", resp.Status)
 	}
 	err = &apiError{resp.StatusCode, problem.Error.Code, x.explain(problem.Error.Message)}
+	if mayBeDone(err) {
+		err = fmt.Errorf("%w%s", err, x.repeat)
+	}
 	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge {
 		err = usageError{err}
 	}
@@ -364,21 +380,17 @@ type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// looks are the commands that show what the commands of a group have done.
-var looks = map[string]string{
-	"account": "ledger show --all", "key": "key list", "admin": "admin token list", "credits": "ledger show",
-	"payment": "payment show", "billing": "billing inbox", "books": "books status", "brand": "brand get",
-	"ledger": "ledger show", "names": "names", "projections": "projections list", "upgrade": "upgrade status",
-}
-
-// unanswered explains what the error of a connection means for a command that changes something.
-func unanswered(cmd *cobra.Command, err error) error {
+// unanswered explains what the error of a connection means for a command that changes something. repeat is as of a
+// client.
+func unanswered(cmd *cobra.Command, err error, repeat string) error {
 	if errors.Is(err, admin.ErrNotReached) {
 		return err
 	}
-	group := strings.Fields(cmd.CommandPath())[1]
-	return &unansweredError{fmt.Errorf("%w; the command may have been carried out, which %q shows", err,
-		"letterhead "+looks[group])}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted before the server answered")
+	}
+	then := cmp.Or(repeat, cmd.Annotations[ifUnanswered], "; run it again")
+	return &unansweredError{fmt.Errorf("%w; it may have been carried out%s", err, then)}
 }
 
 // unanswered is the function of that name for a request that may have been sent.
@@ -386,7 +398,7 @@ func (x *client) unanswered(method string, err error) error {
 	if method == http.MethodGet || x.cmd.Annotations[appendsNothing] != "" {
 		return err
 	}
-	return unanswered(x.cmd, err)
+	return unanswered(x.cmd, err, x.repeat)
 }
 
 // mayBeDone reports whether a request that failed may have been carried out.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"letterhead/adminapi"
 	"letterhead/internal/testmust"
 	"letterhead/node/admin"
@@ -79,13 +81,26 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	}), io.Discard)
 	command := func(args string) []string { return strings.Fields(args + " --data " + folder) }
 	grant := "credits grant --kind adjustment --amount 5 --account " + id
-	const may = "may have been carried out, which "
-	said := ends(t, command(grant), exitFailure, may+`"letterhead ledger show" shows`, "")
-	key := regexp.MustCompile(` --repeat [0-9a-f-]{36}`).FindString(said)
-	if key == "" {
-		t.Fatalf("the command printed no key: %s", said)
+	const may = "may have been carried out"
+	interrupted := func(args string) string {
+		said := ends(t, command(args), exitFailure, may, "run it again")
+		key := regexp.MustCompile(` --repeat [0-9a-f-]{36}( --expires .*)?`).FindString(said)
+		if key == "" {
+			t.Fatalf("the command printed no key: %s", said)
+		}
+		return key
 	}
-	ends(t, command("payment fee p1 --money 1"), exitFailure, may, "--repeat")
+	key := interrupted(grant)
+	secrets := []string{"key issue --expires 90d --account " + id, "account create --name Beta",
+		"admin token issue --name t --scope read --expires 90d"}
+	for i, args := range secrets {
+		secrets[i] += interrupted(args)
+	}
+	ends(t, command("payment fee p1 --money 1"), exitFailure, may+"; to try again, repeat the command with --fee-id",
+		"--repeat")
+	ends(t, command("account plan "+id+" free"), exitFailure, may+"; run it again\n", "--repeat")
+	ends(t, command("account login-link --account "+id), exitFailure,
+		may+"; run it again (each run issues another link)\n", "--repeat")
 	ends(t, command("account list"), exitFailure, "broke", may)
 	stop()
 	ends(t, command(grant), exitFailure, "try again in a moment", may)
@@ -95,16 +110,55 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 			t.Errorf("the repeat printed %s", said)
 		}
 	}
+	for _, args := range secrets {
+		said := output(t, folder, strings.Fields(args)...)
+		revoke := regexp.MustCompile(`\(letterhead (.+)\)`).FindStringSubmatch(said)
+		if !strings.Contains(said, "is lost") || strings.Contains(said, "only now") || revoke == nil {
+			t.Errorf("%s printed %s", args, said)
+			continue
+		}
+		output(t, folder, strings.Fields(revoke[1])...)
+	}
 	ends(t, command(grant+" --repeat 1"), exitUsage, "--repeat takes", "")
+	ends(t, command(grant+" --repeat urn:uuid:"+strings.Fields(key)[1]), exitUsage, "--repeat takes", "")
 	ends(t, command("account note "+id+" text"+key), exitUsage, "--repeat has the key of another command", "")
 }
 
 func TestForward_ConnectionBreaks_SaysWhatMayBeDone(t *testing.T) {
 	broken := func(context.Context, []string, io.Writer, io.Writer) int { panic(http.ErrAbortHandler) }
 	folder := answering(t, broken, nil, io.Discard)
-	const may = `may have been carried out, which "letterhead names" shows`
+	const may = `may have been carried out: run "letterhead names" to see`
 	ends(t, []string{"names", "repair", "a", "--erase", "--data", folder}, exitFailure, may, "")
 	ends(t, []string{"doctor", "--data", folder}, exitFailure, "broke", may)
+}
+
+func TestClient_Interrupted_SaysSo(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	folder := answering(t, nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}), io.Discard)
+	_, _, said := commandLine(ctx, "account", "plan", "a", "free", "--data", folder)
+	if said != "letterhead: interrupted before the server answered; it may have been carried out; run it again\n" {
+		t.Errorf("the command printed %s", said)
+	}
+}
+
+func TestIfUnanswered_NamedCommands_Exist(t *testing.T) {
+	root, command := newRoot(&environment{}), regexp.MustCompile(`"letterhead (.+)"`)
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, named := range command.FindAllStringSubmatch(c.Annotations[ifUnanswered], -1) {
+			found, rest, err := root.Find(strings.Fields(named[1]))
+			if err != nil || !found.Runnable() || found.ValidateArgs(rest) != nil {
+				t.Errorf("%s names %s, which cannot be run: %v", c.CommandPath(), named[1], err)
+			}
+		}
+		for _, child := range c.Commands() {
+			walk(child)
+		}
+	}
+	walk(root)
 }
 
 func TestForward_CommandPanicsInServer_FailsWithoutStack(t *testing.T) {

@@ -56,11 +56,11 @@ func creditsRefund(e *environment) *cobra.Command {
 		}
 		id := cmp.Or(*refundID, uuid.NewString())
 		body["refund_id"] = id
+		if *refundID == "" {
+			x.repeat = "; to try again, repeat the command with --refund-id " + id
+		}
 		var done moved
 		if err := x.call("POST", path, body, &done); err != nil {
-			if *refundID == "" && mayBeDone(err) {
-				err = fmt.Errorf("%w; to try again, repeat the command with --refund-id %s", err, id)
-			}
 			return err
 		}
 		what := "payment " + *paymentID + " refunded"

@@ -50,7 +50,8 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 	}{
 		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "0"}, exitUsage, "--amount must be a positive number"},
 		{[]string{"credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "-1"}, exitUsage, "--amount must be a positive number"},
-		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitUsage, "is not an ISO 4217 code"},
+		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p2", "--money", "1", "--currency", "XYZ"}, exitUsage,
+			`letterhead: --currency "XYZ" is not an ISO 4217 code`},
 		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--payment-id", "p\n2"}, exitUsage, "invisible character"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "1", "--kind", "adjustment", "--money", "1", "--currency", "EUR"}, exitUsage, "payment id is needed for a grant with money"},
 		{[]string{"credits", "grant", "--account", id, "--amount", "9", "--payment-id", "p1", "--money", "1000", "--currency", "EUR"}, exitFailure, "p1 was recorded with 10 credits"},
@@ -67,7 +68,9 @@ func TestCommands_WrongOptions_AreExplained(t *testing.T) {
 		{[]string{"account", "note", id, strings.Repeat("x", 70_000)}, exitUsage, "the command has more than"},
 		{[]string{"account", "show", "\xff"}, exitUsage, "an argument is not UTF-8 text"},
 		{[]string{"account", "login-link", "--account", id, "--person", "Ann"}, exitUsage, "letterhead: --person is an id"},
-		{[]string{"account", "sign-in-email", id, "--email", "ann"}, exitUsage, "letterhead: --email looks like"},
+		{[]string{"account", "sign-in-email", id, "--email", "ann"}, exitUsage,
+			"letterhead: --email is not an e-mail address such as"},
+		{[]string{"account", "sign-in-email", id, "--email", "a@b.com", "--person", ".."}, exitUsage, `--person is ".."`},
 		{[]string{"account", "list", "--sort", "spend", "--as-of", "2026-01"}, exitUsage, "Leave out --as-of"},
 		{[]string{"admin", "token", "revoke", "none"}, exitFailure, `"letterhead admin token list" lists`},
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +34,12 @@ func keyIssue(e *environment) *cobra.Command {
 		"or https://*.acme.com; may be repeated (default: all)")
 	named(c, "origin", "origins")
 	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
+		if issued.Key == "" {
+			_, err := io.WriteString(e.stdout, lost("key", issued.ID, "key"))
+			return err
+		}
 		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind,
-			issued.ID, termLines(issued.KeyTerms), cmp.Or(issued.Key, shownOnce))
+			issued.ID, termLines(issued.KeyTerms), issued.Key)
 		return err
 	})
 	return c

@@ -16,7 +16,7 @@ import (
 
 func accountLoginLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of an account",
-		Args: exactArgs(),
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink},
 		Long: "Print a link with which a person signs in to the dashboard of an account (docs/dashboard.md). The link " +
 			"works once, and within 15 minutes. Only the link is printed to standard output."}
 	c.Flags().String("account", "", "account id")
@@ -28,11 +28,10 @@ func accountLoginLink(e *environment) *cobra.Command {
 	return c
 }
 
+const anotherLink = "; run it again (each run issues another link)"
+
 // printLink prints only the link to standard output.
 func printLink(e *environment, link operations.LoginLink, lifetime time.Duration) error {
-	if link.URL == "" {
-		return errors.New("the link was shown when it was made, and only then; run the command without --repeat")
-	}
 	_, printed := fmt.Fprintln(e.stdout, link.URL)
 	_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n",
 		link.ExpiresAt.Format(time.RFC3339), lifetime/time.Minute)

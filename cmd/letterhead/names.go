@@ -76,6 +76,7 @@ command fails if any row is damaged.`
 
 func namesRepair(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "repair ID", Short: "Set a damaged name again, or erase it", Args: exactArgs("ID"),
+		Annotations: map[string]string{ifUnanswered: `: run "letterhead names" to see`},
 		Long: `Set a name that "letterhead names" lists, or erase the row. Set addresses for sign-in
 links and destinations of notices with the commands of the account, which check and
 record them.`}

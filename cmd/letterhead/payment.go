@@ -74,11 +74,11 @@ func paymentFee(e *environment) *cobra.Command {
 		}
 		id := cmp.Or(*feeID, uuid.NewString())
 		body["fee_id"] = id
+		if *feeID == "" {
+			x.repeat = "; to try again, repeat the command with --fee-id " + id
+		}
 		var done feeAnswer
 		if err := x.call("POST", path, body, &done); err != nil {
-			if *feeID == "" && mayBeDone(err) {
-				err = fmt.Errorf("%w; to try again, repeat the command with --fee-id %s", err, id)
-			}
 			return err
 		}
 		if *asJSON {

@@ -250,6 +250,7 @@ func readNote(name string) (*proof.Note, error) {
 
 func ledgerKey(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "key", Short: "Show, replace or make the key that signs checkpoints", Args: exactArgs(),
+		Annotations: map[string]string{ifUnanswered: `: run "letterhead ledger key" to see`},
 		Long: "Print the public keys of checkpoints, the current one first, one in each line: give them to the people " +
 			"who verify proofs. --rotate makes a new key in the data folder and keeps the public keys of the old ones. " +
 			"--new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the log " +

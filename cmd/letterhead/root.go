@@ -139,7 +139,7 @@ func (e *environment) onFolder(use node.Use, run folderRun) func(*cobra.Command,
 		ctx := streamwriter.WaitForLoading(cmd.Context())
 		err := e.onNode(ctx, e.args, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
 		if use == node.ToWrite && errors.Is(err, admin.ErrBroken) {
-			err = unanswered(cmd, err)
+			err = unanswered(cmd, err, "")
 		}
 		return err
 	}

@@ -83,7 +83,9 @@ type InvalidError struct {
 // Unwrap returns the *text.EmailError of a text with an e-mail address.
 func (e *InvalidError) Unwrap() error { return e.cause }
 
-func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s %s", ErrInvalid, e.Field, e.Reason) }
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%s: the field %s %s", ErrInvalid, e.Field, e.Reason)
+}
 
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }

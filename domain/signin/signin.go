@@ -1,6 +1,6 @@
 // Package signin decides about the sign-ins of an account's people: links that begin a session, once, and sessions that
-// end without a command. Tokens of links and sessions are kept as hashes. A person is an opaque id, because events are kept for
-// ever and must not have personal data.
+// end without a command. Tokens of links and sessions are kept as hashes. A person is an opaque id, because events are
+// kept forever and must not have personal data.
 package signin
 
 import (
@@ -71,7 +71,7 @@ func CheckPerson(person string) error {
 	outside := func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }
 	if person == "" || len(person) > MaxPersonBytes || person[0] == '-' || strings.ContainsFunc(person, outside) {
 		return fmt.Errorf("%w: the field person is an id of 1 to %d lower-case letters, digits and hyphens, such as owner "+
-			"or p2; it is stored for ever, so it must not be a name or an address", ErrInvalid, MaxPersonBytes)
+			"or p2; it is stored forever, so it must not be a name or an address", ErrInvalid, MaxPersonBytes)
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 
 // docs/admin.md has a table of operations and scopes.
 func TestHandbook_ScopesOfEveryOperation_AreListed(t *testing.T) {
-	raw, err := os.ReadFile("../docs/admin.md")
-	testmust.Succeed(t, err)
+	raw := testmust.Get(os.ReadFile("../docs/admin.md"))(t)
 	rows := 0
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		rows += strings.Count(string(raw), "\n| `"+method+" /")

@@ -80,8 +80,7 @@ func startWith(t *testing.T, settings map[string]string) *service {
 // serve starts a node with these settings in addition to those of every test.
 func serve(t *testing.T, settings map[string]string) *service {
 	t.Helper()
-	doc, err := description()
-	testmust.Succeed(t, err)
+	doc := testmust.Get(description())(t)
 	s := &service{t: t, doc: doc, tok: map[operator.Scope]string{}}
 	all := map[string]string{
 		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": "https://brands.example.com", "LETTERHEAD_ADMIN_HOSTS": "admin.example.com, 203.0.113.7,[2001:db8::1],2001:db8:0::2",

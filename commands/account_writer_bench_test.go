@@ -49,8 +49,7 @@ func (w *world) chargers(b *testing.B, d *AccountWriter, accounts []string, call
 
 func (w *world) eventCount() uint64 {
 	w.Helper()
-	head, err := w.log.Head(context.Background())
-	testmust.Succeed(w, err)
+	head := testmust.Get(w.log.Head(context.Background()))(w)
 	return uint64(head)
 }
 
@@ -136,8 +135,7 @@ func BenchmarkLoadWithSnapshot(b *testing.B) {
 	for name, snapshots := range map[string]streamwriter.Snapshots{"snapshot": kept, "whole": nil} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				fresh, err := NewAccountWriter(AccountWriterConfig{}, w.log, snapshots)
-				testmust.Succeed(b, err)
+				fresh := testmust.Get(NewAccountWriter(AccountWriterConfig{}, w.log, snapshots))(b)
 				if got := w.standing(fresh, id).Balance; got != 1<<40+50-512*196 {
 					b.Fatal(got)
 				}

@@ -51,8 +51,7 @@ func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l
 // counted returns the value of a counter without labels.
 func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
-	groups, err := from.Gather()
-	testmust.Succeed(t, err)
+	groups := testmust.Get(from.Gather())(t)
 	for _, f := range groups {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()

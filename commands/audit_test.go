@@ -38,8 +38,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 // linked returns an event that follows the head of a hash chain, and the new head.
 func linked(t testing.TB, stream string, revision uint64, head eventschemas.Hash, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, eventschemas.Hash) {
 	t.Helper()
-	enc, err := eventschemas.Encode(ev)
-	testmust.Succeed(t, err)
+	enc := testmust.Get(eventschemas.Encode(ev))(t)
 	p := eventlog.Proposed{
 		ID: eventschemas.EventID(stream, request.ID, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data,
 		Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor},

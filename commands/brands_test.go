@@ -18,11 +18,9 @@ import (
 
 func brandsOnFile(t *testing.T) (*Brands, eventlog.Log) {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
-	b, err := NewBrands(BrandsConfig{}, log)
-	testmust.Succeed(t, err)
+	b := testmust.Get(NewBrands(BrandsConfig{}, log))(t)
 	return b, log
 }
 
@@ -63,8 +61,7 @@ func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 	if started != 1 {
 		t.Errorf("%d callers started the crawl, want 1", started)
 	}
-	events, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100)
-	testmust.Succeed(t, err)
+	events := testmust.Get(log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100))(t)
 	if len(events) != 1 || events[0].Type != "CrawlRequested" {
 		t.Fatalf("the stream holds %d events", len(events))
 	}
@@ -134,8 +131,7 @@ func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Exp
 
 func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	_, log := brandsOnFile(t)
-	b, err := NewBrands(BrandsConfig{}, &lossy{Log: log})
-	testmust.Succeed(t, err)
+	b := testmust.Get(NewBrands(BrandsConfig{}, &lossy{Log: log}))(t)
 	if c, err := b.RequestCrawl(t.Context(), lookupOf("acme.com")); err != nil || c.Joined {
 		t.Fatalf("%+v %v", c, err)
 	}
@@ -155,8 +151,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 		if i > 0 {
 			event = eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(strconv.Quote(strconv.Itoa(i)))}
 		}
-		one, err := propose(eventschemas.Encoder{}, onBrandStream, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond))
-		testmust.Succeed(t, err)
+		one := testmust.Get(propose(eventschemas.Encoder{}, onBrandStream, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond)))(t)
 		proposed = append(proposed, one...)
 	}
 	testmust.Succeed(t, testmust.Err(log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed)))

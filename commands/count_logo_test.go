@@ -138,8 +138,7 @@ func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 		limit := rapid.SampledFrom([]int64{0, 1, 5, 120, 700, 1500}).Draw(r, "limit")
 		writers := make([]*QuotaWriter, 3)
 		open := func() *QuotaWriter {
-			d, err := NewQuotaWriter(streamwriter.Config{Shared: true, KnowWithin: time.Millisecond}, w.log, nil)
-			testmust.Succeed(r, err)
+			d := testmust.Get(NewQuotaWriter(streamwriter.Config{Shared: true, KnowWithin: time.Millisecond}, w.log, nil))(r)
 			return d
 		}
 		end := func(d *QuotaWriter) {

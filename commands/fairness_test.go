@@ -226,8 +226,7 @@ func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &remoteLog{store: newRemoteStore(commit), travel: travelTime, perEvent: perEventTime}
-		writer, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
-		testmust.Succeed(t, err)
+		writer := testmust.Get(NewAccountWriter(AccountWriterConfig{}, store, nil))(t)
 		w := &world{TB: t}
 		id := uuid.NewString()
 		testmust.Succeed(t, testmust.Err(writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free})))

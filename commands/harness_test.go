@@ -31,8 +31,7 @@ const testBrand = "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b"
 // schema, time never goes backwards in a stream, and every account's hash chain is valid.
 func openLog(t testing.TB) eventlog.Log {
 	t.Helper()
-	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() {
 		checkLog(t, log)
 		if err := log.Close(); err != nil {
@@ -47,8 +46,7 @@ func checkLog(t testing.TB, log eventlog.Log) {
 	ctx := context.Background()
 	last := map[string]time.Time{}
 	for at := eventlog.Position(0); ; {
-		page, err := log.ReadAll(ctx, at, eventlog.Filter{}, 1024)
-		testmust.Succeed(t, err)
+		page := testmust.Get(log.ReadAll(ctx, at, eventlog.Filter{}, 1024))(t)
 		for _, rec := range page.Events {
 			if err := validate(t, rec); err != nil {
 				t.Errorf("%s revision %d: %v: %s", rec.Stream, rec.Revision, err, rec.Data)
@@ -301,11 +299,9 @@ func (w *world) standing(d *AccountWriter, id string) Standing {
 func (w *world) events(id string) (recs []eventlog.Recorded, events []eventschemas.Event) {
 	w.Helper()
 	for {
-		page, err := w.log.Log.ReadStream(context.Background(), account.Stream(id), uint64(len(recs)), eventlog.Forward, 4096)
-		testmust.Succeed(w, err)
+		page := testmust.Get(w.log.Log.ReadStream(context.Background(), account.Stream(id), uint64(len(recs)), eventlog.Forward, 4096))(w)
 		for _, rec := range page {
-			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-			testmust.Succeed(w, err)
+			ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(w)
 			recs, events = append(recs, rec), append(events, ev)
 		}
 		if len(page) < 4096 {

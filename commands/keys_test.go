@@ -10,9 +10,7 @@ import (
 
 func testKey(t testing.TB) apikey.Key {
 	t.Helper()
-	text, err := apikey.Generate(apikey.Secret, rand.Reader)
-	testmust.Succeed(t, err)
-	key, err := apikey.Parse(text)
-	testmust.Succeed(t, err)
+	text := testmust.Get(apikey.Generate(apikey.Secret, rand.Reader))(t)
+	key := testmust.Get(apikey.Parse(text))(t)
 	return key
 }

@@ -249,8 +249,7 @@ func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) 
 func (w *world) readsOf(id string, snapshots streamwriter.Snapshots) (events int, balance int64) {
 	w.Helper()
 	counting := &countingLog{Log: w.log.Log}
-	d, err := NewAccountWriter(AccountWriterConfig{}, counting, snapshots)
-	testmust.Succeed(w, err)
+	d := testmust.Get(NewAccountWriter(AccountWriterConfig{}, counting, snapshots))(w)
 	s := w.standing(d, id)
 	w.drain(d)
 	return counting.events, s.Balance
@@ -441,8 +440,7 @@ func TestWriters_Metrics(t *testing.T) {
 // metric returns the sum of a counter or gauge, or the samples of a histogram, over its labels.
 func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
-	families, err := registry.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(registry.Gather())(t)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

@@ -86,8 +86,7 @@ func (l *longStream) ReadStream(ctx context.Context, stream string, from uint64,
 
 func (l *longStream) writer(t testing.TB, cfg AccountWriterConfig, snapshots streamwriter.Snapshots) *AccountWriter {
 	t.Helper()
-	d, err := NewAccountWriter(cfg, l, snapshots)
-	testmust.Succeed(t, err)
+	d := testmust.Get(NewAccountWriter(cfg, l, snapshots))(t)
 	return d
 }
 
@@ -300,8 +299,7 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 // while commands that do not wait for it are rejected.
 func BenchmarkLoadLongStream(b *testing.B) {
 	const events = 100_000
-	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})
-	testmust.Succeed(b, err)
+	log := testmust.Get(sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")}))(b)
 	defer log.Close()
 	id := uuid.NewString()
 	var batch []eventlog.Proposed
@@ -318,8 +316,7 @@ func BenchmarkLoadLongStream(b *testing.B) {
 		}
 	})
 	put()
-	d, err := NewAccountWriter(AccountWriterConfig{}, log, newMemorySnapshots())
-	testmust.Succeed(b, err)
+	d := testmust.Get(NewAccountWriter(AccountWriterConfig{}, log, newMemorySnapshots()))(b)
 	defer drained(b, d)
 	b.ResetTimer()
 	if s, err := d.Standing(streamwriter.WaitForLoading(context.Background()), id); err != nil || s.Balance != longBalance {

@@ -95,8 +95,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 	out := &nodes{world: &world{TB: t}}
 	shared := &disk{takes: commit, next: map[string]uint64{}}
 	for range n {
-		log, err := esdb.Open(context.Background(), esdb.Config{ConnectionString: server.ConnectionString()})
-		testmust.Succeed(t, err)
+		log := testmust.Get(esdb.Open(context.Background(), esdb.Config{ConnectionString: server.ConnectionString()}))(t)
 		t.Cleanup(func() {
 			if err := log.Close(); err != nil {
 				t.Error(err)
@@ -110,8 +109,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 			out.log = &faults{Log: retryingLog{log}}
 			t.Cleanup(func() { checkLog(t, retryingLog{log}) })
 		}
-		d, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, f, nil)
-		testmust.Succeed(t, err)
+		d := testmust.Get(NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, f, nil))(t)
 		t.Cleanup(func() { out.drain(d) })
 		out.logs, out.writers = append(out.logs, f), append(out.writers, d)
 	}
@@ -183,8 +181,7 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 		n.drain(d) // and finish pending compensations
 	}
 	// A new writer spends a credit that was freed after its last caller had been rejected.
-	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
-	testmust.Succeed(t, err)
+	last := testmust.Get(NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil))(t)
 	defer n.drain(last)
 	var rejected error
 	for rejected == nil {

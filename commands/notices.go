@@ -131,7 +131,7 @@ func (in SetNotices) Validate() error {
 		}
 	}
 	if in.Email != nil && *in.Email != "" && !isEmail(*in.Email) {
-		return fmt.Errorf("%w: an e-mail address looks like billing@example.com, in ASCII", notices.ErrInvalid)
+		return fmt.Errorf("%w: email is not an e-mail address such as billing@example.com (ASCII only)", notices.ErrInvalid)
 	}
 	return nil
 }

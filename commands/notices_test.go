@@ -27,11 +27,9 @@ func namesOf(t *testing.T) *accountnames.Table {
 // namesIn returns an empty table of names in a database.
 func namesIn(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), cfg)
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { testmust.Succeed(t, store.Close()) })
-	names, err := accountnames.New(t.Context(), store)
-	testmust.Succeed(t, err)
+	names := testmust.Get(accountnames.New(t.Context(), store))(t)
 	return names, store
 }
 

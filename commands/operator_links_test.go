@@ -29,8 +29,7 @@ func operatorToken(t *testing.T) (text string, key apikey.Key) {
 
 func operatorLink(w *world, o *Operators, scope operator.Scope) OperatorLink {
 	w.Helper()
-	link, err := o.IssueLink(w.Context(), w.request(), scope)
-	testmust.Succeed(w, err)
+	link := testmust.Get(o.IssueLink(w.Context(), w.request(), scope))(w)
 	return link
 }
 

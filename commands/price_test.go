@@ -72,8 +72,7 @@ func TestHoldCredits_Price3_HoldsAndReleasesThePrice(t *testing.T) {
 	d := w.priced(false)
 	id := w.accountWith(d, plan.FreeCredits)
 	r := w.reserve(d, id)
-	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"})
-	testmust.Succeed(t, err)
+	h := testmust.Get(d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"}))(t)
 	if s := w.standing(d, id); s.Available != plan.FreeCredits-otherPrice || s.Balance != plan.FreeCredits {
 		t.Errorf("available %d of %d with a hold", s.Available, s.Balance)
 	}

@@ -31,8 +31,7 @@ func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapsho
 		s = snapshots[0]
 	}
 	cfg.AppendWithin = testwait.Timeout // the disk may be busy
-	d, err := NewQuotaWriter(cfg, w.log, s)
-	testmust.Succeed(w, err)
+	d := testmust.Get(NewQuotaWriter(cfg, w.log, s))(w)
 	w.Cleanup(func() {
 		if err := d.Drain(context.Background()); err != nil {
 			w.Error(err)
@@ -44,11 +43,9 @@ func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapsho
 // usageEvents decodes a usage stream.
 func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	w.Helper()
-	recs, err := w.log.Log.ReadStream(context.Background(), stream, 0, eventlog.Forward, 4096)
-	testmust.Succeed(w, err)
+	recs := testmust.Get(w.log.Log.ReadStream(context.Background(), stream, 0, eventlog.Forward, 4096))(w)
 	for _, rec := range recs {
-		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		testmust.Succeed(w, err)
+		ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(w)
 		events = append(events, ev)
 	}
 	return events
@@ -222,8 +219,7 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 	}
 	w.must(d.Drain(t.Context()))
 	counting := &countingLog{Log: w.log.Log}
-	next, err := NewQuotaWriter(streamwriter.Config{}, counting, kept)
-	testmust.Succeed(t, err)
+	next := testmust.Get(NewQuotaWriter(streamwriter.Config{}, counting, kept))(t)
 	if n, err := next.Searches(t.Context(), id, "2026-11"); n != 304 || err != nil || counting.events > 4 {
 		t.Fatalf("%d searches, %v, after reading %d events", n, err, counting.events)
 	}
@@ -276,8 +272,7 @@ func TestCountSearch_InvalidAccountOrMonth_CountsNothing(t *testing.T) {
 
 func (w *world) recorder(node string) *UsageRecorder {
 	w.Helper()
-	r, err := NewUsageRecorder(RecorderConfig{}, w.log, node)
-	testmust.Succeed(w, err)
+	r := testmust.Get(NewUsageRecorder(RecorderConfig{}, w.log, node))(w)
 	return r
 }
 
@@ -427,8 +422,7 @@ func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 	w := newWorld(t)
 	var writers [2]*QuotaWriter
 	for i := range writers {
-		d, err := NewQuotaWriter(streamwriter.Config{Shared: true}, w.log, nil)
-		testmust.Succeed(t, err)
+		d := testmust.Get(NewQuotaWriter(streamwriter.Config{Shared: true}, w.log, nil))(t)
 		t.Cleanup(func() {
 			if err := d.Drain(context.Background()); err != nil {
 				t.Error(err)

@@ -36,8 +36,7 @@ func (w *world) batched(id, domain string, key, request byte) ChargeLookup {
 
 func (w *world) recall(d *AccountWriter, id string, once *Once) []Receipt {
 	w.Helper()
-	got, err := d.Recall(context.Background(), Recall{Request: w.request(), AccountID: id, Once: *once})
-	testmust.Succeed(w, err)
+	got := testmust.Get(d.Recall(context.Background(), Recall{Request: w.request(), AccountID: id, Once: *once}))(w)
 	return got
 }
 

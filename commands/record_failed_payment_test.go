@@ -18,8 +18,7 @@ func TestRecordFailedPayment_EachAttemptOnce(t *testing.T) {
 	record := func(payment string, attempt, second int64) string {
 		t.Helper()
 		failed := eventschemas.PaymentFailed{PaymentID: payment, Attempt: attempt, FailedAt: time.Unix(1_795_000_000+second, 0)}
-		useless, err := n.RecordFailedPayment(t.Context(), RecordFailedPayment{Request: w.request(), AccountID: id, Failed: failed})
-		testmust.Succeed(t, err)
+		useless := testmust.Get(n.RecordFailedPayment(t.Context(), RecordFailedPayment{Request: w.request(), AccountID: id, Failed: failed}))(t)
 		return useless
 	}
 	for i, s := range []struct {

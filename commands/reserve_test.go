@@ -33,8 +33,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	in.Reservation = held[1]
 	w.ok(d.ChargeLookup(t.Context(), in))
 	held[1].Drop() // used already: no effect
-	h, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"})
-	testmust.Succeed(t, err)
+	h := testmust.Get(d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: held[2], Domain: "acme.com"}))(t)
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
 		t.Fatalf("standing %+v, want available 1, balance 2 and open holds 1", s)
 	}

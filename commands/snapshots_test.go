@@ -93,8 +93,7 @@ func TestSnapshot_FullAccount_FitsStore(t *testing.T) {
 	if n := a.Remembered(); n != want {
 		t.Fatalf("%d entries, want %d", n, want)
 	}
-	data, err := a.MarshalBinary()
-	testmust.Succeed(t, err)
+	data := testmust.Get(a.MarshalBinary())(t)
 	if len(data) > sqlstore.MaxSnapshotBytes-room {
 		t.Fatalf("%d bytes, the store takes %d", len(data), sqlstore.MaxSnapshotBytes)
 	}

@@ -15,8 +15,7 @@ import (
 func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 	_, log := brandsOnFile(t)
 	format := eventschemas.Format - 1
-	b, err := NewBrands(BrandsConfig{Events: eventschemas.NewEncoder(func() int { return format })}, log)
-	testmust.Succeed(t, err)
+	b := testmust.Get(NewBrands(BrandsConfig{Events: eventschemas.NewEncoder(func() int { return format })}, log))(t)
 	name := "Acme"
 	acme := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1",
 		Record: eventschemas.Record{Name: &name}}
@@ -39,8 +38,7 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 		if err := eventschemas.ValidateJSON(record.Type, record.SchemaVersion, record.Data); err != nil {
 			t.Error(err)
 		}
-		state, err := b.StateAt(t.Context(), "acme.com", record.Revision)
-		testmust.Succeed(t, err)
+		state := testmust.Get(b.StateAt(t.Context(), "acme.com", record.Revision))(t)
 		if got := state.View().Record.Company.Tickers; len(got) != 1 || got[0] != symbols[i] {
 			t.Errorf("after override %d the tickers are %v, want %s", i, got, symbols[i])
 		}

@@ -23,8 +23,7 @@ import (
 func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	testmust.Succeed(t, openStores(t, folder).Close())
-	listener, err := net.Listen("unix", admin.Socket(folder))
-	testmust.Succeed(t, err)
+	listener := testmust.Get(net.Listen("unix", admin.Socket(folder)))(t)
 	defer listener.Close()
 	ran := false
 	command := Command{

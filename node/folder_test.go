@@ -28,15 +28,13 @@ func TestAwaitFolder_NeverReleased_LogsAndFails(t *testing.T) {
 
 func TestAwaitFolder_Released_LocksIt(t *testing.T) {
 	folder := t.TempDir()
-	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
-	testmust.Succeed(t, err)
+	held := testmust.Get(datafolder.Acquire(folder, datafolder.MayBeNew, release))(t)
 	waiting := make(chan struct{})
 	go func() {
 		<-waiting
 		held.Release()
 	}()
-	lock, err := awaitFolder(t.Context(), folder, release, time.Minute, slog.New(slog.NewTextHandler(firstWrite(waiting), nil)))
-	testmust.Succeed(t, err)
+	lock := testmust.Get(awaitFolder(t.Context(), folder, release, time.Minute, slog.New(slog.NewTextHandler(firstWrite(waiting), nil))))(t)
 	if err := lock.Release(); err != nil {
 		t.Error(err)
 	}

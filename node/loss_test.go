@@ -23,8 +23,7 @@ import (
 // logOf returns a log with one event for each id.
 func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	for i, id := range ids {
 		event := eventlog.Proposed{ID: id, Type: "Happened", SchemaVersion: 1, Data: []byte("{}"), OccurredAt: time.Now()}
@@ -58,8 +57,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 // continue when the store has the events again.
 // Rule 2.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
 	defer store.Close()
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
@@ -102,8 +100,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 		t.Fatalf("accept-loss finds %v, %v", losses, err)
 	}
 	by := loss.Accepting{Actor: "operator:test", Now: time.Now()}
-	a, err := loss.Prepare(t.Context(), store, by, losses)
-	testmust.Succeed(t, err)
+	a := testmust.Get(loss.Prepare(t.Context(), store, by, losses))(t)
 	testmust.Succeed(t, testmust.Err(a.Finish(t.Context(), shorter, by)))
 	for _, node := range []guarded{s, other} {
 		if err := admit(node, shorter, seen); !errors.Is(err, errForget) || !errors.Is(context.Cause(node.alive), errForget) {
@@ -118,8 +115,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 // A node that was not stopped while the store and the database were restored has seen events of the log before. It
 // forgets them, and the database does not learn of them.
 func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
-	testmust.Succeed(t, err)
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
 	defer store.Close()
 	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
 	s := guardOn(t, store)

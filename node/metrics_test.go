@@ -39,10 +39,8 @@ func TestServe_NoAddressForAdminAPI_MetricsAreServedToClients(t *testing.T) {
 	case err := <-ended:
 		t.Fatal("the server ended:", err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
-	testmust.Succeed(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	testmust.Succeed(t, err)
+	req := testmust.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil))(t)
+	resp := testmust.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "letterhead_") {

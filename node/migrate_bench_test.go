@@ -37,8 +37,7 @@ func starterFolder(b *testing.B, charges int) *Node {
 		}
 	})
 	marker := starter.FileMarker{Path: filepath.Join(b.TempDir(), "starter")}
-	writer, err := commands.NewBrands(commands.BrandsConfig{}, n.Stores.Log)
-	testmust.Succeed(b, err)
+	writer := testmust.Get(commands.NewBrands(commands.BrandsConfig{}, n.Stores.Log))(b)
 	brands := starterBrands{writer, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
 	testmust.Succeed(b, testmust.Err(starter.Import(b.Context(), starter.Config{}, starter.Deps{Assets: noFiles{}, Marker: marker, Brands: brands})))
 	const accounts = 300
@@ -70,8 +69,7 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 			var took time.Duration
 			for range b.N {
 				server := esdbtest.StartWith(b, esdbtest.Config{FlushTime: 2 * time.Millisecond})
-				to, err := esdb.Open(b.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
-				testmust.Succeed(b, err)
+				to := testmust.Get(esdb.Open(b.Context(), esdb.Config{ConnectionString: server.ConnectionString()}))(b)
 				begun := time.Now()
 				events += migrate(b, to)
 				took += time.Since(begun)
@@ -91,8 +89,7 @@ func benchmarkMigrate(b *testing.B, from *Node) {
 		return uint64(len(page.Events))
 	})
 	benchmark("windows", func(b *testing.B, to eventlog.Log) (events uint64) {
-		out, err := backup.Migrate(b.Context(), backup.Config{Version: release}, true, backup.Source{Log: from.Stores.Log}, backup.Target{Log: to})
-		testmust.Succeed(b, err)
+		out := testmust.Get(backup.Migrate(b.Context(), backup.Config{Version: release}, true, backup.Source{Log: from.Stores.Log}, backup.Target{Log: to}))(b)
 		return out.Events
 	})
 }

@@ -35,12 +35,9 @@ func openNodeOf(t *testing.T, parts Parts) *Node {
 func openNodeIn(t *testing.T, folder string, parts Parts) *Node {
 	t.Helper()
 	t.Setenv("LETTERHEAD_STARTER", "off")
-	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder})
-	testmust.Succeed(t, err)
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release)
-	testmust.Succeed(t, err)
-	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder}))(t)
+	lock := testmust.Get(datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release))(t)
+	n := testmust.Get(Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts}))(t)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -72,18 +69,15 @@ func TestClose_PartsOfSeveralStarts_StopTogether(t *testing.T) {
 // openStores opens the stores of a data folder.
 func openStores(t testing.TB, folder string) *Node {
 	t.Helper()
-	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
-	testmust.Succeed(t, err)
-	n, err := OpenStores(t.Context(), settingsOf(t, folder), lock, Options{Release: release, Logs: testLog{t}})
-	testmust.Succeed(t, err)
+	lock := testmust.Get(datafolder.Acquire(folder, datafolder.MayBeNew, release))(t)
+	n := testmust.Get(OpenStores(t.Context(), settingsOf(t, folder), lock, Options{Release: release, Logs: testLog{t}}))(t)
 	return n
 }
 
 // settingsOf returns the settings of a process that has everything in one folder.
 func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder}))(t)
 	return cfg
 }
 

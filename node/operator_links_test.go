@@ -18,8 +18,7 @@ import (
 // operatorLink issues a link, and returns its URL and its token.
 func operatorLink(t *testing.T, n *Node, name string, scope operator.Scope) (*url.URL, string) {
 	t.Helper()
-	issued, err := n.Operations.Tokens.IssueLink(t.Context(), n.Operator(), name, scope)
-	testmust.Succeed(t, err)
+	issued := testmust.Get(n.Operations.Tokens.IssueLink(t.Context(), n.Operator(), name, scope))(t)
 	link, err := url.Parse(issued.URL)
 	if err != nil || issued.ExpiresAt.After(n.Now().Add(operator.LinkLifetime)) {
 		t.Fatalf("the link expires at %s: %v", issued.ExpiresAt, err)
@@ -67,8 +66,7 @@ func TestIssueOperatorLink_EarlierOneLapsed_ErasesItsName(t *testing.T) {
 	}
 	names := func() string {
 		t.Helper()
-		page, err := n.Stores.Names.Page(t.Context(), "", 10)
-		testmust.Succeed(t, err)
+		page := testmust.Get(n.Stores.Names.Page(t.Context(), "", 10))(t)
 		var all []string
 		for _, entry := range page {
 			all = append(all, entry.Name)

@@ -14,8 +14,7 @@ import (
 func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 	node := func(settings map[string]string) *Node {
 		t.Helper()
-		cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)
-		testmust.Succeed(t, err)
+		cfg := testmust.Get(config.Load(func(string) (string, bool) { return "", false }, settings))(t)
 		metrics := telemetry.NewMetrics(release)
 		return &Node{Config: cfg, metrics: metrics, health: &health{metrics: metrics}}
 	}

@@ -42,8 +42,7 @@ func TestYieldProcessor_AllThreads_RunWhenOthersAreIdle(t *testing.T) {
 		t.Skipf("a process may not choose its policy here: %v", err)
 	}
 	yieldProcessor()
-	threads, err := os.ReadDir("/proc/self/task")
-	testmust.Succeed(t, err)
+	threads := testmust.Get(os.ReadDir("/proc/self/task"))(t)
 	var checked sync.WaitGroup
 	release := make(chan struct{})
 	for range 2 * len(threads) { // more than there are, so that some are new

@@ -43,8 +43,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		}
 		reaches := func() string {
 			said := ""
-			families, err := metrics.Gather()
-			testmust.Succeed(t, err)
+			families := testmust.Get(metrics.Gather())(t)
 			for _, f := range families {
 				for _, m := range f.GetMetric() {
 					if f.GetName() == "letterhead_node_reaches" {

@@ -19,8 +19,7 @@ func TestRestore_NodesAreConnected_Fails(t *testing.T) {
 	open := func(node string) *sqlstore.Store {
 		t.Helper()
 		cfg.Format, cfg.Node = 2, node
-		store, err := sqlstore.Open(t.Context(), cfg)
-		testmust.Succeed(t, err)
+		store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 		return store
 	}
 	own := open("restore-abc")

@@ -24,8 +24,7 @@ import (
 func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	n := openNode(t)
 	testmust.Succeed(t, n.startRoles(t.Context()))
-	handler, err := n.handler(t.Context())
-	testmust.Succeed(t, err)
+	handler := testmust.Get(n.handler(t.Context()))(t)
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -14,8 +14,7 @@ import (
 
 func TestRemoveStranded_KilledProcess_RemovesUnfinishedFiles(t *testing.T) {
 	n := openNode(t)
-	id, err := n.Stores.Assets.Put(t.Context(), []byte("picture"), "png")
-	testmust.Succeed(t, err)
+	id := testmust.Get(n.Stores.Assets.Put(t.Context(), []byte("picture"), "png"))(t)
 	folder := filepath.Join(n.Config.Data, "assets", id[:2], id[2:4])
 	old, young := filepath.Join(folder, id+".png.1.tmp"), filepath.Join(folder, id+".png.2.tmp")
 	for path, age := range map[string]time.Duration{old: 25 * time.Hour, young: time.Hour, filepath.Join(folder, id+".png"): 25 * time.Hour} {

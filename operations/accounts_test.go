@@ -58,8 +58,7 @@ func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 	}
 	stored := func(name string) string {
 		t.Helper()
-		names, err := n.Stores.Names.Names(t.Context(), named[name].id)
-		testmust.Succeed(t, err)
+		names := testmust.Get(n.Stores.Names.Names(t.Context(), named[name].id))(t)
 		return names[named[name].id]
 	}
 	for _, name := range []string{"Jane Doe", "Jane's key", "Jane's token"} {
@@ -96,16 +95,14 @@ func TestNames_ErasedFromWhatIsInUse_LateRepeatDoesNotStoreThem(t *testing.T) {
 	opening, issuing, byToken := n.Operator(), n.Operator(), n.Operator()
 	request := func() {
 		t.Helper()
-		created, err := n.Operations.Accounts.Create(t.Context(), opening, "Jane Doe", plan.Free)
-		testmust.Succeed(t, err)
+		created := testmust.Get(n.Operations.Accounts.Create(t.Context(), opening, "Jane Doe", plan.Free))(t)
 		testmust.Succeed(t, testmust.Err(n.Operations.Accounts.IssueKey(t.Context(), issuing, created.Account.ID, operations.NewKey{Kind: apikey.Secret, Name: "Jane's key"})))
 		testmust.Succeed(t, testmust.Err(n.Operations.Tokens.Issue(t.Context(), byToken, "Jane's token", operator.Read, time.Time{})))
 	}
 	ids := []string{operations.DerivedID(opening, "holder"), operations.DerivedID(issuing, "key/secret"), operations.DerivedID(byToken, "token")}
 	stored := func() map[string]string {
 		t.Helper()
-		names, err := n.Stores.Names.Names(t.Context(), ids...)
-		testmust.Succeed(t, err)
+		names := testmust.Get(n.Stores.Names.Names(t.Context(), ids...))(t)
 		return names
 	}
 	request()

@@ -13,12 +13,9 @@ import (
 // openNodeOf opens a node of one folder that has not begun.
 func openNodeOf(t *testing.T, parts node.Parts) *node.Node {
 	t.Helper()
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off"})
-	testmust.Succeed(t, err)
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
-	testmust.Succeed(t, err)
-	n, err := node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: parts})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off"}))(t)
+	lock := testmust.Get(datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test"))(t)
+	n := testmust.Get(node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: parts}))(t)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Errorf("close: %v", err)

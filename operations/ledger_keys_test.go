@@ -24,18 +24,15 @@ func keeper(t *testing.T, settings ...string) *Checkpoints {
 	for i := 0; i < len(settings); i += 2 {
 		values[settings[i]] = settings[i+1]
 	}
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, values)
-	testmust.Succeed(t, err)
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.Load(func(string) (string, bool) { return "", false }, values))(t)
+	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")}))(t)
 	t.Cleanup(func() { log.Close() })
 	return &Checkpoints{Log: log, Keys: &LedgerKeys{Config: cfg}}
 }
 
 func publicKeys(t *testing.T, n *Checkpoints) []string {
 	t.Helper()
-	text, err := PublicLedgerKeys(n.Keys.Config)
-	testmust.Succeed(t, err)
+	text := testmust.Get(PublicLedgerKeys(n.Keys.Config))(t)
 	return strings.Fields(text)
 }
 
@@ -58,8 +55,7 @@ func TestLedgerKey_DataFolder_IsMadeOnceAndRotates(t *testing.T) {
 		t.Errorf("a key for another log: %v, want an error that names it", err)
 	}
 	old := publicKeys(t, n)
-	public, err := n.RotateKey(t.Context())
-	testmust.Succeed(t, err)
+	public := testmust.Get(n.RotateKey(t.Context()))(t)
 	if keys := publicKeys(t, n); len(keys) != 2 || keys[0] != public || keys[1] != old[0] {
 		t.Errorf("after the rotation the keys are %q, want %q and %q", keys, public, old)
 	}
@@ -79,8 +75,7 @@ func TestLedgerKey_PrivateKeyIsMissing_IsNotReplaced(t *testing.T) {
 	if _, err := n.Keys.Key(""); !errors.Is(err, errLostLedgerKey) {
 		t.Errorf("a folder with the public key alone: %v, want errLostLedgerKey", err)
 	}
-	public, err := n.RotateKey(t.Context())
-	testmust.Succeed(t, err)
+	public := testmust.Get(n.RotateKey(t.Context()))(t)
 	if keys := publicKeys(t, n); len(keys) != 2 || keys[0] != public || keys[1] != old[0] {
 		t.Errorf("after the rotation the keys are %q, want %q and %q", keys, public, old)
 	}
@@ -121,10 +116,8 @@ func (noAccounts) List(context.Context, string, int) ([]accounts.Account, error)
 func (noAccounts) CaughtUp(context.Context) error { return nil }
 
 func TestLedgerKey_Setting_IsUsedAndRemembered(t *testing.T) {
-	private, err := proof.NewKey("brands.example.com/ledger")
-	testmust.Succeed(t, err)
-	public, err := proof.PublicKey(private)
-	testmust.Succeed(t, err)
+	private := testmust.Get(proof.NewKey("brands.example.com/ledger"))(t)
+	public := testmust.Get(proof.PublicKey(private))(t)
 	n := keeper(t, "LETTERHEAD_LEDGER_KEY", private)
 	if keys := publicKeys(t, n); len(keys) != 1 || keys[0] != public {
 		t.Errorf("keys %q, want %q", keys, public)

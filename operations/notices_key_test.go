@@ -12,8 +12,7 @@ import (
 
 func TestNoticesKey_FileIsLost_IsNotReplacedBySending(t *testing.T) {
 	n := &Notices{Config: keeper(t).Keys.Config, Logger: slog.New(slog.DiscardHandler)}
-	made, err := n.Key()
-	testmust.Succeed(t, err)
+	made := testmust.Get(n.Key())(t)
 	if key, err := n.SigningKey(); err != nil || key.Public() != made.Public() {
 		t.Errorf("webhooks are signed with %v, %v, want the key that was made", key, err)
 	}

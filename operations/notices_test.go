@@ -35,8 +35,7 @@ func (l *interfering) Append(ctx context.Context, stream string, expected eventl
 func TestRetryNotice_AnotherEventBetween_ReopensBothDeliveries(t *testing.T) {
 	log := &interfering{}
 	n := openNodeOf(t, node.Parts{Log: func(l eventlog.Log) eventlog.Log { log.Log, log.Prober = l, eventlog.Probe(l); return log }})
-	opened, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
-	testmust.Succeed(t, err)
+	opened := testmust.Get(n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free))(t)
 	id := opened.Account.ID
 	low, url, address := int64(50), "https://hooks.example.com/", "ann@customer.example"
 	testmust.Succeed(t, testmust.Err(n.Operations.Notices.Set(t.Context(), commands.SetNotices{Request: n.Operator(), AccountID: id, LowBalance: &low, Webhook: &url, Email: &address})))

@@ -35,10 +35,8 @@ func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr 
 // openFolder opens the stores of a data folder.
 func openFolder(t testing.TB, folder string) *node.Node {
 	t.Helper()
-	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
-	testmust.Succeed(t, err)
-	n, err := node.OpenStores(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard})
-	testmust.Succeed(t, err)
+	lock := testmust.Get(datafolder.Acquire(folder, datafolder.MayBeNew, version))(t)
+	n := testmust.Get(node.OpenStores(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard}))(t)
 	return n
 }
 
@@ -120,8 +118,7 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	segment := filepath.Join(at, "segments", "0000000001.lhb")
-	whole, err := os.ReadFile(segment)
-	testmust.Succeed(t, err)
+	whole := testmust.Get(os.ReadFile(segment))(t)
 	testmust.Succeed(t, os.WriteFile(segment, whole[:10], 0o600))
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
 		t.Fatalf("restore of a damaged backup: exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "damaged")
@@ -165,8 +162,7 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 func stateOf(t *testing.T, folder string) string {
 	t.Helper()
 	n := openFolder(t, folder)
-	rows, err := n.Stores.Database.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
-	testmust.Succeed(t, err)
+	rows := testmust.Get(n.Stores.Database.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1"))(t)
 	state := fmt.Sprintf("format %d, restoring %v\n", formatIn(t, folder), datafolder.CheckRestored(folder))
 	for rows.Next() {
 		var line string

@@ -28,10 +28,8 @@ import (
 
 func openNode(t *testing.T, folder string) *node.Node {
 	t.Helper()
-	lock, err := datafolder.Acquire(folder, datafolder.MustExist, version)
-	testmust.Succeed(t, err)
-	n, err := node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"})
-	testmust.Succeed(t, err)
+	lock := testmust.Get(datafolder.Acquire(folder, datafolder.MustExist, version))(t)
+	n := testmust.Get(node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"}))(t)
 	return n
 }
 
@@ -123,8 +121,7 @@ func TestBillingInboxShow_LongInboxAndHistory_ShowsEverything(t *testing.T) {
 // gaugeValue returns the value of a gauge whose only label has a value; -1 if there is none.
 func gaugeValue(t *testing.T, metrics prometheus.Gatherer, name, label string) float64 {
 	t.Helper()
-	families, err := metrics.Gather()
-	testmust.Succeed(t, err)
+	families := testmust.Get(metrics.Gather())(t)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name && m.GetLabel()[0].GetValue() == label {
@@ -149,8 +146,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 			testmust.Succeed(t, n.Writers.Billing.Record(t.Context(), n.Operator(), r))
 		}
 		metrics := prometheus.NewRegistry()
-		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Stores.Log, n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
-		testmust.Succeed(t, err)
+		worker := testmust.Get(billing.New(billing.Config{Registerer: metrics}, n.Stores.Log, n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(ctx) }()

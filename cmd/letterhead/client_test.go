@@ -25,8 +25,7 @@ func answering(t *testing.T, run admin.Runner, api http.Handler, logs io.Writer)
 	t.Helper()
 	folder = t.TempDir()
 	testmust.Succeed(t, openFolder(t, folder).Close())
-	lock, err := datafolder.Acquire(folder, datafolder.MustExist, version)
-	testmust.Succeed(t, err)
+	lock := testmust.Get(datafolder.Acquire(folder, datafolder.MustExist, version))(t)
 	t.Cleanup(func() { _ = lock.Release() })
 	serveSocket(t, folder, run, api, logs)
 	return folder
@@ -34,8 +33,7 @@ func answering(t *testing.T, run admin.Runner, api http.Handler, logs io.Writer)
 
 func serveSocket(t *testing.T, folder string, run admin.Runner, api http.Handler, logs io.Writer) (stop func()) {
 	t.Helper()
-	server, err := admin.Serve(folder, run, api, slog.New(slog.NewTextHandler(logs, nil)))
-	testmust.Succeed(t, err)
+	server := testmust.Get(admin.Serve(folder, run, api, slog.New(slog.NewTextHandler(logs, nil))))(t)
 	stopped := false
 	stop = func() {
 		if !stopped {
@@ -73,8 +71,7 @@ func TestClient_ServerHasLostEvents_ExitsWithItsCode(t *testing.T) {
 func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 	folder, id := openAccount(t)
 	n := openNode(t, folder)
-	api, err := n.CommandAPI(t.Context())
-	testmust.Succeed(t, err)
+	api := testmust.Get(n.CommandAPI(t.Context()))(t)
 	stop := serveSocket(t, folder, nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)

@@ -66,8 +66,7 @@ func TestChart_Files_AreAllUsed(t *testing.T) {
 	for _, name := range deployed(t, "deploy/helm/letterhead/templates") {
 		templates.WriteString(read(t, name))
 	}
-	entries, err := os.ReadDir("../../deploy/helm/letterhead/files")
-	testmust.Succeed(t, err)
+	entries := testmust.Get(os.ReadDir("../../deploy/helm/letterhead/files"))(t)
 	for _, e := range entries {
 		if !strings.Contains(templates.String(), `.Files.Get "files/`+e.Name()+`"`) {
 			t.Errorf("no template reads files/%s", e.Name())

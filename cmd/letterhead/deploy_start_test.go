@@ -18,6 +18,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/resvg/resvgtest"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
 
@@ -151,12 +152,8 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			file, data := filepath.Join(folder, "billing.yaml"), filepath.Join(folder, "data")
-			if err := os.WriteFile(file, []byte(prices), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(data, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testmust.Succeed(t, os.WriteFile(file, []byte(prices), 0o600))
+			testmust.Succeed(t, os.Mkdir(data, 0o700))
 			resvgtest.Link(t, data)
 			env["LETTERHEAD_BILLING_FILE"] = file
 			env["LETTERHEAD_DATA"] = data
@@ -183,10 +180,7 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() { ended <- (&environment{args: []string{"serve"}, stdout: io.Discard, stderr: &logs}).run(ctx) }()
 			status := func(method, listen, path, host string) int {
-				request, err := http.NewRequestWithContext(ctx, method, "http://"+env[listen]+path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				request := testmust.Get(http.NewRequestWithContext(ctx, method, "http://"+env[listen]+path, nil))(t)
 				request.Host = host
 				answer, err := http.DefaultClient.Do(request)
 				if err != nil {
@@ -228,10 +222,7 @@ func TestRenderedDeployments_APIEnvironment_Starts(t *testing.T) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -242,10 +233,7 @@ func TestCompose_Connections_FitIntoMaxConnections(t *testing.T) {
 	sum := 0
 	for _, role := range config.AllRoles() {
 		service := compose.Services[string(role)]
-		pools, err := strconv.Atoi(service.Environment["LETTERHEAD_DATABASE_CONNECTIONS"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		pools := testmust.Get(strconv.Atoi(service.Environment["LETTERHEAD_DATABASE_CONNECTIONS"]))(t)
 		sum += service.Deploy.Replicas * (pools + 6) // with leaderships, as the setting's help says
 	}
 	command := compose.Services["postgres"].Command

@@ -21,8 +21,7 @@ import (
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile("../../" + name)
-	testmust.Succeed(t, err)
+	raw := testmust.Get(os.ReadFile("../../" + name))(t)
 	return string(raw)
 }
 
@@ -73,8 +72,7 @@ func pages(t *testing.T) []string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
-		found, err := filepath.Glob("../../" + pattern)
-		testmust.Succeed(t, err)
+		found := testmust.Get(filepath.Glob("../../" + pattern))(t)
 		for _, name := range found {
 			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), "../../"))
 		}
@@ -213,8 +211,7 @@ func TestDocs_NamedTests_Exist(t *testing.T) {
 
 // Decisions are historical records and may name files that were removed.
 func TestDocs_NamedPaths_Exist(t *testing.T) {
-	entries, err := os.ReadDir("../..")
-	testmust.Succeed(t, err)
+	entries := testmust.Get(os.ReadDir("../.."))(t)
 	top := map[string]bool{}
 	for _, e := range entries {
 		top[e.Name()] = e.IsDir()

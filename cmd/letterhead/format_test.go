@@ -20,8 +20,7 @@ import (
 // formatIn returns the data format of a folder.
 func formatIn(t *testing.T, folder string) int {
 	t.Helper()
-	format, err := datafolder.ReadFormat(folder, version)
-	testmust.Succeed(t, err)
+	format := testmust.Get(datafolder.ReadFormat(folder, version))(t)
 	return format
 }
 
@@ -30,11 +29,9 @@ func formatIn(t *testing.T, folder string) int {
 func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
-	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
-	testmust.Succeed(t, err)
+	lock := testmust.Get(datafolder.Acquire(folder, datafolder.MayBeNew, version))(t)
 	testmust.Succeed(t, lock.Raise(datafolder.Format-1))
-	n, err := node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: testLog{t}, LogLevel: "warn", Use: node.ToRead})
-	testmust.Succeed(t, err)
+	n := testmust.Get(node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: testLog{t}, LogLevel: "warn", Use: node.ToRead}))(t)
 	created, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
 	testmust.Succeed(t, errors.Join(err, n.Operations.Reads.CatchUp(t.Context()), n.Close()))
 	return folder, created.Account.ID
@@ -43,8 +40,7 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 // settingsOf returns the settings of a process that keeps everything in one folder.
 func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder}))(t)
 	return cfg
 }
 
@@ -100,8 +96,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 // markOf returns the format in a backup's manifest.
 func markOf(t *testing.T, at string) (format int) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(at, "manifest.json"))
-	testmust.Succeed(t, err)
+	raw := testmust.Get(os.ReadFile(filepath.Join(at, "manifest.json")))(t)
 	m := struct{ Format *int }{&format}
 	testmust.Succeed(t, json.Unmarshal(raw, &m))
 	return format
@@ -124,8 +119,7 @@ func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	backUp(datafolder.Format - 1)
 
 	// Read without a lock, as a command does while a server runs.
-	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}}, nil)
-	testmust.Succeed(t, err)
+	n := testmust.Get(node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}}, nil))(t)
 	if got, err := n.Stores.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
 		t.Errorf("DataFormat of a folder opened for reading = %d, %v, want %d", got, err, datafolder.Format-1)
 	}

@@ -78,11 +78,9 @@ func (p *proxied) start(t *testing.T, config string) {
 		if !strings.Contains(config, "    bind :"+own+"\n") {
 			continue
 		}
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		testmust.Succeed(t, err)
+		listener := testmust.Get(net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 		defer listener.Close()
-		handle, err := listener.File()
-		testmust.Succeed(t, err)
+		handle := testmust.Get(listener.File())(t)
 		defer handle.Close()
 		config = strings.Replace(config, "    bind :"+own+"\n", fmt.Sprintf("    bind fd@%d\n", 3+len(handles)), 1)
 		handles = append(handles, handle)
@@ -134,8 +132,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), proxyTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
-	testmust.Succeed(t, err)
+	r := testmust.Get(http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil))(t)
 	for i := 0; i < len(header); i += 2 {
 		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			r.Host = header[i+1]
@@ -146,8 +143,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 		t.Fatalf("request %s through the proxy: %v", path, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	testmust.Succeed(t, err)
+	body := testmust.Get(io.ReadAll(io.LimitReader(resp.Body, 1<<16)))(t)
 	return resp.StatusCode, string(body)
 }
 
@@ -178,11 +174,9 @@ func until(condition func() bool) bool {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Timeout: proxyTimeout}
-	resp, err := client.Get(url)
-	testmust.Succeed(t, err)
+	resp := testmust.Get(client.Get(url))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	testmust.Succeed(t, err)
+	body := testmust.Get(io.ReadAll(io.LimitReader(resp.Body, 1<<20)))(t)
 	if resp.StatusCode != http.StatusOK {
 		return resp.Status + "\n" + string(body)
 	}

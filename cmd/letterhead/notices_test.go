@@ -70,8 +70,7 @@ func TestAccountNotices_PublicKey_IsThatOfTheFolder(t *testing.T) {
 	folder, _ := openAccount(t)
 	public := output(t, folder, "account", "notices", "--public-key")
 	file := filepath.Join(folder, "notices.key")
-	text, err := os.ReadFile(file)
-	testmust.Succeed(t, err)
+	text := testmust.Get(os.ReadFile(file))(t)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("notices.key has the mode %v, %v", info.Mode(), err)
 	}

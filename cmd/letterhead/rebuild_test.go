@@ -19,8 +19,7 @@ func TestProjectionsRebuild_PrintsWhatDiffers(t *testing.T) {
 	if got := output(t, folder, "projections", "list", "--json"); !strings.Contains(got, `"name":"payments","state":"live","version":3,"generation":2`) || strings.Contains(got, `"kept"`) {
 		t.Errorf("after the rebuild: %s", got)
 	}
-	db, err := sql.Open("sqlite", filepath.Join(folder, "letterhead.db"))
-	testmust.Succeed(t, err)
+	db := testmust.Get(sql.Open("sqlite", filepath.Join(folder, "letterhead.db")))(t)
 	testmust.Succeed(t, testmust.Err(db.ExecContext(t.Context(), "UPDATE payments_v3_g2_payments SET money = 1")))
 	testmust.Succeed(t, db.Close())
 	var rebuilt struct {

@@ -18,8 +18,7 @@ import (
 func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
-	intact, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	intact := testmust.Get(os.ReadFile(path))(t)
 	put := func(data []byte) {
 		t.Helper()
 		testmust.Succeed(t, os.WriteFile(path, data, 0o600))
@@ -57,8 +56,7 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 		err = a.Begin(t.Context())
 	}
 	testmust.Succeed(t, errors.Join(err, n.Close()))
-	before, err := os.ReadFile(path)
-	testmust.Succeed(t, err)
+	before := testmust.Get(os.ReadFile(path))(t)
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitLoss || !strings.Contains(stderr, "run it again") {
 		t.Errorf("during an unfinished acceptance, ledger verify ended with %d: stderr %s; want %d and text that contains %q", code, stderr, exitLoss, "run it again")
 	}

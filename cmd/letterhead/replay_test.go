@@ -44,26 +44,21 @@ func inService(ctx context.Context, n *node.Node, args ...string) (stdout, stder
 // copied returns a node with two accounts, whose ledger a relay has copied to a Kafka in this process.
 func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	testmust.Succeed(t, err)
+	cluster := testmust.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	url := "kafka://" + strings.Join(cluster.ListenAddrs(), ",") + "?replication=1&partitions=3"
 	t.Setenv("LETTERHEAD_STARTER", "off")
 	t.Setenv("LETTERHEAD_BROKER", url)
-	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
-	testmust.Succeed(t, err)
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, version)
-	testmust.Succeed(t, err)
-	n, err := node.Open(ctx, cfg, lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"})
-	testmust.Succeed(t, err)
+	cfg := testmust.Get(config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")}))(t)
+	lock := testmust.Get(datafolder.Acquire(cfg.Data, datafolder.MayBeNew, version))(t)
+	n := testmust.Get(node.Open(ctx, cfg, lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"}))(t)
 	t.Cleanup(func() { n.Close() })
 	for _, name := range []string{"Acme", "Globex"} {
 		if _, _, err := inService(ctx, n, "account", "create", "--name", name, "--plan", "growth", "--json"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	broker, err := kafka.ParseURL(url)
-	testmust.Succeed(t, err)
+	broker := testmust.Get(kafka.ParseURL(url))(t)
 	copyLog(t, ctx, n, broker)
 	return n, broker
 }
@@ -71,15 +66,12 @@ func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 // copyLog relays the log to the ledger topic, up to the log's head.
 func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
-	transport, err := kafka.New(ctx, cfg)
-	testmust.Succeed(t, err)
+	transport := testmust.Get(kafka.New(ctx, cfg))(t)
 	defer transport.Close()
-	head, err := n.Stores.Log.Head(ctx)
-	testmust.Succeed(t, err)
+	head := testmust.Get(n.Stores.Log.Head(ctx))(t)
 	saved := reached{n.Stores.Positions, head, make(chan struct{})}
 	topics := relay.RecordTopics(transport.Records())[:1]
-	r, err := relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Stores.Log, transport.Records(), saved)
-	testmust.Succeed(t, err)
+	r := testmust.Get(relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Stores.Log, transport.Records(), saved))(t)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
@@ -159,8 +151,7 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 	if _, _, err := inService(ctx, n, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
 		t.Fatal(err)
 	}
-	head, err := n.Stores.Log.Head(ctx)
-	testmust.Succeed(t, err)
+	head := testmust.Get(n.Stores.Log.Head(ctx))(t)
 	testmust.Succeed(t, n.Stores.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head))
 	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultMissing) {
 		t.Errorf("verify with a gap: %s %v; want text that contains %q and errTopicDiffers", faults, err, relay.FaultMissing)
@@ -170,11 +161,9 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 // republish copies the log again, from its beginning.
 func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
-	transport, err := kafka.New(ctx, cfg)
-	testmust.Succeed(t, err)
+	transport := testmust.Get(kafka.New(ctx, cfg))(t)
 	defer transport.Close()
-	page, err := n.Stores.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
-	testmust.Succeed(t, err)
+	page := testmust.Get(n.Stores.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000))(t)
 	for _, r := range page.Events {
 		testmust.Succeed(t, transport.Records().Publish(ctx, broker.Ledger, broker.Record(r)))
 	}

@@ -47,8 +47,7 @@ func TestGoRelease_ImageAndWorkflows_NameThatOfTheMakefile(t *testing.T) {
 	}
 	named := regexp.MustCompile(`golang:([0-9.]+)-|go-version: "([0-9.]+)"|setup-go|go-version-file`)
 	for _, file := range append(workflows, "../../deploy/Dockerfile") {
-		text, err := os.ReadFile(file)
-		testmust.Succeed(t, err)
+		text := testmust.Get(os.ReadFile(file))(t)
 		var uses, releases []string
 		for _, match := range named.FindAllStringSubmatch(string(text), -1) {
 			switch version := match[1] + match[2]; version {

@@ -100,8 +100,7 @@ func pots(label string) streamwriter.Kind[*pot] {
 
 func newActors(t *testing.T, log eventlog.Log) *streamwriter.Actors[*pot] {
 	t.Helper()
-	actors, err := streamwriter.New(streamwriter.Config{}, pots("pot"), log, nil)
-	testmust.Succeed(t, err)
+	actors := testmust.Get(streamwriter.New(streamwriter.Config{}, pots("pot"), log, nil))(t)
 	t.Cleanup(func() {
 		if err := actors.Drain(context.Background()); err != nil {
 			t.Error(err)
@@ -117,11 +116,9 @@ func request(n int) streamwriter.Request {
 // taken folds the stream.
 func taken(t *testing.T, log eventlog.Log) (sum int64) {
 	t.Helper()
-	recorded, err := log.ReadStream(t.Context(), "pot-a", 0, eventlog.Forward, 4096)
-	testmust.Succeed(t, err)
+	recorded := testmust.Get(log.ReadStream(t.Context(), "pot-a", 0, eventlog.Forward, 4096))(t)
 	for _, rec := range recorded {
-		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		testmust.Succeed(t, err)
+		ev := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
 		sum += ev.(eventschemas.LogosAllotted).Requests
 	}
 	return sum

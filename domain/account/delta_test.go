@@ -16,10 +16,8 @@ func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 		"BillingReported": 0, // what was paid for; the grant follows
 	}
 	for _, name := range eventschemas.Types() {
-		with, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{"credits":7}`))
-		testmust.Succeed(t, err)
-		without, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{}`))
-		testmust.Succeed(t, err)
+		with := testmust.Get(eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{"credits":7}`)))(t)
+		without := testmust.Get(eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{}`)))(t)
 		moves, known := want[name]
 		if hasCredits := !jsonEqual(t, with, without); hasCredits != known {
 			t.Errorf("%s: has credits = %t, in the table = %t", name, hasCredits, known)
@@ -37,9 +35,7 @@ func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 
 func jsonEqual(t *testing.T, a, b eventschemas.Event) bool {
 	t.Helper()
-	one, err := eventschemas.Encode(a)
-	testmust.Succeed(t, err)
-	other, err := eventschemas.Encode(b)
-	testmust.Succeed(t, err)
+	one := testmust.Get(eventschemas.Encode(a))(t)
+	other := testmust.Get(eventschemas.Encode(b))(t)
 	return string(one.Data) == string(other.Data)
 }

@@ -483,8 +483,7 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 }
 
 func marshal(t testmust.T, a *Account) []byte {
-	data, err := a.MarshalBinary()
-	testmust.Succeed(t, err)
+	data := testmust.Get(a.MarshalBinary())(t)
 	return data
 }
 
@@ -591,8 +590,7 @@ func TestDecidedEvents_FollowSchemas(t *testing.T) {
 				charge.BrandID = testID // the walk's brand id is short, but the schema requires a UUID
 				ev = charge
 			}
-			enc, err := eventschemas.Encode(ev)
-			testmust.Succeed(t, err)
+			enc := testmust.Get(eventschemas.Encode(ev))(t)
 			if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
 				t.Fatalf("%s: %v", enc.Data, err)
 			}

@@ -33,8 +33,7 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	if used > 120*n {
 		t.Errorf("each reversal takes %d bytes of memory", used/n)
 	}
-	data, err := a.MarshalBinary()
-	testmust.Succeed(t, err)
+	data := testmust.Get(a.MarshalBinary())(t)
 	if len(data) > 32*n {
 		t.Errorf("each reversal takes %d bytes of the snapshot", len(data)/n)
 	}

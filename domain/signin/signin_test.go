@@ -41,8 +41,7 @@ func (s *scenario) decided(events []eventschemas.Event, err error) *scenario {
 	s.t.Helper()
 	s.events, s.err = events, err
 	for _, ev := range events {
-		encoded, err := eventschemas.Encode(ev)
-		testmust.Succeed(s.t, err)
+		encoded := testmust.Get(eventschemas.Encode(ev))(s.t)
 		testmust.Succeed(s.t, eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data))
 		s.state.Apply(ev, s.now)
 	}

@@ -177,9 +177,7 @@ func TestOpen_PoolLimitInURL_IsSharedByReadersAndWriters(t *testing.T) {
 	s := sqlstoretest.Open(t, cfg)
 	for range 2 { // the other two connections write
 		tx, err := s.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testmust.Succeed(t, err)
 		defer tx.Rollback()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

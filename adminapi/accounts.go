@@ -16,7 +16,8 @@ import (
 // listAccounts answers GET /admin/accounts.
 func (x *exchange) listAccounts() error {
 	q := x.query("plan", "status", "sort", "as_of", "limit", "cursor")
-	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status", string(account.Active), string(account.Suspended), string(account.Closed)))}
+	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status",
+		string(account.Active), string(account.Suspended), string(account.Closed)))}
 	s.Sort, s.Descending = q.order(accounts.Sorts)
 	limit, last, at := q.limit(), after[accounts.Account](q), q.moment(x.api.Now())
 	if q.err != nil {
@@ -39,7 +40,8 @@ func (x *exchange) listAccounts() error {
 	}
 	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) (any, error) {
 		object := at.Mark(map[string]any{
-			"account": operations.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)},
+			"account": operations.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan),
+				Status: string(r.Status)},
 			"credits": map[string]int64{"balance": r.Balance}, "opened_at": r.OpenedAt,
 		})
 		if !r.SpentMonth.IsZero() && at.IsZero() {
@@ -57,7 +59,8 @@ func (x *exchange) listAccounts() error {
 }
 
 // accounts returns a page of the accounts as they are, or as they were at a moment.
-func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Account, limit int) ([]accounts.Account, error) {
+func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Account,
+	limit int) ([]accounts.Account, error) {
 	if !at.IsZero() {
 		if accounts.PresentOnly(s.Sort) {
 			return nil, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
@@ -165,9 +168,12 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 		return nil, err
 	}
 	return map[string]any{
-		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(standing.Plan), Status: standing.Status},
-		"credits": map[string]int64{"balance": standing.Balance, "remaining": standing.Remaining, "available": standing.Available},
-		"lookups": map[string]any{"month": standing.Month, "count": standing.Lookups}, "open_holds": standing.OpenHolds, "opened_at": row.OpenedAt,
+		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(standing.Plan),
+			Status: standing.Status},
+		"credits": map[string]int64{"balance": standing.Balance, "remaining": standing.Remaining,
+			"available": standing.Available},
+		"lookups": map[string]any{"month": standing.Month, "count": standing.Lookups}, "open_holds": standing.OpenHolds,
+		"opened_at": row.OpenedAt,
 	}, nil
 }
 

@@ -34,12 +34,14 @@ func (x *exchange) listActions() error {
 	}
 	names, err := x.api.Names.Names(x.ctx, ids...)
 	if err != nil {
-		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids", "request_id", x.ID, "error", err)
+		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids",
+			"request_id", x.ID, "error", err)
 	}
 	for i := range named {
 		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
 	}
-	return x.answer(http.StatusOK, pageBefore("actions", named, limit, func(a *namedAction) uint64 { return a.Position }))
+	return x.answer(http.StatusOK,
+		pageBefore("actions", named, limit, func(a *namedAction) uint64 { return a.Position }))
 }
 
 // namedAction is an action with the name of its operator, for those who may list tokens.
@@ -62,7 +64,8 @@ func (x *exchange) listFailures() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, pageBefore("failures", rows, limit, func(f *failures.Failure) uint64 { return f.Position }))
+	return x.answer(http.StatusOK,
+		pageBefore("failures", rows, limit, func(f *failures.Failure) uint64 { return f.Position }))
 }
 
 // before returns the position of the log before which a page begins; 0 for the first page.
@@ -78,8 +81,8 @@ func (q *parameters) before() uint64 {
 	return before
 }
 
-// pageBefore returns the answer for a page of rows in the descending order of their positions in the log. rows has one more
-// row than the limit if there are more.
+// pageBefore returns the answer for a page of rows in the descending order of their positions in the log. rows has one
+// more row than the limit if there are more.
 func pageBefore[T any](name string, rows []T, limit int, position func(*T) uint64) map[string]any {
 	out := map[string]any{}
 	if len(rows) > limit {

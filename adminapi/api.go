@@ -75,8 +75,8 @@ type Deps struct {
 type Config struct {
 	BaseURL string // of the service, in brands
 	URL     string // at which this process serves the API; empty if it does not
-	// Hosts are names and addresses by which operators reach the API, besides localhost and the address on which a request
-	// arrives.
+	// Hosts are names and addresses by which operators reach the API, besides localhost and the address on which a
+	// request arrives.
 	Hosts        []string
 	CrawlTimeout time.Duration // time allowed for a crawl
 	Logger       *slog.Logger
@@ -147,7 +147,8 @@ func (a *API) Handler() http.Handler {
 		if secure {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // as on the clients' API
 		}
-		if a.pages == nil || r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") || r.URL.Path == "/metrics" {
+		if a.pages == nil || r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") ||
+			r.URL.Path == "/metrics" {
 			a.serve(w, r)
 			return
 		}

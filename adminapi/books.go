@@ -15,8 +15,10 @@ const maxReportRows = 10_000
 
 // revenueObject returns a row of the report of money for JSON. Money is in minor units.
 func revenueObject(by string, r *books.RevenueRow) map[string]any {
-	object := map[string]any{by: r.Group, "currency": r.Currency, "opening_deferred": r.Opening, "received": r.Received, "tax": r.Tax,
-		"refunded": r.Refunded, "recognized": r.Recognized, "breakage": r.Breakage, "fees": r.Fees, "closing_deferred": r.Closing}
+	object := map[string]any{by: r.Group, "currency": r.Currency, "opening_deferred": r.Opening, "received": r.Received,
+		"tax":      r.Tax,
+		"refunded": r.Refunded, "recognized": r.Recognized, "breakage": r.Breakage, "fees": r.Fees,
+		"closing_deferred": r.Closing}
 	if by == books.ByPlan {
 		delete(object, "opening_deferred")
 		delete(object, "closing_deferred")
@@ -27,8 +29,12 @@ func revenueObject(by string, r *books.RevenueRow) map[string]any {
 // usageObject returns a row of the report of credits for JSON.
 func usageObject(by string, u *books.UsageRow) map[string]any {
 	p, free := &u.Paid, &u.Promotional
-	return markRunning(map[string]any{by: u.Group, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_broken": p.CreditsBroken, "paid_refunded": p.CreditsRefunded,
-		"promotional_granted": free.CreditsGranted, "promotional_used": free.CreditsUsed, "promotional_broken": free.CreditsBroken, "promotional_refunded": free.CreditsRefunded}, u.Running)
+	return markRunning(map[string]any{
+		by: u.Group, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_broken": p.CreditsBroken,
+		"paid_refunded": p.CreditsRefunded, "promotional_granted": free.CreditsGranted,
+		"promotional_used": free.CreditsUsed, "promotional_broken": free.CreditsBroken,
+		"promotional_refunded": free.CreditsRefunded,
+	}, u.Running)
 }
 
 func markRunning(object map[string]any, running bool) map[string]any {
@@ -37,7 +43,8 @@ func markRunning(object map[string]any, running bool) map[string]any {
 
 // unspentObject returns a row of the report of unspent credits for JSON. Money is in minor units.
 func unspentObject(u *books.UnspentRow, provisional bool) map[string]any {
-	return markRunning(map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}, provisional)
+	return markRunning(map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed,
+		"currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}, provisional)
 }
 
 // reportRow is a row of a report. Its exported fields are its place, which a cursor has.
@@ -86,12 +93,14 @@ func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
 	return x.report(q, "deferred", func() (rows []reportRow, err error) {
-		ledger, err := x.api.Operations.Books.Fold(x.ctx, until, func(time.Time, *books.Holder, string, books.Movement) {})
+		ledger, err := x.api.Operations.Books.Fold(x.ctx, until,
+			func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range ledger.Unspent() {
-			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: unspentObject(&u, provisional)})
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency},
+				object: unspentObject(&u, provisional)})
 		}
 		return rows, nil
 	})

@@ -18,7 +18,8 @@ import (
 // listBrands answers GET /admin/brands.
 func (x *exchange) listBrands() error {
 	q := x.query("status", "claimed", "without_logo", "sort", "limit", "cursor")
-	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"), WithoutLogo: q.flag("without_logo")}
+	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"),
+		WithoutLogo: q.flag("without_logo")}
 	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
 	if q.err != nil {
@@ -151,7 +152,8 @@ func (x *exchange) overrideField() error {
 	}
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {
-		return x.api.Brands.OverrideField(ctx, commands.OverrideField{Request: x.by(), Domain: domain, Field: field, Value: in.Value, Reason: in.Reason})
+		return x.api.Brands.OverrideField(ctx,
+			commands.OverrideField{Request: x.by(), Domain: domain, Field: field, Value: in.Value, Reason: in.Reason})
 	})
 }
 
@@ -184,12 +186,14 @@ func (x *exchange) crawlBrand() error {
 		return err
 	}
 	crawl, err := x.api.Brands.RequestCrawl(x.ctx, commands.RequestCrawl{
-		Request: x.by(), CrawlID: crawlID(x.ID), Domain: domain, Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: x.api.CrawlTimeout, Force: true,
+		Request: x.by(), CrawlID: crawlID(x.ID), Domain: domain, Cause: brand.CauseRefresh,
+		Priority: brand.PriorityLive, Allowed: x.api.CrawlTimeout, Force: true,
 	})
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusAccepted, map[string]any{"domain": domain, "crawl_id": crawl.ID, "joined": crawl.Joined, "requested_at": crawl.RequestedAt})
+	return x.answer(http.StatusAccepted, map[string]any{"domain": domain, "crawl_id": crawl.ID, "joined": crawl.Joined,
+		"requested_at": crawl.RequestedAt})
 }
 
 // crawlID returns the id of the crawl that a request starts.

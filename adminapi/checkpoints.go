@@ -71,7 +71,8 @@ func (x *exchange) listCheckpoints() error {
 		if err != nil {
 			return fmt.Errorf("checkpoint %d: %w", c.Size, err)
 		}
-		shown[i] = map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.At, "note": c.Note}
+		shown[i] = map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root),
+			"time": c.At, "note": c.Note}
 	}
 	out["checkpoints"] = shown
 	return x.answer(http.StatusOK, out)
@@ -89,7 +90,8 @@ func (x *exchange) getProof() error {
 	}
 	file, err := x.api.Operations.Checkpoints.Prove(x.ctx, id, month)
 	switch {
-	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone), errors.Is(err, statement.ErrNotBegun) && !x.api.Now().Before(month):
+	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone),
+		errors.Is(err, statement.ErrNotBegun) && !x.api.Now().Before(month):
 		return conflicting(sentence(err) + ". The service makes a checkpoint a day; POST /admin/ledger/checkpoints, or \"letterhead ledger checkpoint\", makes one now.")
 	case err != nil:
 		return err

@@ -53,32 +53,38 @@ var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml
 
 // conflicts are rejections of a valid request by the state of what it is about. Their texts are for operators.
 var conflicts = faults.OneOf(
-	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
-	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended, account.ErrNotClosed, account.ErrOpenHolds,
-	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, operator.ErrTooManyLinks, operations.ErrAdminOff, signin.ErrTooManyLinks, signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet,
-	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, operations.ErrNoNoticesKey, operations.ErrNotClosed, books.ErrSum, operations.ErrNoCheckpoint,
-	operations.ErrLinked, operations.ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
+	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit,
+	account.ErrTooManyKeys, account.ErrKeyExists, account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
+	account.ErrNotClosed, account.ErrOpenHolds, brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens,
+	operator.ErrTokenExists, operator.ErrTooManyLinks, operations.ErrAdminOff, signin.ErrTooManyLinks,
+	signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet, engine.ErrBuilding, engine.ErrNoSpace,
+	brands.ErrRestricted, notices.ErrNotDead, operations.ErrNoNoticesKey, operations.ErrNotClosed, books.ErrSum,
+	operations.ErrNoCheckpoint, operations.ErrLinked, operations.ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
 )
 
 // absent are errors about things that do not exist.
 var absent = faults.OneOf(
-	account.ErrNotFound, account.ErrUnknownPayment, account.ErrUnknownKey, accounts.ErrNotFound, payments.ErrNotFound, brand.ErrNoSuchBrand, brands.ErrNotFound,
-	operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents, ledger.ErrNotFound, engine.ErrUnknown, operations.ErrNotCharged, notices.ErrUnknown, operations.ErrNotSold,
+	account.ErrNotFound, account.ErrUnknownPayment, account.ErrUnknownKey, accounts.ErrNotFound, payments.ErrNotFound,
+	brand.ErrNoSuchBrand, brands.ErrNotFound, operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents,
+	ledger.ErrNotFound, engine.ErrUnknown, operations.ErrNotCharged, notices.ErrUnknown, operations.ErrNotSold,
 )
 
 // malformed are errors about the values of a request.
-var malformed = faults.OneOf(account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid, commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid)
+var malformed = faults.OneOf(account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid,
+	commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid)
 
 // again ends sentences about failures that another attempt may not have.
 const again = ", with the same Idempotency-Key if it had one."
 
 // problems is the table from errors of other parts to answers.
 var problems = []web.Row{
-	{When: faults.OneOf(commands.ErrNotSeen), Problem: problem{Status: http.StatusServiceUnavailable, Code: "not_confirmed",
+	{When: faults.OneOf(commands.ErrNotSeen), Problem: problem{Status: http.StatusServiceUnavailable,
+		Code: "not_confirmed",
 		Text: "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it."}},
 	{When: faults.OneOf(eventlog.ErrLoss), Problem: problem{Status: http.StatusInternalServerError, Code: CodeLogLost,
 		Text: "Acknowledged events are missing from the event log. \"letterhead doctor\" says which. Restore them first."}},
-	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
+	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable,
+		Code: "unavailable",
 		Text: "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id."}},
 	{When: absent, Problem: problem{Status: http.StatusNotFound, Code: "not_found"}, Say: sentenceOf, Expected: true},
 	{When: conflicts, Problem: problem{Status: http.StatusConflict, Code: "conflict"}, Say: sentenceOf, Expected: true},
@@ -86,12 +92,16 @@ var problems = []web.Row{
 		Say: sayField, Expected: true},
 	{When: faults.Quarantined, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable",
 		Text: "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it."}},
-	{When: faults.Full, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
-		return part(err) + " has no space left on its disk, so nothing can be changed. Make room, then send the request again" + again
-	}},
-	{When: faults.Unavailable, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}, Say: func(err error) string {
-		return part(err) + " could not be reached in time. Send the request again" + again
-	}},
+	{When: faults.Full, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"},
+		Say: func(err error) string {
+			return part(err) +
+				" has no space left on its disk, so nothing can be changed. Make room, then send the request again" +
+				again
+		}},
+	{When: faults.Unavailable, Problem: problem{Status: http.StatusServiceUnavailable, Code: "unavailable"},
+		Say: func(err error) string {
+			return part(err) + " could not be reached in time. Send the request again" + again
+		}},
 	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Code: "internal_error",
 		Text: "Something failed on our side. The log has the reason under the X-Request-Id."}},
 }
@@ -109,7 +119,8 @@ func problemOf(err error) *problem {
 	case errors.As(err, &domain):
 		return invalid("%s", domain.Sentence)
 	case errors.As(err, &remembered):
-		return conflicting(fmt.Sprintf("The last crawl failed (%s); the site is not crawled again before %s.", remembered.Outcome, remembered.Until.UTC().Format(timeLayout)))
+		return conflicting(fmt.Sprintf("The last crawl failed (%s); the site is not crawled again before %s.",
+			remembered.Outcome, remembered.Until.UTC().Format(timeLayout)))
 	}
 	return web.ProblemOf(err, problems)
 }

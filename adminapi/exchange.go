@@ -51,7 +51,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 
 // answerAs is serve without a limit of time. A request with a local token comes from this machine, and needs no other.
 func (a *API) answerAs(local *operators.Token, w http.ResponseWriter, r *http.Request) {
-	x := &exchange{Exchange: web.Exchange{ResponseWriter: w, ID: a.NewID(), Route: "unknown"}, api: a, request: r, ctx: r.Context(), token: local, local: local != nil}
+	x := &exchange{Exchange: web.Exchange{ResponseWriter: w, ID: a.NewID(), Route: "unknown"}, api: a, request: r,
+		ctx: r.Context(), token: local, local: local != nil}
 	h := w.Header()
 	h.Set("X-Request-Id", x.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -87,7 +88,8 @@ func (x *exchange) finish() {
 		level = slog.LevelError
 	case x.Status > http.StatusInternalServerError && !x.local: // the command line prints the error
 		level = slog.LevelWarn
-	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.Status == http.StatusUnauthorized || x.Status == http.StatusTooManyRequests:
+	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) ||
+		x.Status == http.StatusUnauthorized || x.Status == http.StatusTooManyRequests:
 		level = slog.LevelInfo
 	}
 	if x.problem != nil && x.problem.Cause != nil {
@@ -136,7 +138,8 @@ func (x *exchange) run() error {
 	x.ID = uuid.NewSHA1(keyNamespace, fmt.Appendf(nil, "%s/%x/%s", x.token.ID, hash.Sum(nil), x.key)).String()
 	x.Header().Set("X-Request-Id", x.ID)
 	key := sha256.Sum256([]byte(x.key))
-	r := repeats.Request{Caller: x.token.ID, Key: hex.EncodeToString(key[:]), Hash: hex.EncodeToString(hash.Sum(nil)), At: x.api.Now()}
+	r := repeats.Request{Caller: x.token.ID, Key: hex.EncodeToString(key[:]), Hash: hex.EncodeToString(hash.Sum(nil)),
+		At: x.api.Now()}
 	before, err := x.api.Repeats.Begin(x.ctx, r)
 	if errors.Is(err, repeats.ErrMismatch) {
 		return invalid("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerKey)
@@ -152,8 +155,8 @@ func (x *exchange) run() error {
 	return x.first(r)
 }
 
-// first serves the first request with a key, and remembers its answer if something was done, unless it is one for now. Secrets and names are not
-// part of the remembered answer.
+// first serves the first request with a key, and remembers its answer if something was done, unless it is one for now.
+// Secrets and names are not part of the remembered answer.
 func (x *exchange) first(r repeats.Request) error {
 	kept := &recorder{ResponseWriter: x.ResponseWriter}
 	x.ResponseWriter = kept
@@ -172,7 +175,8 @@ func (x *exchange) first(r repeats.Request) error {
 	}
 	if kept.passing {
 		if err := x.api.Repeats.Release(ctx, r); err != nil {
-			x.api.Logger.Warn("the key of a request of an operator was not released; its repeat is decided again", "request_id", x.ID, "error", err)
+			x.api.Logger.Warn("the key of a request of an operator was not released; its repeat is decided again",
+				"request_id", x.ID, "error", err)
 		}
 		kept.flush()
 		return nil
@@ -182,7 +186,8 @@ func (x *exchange) first(r repeats.Request) error {
 		answer.Body = string(kept.remembered)
 	}
 	if err := x.api.Repeats.Finish(ctx, r, answer); err != nil {
-		x.api.Logger.Warn("the answer to a request of an operator was not remembered; its repeat is decided again", "request_id", x.ID, "error", err)
+		x.api.Logger.Warn("the answer to a request of an operator was not remembered; its repeat is decided again",
+			"request_id", x.ID, "error", err)
 	}
 	kept.flush()
 	return nil
@@ -209,7 +214,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 
 func (r *recorder) flush() {
 	r.ResponseWriter.WriteHeader(r.status)
-	_, _ = r.ResponseWriter.Write(r.body) // after an error the client is gone, and gets the remembered answer when it repeats
+	// after an error the client is gone, and gets the remembered answer when it repeats
+	_, _ = r.ResponseWriter.Write(r.body)
 }
 
 // needsKey rejects a request that would do something a second time if it were repeated.
@@ -234,8 +240,10 @@ func (x *exchange) readBody() error {
 		return newProblem(http.StatusBadRequest, "invalid_request", "The body could not be read to its end.", err)
 	}
 	if len(body) > 0 {
-		if media, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || media != "application/json" {
-			return newProblem(http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil)
+		media, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type"))
+		if err != nil || media != "application/json" {
+			return newProblem(http.StatusUnsupportedMediaType, "invalid_request",
+				"The body is JSON: send Content-Type: application/json.", nil)
 		}
 	}
 	x.body = body
@@ -319,5 +327,7 @@ func (x *exchange) fail(err error) {
 		// The log of the server, which has the stack of a panic, may be elsewhere.
 		message, _, _ = strings.Cut(x.problem.Cause.Error(), "\ngoroutine ")
 	}
-	_ = x.answer(x.problem.Status, map[string]any{"error": map[string]string{"code": x.problem.Code, "message": message}}) // it always encodes
+	// it always encodes
+	_ = x.answer(x.problem.Status,
+		map[string]any{"error": map[string]string{"code": x.problem.Code, "message": message}})
 }

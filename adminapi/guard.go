@@ -15,8 +15,8 @@ import (
 	"letterhead/projections/operators"
 )
 
-// maxFailures limits the requests without a valid token that an address may send in a minute and get a 401. Requests with
-// a valid token are not limited: an attempt to guess one must not lock operators out.
+// maxFailures limits the requests without a valid token that an address may send in a minute and get a 401. Requests
+// with a valid token are not limited: an attempt to guess one must not lock operators out.
 const maxFailures = 20
 
 // maxLookUps limits the tokens that are looked up at a time. The others wait in order of arrival, so that unknown
@@ -35,7 +35,8 @@ func (a *API) checkHost(r *http.Request) *problem {
 	if a.hosts[host] || err == nil && (ip.IsLoopback() || ip == localAddress(r)) {
 		return nil
 	}
-	return newProblem(http.StatusMisdirectedRequest, "misdirected", "The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil)
+	return newProblem(http.StatusMisdirectedRequest, "misdirected",
+		"The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil)
 }
 
 // hostOf returns the host of a Host header, without port and brackets, in lower case.
@@ -62,7 +63,8 @@ func localAddress(r *http.Request) netip.Addr {
 
 // checkOrigin rejects requests of pages of other sites.
 func checkOrigin(r *http.Request) *problem {
-	rejected := newProblem(http.StatusForbidden, "forbidden", "The request comes from a page of another site. The admin API answers none.", nil)
+	rejected := newProblem(http.StatusForbidden, "forbidden",
+		"The request comes from a page of another site. The admin API answers none.", nil)
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return rejected
 	}
@@ -86,18 +88,21 @@ func (x *exchange) authenticate() error {
 	parsed, err := apikey.Parse(text)
 	switch {
 	case err != nil:
-		return x.unauthorized(unauthorized("The token is not well-formed: a character is missing, added or mistyped. Copy it again."))
+		return x.unauthorized(
+			unauthorized("The token is not well-formed: a character is missing, added or mistyped. Copy it again."))
 	case parsed.Kind != apikey.Operator:
 		return x.unauthorized(unauthorized("This is an API key of an account. The admin API needs a token of an operator (lh_op_…); \"letterhead admin token issue\" makes one."))
 	}
 	token, err := x.lookUp(parsed.Hash)
 	switch {
 	case errors.Is(err, operators.ErrNotFound):
-		return x.unauthorized(unauthorized("The token is unknown. Copy it again, or issue another one with \"letterhead admin token issue\"."))
+		return x.unauthorized(unauthorized(
+			"The token is unknown. Copy it again, or issue another one with \"letterhead admin token issue\"."))
 	case err != nil:
 		return err
 	case !token.Valid(x.api.Now()):
-		return x.unauthorized(unauthorized("The token was revoked or has expired. Issue another one with \"letterhead admin token issue\"."))
+		return x.unauthorized(unauthorized(
+			"The token was revoked or has expired. Issue another one with \"letterhead admin token issue\"."))
 	}
 	x.token = token
 	return nil
@@ -122,7 +127,8 @@ func bearerOf(h http.Header) (string, *problem) {
 			return token, nil
 		}
 	}
-	return "", unauthorized("Send a token of an operator as Authorization: Bearer TOKEN. \"letterhead admin token issue\" makes one.")
+	return "", unauthorized(
+		"Send a token of an operator as Authorization: Bearer TOKEN. \"letterhead admin token issue\" makes one.")
 }
 
 func unauthorized(message string) *problem {

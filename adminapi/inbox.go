@@ -98,7 +98,8 @@ func (x *exchange) dismissReport() error {
 }
 
 // follow decides about the report in the path.
-func (x *exchange) follow(done string, decide func(ctx context.Context, by commands.Request, stream string) error) error {
+func (x *exchange) follow(done string,
+	decide func(ctx context.Context, by commands.Request, stream string) error) error {
 	id, err := x.reportID()
 	if err != nil {
 		return err
@@ -106,7 +107,8 @@ func (x *exchange) follow(done string, decide func(ctx context.Context, by comma
 	processor, event, _ := strings.Cut(id, ":")
 	err = decide(x.ctx, x.by(), billing.Stream(processor, event))
 	switch {
-	case errors.Is(err, commands.ErrUnknownReport), errors.Is(err, eventlog.ErrTooLarge): // no stream has such a long name
+	// no stream has such a long name
+	case errors.Is(err, commands.ErrUnknownReport), errors.Is(err, eventlog.ErrTooLarge):
 		return noReport(id)
 	case errors.Is(err, commands.ErrReportDone):
 		return conflicting("The report " + id + " was applied or dismissed already.")

@@ -72,7 +72,8 @@ func (x *exchange) listKeys() error {
 		}
 		shown = append(shown, shownKey{
 			ID: r.ID, Kind: r.Kind, Last4: r.Last4, Name: names[r.ID], State: now,
-			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms, Provisional: at.Provisional,
+			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
+			Provisional: at.Provisional,
 		})
 	}
 	return x.answer(http.StatusOK, at.markList(map[string]any{"keys": shown}))
@@ -100,7 +101,8 @@ func (x *exchange) issueKey() error {
 	if err != nil {
 		return err
 	}
-	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id, operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
+	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id,
+		operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return x.explain(id, err)
 	}
@@ -171,8 +173,8 @@ func (x *exchange) listSignInEmails() error {
 	return x.answer(http.StatusOK, map[string]any{"sign_in_emails": append([]commands.Email{}, all...)})
 }
 
-// setSignInEmail answers PUT /admin/accounts/{id}/sign-in-emails/{person}. The address is personal data, so it is not kept
-// with the answer.
+// setSignInEmail answers PUT /admin/accounts/{id}/sign-in-emails/{person}. The address is personal data, so it is not
+// kept with the answer.
 func (x *exchange) setSignInEmail() error {
 	var in struct {
 		Email string `json:"email"`
@@ -188,7 +190,8 @@ func (x *exchange) setSignInEmail() error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email); err != nil {
+	if _, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person},
+		in.Email); err != nil {
 		return x.explain(id, err)
 	}
 	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
@@ -218,8 +221,10 @@ func (x *exchange) revokeKey() error {
 // listTokens answers GET /admin/tokens, the newest first.
 func (x *exchange) listTokens() error {
 	q := x.query("state", "scope", "limit", "cursor")
-	s := operators.Selection{State: operators.State(q.oneOf("state", string(operators.Active), string(operators.Expired), string(operators.Revoked), string(operators.Ended))), Before: q.text("cursor")}
-	s.Scope = operator.Scope(q.oneOf("scope", string(operator.Read), string(operator.Support), string(operator.Finance), string(operator.Admin)))
+	s := operators.Selection{State: operators.State(q.oneOf("state", string(operators.Active),
+		string(operators.Expired), string(operators.Revoked), string(operators.Ended))), Before: q.text("cursor")}
+	s.Scope = operator.Scope(q.oneOf("scope", string(operator.Read), string(operator.Support), string(operator.Finance),
+		string(operator.Admin)))
 	limit := q.limit()
 	if q.err != nil {
 		return q.err

@@ -20,7 +20,8 @@ import (
 // getLedger answers GET /admin/accounts/{id}/ledger.
 func (x *exchange) getLedger() error {
 	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "order", "limit", "cursor")
-	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"), RequestID: q.text("request_id"), KeyID: q.text("key")}
+	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"),
+		RequestID: q.text("request_id"), KeyID: q.text("key")}
 	f.From, f.Until = q.period()
 	newest := q.oneOf("order", "oldest", "newest") == "newest"
 	limit := q.limit()
@@ -128,7 +129,9 @@ func (x *exchange) closeMonth() error {
 	defer end()
 	closed, repeated, err := x.api.Operations.Books.CloseMonth(x.ctx, x.by(), month)
 	if errors.Is(err, context.DeadlineExceeded) { // a repeat takes as long
-		return newProblem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.", requestTimeout/time.Second, month.Format(books.MonthLayout)), err)
+		return newProblem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf(
+			"The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.",
+			requestTimeout/time.Second, month.Format(books.MonthLayout)), err)
 	}
 	if err != nil {
 		return err
@@ -139,7 +142,9 @@ func (x *exchange) closeMonth() error {
 	}{closed, repeated})
 }
 
-var errReportRuns = newProblem(http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running"))
+var errReportRuns = newProblem(http.StatusServiceUnavailable, "unavailable",
+	"Another report is being made. Send the request again when it is finished.",
+	errors.New("another report is running"))
 
 // startReport waits until no other request reads the whole log, if the request is one of the command line; others do
 // not wait. end lets the next one begin.
@@ -173,7 +178,8 @@ func (x *exchange) getTrialBalance() error {
 	})
 	lines := []map[string]any{}
 	for _, b := range balances {
-		lines = append(lines, map[string]any{"currency": b.Commodity, "account": books.Chart[b.Account].Name, "debit": max(b.Amount, 0), "credit": max(-b.Amount, 0)})
+		lines = append(lines, map[string]any{"currency": b.Commodity, "account": books.Chart[b.Account].Name,
+			"debit": max(b.Amount, 0), "credit": max(-b.Amount, 0)})
 	}
 	return x.answer(http.StatusOK, markRunning(map[string]any{"balances": lines}, provisional))
 }

@@ -13,7 +13,8 @@ func (x *exchange) getOwnToken() error {
 	if err != nil {
 		return err
 	}
-	own := operations.Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
+	own := operations.Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4,
+		State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
 	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
 }
 

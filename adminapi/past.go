@@ -70,13 +70,15 @@ func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
 	lots := []Lot{}
 	for i := range held.Lots() {
 		l := &held.Lots()[i]
-		lots = append(lots, Lot{l.Revision, l.At, l.Kind, l.PaymentID, l.Granted, l.Refunded, l.Used, l.Broken, l.Unspent(),
+		lots = append(lots, Lot{l.Revision, l.At, l.Kind, l.PaymentID, l.Granted, l.Refunded, l.Used,
+			l.Broken, l.Unspent(),
 			l.Paid.Currency, l.Paid.Minor, l.Tax, l.Returned, l.Recognized, l.Breakage, l.Deferred()})
 	}
 	count := func(n int64) map[string]any { return map[string]any{"month": used.Month, "count": n} }
 	object := map[string]any{
-		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(state.Plan), Status: string(state.Status)},
-		"as_of":   at.Time, "revision": state.Last.Revision, "opened_at": row.OpenedAt,
+		"account": operations.Account{ID: id, Name: names[row.Holder], Plan: string(state.Plan),
+			Status: string(state.Status)},
+		"as_of": at.Time, "revision": state.Last.Revision, "opened_at": row.OpenedAt,
 		"credits": map[string]int64{"balance": state.Last.Balance, "remaining": max(state.Last.Balance, 0)},
 		"lookups": count(lookups), "lots": lots, "deficit": held.Deficit(),
 	}

@@ -34,7 +34,8 @@ func (m money) value() (*eventschemas.Money, error) {
 	case m.Money == nil && m.Currency == "":
 		return nil, nil
 	case m.Money == nil || m.Currency == "":
-		return nil, invalid("The fields money (minor units, such as 4900) and currency (three letters, such as EUR) belong together.")
+		return nil, invalid(
+			"The fields money (minor units, such as 4900) and currency (three letters, such as EUR) belong together.")
 	}
 	return &eventschemas.Money{Minor: *m.Money, Currency: m.Currency}, nil
 }
@@ -52,7 +53,8 @@ type grant struct {
 // command returns the command of a grant.
 func (g grant) command(by commands.Request, accountID string, paid *eventschemas.Money) commands.GrantCredits {
 	return commands.GrantCredits{
-		Request: by, AccountID: accountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: paid, Tax: g.Tax, Reason: g.Reason,
+		Request: by, AccountID: accountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: paid,
+		Tax: g.Tax, Reason: g.Reason,
 	}
 }
 
@@ -131,7 +133,8 @@ func (x *exchange) refundPayment() error {
 		}
 	}
 	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
-		Request: x.by(), AccountID: id, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned, ByMoney: returned != nil && in.Credits == 0 && !in.AllCredits,
+		Request: x.by(), AccountID: id, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits,
+		Money: returned, ByMoney: returned != nil && in.Credits == 0 && !in.AllCredits,
 	})
 	if err != nil {
 		return x.explain(id, err)
@@ -148,7 +151,8 @@ func (x *exchange) reverseRequest() error {
 		return err
 	}
 	if err := checkID("request_id", in.RequestID); err != nil || in.RequestID == "" {
-		return errors.Join(err, invalid("The field request_id is the X-Request-Id of the answer whose charges are reversed."))
+		return errors.Join(err,
+			invalid("The field request_id is the X-Request-Id of the answer whose charges are reversed."))
 	}
 	id, err := x.account()
 	if err != nil {
@@ -162,14 +166,16 @@ func (x *exchange) reverseRequest() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated})
+	return x.answer(http.StatusOK,
+		map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated})
 }
 
 // listPayments answers GET /admin/payments.
 func (x *exchange) listPayments() error {
 	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
 	s := payments.Selection{AccountID: q.text("account"), Kind: q.oneOf("kind", commands.OperatorGrants...)}
-	s.State = payments.State(q.oneOf("state", string(payments.Paid), string(payments.PartlyRefunded), string(payments.Refunded)))
+	s.State = payments.State(q.oneOf("state", string(payments.Paid), string(payments.PartlyRefunded),
+		string(payments.Refunded)))
 	s.Sort, s.Descending = q.order(payments.Sorts)
 	limit, last := q.limit(), after[payments.Payment](q)
 	if q.err != nil {
@@ -240,7 +246,8 @@ func (x *exchange) recordFee() error {
 	}
 	switch {
 	case in.Money == 0:
-		return invalid("The field money is the fee in minor units, such as 145; below zero if the processor returned it.")
+		return invalid(
+			"The field money is the fee in minor units, such as 145; below zero if the processor returned it.")
 	case in.FeeID == "":
 		if err := x.needsKey(", or a fee_id"); err != nil {
 			return err
@@ -256,11 +263,13 @@ func (x *exchange) recordFee() error {
 	}
 	by := x.by()
 	id := cmp.Or(in.FeeID, by.ID)
-	done, err := x.api.Writer.RecordFee(x.ctx, commands.RecordFee{Request: by, AccountID: p.AccountID, FeeID: id, PaymentID: p.ID, Money: amount})
+	done, err := x.api.Writer.RecordFee(x.ctx,
+		commands.RecordFee{Request: by, AccountID: p.AccountID, FeeID: id, PaymentID: p.ID, Money: amount})
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, map[string]any{
-		"account": p.AccountID, "payment_id": p.ID, "fee_id": id, "money": amount.Minor, "currency": amount.Currency, "repeated": done.Repeated,
+		"account": p.AccountID, "payment_id": p.ID, "fee_id": id, "money": amount.Minor, "currency": amount.Currency,
+		"repeated": done.Repeated,
 	})
 }

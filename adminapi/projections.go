@@ -14,7 +14,8 @@ func (x *exchange) lastRebuild() error {
 	if !ok {
 		return notFound("No request to this process has begun a rebuild of %s since its start.", name)
 	}
-	object := map[string]any{"name": name, "running": r.FinishedAt.IsZero(), "started_at": r.StartedAt.UTC(), "step": r.Step, "position": r.Position, "target": r.Target}
+	object := map[string]any{"name": name, "running": r.FinishedAt.IsZero(), "started_at": r.StartedAt.UTC(),
+		"step": r.Step, "position": r.Position, "target": r.Target}
 	if !r.FinishedAt.IsZero() {
 		object["finished_at"] = r.FinishedAt.UTC()
 	}
@@ -81,5 +82,6 @@ func (x *exchange) getHealth() error {
 			problems = append(problems, "the read model "+m.Name+" is quarantined: "+m.Error)
 		}
 	}
-	return x.answer(http.StatusOK, map[string]any{"ready": len(problems) == 0, "problems": problems, "position": head, "lag": lag})
+	return x.answer(http.StatusOK,
+		map[string]any{"ready": len(problems) == 0, "problems": problems, "position": head, "lag": lag})
 }

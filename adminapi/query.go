@@ -52,7 +52,8 @@ func parseQuery(raw string, names ...string) *parameters {
 	for name, values := range q.values {
 		switch {
 		case !slices.Contains(names, name):
-			q.err = invalid("There is no parameter %q. Parameters of this path are: %s.", name, strings.Join(names, ", "))
+			q.err = invalid("There is no parameter %q. Parameters of this path are: %s.",
+				name, strings.Join(names, ", "))
 		case len(values) > 1:
 			q.err = invalid("The parameter %s is given more than once. Send it once.", name)
 		case values[0] == "":
@@ -79,7 +80,8 @@ func (q *parameters) oneOf(name string, known ...string) string {
 func (q *parameters) order(known []string) (by string, descending bool) {
 	by, descending = strings.CutPrefix(q.values.Get("sort"), "-")
 	if (by != "" || descending) && !slices.Contains(known, by) && q.err == nil {
-		q.err = invalid("The parameter sort is one of %s, with a minus sign in front for the descending order.", strings.Join(known, ", "))
+		q.err = invalid("The parameter sort is one of %s, with a minus sign in front for the descending order.",
+			strings.Join(known, ", "))
 	}
 	return by, descending
 }

@@ -22,7 +22,8 @@ import (
 const (
 	// processor is the name under which reports are recorded, whichever payment processor they are of.
 	processor = "admin"
-	// maxReported limits an id in a report, in bytes. With the type, and a number after the first, it is the id of the report.
+	// maxReported limits an id in a report, in bytes. With the type, and a number after the first, it is the id of the
+	// report.
 	maxReported = 100
 	// maxTwins limits the reports of the same type about the same payment, refund or dispute.
 	maxTwins = 99
@@ -82,7 +83,8 @@ func (x *exchange) recordPayment() error {
 		return invalid("The fields account and payment_id are needed.")
 	}
 	paid, err := in.value()
-	err = errors.Join(err, checkMoney(paid), checkID("account", in.Account), checkReported("payment_id", in.PaymentID), checkReported("dispute_id", in.DisputeID), checkReported("refund_id", in.RefundID))
+	err = errors.Join(err, checkMoney(paid), checkID("account", in.Account), checkReported("payment_id", in.PaymentID),
+		checkReported("dispute_id", in.DisputeID), checkReported("refund_id", in.RefundID))
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,8 @@ func (x *exchange) recordPayment() error {
 	if err := x.api.Operations.Reads.AccountExists(x.ctx, in.Account); err != nil {
 		return x.explain(in.Account, err)
 	}
-	r := eventschemas.BillingReported{Processor: processor, Type: in.Type, AccountID: in.Account, PaymentID: in.PaymentID, Money: paid, CreatedAt: in.OccurredAt.UTC().Truncate(time.Microsecond)}
+	r := eventschemas.BillingReported{Processor: processor, Type: in.Type, AccountID: in.Account,
+		PaymentID: in.PaymentID, Money: paid, CreatedAt: in.OccurredAt.UTC().Truncate(time.Microsecond)}
 	switch in.Type {
 	case "payment":
 		return x.reportPayment(in, r)
@@ -135,7 +138,8 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	case in.Reason != "":
 		return invalid("A payment has no reason.")
 	}
-	if err := errors.Join(in.command(x.by(), in.Account, r.Money).CheckOperator(), checkID("payment_id", in.PaymentID)); err != nil {
+	if err := errors.Join(in.command(x.by(), in.Account, r.Money).CheckOperator(),
+		checkID("payment_id", in.PaymentID)); err != nil {
 		return err
 	}
 	if in.Tax < 0 || in.Tax > 0 && (r.Money == nil || in.Tax > r.Money.Minor) {
@@ -198,7 +202,8 @@ func (x *exchange) reportFailure(in report, r eventschemas.BillingReported) erro
 // compare rejects a report of a payment that was granted to its account with other values.
 func (x *exchange) compare(in report, r eventschemas.BillingReported) error {
 	_, err := x.api.Writer.GrantCredits(x.ctx, commands.GrantCredits{
-		Request: x.by(), AccountID: in.Account, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: r.Money, Tax: in.Tax,
+		Request: x.by(), AccountID: in.Account, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID,
+		Money: r.Money, Tax: in.Tax,
 	})
 	return x.explain(in.Account, err)
 }
@@ -226,7 +231,9 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 		return err
 	}
 	if known == nil && (r.Money == nil || in.Credits != 0) {
-		return notFound("There is no payment %s yet. To let the report wait for it, send money and currency, and no credits.", in.PaymentID)
+		return notFound(
+			"There is no payment %s yet. To let the report wait for it, send money and currency, and no credits.",
+			in.PaymentID)
 	}
 	id := in.RefundID
 	if !refunded {
@@ -251,7 +258,8 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 	if err != nil {
 		return err
 	}
-	outcome := eventschemas.BillingSettled{Outcome: billing.Waiting, Reason: "its payment " + in.PaymentID + " was not granted yet"}
+	outcome := eventschemas.BillingSettled{Outcome: billing.Waiting,
+		Reason: "its payment " + in.PaymentID + " was not granted yet"}
 	if known != nil {
 		if outcome, err = x.outcomeOf(r.EventID); err != nil {
 			return err
@@ -260,8 +268,8 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 	return x.answerReport(r, repeated, outcome)
 }
 
-// refundNow takes back credits of a payment, or the rest of them, which a BillingReported cannot express. A dispute takes no
-// more than is left. It takes nothing if the refund has failed or the dispute was won.
+// refundNow takes back credits of a payment, or the rest of them, which a BillingReported cannot express. A dispute
+// takes no more than is left. It takes nothing if the refund has failed or the dispute was won.
 func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) error {
 	void, err := x.voided(in)
 	if err != nil {
@@ -272,20 +280,23 @@ func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) er
 		if err != nil {
 			return err
 		}
-		return x.answer(http.StatusOK, recorded{movement: movement{Account: in.Account, Balance: standing.Balance, Repeated: true}, State: billing.Applied})
+		return x.answer(http.StatusOK, recorded{
+			movement: movement{Account: in.Account, Balance: standing.Balance, Repeated: true}, State: billing.Applied,
+		})
 	}
 	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
-		Request: x.by(), AccountID: in.Account, RefundID: id, PaymentID: in.PaymentID, Credits: in.Credits, Money: money,
-		AtMost: claims[in.Type].kind == billing.KindDispute,
+		Request: x.by(), AccountID: in.Account, RefundID: id, PaymentID: in.PaymentID, Credits: in.Credits,
+		Money: money, AtMost: claims[in.Type].kind == billing.KindDispute,
 	})
 	if err != nil {
 		return x.explain(in.Account, err)
 	}
-	return x.answer(http.StatusOK, recorded{movement: movement{in.Account, done.Balance, done.Repeated, done.Refund}, State: billing.Applied})
+	return x.answer(http.StatusOK,
+		recorded{movement: movement{in.Account, done.Balance, done.Repeated, done.Refund}, State: billing.Applied})
 }
 
-// voided reports whether a report says that the refund failed, or that the dispute was won. A chargeback is the loss of a
-// dispute, so the later of both counts; one that is later is rejected, as only a report with money has an order.
+// voided reports whether a report says that the refund failed, or that the dispute was won. A chargeback is the loss of
+// a dispute, so the later of both counts; one that is later is rejected, as only a report with money has an order.
 func (x *exchange) voided(in report) (void bool, err error) {
 	at := in.OccurredAt
 	if at.IsZero() {
@@ -310,7 +321,8 @@ func (x *exchange) voided(in report) (void bool, err error) {
 		lost = true
 	}
 	if lost {
-		return false, conflicting("The dispute " + in.DisputeID + " was won. If it was lost after that, send money and currency, and no credits.")
+		return false, conflicting("The dispute " + in.DisputeID +
+			" was won. If it was lost after that, send money and currency, and no credits.")
 	}
 	return false, nil
 }
@@ -326,7 +338,8 @@ func (x *exchange) paymentOf(accountID, id string) (*payments.Payment, error) {
 	case errors.Is(err, payments.ErrNotFound):
 		return nil, nil
 	case errors.Is(err, payments.ErrAmbiguous):
-		return nil, conflicting("Several accounts have a payment " + id + ". Use POST /admin/accounts/ID/grants and POST /admin/accounts/ID/refunds.")
+		return nil, conflicting("Several accounts have a payment " + id +
+			". Use POST /admin/accounts/ID/grants and POST /admin/accounts/ID/refunds.")
 	case err == nil && p.AccountID != accountID:
 		return nil, ofAnotherAccount(id)
 	}
@@ -340,8 +353,8 @@ func ofAnotherAccount(paymentID string) *problem {
 // paymentReport returns the report of a payment that was granted.
 func paymentReport(p *payments.Payment) eventschemas.BillingReported {
 	r := eventschemas.BillingReported{
-		Processor: processor, EventID: "payment-" + p.ID, Type: "payment", Kind: billing.KindPayment, State: "paid", GrantKind: p.Kind,
-		AccountID: p.AccountID, PaymentID: p.ID, Credits: p.Credits, Tax: p.Tax,
+		Processor: processor, EventID: "payment-" + p.ID, Type: "payment", Kind: billing.KindPayment, State: "paid",
+		GrantKind: p.Kind, AccountID: p.AccountID, PaymentID: p.ID, Credits: p.Credits, Tax: p.Tax,
 	}
 	if p.Kind != account.KindSubscription {
 		r.GrantKind = account.KindTopup // the account knows the payment, whose kind stays
@@ -360,10 +373,10 @@ func twin(first string, n int) string {
 	return fmt.Sprintf("%s.%02d", first, n+1) // in the order of the reports
 }
 
-// record records a report, sets its id, and reports whether it was recorded before. The streams of reports decide between
-// two requests at the same time. Earlier reports with other values do not matter if they were not applied to the account;
-// neither do dismissed ones. The report of a payment that was granted is a repeat of any that was applied, and is
-// decided again if it is in the inbox.
+// record records a report, sets its id, and reports whether it was recorded before. The streams of reports decide
+// between two requests at the same time. Earlier reports with other values do not matter if they were not applied to
+// the account; neither do dismissed ones. The report of a payment that was granted is a repeat of any that was applied,
+// and is decided again if it is in the inbox.
 func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeated bool, err error) {
 	first, conflict := r.EventID, ""
 	for n := range maxTwins {
@@ -396,7 +409,8 @@ func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeat
 			return repeated, nil
 		case repeated && r.Kind == billing.KindFailure && known.Report.AccountID != r.AccountID:
 			return false, ofAnotherAccount(r.PaymentID)
-		case applied && (r.Kind != billing.KindFailure || r.Attempt > 0): // other attempts that are not counted have other times
+		// other attempts that are not counted have other times
+		case applied && (r.Kind != billing.KindFailure || r.Attempt > 0):
 			conflict = r.EventID
 		}
 	}
@@ -407,11 +421,13 @@ func (x *exchange) record(r *eventschemas.BillingReported, granted bool) (repeat
 	if conflict == "" {
 		return false, conflicting(fmt.Sprintf("The %s was reported %d times before. Use POST /admin/accounts/ID/grants or POST /admin/accounts/ID/refunds.", kind, maxTwins))
 	}
-	return false, conflicting(fmt.Sprintf("The %s was reported before with other values. \"letterhead billing inbox show %s:%s\" shows them.", kind, processor, conflict))
+	return false, conflicting(fmt.Sprintf(
+		"The %s was reported before with other values. \"letterhead billing inbox show %s:%s\" shows them.",
+		kind, processor, conflict))
 }
 
-// sameReport reports whether a report repeats one that was recorded. Without occurred_at, a report has the time at which it
-// was recorded.
+// sameReport reports whether a report repeats one that was recorded. Without occurred_at, a report has the time at
+// which it was recorded.
 func sameReport(r, recorded eventschemas.BillingReported) bool {
 	if r.CreatedAt.IsZero() || r.CreatedAt.Equal(recorded.CreatedAt) {
 		r.CreatedAt = recorded.CreatedAt
@@ -420,12 +436,14 @@ func sameReport(r, recorded eventschemas.BillingReported) bool {
 }
 
 // answerReport answers with what became of a report.
-func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool, outcome eventschemas.BillingSettled) error {
+func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool,
+	outcome eventschemas.BillingSettled) error {
 	standing, err := x.api.Writer.Standing(x.ctx, r.AccountID)
 	if err != nil {
 		return err
 	}
-	out := recorded{movement: movement{Account: r.AccountID, Balance: standing.Balance, Repeated: repeated}, State: outcome.Outcome, Reason: outcome.Reason}
+	out := recorded{movement: movement{Account: r.AccountID, Balance: standing.Balance, Repeated: repeated},
+		State: outcome.Outcome, Reason: outcome.Reason}
 	if out.State != billing.Applied {
 		return x.answerForNow(http.StatusAccepted, out)
 	}
@@ -445,7 +463,8 @@ func (x *exchange) outcomeOf(eventID string) (eventschemas.BillingSettled, error
 			return known.Outcome, err
 		}
 		if delay.For(ctx, pause) != nil {
-			return eventschemas.BillingSettled{Outcome: billing.Waiting, Reason: "it is recorded, and was not applied in time; repeat the request to see what became of it"}, nil
+			return eventschemas.BillingSettled{Outcome: billing.Waiting,
+				Reason: "it is recorded, and was not applied in time; repeat the request to see what became of it"}, nil
 		}
 	}
 }

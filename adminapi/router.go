@@ -37,8 +37,10 @@ func table() []operation {
 		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
 		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
 		{"POST", "/admin/accounts/{id}/sign-out", "signOut", supporting, (*exchange).signOut},
-		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting, plain((*exchange).listSignInEmails)},
-		{"PUT", "/admin/accounts/{id}/sign-in-emails/{person}", "setSignInEmail", supporting, (*exchange).setSignInEmail},
+		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting,
+			plain((*exchange).listSignInEmails)},
+		{"PUT", "/admin/accounts/{id}/sign-in-emails/{person}", "setSignInEmail", supporting,
+			(*exchange).setSignInEmail},
 		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, plain((*exchange).getNotices)},
 		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, (*exchange).setNotices},
 		{"PATCH", "/admin/accounts/{id}/notices", "changeNotices", supporting, (*exchange).changeNotices},
@@ -61,14 +63,16 @@ func table() []operation {
 		{"GET", "/admin/brands/{domain}", "getBrand", reading, (*exchange).getBrand},
 		{"GET", "/admin/brands/{domain}/history", "getBrandHistory", reading, plain((*exchange).getBrandHistory)},
 		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting, (*exchange).overrideField},
-		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting, plain((*exchange).removeOverride)},
+		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting,
+			plain((*exchange).removeOverride)},
 		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, plain((*exchange).claimBrand)},
 		{"POST", "/admin/brands/{domain}/withdraw", "withdrawBrand", everything, plain((*exchange).withdrawBrand)},
 		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, plain((*exchange).crawlBrand)},
 		{"GET", "/admin/crawls/failures", "listFailures", reading, (*exchange).listFailures},
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
 		{"GET", "/admin/projections/{name}/rebuild", "getRebuild", everything, plain((*exchange).lastRebuild)},
-		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, plain((*exchange).rebuildProjection)},
+		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything,
+			plain((*exchange).rebuildProjection)},
 		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},
 		{"POST", "/admin/ledger/checkpoints", "makeCheckpoint", finances, (*exchange).makeCheckpoint},
 		{"GET", "/admin/ledger/undelivered", "listUndelivered", reading, (*exchange).listUndelivered},
@@ -119,7 +123,8 @@ func (a *API) route() {
 		}}))
 	}
 	other := func(w http.ResponseWriter, _ *http.Request) {
-		w.(*exchange).fail(newProblem(http.StatusMethodNotAllowed, "invalid_request", "This path does not answer that method. The Allow header lists those it answers.", nil))
+		w.(*exchange).fail(newProblem(http.StatusMethodNotAllowed, "invalid_request",
+			"This path does not answer that method. The Allow header lists those it answers.", nil))
 	}
 	unknown := func(w http.ResponseWriter, _ *http.Request) { w.(*exchange).fail(errUnknownPath) }
 	r := web.NewRouter(routes, other, unknown)
@@ -147,7 +152,8 @@ func (x *exchange) serve() error {
 		return err
 	}
 	if o := x.operation; !allows(x.token.Scope, o.requires) {
-		message := "This operation needs a token with the scope " + scopesWith(o.requires) + "; this token has the scope " +
+		message := "This operation needs a token with the scope " + scopesWith(o.requires) +
+			"; this token has the scope " +
 			string(x.token.Scope) + "."
 		return newProblem(http.StatusForbidden, "forbidden", message, nil)
 	}
@@ -155,7 +161,8 @@ func (x *exchange) serve() error {
 		return x.run()
 	}
 	if !x.api.running.TryAcquire(1) {
-		return newProblem(http.StatusServiceUnavailable, "unavailable", "Too many requests are running. Send this one again.", nil)
+		return newProblem(http.StatusServiceUnavailable, "unavailable",
+			"Too many requests are running. Send this one again.", nil)
 	}
 	defer x.api.running.Release(1)
 	return x.run()

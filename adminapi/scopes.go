@@ -13,8 +13,9 @@ type permission string
 const (
 	reading    permission = "read"    // GET, revoking the token of the request
 	supporting permission = "support" // keys, login links, notices, suspension, crawls, overrides
-	finances   permission = "finance" // grants, refunds, payments, reversals, plans, closing months, checkpoints, links, checkouts
-	everything permission = "admin"   // opening and closing accounts, withdrawals, rebuilds, tokens of others
+	// grants, refunds, payments, reversals, plans, closing months, checkpoints, links, checkouts
+	finances   permission = "finance"
+	everything permission = "admin" // opening and closing accounts, withdrawals, rebuilds, tokens of others
 )
 
 // granted are the permissions of each scope.

@@ -31,7 +31,8 @@ func (x *exchange) listUndelivered() error {
 		return err
 	}
 	if last != nil {
-		charges = slices.DeleteFunc(charges, func(c operations.UndeliveredCharge) bool { return c.Position <= last.Position })
+		charges = slices.DeleteFunc(charges,
+			func(c operations.UndeliveredCharge) bool { return c.Position <= last.Position })
 	}
 	out, err := page("charges", q, charges, limit, func(c *operations.UndeliveredCharge) (any, error) { return c, nil })
 	if err != nil {
@@ -85,7 +86,8 @@ func (x *exchange) reverseUndelivered() error {
 	if x.local {
 		most = listed
 	}
-	charges = slices.DeleteFunc(charges, func(c operations.UndeliveredCharge) bool { return c.ReversibleUntil.Before(now) })
+	charges = slices.DeleteFunc(charges,
+		func(c operations.UndeliveredCharge) bool { return c.ReversibleUntil.Before(now) })
 	old, remaining := listed-len(charges), max(len(charges)-most, 0)
 	done, failed, err := x.api.Operations.Charges.Reverse(x.ctx, x.by(), charges[:len(charges)-remaining])
 	if err != nil {

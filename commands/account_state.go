@@ -69,7 +69,8 @@ func (s *accountState) BeforeGroup(now time.Time) []streamwriter.Event {
 			continue
 		}
 		// The hold's request id is used, so that its ledger lines are found together.
-		events = append(events, streamwriter.Event{Event: ev, Request: Request{ID: s.HoldRequest(released.HoldID), Actor: actorAccountWriter}})
+		events = append(events, streamwriter.Event{Event: ev,
+			Request: Request{ID: s.HoldRequest(released.HoldID), Actor: actorAccountWriter}})
 	}
 	return events
 }

@@ -59,7 +59,8 @@ type accountActor = streamwriter.Actor[*accountState]
 
 // NewAccountWriter returns the account writer for a log. Snapshots may be nil: then every account is
 // folded from its beginning.
-func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots streamwriter.Snapshots) (*AccountWriter, error) {
+func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log,
+	snapshots streamwriter.Snapshots) (*AccountWriter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("account writer: %w", err)
 	}
@@ -91,7 +92,9 @@ func accountStreams(shared bool) streamwriter.Kind[*accountState] {
 		EventID:  eventschemas.EventID,
 		Chain:    Chain,
 		// A malformed request stays malformed, and an older record stays older.
-		Final:         func(err error) bool { return errors.Is(err, account.ErrInvalid) || errors.Is(err, ErrOlderRecord) },
+		Final: func(err error) bool {
+			return errors.Is(err, account.ErrInvalid) || errors.Is(err, ErrOlderRecord)
+		},
 		NeedsOperator: func(err error) bool { return errors.Is(err, account.ErrTooLate) },
 	}
 }
@@ -132,7 +135,8 @@ func (c *plainCommand) Finished(_ *accountActor, err error, position eventlog.Po
 }
 
 // decide runs a plain command.
-func (d *AccountWriter) decide(ctx context.Context, in Request, accountID string, decide func(s *accountState, now time.Time) (account.Outcome, error)) (Done, error) {
+func (d *AccountWriter) decide(ctx context.Context, in Request, accountID string,
+	decide func(s *accountState, now time.Time) (account.Outcome, error)) (Done, error) {
 	if err := in.Validate(); err != nil {
 		return Done{}, err
 	}

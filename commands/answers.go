@@ -10,7 +10,8 @@ import (
 const (
 	// maxAnswers limits the domains, of about 200 bytes each, that are remembered as answered per account.
 	maxAnswers = 256
-	// answersFor is how long a domain is remembered: far longer than the tables trail the log unless a projector is down.
+	// answersFor is how long a domain is remembered: far longer than the tables trail the log unless a projector is
+	// down.
 	answersFor = 5 * time.Minute
 )
 

@@ -36,7 +36,8 @@ type Claim struct {
 // only checked for damage, because this release folds differently.
 //
 // Errors: *AuditError for a damaged snapshot, along with the other claims; the errors of streamwriter.Snapshots.Load.
-func SnapshotClaims(ctx context.Context, snapshots streamwriter.Snapshots, accountID string) (claims []Claim, err error) {
+func SnapshotClaims(ctx context.Context, snapshots streamwriter.Snapshots,
+	accountID string) (claims []Claim, err error) {
 	for version := account.OldestFoldVersion; version <= account.FoldVersion; version++ {
 		revision, state, found, loadErr := snapshots.Load(ctx, account.Stream(accountID), version)
 		switch {
@@ -78,7 +79,8 @@ func differsFrom(state []byte) func(a *account.Account) string {
 //
 // It returns the number of valid events and all inconsistencies: *AuditError, *streamwriter.ChainError, and errors of
 // reading or decoding the stream. The errors of ctx and eventlog.ErrUnavailable end the audit and are in err.
-func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim, progress func(events int)) (events uint64, wrong []error, err error) {
+func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim,
+	progress func(events int)) (events uint64, wrong []error, err error) {
 	a := account.New(accountID)
 	complain := func(revision uint64, problem string) {
 		wrong = append(wrong, &AuditError{AccountID: accountID, Revision: revision, Problem: problem})
@@ -93,7 +95,8 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 		a.Link(head)
 		events++
 		if _, refund := ev.(eventschemas.PaymentRefunded); a.Balance() < 0 && a.Balance() < before && !refund {
-			complain(rec.Revision, fmt.Sprintf("%s takes the balance to %d, which only a refund may", rec.Type, a.Balance()))
+			complain(rec.Revision,
+				fmt.Sprintf("%s takes the balance to %d, which only a refund may", rec.Type, a.Balance()))
 		}
 		for _, c := range claims {
 			if c.Revision != rec.Revision {
@@ -128,7 +131,8 @@ const LongStream = 1 << 16
 
 // LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served without delay although
 // its stream is long. Errors: as AuditAccount finds them, and the errors of streamwriter.Snapshots.Save.
-func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots streamwriter.Snapshots, accountID string, progress func(events int)) error {
+func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots streamwriter.Snapshots, accountID string,
+	progress func(events int)) error {
 	a := account.New(accountID)
 	err := Chain.Read(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)

@@ -163,7 +163,8 @@ func (b *Billing) lastReport(ctx context.Context, stream string) (at eventlog.Ex
 
 // Settle records what became of a report whose stream has a number of events. Errors: eventlog.ErrWrongRevision if the
 // stream has more, eventschemas.ErrNotYet, and the errors of the log.
-func (b *Billing) Settle(ctx context.Context, request Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error {
+func (b *Billing) Settle(ctx context.Context, request Request, stream string, revisions uint64,
+	outcome eventschemas.BillingSettled) error {
 	return b.append(ctx, request, stream, eventlog.After(revisions), strconv.FormatUint(revisions, 10), outcome)
 }
 
@@ -206,7 +207,8 @@ func (b *Billing) follow(ctx context.Context, request Request, stream string, ne
 }
 
 // append appends an event whose id follows from its stream, its type and a key.
-func (b *Billing) append(ctx context.Context, request Request, stream string, expected eventlog.Expected, id string, ev eventschemas.Event) error {
+func (b *Billing) append(ctx context.Context, request Request, stream string, expected eventlog.Expected, id string,
+	ev eventschemas.Event) error {
 	metadata := eventlog.Metadata{RequestID: request.ID, Actor: request.Actor}
 	proposed, err := Proposal(b.encoder, stream, id, ev, b.now(), metadata)
 	if err == nil {

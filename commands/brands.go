@@ -52,7 +52,8 @@ func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error)
 func (b *Brands) StateAt(ctx context.Context, domain string, revision uint64) (*brand.Brand, error) {
 	state, _, err := b.fold(ctx, domain, revision)
 	if err == nil && state.Events() <= revision {
-		err = fmt.Errorf("revision %d of %s, which has %d: %w", revision, brand.Stream(domain), state.Events(), ErrUnknownRevision)
+		err = fmt.Errorf("revision %d of %s, which has %d: %w", revision, brand.Stream(domain), state.Events(),
+			ErrUnknownRevision)
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (b *Brands) fold(ctx context.Context, domain string, until uint64) (*brand.
 
 // update decides about the brand at a registrable domain, and appends the events of the decision under its key. decide
 // examines the folded brand; it may be called several times. Errors: as coldStreams.do.
-func (b *Brands) update(ctx context.Context, domain string, request Request, key string, decide func(*brand.Brand, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+func (b *Brands) update(ctx context.Context, domain string, request Request, key string,
+	decide func(*brand.Brand, time.Time) ([]eventschemas.Event, error)) (Done, error) {
 	var state *brand.Brand
 	return b.do(ctx, &coldCommand{
 		stream: brand.Stream(domain), holds: onBrandStream, request: request, key: key,

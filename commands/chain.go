@@ -7,7 +7,9 @@ import (
 )
 
 // Chain is the hash chain of accounts.
-var Chain streamwriter.Chain = func(head eventschemas.Hash, stream string, revision uint64, ev *eventlog.Proposed) eventschemas.Hash {
+var Chain streamwriter.Chain = func(
+	head eventschemas.Hash, stream string, revision uint64, ev *eventlog.Proposed,
+) eventschemas.Hash {
 	return chainLink(stream, revision, ev).Next(head)
 }
 

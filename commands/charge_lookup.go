@@ -104,7 +104,8 @@ func (c *chargeCommand) Decide(s *accountState, now time.Time) (streamwriter.Dec
 		return streamwriter.Decision{}, err
 	}
 	if !out.Repeated && !c.fromStream && s.answers.newer(c.in.Domain, c.in.RecordRevision, now) {
-		return streamwriter.Decision{}, fmt.Errorf("%s at revision %d: %w", c.in.Domain, c.in.RecordRevision, ErrOlderRecord)
+		return streamwriter.Decision{}, fmt.Errorf("%s at revision %d: %w", c.in.Domain,
+			c.in.RecordRevision, ErrOlderRecord)
 	}
 	c.fact, c.repeated = fact, out.Repeated
 	return streamwriter.Decision{Events: out.Events}, nil

@@ -18,9 +18,10 @@ type ClaimBrand struct {
 //
 // Errors: brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update.
 func (b *Brands) ClaimBrand(ctx context.Context, in ClaimBrand) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.Claim()
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.Claim()
+		})
 	return err
 }
 
@@ -35,8 +36,9 @@ type WithdrawBrand struct {
 //
 // Errors: as update.
 func (b *Brands) WithdrawBrand(ctx context.Context, in WithdrawBrand) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.Withdraw(in.Reason)
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.Request.ID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.Withdraw(in.Reason)
+		})
 	return err
 }

@@ -48,8 +48,8 @@ type coldCommand struct {
 	stream  string
 	holds   func(eventschemas.Event) error // returns an error for an event that the stream does not hold
 	request Request
-	// key identifies the decision, so that a repeated append has the same events. If numbered is set, so does the number
-	// of events before it.
+	// key identifies the decision, so that a repeated append has the same events. If numbered is set, so does the
+	// number of events before it.
 	key      string
 	numbered bool
 	// settles is set if the command decides again after an append of unknown outcome: a decision that was appended is a

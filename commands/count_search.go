@@ -15,7 +15,8 @@ import (
 //
 // Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final, nothing is counted), ErrBusy, ErrUnknownOutcome,
 // account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable, ctx.Err().
-func (d *QuotaWriter) CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error) {
+func (d *QuotaWriter) CountSearch(ctx context.Context, accountID string, at time.Time,
+	limit int64) (used int64, err error) {
 	started := time.Now()
 	c := &searchCommand{limit: limit}
 	if err := d.months.Do(ctx, quotaKey(accountID, usage.MonthOf(at)), Request{}, c); err != nil {

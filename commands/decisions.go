@@ -59,7 +59,8 @@ func usageDecision(ev eventschemas.Event, request Request) (key, subject string,
 // has the key of its decision.
 func onBrandStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.BrandDiscovered, eventschemas.BrandImported, eventschemas.BrandClaimed, eventschemas.BrandWithdrawn,
+	case eventschemas.BrandDiscovered, eventschemas.BrandImported, eventschemas.BrandClaimed,
+		eventschemas.BrandWithdrawn,
 		eventschemas.CrawlRequested, eventschemas.CrawlSucceeded, eventschemas.CrawlConfirmed, eventschemas.CrawlFailed,
 		eventschemas.FieldOverridden, eventschemas.OverrideRemoved:
 		return nil
@@ -79,7 +80,8 @@ func onOperatorsStream(ev eventschemas.Event) error {
 // onNoticesStream returns an error for an event that streams of notices do not hold.
 func onNoticesStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened, eventschemas.PaymentFailed:
+	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened,
+		eventschemas.PaymentFailed:
 		return nil
 	}
 	return noDecision(ev, "notices")
@@ -88,7 +90,8 @@ func onNoticesStream(ev eventschemas.Event) error {
 // onSignInsStream returns an error for an event that streams of sign-ins do not hold.
 func onSignInsStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere, eventschemas.SignInEmailSet:
+	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere,
+		eventschemas.SignInEmailSet:
 		return nil
 	}
 	return noDecision(ev, "sign-ins")

@@ -23,8 +23,8 @@ var (
 	ErrReservationSpent = errors.New("reservation is not open")
 	// ErrUnknownCharge: the account's stream has no such charge at that revision.
 	ErrUnknownCharge = errors.New("no such charge")
-	// ErrOlderRecord: another node answered the account with a newer record of the domain, or crawled it for the account,
-	// within answersFor. Nothing was charged. Read the record from the brand's stream.
+	// ErrOlderRecord: another node answered the account with a newer record of the domain, or crawled it for the
+	// account, within answersFor. Nothing was charged. Read the record from the brand's stream.
 	ErrOlderRecord = errors.New("the account has already received a newer record")
 	// ErrNotSeen: a decision is durable, and requests were not seen to follow it in time.
 	ErrNotSeen = errors.New("not every node has confirmed it in time")

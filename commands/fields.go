@@ -28,7 +28,8 @@ func checkReason(reason string) error {
 func CheckName(field, name string) error {
 	hidden := text.CheckShown(name)
 	switch {
-	case strings.TrimSpace(name) == "" || len(name) > MaxNameBytes || strings.Contains(name, "\x00") || errors.Is(hidden, text.ErrNotText):
+	case strings.TrimSpace(name) == "" || len(name) > MaxNameBytes || strings.Contains(name, "\x00") ||
+		errors.Is(hidden, text.ErrNotText):
 		return &FieldError{field, fmt.Sprintf("takes 1 to %d bytes of text", MaxNameBytes)}
 	case hidden != nil:
 		return &FieldError{field, hidden.Error() + ". Leave it out"}

@@ -35,7 +35,8 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 	}
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Grant(account.Grant{
-			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax, Reason: in.Reason,
+			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money,
+			Tax: in.Tax, Reason: in.Reason,
 		})
 	})
 }

@@ -36,7 +36,8 @@ func (d *AccountWriter) HoldCredits(ctx context.Context, in HoldCredits) (Hold, 
 	}
 	stream := account.Stream(in.AccountID)
 	c := &holdCommand{work: in.Work, in: account.Hold{
-		HoldID:  eventschemas.EventID(stream, in.Request.ID, eventschemas.CreditsHeld{}.EventType(), in.Domain).String(),
+		HoldID: eventschemas.EventID(stream, in.Request.ID, eventschemas.CreditsHeld{}.EventType(),
+			in.Domain).String(),
 		Credits: d.price, RequestID: in.Request.ID, Domain: in.Domain,
 	}}
 	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
@@ -82,7 +83,8 @@ func (c *holdCommand) Compensation() *compensation {
 		return nil
 	}
 	id := c.in.HoldID
-	return compensate(Request{ID: c.in.RequestID, Actor: actorAccountWriter}, func(s *accountState, now time.Time) (account.Outcome, error) {
-		return s.Release(id, now)
-	})
+	return compensate(Request{ID: c.in.RequestID, Actor: actorAccountWriter},
+		func(s *accountState, now time.Time) (account.Outcome, error) {
+			return s.Release(id, now)
+		})
 }

@@ -22,8 +22,9 @@ type ImportBrand struct {
 //
 // Errors: brand.ErrRecordTooLarge, and the errors of update.
 func (b *Brands) ImportBrand(ctx context.Context, in ImportBrand) (imported bool, err error) {
-	done, err := b.update(ctx, in.Domain, in.Request, in.Source, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.Import(brand.Import{Source: in.Source, Record: in.Record, Evidence: in.Evidence})
-	})
+	done, err := b.update(ctx, in.Domain, in.Request,
+		in.Source, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.Import(brand.Import{Source: in.Source, Record: in.Record, Evidence: in.Evidence})
+		})
 	return err == nil && !done.Repeated, err
 }

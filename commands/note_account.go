@@ -24,7 +24,8 @@ func (d *AccountWriter) Note(ctx context.Context, in NoteAccount) (Done, error) 
 	})
 	var invalid *account.InvalidError
 	if errors.As(err, &invalid) && invalid.Field == "text" && invalid.Unwrap() == nil {
-		err = &FieldError{"text", fmt.Sprintf("takes 1 to %d bytes of text. Events keep it forever: name no person", account.MaxNoteBytes)}
+		err = &FieldError{"text", fmt.Sprintf("takes 1 to %d bytes of text. Events keep it forever: name no person",
+			account.MaxNoteBytes)}
 	}
 	return done, err
 }

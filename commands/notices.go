@@ -32,7 +32,8 @@ type Notices struct {
 }
 
 // NewNotices returns the commands for a log. events is as in AccountWriterConfig.
-func NewNotices(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter, names *accountnames.Table) *Notices {
+func NewNotices(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter,
+	names *accountnames.Table) *Notices {
 	return &Notices{coldStreams{log, events, now}, accounts, names}
 }
 
@@ -119,7 +120,8 @@ func (n *Notices) Destinations(ctx context.Context, accountID string) (map[strin
 // Validate checks the settings that are given. Errors: notices.ErrInvalid.
 func (in SetNotices) Validate() error {
 	if in.LowBalance != nil && *in.LowBalance < 0 {
-		return fmt.Errorf("%w: the threshold is %d credits; it must not be negative, and 0 is none", notices.ErrInvalid, *in.LowBalance)
+		return fmt.Errorf("%w: the threshold is %d credits; it must not be negative, and 0 is none",
+			notices.ErrInvalid, *in.LowBalance)
 	}
 	if in.Webhook != nil && *in.Webhook != "" {
 		u, err := safehttp.CheckURL(*in.Webhook)
@@ -127,11 +129,13 @@ func (in SetNotices) Validate() error {
 			return fmt.Errorf("%w: webhook: %w", notices.ErrInvalid, err)
 		}
 		if u.Scheme != "https" || len(*in.Webhook) > accountnames.MaxNameBytes {
-			return fmt.Errorf("%w: a webhook is an https URL of at most %d bytes", notices.ErrInvalid, accountnames.MaxNameBytes)
+			return fmt.Errorf("%w: a webhook is an https URL of at most %d bytes",
+				notices.ErrInvalid, accountnames.MaxNameBytes)
 		}
 	}
 	if in.Email != nil && *in.Email != "" && !isEmail(*in.Email) {
-		return fmt.Errorf("%w: email is not an e-mail address such as billing@example.com (ASCII only)", notices.ErrInvalid)
+		return fmt.Errorf("%w: email is not an e-mail address such as billing@example.com (ASCII only)",
+			notices.ErrInvalid)
 	}
 	return nil
 }
@@ -139,7 +143,8 @@ func (in SetNotices) Validate() error {
 // isEmail reports whether a text is one e-mail address and nothing else. ParseAddress also accepts a name before it.
 func isEmail(text string) bool {
 	address, err := mail.ParseAddress(text)
-	return err == nil && address.Address == text && len(text) <= maxAddressBytes && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+	return err == nil && address.Address == text && len(text) <= maxAddressBytes &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // set appends the new settings, unless nothing would change.
@@ -172,7 +177,8 @@ func (n *Notices) set(ctx context.Context, in SetNotices) (Done, error) {
 
 // decide appends the event that next returns when fold was called for each event of the stream of an account's notices;
 // nothing if it is nil. If another event was appended meanwhile, it begins again with begin.
-func (n *Notices) decide(ctx context.Context, request Request, accountID string, begin func() (fold func(eventschemas.Event), next func() eventschemas.Event)) (Done, error) {
+func (n *Notices) decide(ctx context.Context, request Request, accountID string,
+	begin func() (fold func(eventschemas.Event), next func() eventschemas.Event)) (Done, error) {
 	c := onNotices(request, accountID)
 	var next func() eventschemas.Event
 	c.read = func(ctx context.Context) (end streamEnd, err error) {
@@ -214,7 +220,8 @@ func onNotices(request Request, accountID string) *coldCommand {
 // new number. Each call needs another request id: if two nodes append the same, one gets
 // eventlog.ErrWrongRevision.
 // Other errors: ErrInvalidRequest, eventschemas.ErrNotYet, and the errors of the log.
-func (n *Notices) Append(ctx context.Context, request Request, accountID string, events uint64, ev eventschemas.Event) (uint64, error) {
+func (n *Notices) Append(ctx context.Context, request Request, accountID string, events uint64,
+	ev eventschemas.Event) (uint64, error) {
 	if err := request.Validate(); err != nil {
 		return 0, err
 	}
@@ -232,7 +239,8 @@ func (n *Notices) Append(ctx context.Context, request Request, accountID string,
 
 // Settle records the outcome of an attempt, whatever else was appended meanwhile, and returns the number of events of
 // the stream. Errors: ErrBusy, and the errors of Append except eventlog.ErrWrongRevision.
-func (n *Notices) Settle(ctx context.Context, request Request, accountID string, outcome eventschemas.NoticeSettled) (count uint64, err error) {
+func (n *Notices) Settle(ctx context.Context, request Request, accountID string,
+	outcome eventschemas.NoticeSettled) (count uint64, err error) {
 	if err := request.Validate(); err != nil {
 		return 0, err
 	}

@@ -63,14 +63,16 @@ func (o *Operators) Enter(ctx context.Context, requestID, linkToken string, toke
 	id := operatorLinkID(linkToken)
 	begun := OperatorSession{TokenID: id}
 	request := Request{ID: requestID, Actor: "operator:" + id}
-	done, err := o.update(ctx, request, tokenDecision(id, token), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
-		events, err := t.Enter(operator.Enter{LinkID: id, LinkHash: hashOf(linkToken), Hash: token.HashHex(), Last4: token.Last4, Now: now})
-		if len(events) > 0 {
-			issued := events[0].(eventschemas.OperatorTokenIssued)
-			begun.Scope, begun.ExpiresAt = operator.Scope(issued.Scope), *issued.ExpiresAt
-		}
-		return events, err
-	})
+	done, err := o.update(ctx, request,
+		tokenDecision(id, token), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
+			events, err := t.Enter(operator.Enter{LinkID: id, LinkHash: hashOf(linkToken), Hash: token.HashHex(),
+				Last4: token.Last4, Now: now})
+			if len(events) > 0 {
+				issued := events[0].(eventschemas.OperatorTokenIssued)
+				begun.Scope, begun.ExpiresAt = operator.Scope(issued.Scope), *issued.ExpiresAt
+			}
+			return events, err
+		})
 	if err != nil {
 		return OperatorSession{}, err
 	}

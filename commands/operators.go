@@ -46,9 +46,11 @@ type IssueToken struct {
 // operator.ErrTokenExists, operator.ErrTooManyTokens, eventschemas.ErrNotYet before an upgrade is finished, and the
 // errors of update.
 func (o *Operators) IssueToken(ctx context.Context, in IssueToken) (Done, error) {
-	return o.update(ctx, in.Request, tokenDecision(in.TokenID, in.Token), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
-		return t.Issue(operator.Issue{TokenID: in.TokenID, Hash: in.Token.HashHex(), Last4: in.Token.Last4, Scope: in.Scope, ExpiresAt: in.ExpiresAt, Now: now})
-	})
+	return o.update(ctx, in.Request,
+		tokenDecision(in.TokenID, in.Token), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
+			return t.Issue(operator.Issue{TokenID: in.TokenID, Hash: in.Token.HashHex(), Last4: in.Token.Last4,
+				Scope: in.Scope, ExpiresAt: in.ExpiresAt, Now: now})
+		})
 }
 
 // tokenDecision returns the key of the decision to issue a token. It has the hash, so that of two texts for one id only
@@ -66,7 +68,8 @@ func (o *Operators) RevokeToken(ctx context.Context, request Request, tokenID st
 
 // update decides about the tokens and links, and appends the events of the decision under its key. Errors: as
 // coldStreams.do.
-func (o *Operators) update(ctx context.Context, request Request, key string, decide func(*operator.Tokens, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+func (o *Operators) update(ctx context.Context, request Request, key string,
+	decide func(*operator.Tokens, time.Time) ([]eventschemas.Event, error)) (Done, error) {
 	if err := o.turn.Acquire(ctx, 1); err != nil {
 		return Done{}, err
 	}
@@ -81,7 +84,8 @@ func (o *Operators) update(ctx context.Context, request Request, key string, dec
 // follow folds the events of the stream that were not folded yet.
 func (o *Operators) follow(ctx context.Context) (streamEnd, error) {
 	for more := true; more; {
-		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, o.state.Events(), eventlog.Forward, operatorPage)
+		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, o.state.Events(),
+			eventlog.Forward, operatorPage)
 		if err != nil {
 			return o.end, fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
 		}

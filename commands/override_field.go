@@ -23,9 +23,10 @@ type OverrideField struct {
 // Errors: brand.ErrInvalidField, brand.ErrNoSuchBrand, brand.ErrWithdrawn, and the errors of update;
 // eventschemas.ErrNotYet for a reason before an upgrade is finished.
 func (b *Brands) OverrideField(ctx context.Context, in OverrideField) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.Override(in.Field, in.Value, in.Reason)
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.Override(in.Field, in.Value, in.Reason)
+		})
 	return err
 }
 
@@ -40,8 +41,9 @@ type RemoveOverride struct {
 //
 // Errors: as OverrideField.
 func (b *Brands) RemoveOverride(ctx context.Context, in RemoveOverride) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.RemoveOverride(in.Field)
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.Request.ID+"/"+in.Field, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.RemoveOverride(in.Field)
+		})
 	return err
 }

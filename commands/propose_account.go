@@ -13,7 +13,8 @@ var bulkAccounts = accountStreams(false)
 
 // ProposeAccountEvent returns the event that was last applied to an account as the account writer appends it, and sets
 // the head of the account's hash chain. It serves generated histories, which are imported in bulk.
-func ProposeAccountEvent(a *account.Account, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, error) {
+func ProposeAccountEvent(a *account.Account, ev eventschemas.Event, request Request,
+	at time.Time) (eventlog.Proposed, error) {
 	stream := account.Stream(a.ID())
 	p, err := bulkAccounts.Propose(eventschemas.Encoder{}, stream, ev, request, at)
 	if err != nil {

@@ -85,7 +85,8 @@ func (t *quotaState) AfterGroup() []streamwriter.Event {
 		})
 	}
 	if t.joined.logos > 0 {
-		events = append(events, streamwriter.Event{Event: eventschemas.LogosAllotted{Requests: t.joined.logos}, Request: t.requests()})
+		events = append(events,
+			streamwriter.Event{Event: eventschemas.LogosAllotted{Requests: t.joined.logos}, Request: t.requests()})
 	}
 	return events
 }

@@ -27,7 +27,8 @@ func (o *Once) hashes() (key, request string) {
 		return "", ""
 	}
 	item := sha256.Sum256([]byte(o.Item))
-	return hex.EncodeToString(o.Key[:sha256.Size/2]) + hex.EncodeToString(item[:sha256.Size/2]), hex.EncodeToString(o.Request[:])
+	return hex.EncodeToString(o.Key[:sha256.Size/2]) + hex.EncodeToString(item[:sha256.Size/2]),
+		hex.EncodeToString(o.Request[:])
 }
 
 // Recall is the request for the charges under an idempotency key.

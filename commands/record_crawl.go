@@ -23,11 +23,13 @@ type SucceedCrawl struct {
 //
 // Errors: brand.ErrRecordTooLarge, and the errors of update.
 func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.SucceedCrawl(brand.SucceedCrawl{
-			CrawlID: in.CrawlID, Record: in.Record, Evidence: in.Evidence, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.SucceedCrawl(brand.SucceedCrawl{
+				CrawlID: in.CrawlID, Record: in.Record, Evidence: in.Evidence, FinalURL: in.FinalURL, ETag: in.ETag,
+				LastModified: in.LastModified,
+			})
 		})
-	})
 	return err
 }
 
@@ -42,9 +44,10 @@ type ConfirmCrawl struct {
 //
 // Errors: brand.ErrInvalidCrawl if no crawl has found a record yet, and the errors of update.
 func (b *Brands) ConfirmCrawl(ctx context.Context, in ConfirmCrawl) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.ConfirmCrawl(in.CrawlID)
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.ConfirmCrawl(in.CrawlID)
+		})
 	return err
 }
 
@@ -61,9 +64,10 @@ type FailCrawl struct {
 //
 // Errors: brand.ErrInvalidCrawl, and the errors of update.
 func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
-	_, err := b.update(ctx, in.Domain, in.Request, in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
-		return state.FailCrawl(brand.FailCrawl{CrawlID: in.CrawlID, Outcome: in.Outcome, Detail: in.Detail})
-	})
+	_, err := b.update(ctx, in.Domain, in.Request,
+		in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
+			return state.FailCrawl(brand.FailCrawl{CrawlID: in.CrawlID, Outcome: in.Outcome, Detail: in.Detail})
+		})
 	return err
 }
 
@@ -73,8 +77,9 @@ func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
 // Errors: as update.
 func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {
 	request := Request{ID: crawlID, Actor: "system:crawl-deadline"}
-	_, err := b.update(ctx, domain, request, crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
-		return state.ExpireCrawl(crawlID, now)
-	})
+	_, err := b.update(ctx, domain, request,
+		crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+			return state.ExpireCrawl(crawlID, now)
+		})
 	return err
 }

@@ -24,17 +24,18 @@ type RecordFailedPayment struct {
 // Errors: account.ErrNotFound, eventschemas.ErrNotYet, ErrInvalidRequest, ErrBusy, and the errors of AccountWriter and
 // the log.
 func (n *Notices) RecordFailedPayment(ctx context.Context, in RecordFailedPayment) (useless string, err error) {
-	_, err = n.accounts.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		switch {
-		case s.Status() == "":
-			return account.Outcome{}, account.ErrNotFound
-		case s.Status() == account.Closed:
-			useless = billing.AccountClosed
-		case s.HasPayment(in.Failed.PaymentID):
-			useless = billing.GrantedBefore
-		}
-		return account.Outcome{Repeated: true}, nil
-	})
+	_, err = n.accounts.decide(ctx, in.Request,
+		in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+			switch {
+			case s.Status() == "":
+				return account.Outcome{}, account.ErrNotFound
+			case s.Status() == account.Closed:
+				useless = billing.AccountClosed
+			case s.HasPayment(in.Failed.PaymentID):
+				useless = billing.GrantedBefore
+			}
+			return account.Outcome{Repeated: true}, nil
+		})
 	if err != nil || useless != "" {
 		return useless, err
 	}

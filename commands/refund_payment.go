@@ -37,7 +37,8 @@ func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Re
 	}
 	var made *eventschemas.PaymentRefunded // by the last decision, if the append was tried again
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money, ByMoney: in.ByMoney, AtMost: in.AtMost})
+		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits,
+			Money: in.Money, ByMoney: in.ByMoney, AtMost: in.AtMost})
 		made = nil
 		if recorded, ok := s.RefundOf(in.RefundID); ok {
 			made = &recorded

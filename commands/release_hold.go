@@ -30,9 +30,10 @@ func (d *AccountWriter) ReleaseUndelivered(in ReleaseHold) error {
 	if err := in.Request.Validate(); err != nil {
 		return err
 	}
-	return d.accounts.Compensate(in.AccountID, *compensate(in.Request, func(s *accountState, now time.Time) (account.Outcome, error) {
-		return s.Release(in.HoldID, now)
-	}))
+	return d.accounts.Compensate(in.AccountID,
+		*compensate(in.Request, func(s *accountState, now time.Time) (account.Outcome, error) {
+			return s.Release(in.HoldID, now)
+		}))
 }
 
 // ReleaseOverdue releases the holds of an account whose deadline has passed, at most

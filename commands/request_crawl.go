@@ -41,14 +41,16 @@ func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, erro
 		id = uuid.NewString()
 	}
 	var out Crawl
-	done, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
-		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority, Allowed: in.Allowed, Force: in.Force, Now: now})
-		out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
-		if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
-			out = Crawl{ID: running, Joined: true, RequestedAt: requestedAt, Allowed: allowed}
-		}
-		return events, err
-	})
+	done, err := b.update(ctx, in.Domain, in.Request,
+		id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+			events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority,
+				Allowed: in.Allowed, Force: in.Force, Now: now})
+			out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
+			if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
+				out = Crawl{ID: running, Joined: true, RequestedAt: requestedAt, Allowed: allowed}
+			}
+			return events, err
+		})
 	if err != nil {
 		return Crawl{}, err
 	}

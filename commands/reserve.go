@@ -155,7 +155,8 @@ func (p *spending) end(s *accountState) {
 }
 
 // spend runs a command with a reservation, which is consumed whatever the outcome.
-func (d *AccountWriter) spend(ctx context.Context, accountID string, request Request, c streamwriter.Command[*accountState], p *spending, r *Reservation) error {
+func (d *AccountWriter) spend(ctx context.Context, accountID string, request Request,
+	c streamwriter.Command[*accountState], p *spending, r *Reservation) error {
 	if err := r.use(accountID); err != nil {
 		return err
 	}

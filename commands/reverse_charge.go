@@ -37,26 +37,31 @@ func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Do
 	}
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(account.Reverse{
-			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID, Reason: in.Reason,
+			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID,
+			Reason: in.Reason,
 		}, now)
 	})
 }
 
 // chargeAt reads a charge's event, which has the amount to reverse.
-func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string, revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
+func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string,
+	revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
 	stream := account.Stream(accountID)
 	found, err := d.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)
 	if err != nil {
-		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w", revision, stream, err)
+		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w",
+			revision, stream, err)
 	}
 	if len(found) == 1 && found[0].Revision == revision {
 		ev, err := eventschemas.Decode(found[0].Type, found[0].SchemaVersion, found[0].Data)
 		if err != nil {
-			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w", revision, stream, err)
+			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w",
+				revision, stream, err)
 		}
 		if charge, ok := ev.(eventschemas.CreditsCharged); ok && charge.ChargeID == chargeID {
 			return charge, found[0].OccurredAt, nil
 		}
 	}
-	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID, revision, stream, ErrUnknownCharge)
+	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID,
+		revision, stream, ErrUnknownCharge)
 }

@@ -38,7 +38,8 @@ type SignIns struct {
 }
 
 // NewSignIns returns the commands for a log. events is as in AccountWriterConfig.
-func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter, names *accountnames.Table) *SignIns {
+func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter,
+	names *accountnames.Table) *SignIns {
 	return &SignIns{coldStreams{log, events, now}, accounts, names}
 }
 
@@ -53,7 +54,8 @@ type Session struct {
 // token to put into it, which is stored nowhere. Each call issues another link. An empty person is signin.Owner.
 //
 // Errors: signin.ErrInvalid, signin.ErrTooManyLinks, account.ErrNotFound, account.ErrClosed, and the errors of update.
-func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, person string) (token string, expires time.Time, err error) {
+func (s *SignIns) IssueLink(ctx context.Context, request Request,
+	accountID, person string) (token string, expires time.Time, err error) {
 	if person == "" {
 		person = signin.Owner
 	}
@@ -61,22 +63,25 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 }
 
 // IssueMailedLink is IssueLink for a link that a person gets by e-mail, for which signin has further limits.
-func (s *SignIns) IssueMailedLink(ctx context.Context, request Request, of signin.Person) (token string, expires time.Time, err error) {
+func (s *SignIns) IssueMailedLink(ctx context.Context, request Request,
+	of signin.Person) (token string, expires time.Time, err error) {
 	return s.issue(ctx, request, of.AccountID, signin.IssueLink{Person: of.ID, Mailed: true})
 }
 
-func (s *SignIns) issue(ctx context.Context, request Request, accountID string, in signin.IssueLink) (token string, expires time.Time, err error) {
+func (s *SignIns) issue(ctx context.Context, request Request, accountID string,
+	in signin.IssueLink) (token string, expires time.Time, err error) {
 	token, in.Hash = newToken()
 	in.LinkID = uuid.NewString()
-	_, err = s.update(ctx, request, accountID, in.LinkID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
-		in.Now = now
-		issued, err := state.IssueLink(in)
-		if err != nil || len(issued) == 0 {
-			return nil, err
-		}
-		expires = issued[0].(eventschemas.SignInLinkIssued).ExpiresAt
-		return issued, s.accounts.checkOpen(ctx, accountID)
-	})
+	_, err = s.update(ctx, request, accountID,
+		in.LinkID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+			in.Now = now
+			issued, err := state.IssueLink(in)
+			if err != nil || len(issued) == 0 {
+				return nil, err
+			}
+			expires = issued[0].(eventschemas.SignInLinkIssued).ExpiresAt
+			return issued, s.accounts.checkOpen(ctx, accountID)
+		})
 	if err != nil {
 		return "", time.Time{}, err
 	}
@@ -89,24 +94,26 @@ func (s *SignIns) issue(ctx context.Context, request Request, accountID string, 
 //
 // Errors: signin.ErrUnknownLink, also for an unknown account; signin.ErrLinkUsed, signin.ErrLinkExpired,
 // signin.ErrTooManySessions, account.ErrClosed, and the errors of update.
-func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token string) (session string, begun Session, err error) {
+func (s *SignIns) Enter(ctx context.Context, request Request,
+	accountID, token string) (session string, begun Session, err error) {
 	if !isToken(token) || checkAccountID(accountID) != nil {
 		return "", Session{}, signin.ErrUnknownLink
 	}
 	session, hash := newToken()
 	in := signin.Enter{LinkHash: hashOf(token), SessionID: uuid.NewString(), SessionHash: hash}
-	done, err := s.update(ctx, request, accountID, in.SessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
-		in.Now = now
-		events, err := state.Enter(in)
-		if err != nil || len(events) == 0 {
-			return nil, err
-		}
-		for _, ev := range events {
-			state.Apply(ev, now)
-		}
-		begun.Session, _ = state.Session(in.SessionID, now)
-		return events, s.accounts.checkOpen(ctx, accountID)
-	})
+	done, err := s.update(ctx, request, accountID,
+		in.SessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+			in.Now = now
+			events, err := state.Enter(in)
+			if err != nil || len(events) == 0 {
+				return nil, err
+			}
+			for _, ev := range events {
+				state.Apply(ev, now)
+			}
+			begun.Session, _ = state.Session(in.SessionID, now)
+			return events, s.accounts.checkOpen(ctx, accountID)
+		})
 	if err != nil {
 		return "", Session{}, err
 	}
@@ -118,18 +125,20 @@ func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token s
 // up:
 // wait there for the returned position. Errors: as update.
 func (s *SignIns) SignOut(ctx context.Context, request Request, accountID, sessionID string) (Done, error) {
-	return s.update(ctx, request, accountID, sessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
-		return state.SignOut(sessionID, now), nil
-	})
+	return s.update(ctx, request, accountID,
+		sessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+			return state.SignOut(sessionID, now), nil
+		})
 }
 
 // SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
 // empty. If there is nothing to end, that is a repeat. It takes effect as SignOut does. Errors: signin.ErrInvalid, and
 // the errors of update.
 func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accountID, person string) (Done, error) {
-	return s.update(ctx, request, accountID, request.ID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
-		return state.SignOutEverywhere(person, now)
-	})
+	return s.update(ctx, request, accountID,
+		request.ID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+			return state.SignOutEverywhere(person, now)
+		})
 }
 
 // SetEmail sets the e-mail address to which links of a person are sent; an empty one is removed and erased. It is kept
@@ -148,23 +157,25 @@ func (s *SignIns) SetEmail(ctx context.Context, request Request, of signin.Perso
 	if of.ID == signin.Owner {
 		set.Person = ""
 	}
-	done, err := s.update(ctx, request, of.AccountID, request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
-		if err := s.accounts.checkOpen(ctx, of.AccountID); err != nil {
-			return nil, err
-		}
-		all, err := s.Emails(ctx, of.AccountID)
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(all, func(e Email) bool { return e.Person == of.ID })
-		switch {
-		case at < 0 && address == "", at >= 0 && all[at].Address == address:
-			return nil, nil
-		case at < 0 && len(all) >= signin.MaxEmails:
-			return nil, fmt.Errorf("%w: %d people of this account have one; remove one first", signin.ErrTooManyEmails, len(all))
-		}
-		return []eventschemas.Event{set}, nil
-	})
+	done, err := s.update(ctx, request, of.AccountID,
+		request.ID, func(*signin.State, time.Time) ([]eventschemas.Event, error) {
+			if err := s.accounts.checkOpen(ctx, of.AccountID); err != nil {
+				return nil, err
+			}
+			all, err := s.Emails(ctx, of.AccountID)
+			if err != nil {
+				return nil, err
+			}
+			at := slices.IndexFunc(all, func(e Email) bool { return e.Person == of.ID })
+			switch {
+			case at < 0 && address == "", at >= 0 && all[at].Address == address:
+				return nil, nil
+			case at < 0 && len(all) >= signin.MaxEmails:
+				return nil, fmt.Errorf("%w: %d people of this account have one; remove one first",
+					signin.ErrTooManyEmails, len(all))
+			}
+			return []eventschemas.Event{set}, nil
+		})
 	if err != nil {
 		return done, err
 	}
@@ -274,7 +285,8 @@ func hashOf(token string) string {
 // update decides about the sign-ins of an account, and appends the events of the decision under its key. Errors:
 // account.ErrNotFound if the account's id is malformed, ErrInvalidRequest, and the errors of coldStreams.do and of
 // AccountWriter.
-func (s *SignIns) update(ctx context.Context, request Request, accountID, key string, decide func(*signin.State, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+func (s *SignIns) update(ctx context.Context, request Request, accountID, key string,
+	decide func(*signin.State, time.Time) ([]eventschemas.Event, error)) (Done, error) {
 	if err := errors.Join(request.Validate(), checkAccountID(accountID)); err != nil {
 		return Done{}, err
 	}

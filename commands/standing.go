@@ -50,8 +50,8 @@ func (d *AccountWriter) Standing(ctx context.Context, accountID string) (Standin
 	return c.out, nil
 }
 
-// checkOpen returns account.ErrNotFound or account.ErrClosed if an account cannot be used. A decision on another stream of
-// the account calls it after reading that stream: when an account is closed, its sessions are ended afterwards, so a
+// checkOpen returns account.ErrNotFound or account.ErrClosed if an account cannot be used. A decision on another stream
+// of the account calls it after reading that stream: when an account is closed, its sessions are ended afterwards, so a
 // decision that has not seen the closing loses the race for the stream.
 func (d *AccountWriter) checkOpen(ctx context.Context, accountID string) error {
 	standing, err := d.Standing(ctx, accountID)

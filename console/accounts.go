@@ -92,7 +92,8 @@ func (x *exchange) openAccount() error {
 	if err := x.call(http.MethodPost, "/admin/accounts", in, &opened); err != nil {
 		return x.reject("open", err, x.showAccounts)
 	}
-	v := secretView{Title: "The account is open", Back: "/accounts/" + url.PathEscape(opened.Account.ID), BackTo: "The account"}
+	v := secretView{Title: "The account is open", Back: "/accounts/" + url.PathEscape(opened.Account.ID),
+		BackTo: "The account"}
 	for _, k := range opened.Keys {
 		v.Secrets = append(v.Secrets, secret{"Its " + k.Kind + " key", k.Key})
 	}
@@ -199,13 +200,17 @@ func (x *exchange) showAccount() error {
 		Entries    []entry `json:"entries"`
 		NextCursor string  `json:"next_cursor"`
 	}
-	if err := x.get(path+"/ledger", url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}}, &notes); err != nil {
+	if err := x.get(path+"/ledger",
+		url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}},
+		&notes); err != nil {
 		return err
 	}
 	var paid struct {
 		Payments []payment `json:"payments"`
 	}
-	if err := x.get("/admin/payments", url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, &paid); err != nil {
+	if err := x.get("/admin/payments",
+		url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}},
+		&paid); err != nil {
 		return err
 	}
 	var emails struct {
@@ -295,7 +300,8 @@ func (x *exchange) grant(path string) error {
 	if err != nil {
 		return err
 	}
-	in := map[string]any{"kind": x.Form.Get("kind"), "credits": credits, "payment_id": x.Form.Get("payment_id"), "reason": x.Form.Get("reason")}
+	in := map[string]any{"kind": x.Form.Get("kind"), "credits": credits, "payment_id": x.Form.Get("payment_id"),
+		"reason": x.Form.Get("reason")}
 	if money != nil {
 		in["money"], in["currency"] = money, x.Form.Get("currency")
 	}
@@ -304,18 +310,27 @@ func (x *exchange) grant(path string) error {
 
 func (x *exchange) issueKey(path string) error {
 	var issued apiKey
-	if err := x.call(http.MethodPost, path+"/keys", map[string]any{"kind": x.Form.Get("kind"), "name": x.Form.Get("name")}, &issued); err != nil {
+	if err := x.call(http.MethodPost, path+"/keys",
+		map[string]any{"kind": x.Form.Get("kind"), "name": x.Form.Get("name")}, &issued); err != nil {
 		return x.reject("key", err, x.showAccount)
 	}
-	return x.secret(secretView{Title: "The key is issued", Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
+	return x.secret(secretView{Title: "The key is issued",
+		Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}},
+		Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
 }
 
 func (x *exchange) loginLink(path string) error {
 	var link struct {
 		URL string `json:"url"`
 	}
-	if err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.Form.Get("person")}, &link); err != nil {
+	err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.Form.Get("person")}, &link)
+	if err != nil {
 		return x.reject("link", err, x.showAccount)
 	}
-	return x.secret(secretView{Title: "A sign-in link", Text: "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.", Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
+	return x.secret(secretView{
+		Title:   "A sign-in link",
+		Text:    "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.",
+		Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")),
+		BackTo: "The account",
+	})
 }

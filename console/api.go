@@ -126,7 +126,8 @@ func problemOf(w *web.Answer) *problem {
 	case http.StatusTooManyRequests:
 		return errTooManyFailures
 	case http.StatusServiceUnavailable:
-		return &problem{Status: w.Status, Title: "A part of the service does not answer", Text: strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
+		return &problem{Status: w.Status, Title: "A part of the service does not answer",
+			Text: strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
 	case http.StatusInternalServerError:
 		return &problem{Status: w.Status, Title: "Something failed on our side", Text: answer.Error.Message}
 	}

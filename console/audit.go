@@ -35,9 +35,11 @@ func (x *exchange) showReplay() error {
 	}
 	if r.Stopped != nil {
 		r.Uncompared = "The ledger cannot be read now."
-		x.Logger.WarnContext(x.Ctx, "compare a replay with the ledger", "request_id", x.ID, "account", id, "error", r.Stopped)
+		x.Logger.WarnContext(x.Ctx, "compare a replay with the ledger", "request_id", x.ID, "account", id,
+			"error", r.Stopped)
 	}
-	v := view{Title: "Replay", Section: "Accounts", Refresh: r.Refresh, Page: audit.ReplayPage{Replay: r, URL: page + "/replay", Requests: page + "/requests", Statements: page + "/statements", Operator: true}}
+	v := view{Title: "Replay", Section: "Accounts", Refresh: r.Refresh, Page: audit.ReplayPage{Replay: r,
+		URL: page + "/replay", Requests: page + "/requests", Statements: page + "/statements", Operator: true}}
 	if r.Behind != nil {
 		v.Notice = behind
 	}
@@ -64,14 +66,16 @@ func (x *exchange) showStory() error {
 	first, last := s.Entries[0].At, s.Entries[len(s.Entries)-1].At
 	for _, domain := range s.Domains[:min(len(s.Domains), maxStoryBrands)] {
 		var past brandView
-		if unknown, err := x.unknown(x.get("/admin/brands/"+url.PathEscape(domain)+"/history", nil, &past)); err != nil {
+		unknown, err := x.unknown(x.get("/admin/brands/"+url.PathEscape(domain)+"/history", nil, &past))
+		if err != nil {
 			return err
 		} else if unknown {
 			continue
 		}
 		s.Crawls = append(s.Crawls, meanwhile(domain, past.Changes, first, last)...)
 	}
-	v := view{Title: s.Title(true), Section: "Accounts", Page: audit.StoryPage{Story: s, Ledger: page, Brands: "/brands", Operator: true}}
+	v := view{Title: s.Title(true), Section: "Accounts",
+		Page: audit.StoryPage{Story: s, Ledger: page, Brands: "/brands", Operator: true}}
 	if s.Behind != nil {
 		v.Notice = behind
 	}
@@ -82,7 +86,8 @@ func (x *exchange) showStory() error {
 func meanwhile(domain string, changes []brandChange, first, last time.Time) (crawls []audit.Crawl) {
 	for i := len(changes) - 1; i >= 0; i-- {
 		if c := &changes[i]; !c.At.Before(first) && !c.At.After(last) {
-			crawls = append(crawls, audit.Crawl{Domain: domain, Type: c.Type, Outcome: c.Outcome, Detail: c.Detail, At: c.At})
+			crawls = append(crawls,
+				audit.Crawl{Domain: domain, Type: c.Type, Outcome: c.Outcome, Detail: c.Detail, At: c.At})
 		}
 	}
 	return crawls
@@ -95,7 +100,9 @@ func (x *exchange) showStatement() error {
 	if format != "" {
 		query = "?format=" + url.QueryEscape(format)
 	}
-	w, err := x.send(http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+"/statements/"+url.PathEscape(x.Request.PathValue("month"))+query, nil)
+	w, err := x.send(http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+"/statements/"+
+		url.PathEscape(x.Request.PathValue("month"))+query,
+		nil)
 	if err != nil {
 		return err
 	}
@@ -113,7 +120,8 @@ func (x *exchange) showStatement() error {
 		return nil
 	}
 	// The API has accepted the month and the format.
-	x.Header().Set("Content-Disposition", `attachment; filename="statement-`+x.Request.PathValue("month")+"."+format+`"`)
+	x.Header().Set("Content-Disposition",
+		`attachment; filename="statement-`+x.Request.PathValue("month")+"."+format+`"`)
 	web.SendPage(x, http.StatusOK, w.Header().Get("Content-Type"), w.Body.Bytes())
 	return nil
 }
@@ -121,7 +129,9 @@ func (x *exchange) showStatement() error {
 // downloadProof answers GET /accounts/{id}/statements/{month}/proof.
 func (x *exchange) downloadProof() error {
 	w := &passing{Answer: web.NewAnswer(), to: x}
-	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+"/proofs/"+url.PathEscape(x.Request.PathValue("month")), nil)
+	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+
+		"/proofs/"+url.PathEscape(x.Request.PathValue("month")),
+		nil)
 	if w.begun { // what follows would be a part of the file
 		return nil
 	}

@@ -123,7 +123,8 @@ func (x *exchange) showBrand() error {
 	return x.show(http.StatusOK, "brand", view{Title: v.Domain, Section: "Brands", Page: v})
 }
 
-// unknown reports whether an error means that there is no such thing, or that it is not shown, and returns every other one.
+// unknown reports whether an error means that there is no such thing, or that it is not shown, and returns every other
+// one.
 func (*exchange) unknown(err error) (bool, error) {
 	var p *problem
 	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict) {
@@ -146,7 +147,8 @@ func (x *exchange) changeBrand() error {
 			if !json.Valid(value) {
 				return wrongInput("value", `The value is JSON, such as "Acme" with its quotes.`)
 			}
-			return x.call(http.MethodPut, overrides, map[string]any{"value": value, "reason": x.Form.Get("reason")}, nil)
+			return x.call(http.MethodPut, overrides,
+				map[string]any{"value": value, "reason": x.Form.Get("reason")}, nil)
 		}
 	case "remove":
 		send = func() error { return x.call(http.MethodDelete, overrides, nil, nil) }

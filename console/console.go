@@ -73,7 +73,8 @@ type Console struct {
 
 // New returns the console, or an error that names the part that is missing or wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil || cfg.Visitor == nil {
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil ||
+		cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil || cfg.Visitor == nil {
 		return nil, errors.New("console: a part is missing")
 	}
 	base, err := url.Parse(cfg.BaseURL)
@@ -154,10 +155,12 @@ func (c *Console) route() {
 		routes = append(routes, web.Route{Method: method, Path: path, Serve: c.handler(p)})
 	}
 	for name, file := range c.static.Files() {
-		routes = append(routes, web.Route{Method: http.MethodGet, Path: "/static/console/" + name, Serve: file.ServeHTTP})
+		routes = append(routes,
+			web.Route{Method: http.MethodGet, Path: "/static/console/" + name, Serve: file.ServeHTTP})
 	}
 	routes = append(routes, web.Route{Method: http.MethodGet, Path: c.static.HTMX, Serve: site.HTMX().ServeHTTP})
-	c.router = web.NewRouter(routes, nil, c.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
+	c.router = web.NewRouter(routes, nil,
+		c.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
 }
 
 // handler passes a request through its checks to a page.

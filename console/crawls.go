@@ -25,7 +25,8 @@ type crawlsView struct {
 // work are the metrics on the page of crawls.
 var work = []metric{
 	queued,
-	{figures{Title: "Crawls that run, by topic", None: "This process crawls nothing."}, "letterhead_crawl_pool_busy", "lane", nil},
+	{figures{Title: "Crawls that run, by topic", None: "This process crawls nothing."},
+		"letterhead_crawl_pool_busy", "lane", nil},
 	ended,
 }
 

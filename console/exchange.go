@@ -75,7 +75,8 @@ func (x *exchange) run(p page) error {
 	return p.serve(x)
 }
 
-// redirect leads the browser to a page with GET. The page says that something was done, if it is one of the keys of done.
+// redirect leads the browser to a page with GET. The page says that something was done, if it is one of the keys of
+// done.
 func (x *exchange) redirect(page, done string) error {
 	query := url.Values{}
 	if done != "" {
@@ -94,8 +95,8 @@ func (x *exchange) redirect(page, done string) error {
 	return x.Redirect(page)
 }
 
-// act sends a form to the API. If the API accepts it, the browser is led to a page with a sentence of done; if it rejects
-// the input, show shows the page again, with the reason and the values of the form.
+// act sends a form to the API. If the API accepts it, the browser is led to a page with a sentence of done; if it
+// rejects the input, show shows the page again, with the reason and the values of the form.
 func (x *exchange) act(form string, send func() error, page, done string, show func() error) error {
 	err := send()
 	if err == nil {
@@ -111,7 +112,8 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 		return err
 	}
 	if strings.Contains(p.Text, headerKey) { // the API's words for programs
-		p = &problem{Status: p.Status, Title: p.Title, Text: "This form was sent before, with other values. Check it and send it again."}
+		p = &problem{Status: p.Status, Title: p.Title,
+			Text: "This form was sent before, with other values. Check it and send it again."}
 	}
 	x.rejected, x.problem = form, p
 	x.wrong, x.problem = wrongField(form, p)
@@ -120,13 +122,16 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 
 // fieldsOf are the fields of each form beside which a sentence is shown.
 var fieldsOf = map[string][]string{
-	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"}, "plan": {"plan"}, "reverse": {"request_id"},
-	"link": {"person"}, "email": {"person", "email"}, "signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"}, "refund": {"credits", "money", "currency", "refund_id"},
-	"override": {"field", "value", "reason"}, "remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"}, "filter": {"from", "to", "actor", "stream", "account"},
+	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"},
+	"plan": {"plan"}, "reverse": {"request_id"}, "link": {"person"}, "email": {"person", "email"},
+	"signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
+	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
+	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
+	"filter": {"from", "to", "actor", "stream", "account"},
 }
 
-// wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in words
-// for people. The field is empty if it is about none.
+// wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in
+// words for people. The field is empty if it is about none.
 func wrongField(form string, p *problem) (field string, said *problem) {
 	for _, name := range fieldsOf[form] {
 		for _, kind := range []string{"field ", "parameter "} {

@@ -77,7 +77,8 @@ func (x *exchange) showHealth() error {
 		out  any
 	}{{"/admin/health", &v}, {"/admin/projections", &models}} {
 		var p *problem
-		if err := x.get(part.path, nil, part.out); err != nil && (!errors.As(err, &p) || p.Status != http.StatusServiceUnavailable) {
+		err := x.get(part.path, nil, part.out)
+		if err != nil && (!errors.As(err, &p) || p.Status != http.StatusServiceUnavailable) {
 			return err
 		}
 		if p != nil && !slices.Contains(v.Problems, p.Text) {
@@ -91,7 +92,8 @@ func (x *exchange) showHealth() error {
 // rebuild answers POST /projections/{name}/rebuild.
 func (x *exchange) rebuild() error {
 	return x.act("rebuild", func() error {
-		return x.call(http.MethodPost, "/admin/projections/"+url.PathEscape(x.Request.PathValue("name"))+"/rebuild", nil, nil)
+		return x.call(http.MethodPost,
+			"/admin/projections/"+url.PathEscape(x.Request.PathValue("name"))+"/rebuild", nil, nil)
 	}, "/projections/"+url.PathEscape(x.Request.PathValue("name")), "rebuild", x.showHealth)
 }
 
@@ -170,18 +172,24 @@ type metric struct {
 
 // ended and queued are the crawls of this process.
 var (
-	ended  = metric{figures{Title: "Crawls by outcome", None: "This process has ended none."}, "letterhead_crawls_total", "outcome", nil}
-	queued = metric{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."}, "letterhead_crawl_pool_queued", "lane", nil}
+	ended = metric{figures{Title: "Crawls by outcome", None: "This process has ended none."},
+		"letterhead_crawls_total", "outcome", nil}
+	queued = metric{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."},
+		"letterhead_crawl_pool_queued", "lane", nil}
 )
 
 // shown are the metrics on the page.
 var shown = []metric{
 	ended,
 	queued,
-	{figures{Title: "Messages published, by topic", None: "This process publishes none."}, "letterhead_relay_messages_total", "lane", nil},
-	{figures{Title: "Answers with an error, by status", None: "This process has sent none."}, "letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
-	{figures{Title: "Events of payment processors that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
-	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_notices_open", "state", nil},
+	{figures{Title: "Messages published, by topic", None: "This process publishes none."},
+		"letterhead_relay_messages_total", "lane", nil},
+	{figures{Title: "Answers with an error, by status", None: "This process has sent none."},
+		"letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
+	{figures{Title: "Events of payment processors that wait, by state",
+		None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
+	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."},
+		"letterhead_notices_open", "state", nil},
 }
 
 // figures reads metrics. Those that cannot be read are left out.

@@ -34,8 +34,8 @@ type token struct {
 	RevokedBy string    `json:"revoked_by"`
 }
 
-// showOperators answers GET /operators. It shows the valid tokens unless another state is chosen: each sign-in leaves a token
-// that has ended.
+// showOperators answers GET /operators. It shows the valid tokens unless another state is chosen: each sign-in leaves a
+// token that has ended.
 func (x *exchange) showOperators() error {
 	v := operatorsView{Query: x.filter("state", "cursor"), Scopes: domain.Scopes}
 	query := maps.Clone(v.Query)
@@ -62,7 +62,9 @@ func (x *exchange) issueToken() error {
 	if err := x.call(http.MethodPost, "/admin/tokens", in, &issued); err != nil {
 		return x.reject("token", err, x.showOperators)
 	}
-	return x.secret(secretView{Title: "The token is issued", Text: "Programs send it to the admin API. It is shown only now.", Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
+	return x.secret(secretView{Title: "The token is issued",
+		Text:    "Programs send it to the admin API. It is shown only now.",
+		Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
 }
 
 // revokeToken answers POST /operators/{id}/revoke.

@@ -71,7 +71,8 @@ func (x *exchange) showPayment() error {
 	if x.Request.Method == http.MethodPost {
 		account = x.Form.Get("account")
 	}
-	if err := x.get("/admin/payments/"+url.PathEscape(x.Request.PathValue("id")), url.Values{"account": {account}}, &p); err != nil {
+	err := x.get("/admin/payments/"+url.PathEscape(x.Request.PathValue("id")), url.Values{"account": {account}}, &p)
+	if err != nil {
 		return err
 	}
 	return x.show(http.StatusOK, "payment", view{Title: "Payment " + p.ID, Section: "Payments", Page: p})
@@ -132,8 +133,8 @@ func (x *exchange) inboxPage() string {
 	return "/inbox" + inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox)}.Query()
 }
 
-// showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many others may
-// wait.
+// showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many
+// others may wait.
 func (x *exchange) showInbox() error {
 	v := inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox)}
 	query := url.Values{}
@@ -162,7 +163,8 @@ func (x *exchange) linkCustomer() error {
 		case accountID == "":
 			return wrongInput("account", "Give the account's id.")
 		}
-		err := x.call(http.MethodPost, "/admin/billing/links", map[string]any{"customer": customer, "account": accountID}, nil)
+		err := x.call(http.MethodPost, "/admin/billing/links",
+			map[string]any{"customer": customer, "account": accountID}, nil)
 		if p := (*problem)(nil); errors.As(err, &p) {
 			switch p.Status {
 			case http.StatusNotFound:
@@ -187,6 +189,7 @@ func (x *exchange) settleReport() error {
 		return errNoPage
 	}
 	return x.act("report", func() error {
-		return x.call(http.MethodPost, "/admin/billing/inbox/"+url.PathEscape(x.Request.PathValue("id"))+"/"+action, in, nil)
+		return x.call(http.MethodPost,
+			"/admin/billing/inbox/"+url.PathEscape(x.Request.PathValue("id"))+"/"+action, in, nil)
 	}, x.inboxPage(), action, x.showInbox)
 }

@@ -14,11 +14,16 @@ import (
 type problem = web.Problem
 
 var (
-	errNoPage          = web.NewProblem(http.StatusNotFound, "This page does not exist", "There is nothing at this URL.", nil)
-	errOtherSite       = web.NewProblem(http.StatusForbidden, "The form comes from another site", "Forms are accepted from the pages of this site only. Nothing was changed.", nil)
-	errTooMany         = web.NewProblem(http.StatusServiceUnavailable, "Too many pages are being loaded", "Wait a moment, then load this one again.", nil)
-	errSignedOut       = web.NewProblem(http.StatusUnauthorized, "You are not signed in", "A session ends by itself after some hours, when you sign out, or when its token is revoked.", nil)
-	errTooManyFailures = web.NewProblem(http.StatusTooManyRequests, "Too many failed sign-ins came from your address", "The link is not known: copy all of it, or open a new one.", nil)
+	errNoPage = web.NewProblem(http.StatusNotFound, "This page does not exist", "There is nothing at this URL.",
+		nil)
+	errOtherSite = web.NewProblem(http.StatusForbidden, "The form comes from another site",
+		"Forms are accepted from the pages of this site only. Nothing was changed.", nil)
+	errTooMany = web.NewProblem(http.StatusServiceUnavailable, "Too many pages are being loaded",
+		"Wait a moment, then load this one again.", nil)
+	errSignedOut = web.NewProblem(http.StatusUnauthorized, "You are not signed in",
+		"A session ends by itself after some hours, when you sign out, or when its token is revoked.", nil)
+	errTooManyFailures = web.NewProblem(http.StatusTooManyRequests, "Too many failed sign-ins came from your address",
+		"The link is not known: copy all of it, or open a new one.", nil)
 )
 
 // wrongInput returns the problem of a form with a wrong field.
@@ -32,18 +37,25 @@ func row(when func(error) bool, title, text string) web.Row {
 
 // problems is the table from errors of other parts to pages.
 var problems = []web.Row{
-	row(faults.Full, "The disk is full", "Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."),
-	row(faults.Log, "The event log cannot be reached", "This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."),
+	row(faults.Full, "The disk is full",
+		"Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."),
+	row(faults.Log, "The event log cannot be reached",
+		"This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."),
 	row(faults.Database, "The database cannot be reached", "This page needs it. Load the page again when it is back."),
-	row(faults.NotReady, "The read models are being built", "Load the page again in a moment; the page of health shows the progress."),
-	row(faults.OneOf(context.DeadlineExceeded), "This took too long", "A part of the service did not answer in time. Load the page again."),
-	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Title: "Something failed on our side", Text: "Load the page again. If that keeps failing, look for the request id in the log."}},
+	row(faults.NotReady, "The read models are being built",
+		"Load the page again in a moment; the page of health shows the progress."),
+	row(faults.OneOf(context.DeadlineExceeded), "This took too long",
+		"A part of the service did not answer in time. Load the page again."),
+	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Title: "Something failed on our side",
+		Text: "Load the page again. If that keeps failing, look for the request id in the log."}},
 }
 
 // visitorProblems is the table for visitors who are not signed in.
 var visitorProblems = slices.Concat(problems[:1], []web.Row{
-	row(faults.Log, "The event log cannot be reached", "You can sign in when it is back. The next attempt says whether the link was used up."),
-	row(faults.Database, "The database cannot be reached", "You can sign in when it is back. Links can be used for 15 minutes."),
+	row(faults.Log, "The event log cannot be reached",
+		"You can sign in when it is back. The next attempt says whether the link was used up."),
+	row(faults.Database, "The database cannot be reached",
+		"You can sign in when it is back. Links can be used for 15 minutes."),
 }, problems[3:])
 
 // fail answers with the page of a problem.

@@ -20,17 +20,22 @@ var linkProblems = []struct {
 	err     error
 	problem problem
 }{
-	{domain.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before", Text: "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
-	{domain.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired", Text: "Links can be used for some minutes only."}},
-	{domain.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known", Text: "A part of it may be missing: copy all of it."}},
-	{domain.ErrTooManyTokens, problem{Status: http.StatusConflict, Title: "There are too many tokens", Text: "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+	{domain.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before",
+		Text: "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
+	{domain.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired",
+		Text: "Links can be used for some minutes only."}},
+	{domain.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known",
+		Text: "A part of it may be missing: copy all of it."}},
+	{domain.ErrTooManyTokens, problem{Status: http.StatusConflict, Title: "There are too many tokens",
+		Text: "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
 }
 
 // showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open
 // links, too.
 func (x *exchange) showSignIn() error {
 	q := x.Request.URL.Query()
-	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: signInView{Token: q.Get("token"), SignedOut: q.Has("signed_out")}})
+	return x.show(http.StatusOK, "signin",
+		view{Title: "Sign in", Page: signInView{Token: q.Get("token"), SignedOut: q.Has("signed_out")}})
 }
 
 // signIn answers POST /sign-in. A form of another site would sign an operator in with a link of its maker's.
@@ -58,7 +63,8 @@ func (x *exchange) signIn() error {
 	}
 	for _, known := range linkProblems {
 		if errors.Is(err, known.err) {
-			return x.show(known.problem.Status, "signin", view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
+			return x.show(known.problem.Status, "signin",
+				view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
 		}
 	}
 	return err

@@ -19,12 +19,16 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret",
+	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Crawls", "/crawls"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
+var sections = []section{
+	{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"},
+	{"Brands", "/brands"}, {"Crawls", "/crawls"}, {"Operators", "/operators"}, {"Actions", "/actions"},
+}
 
 // view is the data of a template.
 type view struct {
@@ -48,10 +52,19 @@ type view struct {
 
 // done are sentences about what forms did, by the parameter with which they lead to a page.
 var done = map[string]string{
-	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "note": "The note is added.", "email": "The address is set.", "unemail": "The address is removed.", "signout": "The sessions are ended, and the links that were not used are withdrawn.", "suspend": "The account is suspended.",
-	"reinstate": "The account is reinstated.", "close": "The account is closed.", "revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
-	"refund": "The refund is recorded.", "replay": "The report is decided again.", "dismiss": "The report is dismissed.", "customer": "The customer is linked. Reports that were in the inbox because the customer was not are decided again.", "month": "The month is closed.",
-	"override": "The field is set.", "remove": "Crawls decide the field again.", "crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.", "token": "The token is revoked.",
+	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.",
+	"plan": "The plan is changed.", "note": "The note is added.", "email": "The address is set.",
+	"unemail":   "The address is removed.",
+	"signout":   "The sessions are ended, and the links that were not used are withdrawn.",
+	"suspend":   "The account is suspended.",
+	"reinstate": "The account is reinstated.", "close": "The account is closed.",
+	"revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
+	"refund": "The refund is recorded.", "replay": "The report is decided again.",
+	"dismiss":  "The report is dismissed.",
+	"customer": "The customer is linked. Reports that were in the inbox because the customer was not are decided again.",
+	"month":    "The month is closed.", "override": "The field is set.", "remove": "Crawls decide the field again.",
+	"crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.",
+	"token": "The token is revoked.",
 }
 
 // unconfirmed follows a sentence of done.
@@ -102,7 +115,8 @@ func (f form) Get(field string, byDefault ...string) string {
 
 // show answers with a page. The status is that of the rejected form if there is one.
 func (x *exchange) show(status int, name string, v view) error {
-	v.Static, v.Icon, v.HTMX, v.Me, v.Sections, v.x = x.static, x.BaseURL+"/favicon.ico", site.HTMXConfig, x.me, sections, x
+	v.Static, v.Icon, v.HTMX, v.Me, v.Sections, v.x = x.static, x.BaseURL+"/favicon.ico",
+		site.HTMXConfig, x.me, sections, x
 	if x.rejected != "" {
 		status = x.problem.Status
 	}

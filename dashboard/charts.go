@@ -82,7 +82,8 @@ func (v usageView) Lookups() int64 { return v.Total.Hits + v.Total.Crawls }
 
 // showUsage answers GET /dashboard/usage.
 func (x *exchange) showUsage() error {
-	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle, Script: x.pages.charts}
+	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle,
+		Script: x.pages.charts}
 	chosen := x.Request.URL.Query().Get("period")
 	for _, p := range periods {
 		if p.Value == chosen || chosen == "" && v.Period.Value == "" {
@@ -132,8 +133,10 @@ func (v *usageView) addDays(used []usage.Day) {
 		row.Balance = v.Closing
 		v.Days = append(v.Days, row)
 		t := &v.Total
-		t.Hits, t.Crawls, t.Charged, t.Returned = t.Hits+row.Hits, t.Crawls+row.Crawls, t.Charged+row.Charged, t.Returned+row.Returned
-		t.Granted, t.Net, t.Searches, t.Logos = t.Granted+row.Granted, t.Net+row.Net, t.Searches+row.Searches, t.Logos+row.Logos
+		t.Hits, t.Crawls, t.Charged, t.Returned = t.Hits+row.Hits, t.Crawls+row.Crawls, t.Charged+row.Charged,
+			t.Returned+row.Returned
+		t.Granted, t.Net, t.Searches, t.Logos = t.Granted+row.Granted, t.Net+row.Net, t.Searches+row.Searches, t.Logos+
+			row.Logos
 	}
 	slices.Reverse(v.Days)
 }

@@ -53,9 +53,11 @@ func (x *exchange) showCredits() error {
 	}
 	subscriber, err := x.Operations.Billing.Subscriber(x.Ctx, x.session.AccountID)
 	if err != nil { // credits are bought without it
-		x.Logger.WarnContext(x.Ctx, "the subscription cannot be read; the page does not offer to manage it", "request_id", x.ID, "account", x.session.AccountID, "error", err)
+		x.Logger.WarnContext(x.Ctx, "the subscription cannot be read; the page does not offer to manage it",
+			"request_id", x.ID, "account", x.session.AccountID, "error", err)
 	}
-	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
+	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs,
+		Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
 	for _, p := range catalog.Plans {
 		limits, err := x.Plans.Get(p.Plan)
 		if err != nil {
@@ -83,7 +85,8 @@ func (x *exchange) buy() error {
 	}
 	offer, ok := catalog.Offer(x.Form.Get("price"))
 	if !ok {
-		return web.NewProblem(http.StatusNotFound, "This is not sold", "The offer has changed since the page was loaded. Go back to Credits for what is sold now.", nil)
+		return web.NewProblem(http.StatusNotFound, "This is not sold",
+			"The offer has changed since the page was loaded. Go back to Credits for what is sold now.", nil)
 	}
 	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	switch {
@@ -97,34 +100,40 @@ func (x *exchange) buy() error {
 		return err
 	}
 	if offer.Plan != "" && (standing.Plan != plan.Free || subscriber != "") {
-		return web.NewProblem(http.StatusConflict, "The account has a plan or a subscription already", "A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil)
+		return web.NewProblem(http.StatusConflict, "The account has a plan or a subscription already",
+			"A second subscription would be paid as well. Go back to Credits to change or end the plan.", nil)
 	}
 	page, err := x.Operations.Billing.Pay(x.Ctx, x.session.AccountID, subscriber, offer)
 	if errors.Is(err, operations.ErrNoPage) {
-		return web.NewProblem(http.StatusServiceUnavailable, "The payment page could not be opened", "The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err)
+		return web.NewProblem(http.StatusServiceUnavailable, "The payment page could not be opened",
+			"The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err)
 	}
 	if err != nil {
 		return err
 	}
-	return x.show(http.StatusOK, "leave", view{Title: "To the payment page", Section: "Credits", Page: leaving{page, "Open the payment page", "Do not pay"}})
+	return x.show(http.StatusOK, "leave", view{Title: "To the payment page", Section: "Credits",
+		Page: leaving{page, "Open the payment page", "Do not pay"}})
 }
 
-// manageSubscription answers POST /dashboard/credits/subscription with a page that leads to the one on which the account's
-// subscriber changes or ends it.
+// manageSubscription answers POST /dashboard/credits/subscription with a page that leads to the one on which the
+// account's subscriber changes or ends it.
 func (x *exchange) manageSubscription() error {
 	subscriber, err := x.Operations.Billing.Subscriber(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
 	if subscriber == "" {
-		return web.NewProblem(http.StatusConflict, "The account has no subscription", "Its plan is not that of a subscription. To change or end it, ask the operator of this service.", nil)
+		return web.NewProblem(http.StatusConflict, "The account has no subscription",
+			"Its plan is not that of a subscription. To change or end it, ask the operator of this service.", nil)
 	}
 	page, err := x.Operations.Billing.Portal(x.Ctx, subscriber)
 	if errors.Is(err, operations.ErrNoPage) {
-		return web.NewProblem(http.StatusServiceUnavailable, "The page of the subscription could not be opened", "The payment processor did not answer as expected. The subscription is unchanged. Try again in a few minutes, or ask the operator of this service.", err)
+		return web.NewProblem(http.StatusServiceUnavailable, "The page of the subscription could not be opened",
+			"The payment processor did not answer as expected. The subscription is unchanged. Try again in a few minutes, or ask the operator of this service.", err)
 	}
 	if err != nil {
 		return err
 	}
-	return x.show(http.StatusOK, "leave", view{Title: "To the subscription", Section: "Credits", Page: leaving{page, "Open the page of the subscription", "Do not change it"}})
+	return x.show(http.StatusOK, "leave", view{Title: "To the subscription", Section: "Credits",
+		Page: leaving{page, "Open the page of the subscription", "Do not change it"}})
 }

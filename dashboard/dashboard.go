@@ -36,8 +36,8 @@ const (
 
 // Config configures the dashboard. All fields are required.
 type Config struct {
-	// BaseURL is the URL of the service for its clients, without a trailing slash. If it is https, cookies are sent over
-	// https only.
+	// BaseURL is the URL of the service for its clients, without a trailing slash. If it is https, cookies are sent
+	// over https only.
 	BaseURL string
 	Plans   plan.Table
 	Logger  *slog.Logger
@@ -86,8 +86,9 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 		return nil, fmt.Errorf("dashboard: BaseURL %q is not an http or https URL", cfg.BaseURL)
 	}
 	d := &Dashboard{
-		Config: cfg, Deps: deps, base: u.EscapedPath(), secure: u.Scheme == "https", protection: http.NewCrossOriginProtection(),
-		running: semaphore.NewWeighted(maxRunning), accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(audit.LedgerReads()),
+		Config: cfg, Deps: deps, base: u.EscapedPath(), secure: u.Scheme == "https",
+		protection: http.NewCrossOriginProtection(), running: semaphore.NewWeighted(maxRunning),
+		accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(audit.LedgerReads()),
 	}
 	// A proxy may have replaced the host of a request, with which the origin of its page is compared.
 	if err := d.protection.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {

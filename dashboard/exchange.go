@@ -71,7 +71,8 @@ func (d *Dashboard) route() {
 		routes = append(routes, web.Route{Method: p.method, Path: p.path, Serve: d.handler(p)})
 	}
 	other := d.handler(page{open: true, serve: func(x *exchange) error {
-		return web.NewProblem(http.StatusMethodNotAllowed, "This page cannot do that", "This URL answers "+x.Header().Get("Allow")+" only.", nil)
+		return web.NewProblem(http.StatusMethodNotAllowed, "This page cannot do that",
+			"This URL answers "+x.Header().Get("Allow")+" only.", nil)
 	}})
 	r := web.NewRouter(routes, other, d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
 	for name, file := range d.pages.static.Files() {

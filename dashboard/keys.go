@@ -131,7 +131,8 @@ func (x *exchange) listKeys() ([]keyRow, error) {
 // issueKey answers POST /dashboard/keys. The answer is the only page that has the text of the key.
 func (x *exchange) issueKey() error {
 	form := keyForm{ID: x.Form.Get("id"), Name: strings.TrimSpace(x.Form.Get("name")), Kind: x.Form.Get("kind"),
-		Expires: strings.TrimSpace(x.Form.Get("expires")), Scopes: x.Form["scope"], Origins: x.Form.Get("origins"), MaxName: maxKeyName}
+		Expires: strings.TrimSpace(x.Form.Get("expires")), Scopes: x.Form["scope"], Origins: x.Form.Get("origins"),
+		MaxName: maxKeyName}
 	form.NameProblem = checkKeyName(form.Name)
 	terms := form.terms()
 	if _, err := uuid.Parse(form.ID); err != nil {
@@ -153,7 +154,8 @@ func (x *exchange) issueKey() error {
 		x.log(&problem{Status: http.StatusServiceUnavailable, Cause: err})
 		notice = "The key is issued, but not every part of the service has confirmed it in time. Requests with it may answer 401 for a moment."
 	case errors.Is(err, account.ErrTooManyKeys):
-		form.Failed = fmt.Sprintf("The account has %d valid keys, which is the limit. Revoke one that is not used any more.", account.MaxKeys)
+		form.Failed = fmt.Sprintf(
+			"The account has %d valid keys, which is the limit. Revoke one that is not used any more.", account.MaxKeys)
 	case errors.Is(err, account.ErrClosed):
 		form.Failed = "The account is closed, so it cannot get keys."
 	case err != nil:
@@ -229,8 +231,8 @@ func checkKeyName(name string) string {
 // formNamespace is the namespace of the ids of requests that follow from a form.
 var formNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:dashboard"))
 
-// by returns the metadata of the events that a form causes. A form that is sent again has the same request id, so that it
-// does nothing a second time. The correlation id leads to the person, who is in the events of the session.
+// by returns the metadata of the events that a form causes. A form that is sent again has the same request id, so that
+// it does nothing a second time. The correlation id leads to the person, who is in the events of the session.
 func (x *exchange) by(form string) commands.Request {
 	id := uuid.NewSHA1(formNamespace, []byte(x.session.AccountID+"/"+form)).String()
 	return commands.Request{ID: id, Actor: "account:" + x.session.AccountID, CorrelationID: x.session.ID}
@@ -270,7 +272,8 @@ func (x *exchange) revokeKey() error {
 	if err != nil {
 		return err
 	}
-	done, err := x.Writer.RevokeKey(x.Ctx, commands.RevokeKey{Request: x.by("revoke/" + k.ID), AccountID: x.session.AccountID, KeyID: k.ID})
+	done, err := x.Writer.RevokeKey(x.Ctx,
+		commands.RevokeKey{Request: x.by("revoke/" + k.ID), AccountID: x.session.AccountID, KeyID: k.ID})
 	if err != nil {
 		return err
 	}

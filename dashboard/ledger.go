@@ -111,7 +111,8 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 		}},
 		{"before", &f.Before, &f.BeforeProblem, func(v string) string {
 			var err error
-			if out.BeforeRevision, err = strconv.ParseUint(v, 10, 63); err != nil || out.BeforeRevision == 0 || len(v) > maxCursorDigits {
+			out.BeforeRevision, err = strconv.ParseUint(v, 10, 63)
+			if err != nil || out.BeforeRevision == 0 || len(v) > maxCursorDigits {
 				return "The URL of this page is not one that the dashboard made."
 			}
 			return ""
@@ -146,7 +147,8 @@ func parseDay(text string) (start, end time.Time, problem string) {
 // query returns the filter as the query of a URL that begins before a revision, or with the newest entry.
 func (f *ledgerFilter) query(before uint64) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"type": f.Type, "from": f.From, "to": f.To, "request_id": f.RequestID, "domain": f.Domain} {
+	for name, value := range map[string]string{"type": f.Type, "from": f.From, "to": f.To, "request_id": f.RequestID,
+		"domain": f.Domain} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -201,7 +203,8 @@ func (x *exchange) showRequest() error {
 	if err != nil {
 		return err
 	}
-	return x.show(http.StatusOK, "request", view{Title: story.Title(false), Section: "Ledger", Notice: x.noticeOf(story.Behind), Page: audit.StoryPage{Story: story, Ledger: x.base + "/dashboard/ledger"}})
+	return x.show(http.StatusOK, "request", view{Title: story.Title(false), Section: "Ledger",
+		Notice: x.noticeOf(story.Behind), Page: audit.StoryPage{Story: story, Ledger: x.base + "/dashboard/ledger"}})
 }
 
 // keyOf returns a key of the account, or nil if there is none.

@@ -43,7 +43,8 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 		return err
 	}
 	v := noticesView{Latest: current.Notices, NoMail: !x.Sessions.MailsLinks()}
-	v.Form = noticesForm{LowBalance: strconv.FormatInt(current.LowBalance, 10), Webhook: current.Webhook, Email: current.Email}
+	v.Form = noticesForm{LowBalance: strconv.FormatInt(current.LowBalance, 10), Webhook: current.Webhook,
+		Email: current.Email}
 	if rejected != nil {
 		v.Form = *rejected
 	}
@@ -70,7 +71,8 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 
 // setNotices answers POST /dashboard/notices.
 func (x *exchange) setNotices() error {
-	f := noticesForm{LowBalance: strings.TrimSpace(x.Form.Get("low_balance")), Webhook: strings.TrimSpace(x.Form.Get("webhook")), Email: strings.TrimSpace(x.Form.Get("email"))}
+	f := noticesForm{LowBalance: strings.TrimSpace(x.Form.Get("low_balance")),
+		Webhook: strings.TrimSpace(x.Form.Get("webhook")), Email: strings.TrimSpace(x.Form.Get("email"))}
 	low, err := strconv.ParseInt(f.LowBalance, 10, 64)
 	if f.LowBalance == "" {
 		low, err = 0, nil
@@ -79,7 +81,8 @@ func (x *exchange) setNotices() error {
 		f.LowBalanceProblem = "Give a whole number of credits such as 100, or 0 for no notice."
 	}
 	if (commands.SetNotices{Webhook: &f.Webhook}).Validate() != nil {
-		f.WebhookProblem = "Give an https URL on the public internet such as https://example.com/letterhead, or leave the field empty."
+		f.WebhookProblem =
+			"Give an https URL on the public internet such as https://example.com/letterhead, or leave the field empty."
 	}
 	if (commands.SetNotices{Email: &f.Email}).Validate() != nil {
 		f.EmailProblem = "Give one address such as billing@example.com, or leave the field empty."
@@ -88,7 +91,8 @@ func (x *exchange) setNotices() error {
 		return x.showNoticesWith(http.StatusUnprocessableEntity, &f)
 	}
 	_, err = x.Operations.Notices.Set(x.Ctx, commands.SetNotices{
-		Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook, Email: &f.Email,
+		Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook,
+		Email: &f.Email,
 	})
 	switch {
 	case errors.Is(err, operations.ErrNoNoticesKey):
@@ -113,7 +117,8 @@ func (x *exchange) retryNotice() error {
 	}
 	switch {
 	case errors.Is(err, notices.ErrUnknown):
-		return web.NewProblem(http.StatusNotFound, "There is no such notice", "The account has no notice with this id.", nil)
+		return web.NewProblem(http.StatusNotFound, "There is no such notice",
+			"The account has no notice with this id.", nil)
 	case err != nil && !errors.Is(err, notices.ErrNotDead): // which is sent again already, or has arrived
 		return err
 	}

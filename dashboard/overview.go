@@ -59,7 +59,8 @@ func (x *exchange) showOverview() error {
 		load    func(*overviewView, time.Time) error
 		problem **problem
 	}{
-		{x.loadCredits, &v.CreditsProblem}, {x.loadUsage, &v.UsageProblem}, {x.loadBurn, &v.BurnProblem}, {x.loadLatest, &v.LedgerProblem},
+		{x.loadCredits, &v.CreditsProblem}, {x.loadUsage, &v.UsageProblem}, {x.loadBurn, &v.BurnProblem},
+		{x.loadLatest, &v.LedgerProblem},
 	} {
 		if err := part.load(&v, now); err != nil {
 			p := problemOf(err)
@@ -99,7 +100,8 @@ func (x *exchange) loadUsage(v *overviewView, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	v.Allowances = []allowance{{"Searches", searches, v.Plan.SearchesPerMonth}, {"Logos", counted.Logos, v.Plan.LogosPerMonth}}
+	v.Allowances = []allowance{{"Searches", searches, v.Plan.SearchesPerMonth}, {"Logos", counted.Logos,
+		v.Plan.LogosPerMonth}}
 	return nil
 }
 
@@ -122,7 +124,8 @@ func (x *exchange) loadBurn(v *overviewView, now time.Time) error {
 
 func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 	return x.readLedger(func(ctx context.Context) error {
-		latest, _, err := x.Ledger.Latest(ctx, x.session.AccountID, ledger.Filter{Credits: true, ForCustomer: true}, latestEntries)
+		latest, _, err := x.Ledger.Latest(ctx, x.session.AccountID,
+			ledger.Filter{Credits: true, ForCustomer: true}, latestEntries)
 		if err != nil {
 			return err
 		}
@@ -131,8 +134,8 @@ func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 	})
 }
 
-// fresh waits until the named read models have what was answered before. If that is not certain, it returns a sentence for
-// the page, which then shows what they have.
+// fresh waits until the named read models have what was answered before. If that is not certain, it returns a sentence
+// for the page, which then shows what they have.
 func (x *exchange) fresh(names ...string) (notice string) {
 	ctx, cancel := context.WithTimeout(x.Ctx, freshWithin)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay", "statements", "usage", "credits", "leave", "notices", "playground", "problem"}
+var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay",
+	"statements", "usage", "credits", "leave", "notices", "playground", "problem"}
 
 // pages are the templates and the files that they refer to.
 type pages struct {
@@ -63,7 +64,10 @@ type view struct {
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Replay", "/replay"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
+var sections = []section{
+	{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Replay", "/replay"},
+	{"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"},
+}
 
 // show answers with a page.
 func (x *exchange) show(status int, name string, v view) error {

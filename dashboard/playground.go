@@ -46,7 +46,8 @@ func (x *exchange) showPlayground() error {
 	if err != nil {
 		return err
 	}
-	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.Request.URL.Query().Get("identifier"), Available: standing.Available})
+	return x.showPlaygroundWith(http.StatusOK,
+		playgroundView{Identifier: x.Request.URL.Query().Get("identifier"), Available: standing.Available})
 }
 
 func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
@@ -66,7 +67,8 @@ func (x *exchange) lookUp() error {
 	switch {
 	case v.Identifier == "":
 		v.Problem = "Give a domain such as github.com, or the URL of a page or an e-mail address there."
-	case len(v.Identifier) > maxIdentifier || !web.IsText(v.Identifier) || strings.Trim(v.Identifier, ".") == "": // dots would change the path
+	// dots would change the path
+	case len(v.Identifier) > maxIdentifier || !web.IsText(v.Identifier) || strings.Trim(v.Identifier, ".") == "":
 		v.Problem = "This is not a domain, page URL or e-mail address."
 	}
 	if v.Problem != "" {
@@ -81,7 +83,8 @@ func (x *exchange) lookUp() error {
 		id = uuid.NewString() // it was not sent by the page, so it is no repeat
 	}
 	// The look-up has limits of its own. What follows it needs no other part, so that its answer is shown.
-	answer, err := x.API.LookUp(x.Request.Context(), LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.Request.RemoteAddr})
+	answer, err := x.API.LookUp(x.Request.Context(), LookUp{AccountID: x.session.AccountID, Plan: plan,
+		Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.Request.RemoteAddr})
 	if err != nil {
 		return err
 	}
@@ -100,13 +103,15 @@ func (x *exchange) lookUp() error {
 
 // read describes an answer of the API to a look-up.
 func read(r *web.Answer) (*playgroundAnswer, error) {
-	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header().Get("X-Request-Id"), Remaining: r.Header().Get("X-Credits-Remaining")}
+	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header().Get("X-Request-Id"),
+		Remaining: r.Header().Get("X-Credits-Remaining")}
 	var body struct {
 		Domain string
 		Error  struct{ Code, Message string }
 	}
 	var indented bytes.Buffer
-	if err := errors.Join(json.Unmarshal(r.Body.Bytes(), &body), json.Indent(&indented, r.Body.Bytes(), "", "  ")); err != nil {
+	err := errors.Join(json.Unmarshal(r.Body.Bytes(), &body), json.Indent(&indented, r.Body.Bytes(), "", "  "))
+	if err != nil {
 		return nil, fmt.Errorf("read the answer of the API: %w", err)
 	}
 	a.Body, a.Domain, a.Code, a.Message = indented.String(), body.Domain, body.Error.Code, body.Error.Message

@@ -33,18 +33,24 @@ var linkProblems = []struct {
 	err     error
 	problem problem
 }{
-	{signin.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before", Text: "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."}},
-	{signin.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired", Text: "Links can be used for some minutes only."}},
-	{signin.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known", Text: "A part of it may be missing: copy all of it. Old links are forgotten."}},
-	{account.ErrClosed, problem{Status: http.StatusGone, Title: "This account is closed", Text: "It no longer accepts sign-ins. The operator of the service has its ledger and statements."}},
-	{signin.ErrTooManySessions, problem{Status: http.StatusConflict, Title: "Too many people are signed in", Text: "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."}},
+	{signin.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before",
+		Text: "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."}},
+	{signin.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired",
+		Text: "Links can be used for some minutes only."}},
+	{signin.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known",
+		Text: "A part of it may be missing: copy all of it. Old links are forgotten."}},
+	{account.ErrClosed, problem{Status: http.StatusGone, Title: "This account is closed",
+		Text: "It no longer accepts sign-ins. The operator of the service has its ledger and statements."}},
+	{signin.ErrTooManySessions, problem{Status: http.StatusConflict, Title: "Too many people are signed in",
+		Text: "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."}},
 }
 
 // showSignIn answers GET /dashboard/sign-in. It neither uses the link up nor checks it, because programs that preview
 // mails open links, too.
 func (x *exchange) showSignIn() error {
 	q := x.Request.URL.Query()
-	v := signInView{AccountID: q.Get("account"), Token: q.Get("token"), SignedOut: q.Has("signed_out"), Mails: x.Sessions.MailsLinks(), Mail: mailForm{Sent: q.Has("sent")}}
+	v := signInView{AccountID: q.Get("account"), Token: q.Get("token"), SignedOut: q.Has("signed_out"),
+		Mails: x.Sessions.MailsLinks(), Mail: mailForm{Sent: q.Has("sent")}}
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
 }
 
@@ -91,7 +97,8 @@ func (x *exchange) mailLink() error {
 	err := x.Sessions.MailLink(x.Ctx, f.Email, x.Visitor(x.Request))
 	switch {
 	case errors.Is(err, ErrNoMail):
-		return web.NewProblem(http.StatusNotFound, "This service sends no links by e-mail", "Ask its operator for a link.", nil)
+		return web.NewProblem(http.StatusNotFound, "This service sends no links by e-mail",
+			"Ask its operator for a link.", nil)
 	case err != nil:
 		return err
 	}

@@ -47,7 +47,8 @@ func (x *exchange) showStatements() error {
 		}
 		months = append(months, monthRow{month, s.State(), counts[month.Format(books.MonthLayout)]})
 	}
-	return x.show(http.StatusOK, "statements", view{Title: "Statements", Section: "Statements", Notice: notice, Page: months})
+	return x.show(http.StatusOK, "statements",
+		view{Title: "Statements", Section: "Statements", Notice: notice, Page: months})
 }
 
 // showStatement answers GET /dashboard/statements/{month}, with ?format=csv and ?format=json as a file.
@@ -57,7 +58,8 @@ func (x *exchange) showStatement() error {
 		return err
 	}
 	if notice := x.fresh(ledger.Name); notice != "" { // a statement may be kept, so it must not lack entries
-		return web.NewProblem(http.StatusServiceUnavailable, "The statement cannot be made now", "The latest entries of the ledger cannot be read. Load the page again in a moment.", nil)
+		return web.NewProblem(http.StatusServiceUnavailable, "The statement cannot be made now",
+			"The latest entries of the ledger cannot be read. Load the page again in a moment.", nil)
 	}
 	var s *statement.Statement
 	err = x.readLedger(func(ctx context.Context) (err error) {
@@ -133,7 +135,8 @@ func (x *exchange) downloadProof() error {
 	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, statement.ErrNotBegun) && !x.Now().Before(month):
 		return noProof("The last checkpoint of the ledger is older than the account or the month. The service makes one a day; try again tomorrow.")
 	case errors.Is(err, proof.ErrTooManyEvents):
-		return noProof("The account has too many events for a download. The operator of the service can make the proof.")
+		return noProof(
+			"The account has too many events for a download. The operator of the service can make the proof.")
 	case err != nil:
 		return noStatement(err)
 	}

@@ -25,7 +25,8 @@ func (r *Registry) Check() error {
 		}
 		seen[d.name] = true
 		if d.from > Format {
-			errs = append(errs, fmt.Errorf("%s begins with data format %d, but this release writes format %d", d.name, d.from, Format))
+			errs = append(errs,
+				fmt.Errorf("%s begins with data format %d, but this release writes format %d", d.name, d.from, Format))
 		}
 		errs = append(errs, r.checkVersions(d)...)
 		if err := r.checkRoundTrip(d); err != nil {
@@ -56,7 +57,8 @@ func (r *Registry) checkChange(d *Definition, v int) []error {
 		errs = append(errs, fmt.Errorf("%s has no upcaster from version %d to %d", d.name, v, v+1))
 	}
 	if c.Format < 1 || c.Format > Format || v > 1 && c.Format <= d.changes[v-2].Format {
-		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; it must be later than that of the previous version and at most %d, the format of this release", d.name, v+1, c.Format, Format))
+		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; it must be later than that of the previous version and at most %d, the format of this release",
+			d.name, v+1, c.Format, Format))
 	}
 	if c.Format == Format && c.Down == nil {
 		errs = append(errs, fmt.Errorf("%s has no Down from version %d to %d, which nodes of the previous release need until the upgrade is finished", d.name, v+1, v))

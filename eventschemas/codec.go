@@ -13,8 +13,8 @@ import (
 // JSONText is a JSON value kept as written.
 type JSONText = json.RawMessage
 
-// Encoded is an event in its stored form. Like Event and Hash, it is an alias, so that a package that knows no schemas can
-// call an Encoder and Decode.
+// Encoded is an event in its stored form. Like Event and Hash, it is an alias, so that a package that knows no schemas
+// can call an Encoder and Decode.
 type Encoded = struct {
 	Type          string
 	SchemaVersion int

@@ -62,16 +62,17 @@ type (
 	// CreditsCharged spends credits. With HoldID it captures that much of the hold; captures may be
 	// partial, and Item distinguishes several captures of one hold.
 	CreditsCharged struct {
-		ChargeID           string `json:"charge_id"`
-		Credits            int64  `json:"credits"`
-		RequestID          string `json:"request_id"`
-		BrandID            string `json:"brand_id"`
-		Domain             string `json:"domain"`
-		RecordRevision     uint64 `json:"record_revision"` // revision of the brand stream in the answer
-		HoldID             string `json:"hold_id,omitempty"`
-		Item               string `json:"item,omitempty"`
-		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // 32 hex digits of the key's SHA-256, 32 of the item's
-		RequestHash        string `json:"request_hash,omitempty"`         // hex SHA-256
+		ChargeID       string `json:"charge_id"`
+		Credits        int64  `json:"credits"`
+		RequestID      string `json:"request_id"`
+		BrandID        string `json:"brand_id"`
+		Domain         string `json:"domain"`
+		RecordRevision uint64 `json:"record_revision"` // revision of the brand stream in the answer
+		HoldID         string `json:"hold_id,omitempty"`
+		Item           string `json:"item,omitempty"`
+		// 32 hex digits of the key's SHA-256, 32 of the item's
+		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"`
+		RequestHash        string `json:"request_hash,omitempty"` // hex SHA-256
 		// KeyID is the API key of the request; empty in version 1 and if no key was used.
 		KeyID string `json:"key_id,omitempty"`
 	}
@@ -303,7 +304,8 @@ type (
 const OperatorsStream = "operators"
 
 type (
-	// OperatorTokenIssued makes a token of the admin API valid. Only its hash is ever stored; its name is not in events.
+	// OperatorTokenIssued makes a token of the admin API valid. Only its hash is ever stored; its name is not in
+	// events.
 	OperatorTokenIssued struct {
 		TokenID   string     `json:"token_id"`
 		Hash      string     `json:"hash"` // hex SHA-256 of the whole token
@@ -315,8 +317,8 @@ type (
 	OperatorTokenRevoked struct {
 		TokenID string `json:"token_id"`
 	}
-	// OperatorLinkIssued makes a link valid with which an operator can sign in once. Signing in issues a token with the id
-	// of the link.
+	// OperatorLinkIssued makes a link valid with which an operator can sign in once. Signing in issues a token with the
+	// id of the link.
 	OperatorLinkIssued struct {
 		LinkID    string    `json:"link_id"`
 		Hash      string    `json:"hash"` // hex SHA-256 of the link's token
@@ -349,13 +351,13 @@ type (
 	SignedOut struct {
 		SessionID string `json:"session_id"`
 	}
-	// SignedOutEverywhere ends all sessions, and all links that were not used, of a person; of all people of the account
-	// if there is none.
+	// SignedOutEverywhere ends all sessions, and all links that were not used, of a person; of all people of the
+	// account if there is none.
 	SignedOutEverywhere struct {
 		Person string `json:"person,omitempty"`
 	}
-	// SignInEmailSet sets, or removes, the e-mail address to which links of a person are sent; of the account's owner if none
-	// is named. The address is personal data and is not in the event.
+	// SignInEmailSet sets, or removes, the e-mail address to which links of a person are sent; of the account's owner
+	// if none is named. The address is personal data and is not in the event.
 	SignInEmailSet struct {
 		Person string `json:"person,omitempty"`
 		Email  bool   `json:"email"` // there is an address
@@ -365,8 +367,8 @@ type (
 // CheckpointSize returns the number of checkpoints up to the LedgerCheckpointed with a revision.
 func CheckpointSize(revision uint64) uint64 { return (revision + 1) / 2 }
 
-// BillingPrefix precedes the processor and the id of its event, as in billing-stripe:evt_1, in the names of the streams of
-// billing events. Each event of a processor has its stream.
+// BillingPrefix precedes the processor and the id of its event, as in billing-stripe:evt_1, in the names of the streams
+// of billing events. Each event of a processor has its stream.
 const BillingPrefix = "billing-"
 
 type (

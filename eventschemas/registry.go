@@ -142,7 +142,9 @@ func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 			return Encoded{}, fmt.Errorf("encode %s: version %d cannot hold it: %w", d.name, version, ErrNotYet)
 		}
 	default:
-		return Encoded{}, fmt.Errorf("encode %s: data format %d needs version %d, which this release does not write: %w", d.name, format, version, ErrUnknownVersion)
+		return Encoded{}, fmt.Errorf(
+			"encode %s: data format %d needs version %d, which this release does not write: %w",
+			d.name, format, version, ErrUnknownVersion)
 	}
 	data, err := marshal(body)
 	if err != nil {
@@ -179,7 +181,8 @@ func (r *Registry) definition(eventType string, version int) (*Definition, error
 		return nil, fmt.Errorf("%q: %w", eventType, ErrUnknownType)
 	}
 	if version < 1 || version > d.version() {
-		return nil, fmt.Errorf("%s version %d (versions 1 to %d are known): %w", eventType, version, d.version(), ErrUnknownVersion)
+		return nil, fmt.Errorf("%s version %d (versions 1 to %d are known): %w", eventType, version, d.version(),
+			ErrUnknownVersion)
 	}
 	return d, nil
 }

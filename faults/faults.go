@@ -44,7 +44,8 @@ var (
 	Busy = OneOf(commands.ErrBusy, account.ErrTooManyHolds, brandwatch.ErrTooMany)
 
 	notReady = OneOf(projections.ErrNotReady, projections.ErrRetired)
-	late     = OneOf(ratelimit.ErrUnavailable, commands.ErrKeysUnknown, projections.ErrNewerRelease, context.DeadlineExceeded, context.Canceled)
+	late     = OneOf(ratelimit.ErrUnavailable, commands.ErrKeysUnknown, projections.ErrNewerRelease,
+		context.DeadlineExceeded, context.Canceled)
 )
 
 // Loading means that the history of an account is still being loaded.

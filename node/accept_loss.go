@@ -33,7 +33,8 @@ func (s *Stores) PrepareAcceptance(ctx context.Context, reason string) (*Accepta
 	if err != nil {
 		return nil, err
 	}
-	by := loss.Accepting{Actor: commandLine().Actor, Reason: reason, Now: s.clock.Now(), Done: CrawlCheckpoints(), ForgetSearch: s.forgetSearch}
+	by := loss.Accepting{Actor: commandLine().Actor, Reason: reason, Now: s.clock.Now(), Done: CrawlCheckpoints(),
+		ForgetSearch: s.forgetSearch}
 	a, err := loss.Prepare(ctx, s.Database, by, losses)
 	if err != nil || a == nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (s *Stores) openWhatIsLeft(ctx context.Context) error {
 // withdraw withdraws an acceptance that failed before it changed the log. The log then still shows its loss, and the
 // folder is in order again once the missing file is back.
 func (s *Stores) withdraw(ctx context.Context, a *loss.Acceptance) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout) // it may have failed because ctx ended
+	// it may have failed because ctx ended
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if replacing, err := sqlite.Replacing(s.config.EventsPath()); replacing || err != nil {
 		return err

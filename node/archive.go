@@ -38,11 +38,13 @@ type Archived struct {
 	Rest    backup.Rest `json:"rest"`
 }
 
-// OldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the past,
-// which a flag gave.
-func (s *Stores) OldFailures(ctx context.Context, cfg backup.Config, flag string, before time.Time) (*backup.Failures, error) {
+// OldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the
+// past, which a flag gave.
+func (s *Stores) OldFailures(ctx context.Context, cfg backup.Config, flag string,
+	before time.Time) (*backup.Failures, error) {
 	if now := s.clock.Now(); before.After(now) {
-		return nil, operations.UsageError{Err: fmt.Errorf("%s is %s, which is in the future: it is %s", flag, before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+		return nil, operations.UsageError{Err: fmt.Errorf("%s is %s, which is in the future: it is %s", flag,
+			before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 	}
 	return backup.FindFailures(ctx, cfg, s.Log, before)
 }
@@ -116,7 +118,8 @@ func writeArchive(ctx context.Context, name string, failures *backup.Failures) (
 	return sum, errors.Join(f.Close(), disk.SyncFolder(filepath.Dir(name)))
 }
 
-// encodeArchive writes each event as a line, compressed. One goroutine compresses, so that the bytes are always the same.
+// encodeArchive writes each event as a line, compressed. One goroutine compresses, so that the bytes are always the
+// same.
 func encodeArchive(ctx context.Context, w io.Writer, failures *backup.Failures) error {
 	compressed, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
 	if err != nil {

@@ -17,7 +17,9 @@ func (n *Node) newAuditor() (*audit.Auditor, error) {
 	if n.options.Parts.Replays != nil {
 		limits = *n.options.Parts.Replays
 	}
-	a, err := audit.New(audit.Sources{Events: accountEvents{n.Stores.Log}, Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded, Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
+	a, err := audit.New(audit.Sources{Events: accountEvents{n.Stores.Log}, Accounts: n.Models.Accounts,
+		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded,
+		Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,8 @@ func (e accountEvents) Newest(ctx context.Context, accountID string) (uint64, er
 }
 
 // Page implements audit.Events.
-func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]audit.Event, error) {
+func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash,
+	limit int) ([]audit.Event, error) {
 	stream := account.Stream(accountID)
 	stored, err := e.log.ReadStream(ctx, stream, from, eventlog.Forward, limit)
 	if err != nil {

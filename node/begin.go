@@ -119,9 +119,9 @@ func (n *Node) fill(ctx context.Context) error {
 	return n.awaitCheckpoint(ctx)
 }
 
-// beginShared is begin for a node in a cluster, where other nodes fold. It waits without a limit for the read models that
-// answers depend on. `letterhead account create` makes accounts, a crawler loads the starter index, and look-ups work
-// without the search index.
+// beginShared is begin for a node in a cluster, where other nodes fold. It waits without a limit for the read models
+// that answers depend on. `letterhead account create` makes accounts, a crawler loads the starter index, and look-ups
+// work without the search index.
 func (n *Node) beginShared(ctx context.Context) error {
 	pause := firstStartPause
 	for {
@@ -167,8 +167,8 @@ func (n *Node) firstAccount(ctx context.Context, existing []accounts.Account) (o
 	return n.Operations.Accounts.KeysFor(ctx, n.Operator(), existing[0].ID, "first account")
 }
 
-// firstCheckpointWait bounds how long a starting server waits for the first checkpoint of a ledger. With many accounts it
-// is made while the server answers.
+// firstCheckpointWait bounds how long a starting server waits for the first checkpoint of a ledger. With many accounts
+// it is made while the server answers.
 const firstCheckpointWait = 5 * time.Second
 
 // awaitCheckpoint waits, for some time, until the ledger has a checkpoint that can be read.

@@ -40,7 +40,9 @@ func (n *Node) Checks() []Check {
 		return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
 	}}
 	if n.reading {
-		search.Run = func(context.Context) (string, error) { return "not checked: the data folder cannot be written", nil }
+		search.Run = func(context.Context) (string, error) {
+			return "not checked: the data folder cannot be written", nil
+		}
 	}
 	folder := Check{"data folder", func(context.Context) (string, error) {
 		if err := datafolder.CheckWritable(n.Config.Data); err != nil {
@@ -60,10 +62,12 @@ func (n *Node) Checks() []Check {
 	return []Check{
 		folder,
 		{"schemas", func(context.Context) (string, error) {
-			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())), eventschemas.Check()
+			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())),
+				eventschemas.Check()
 		}},
 		{"disk", func(context.Context) (string, error) { return diskSpace(n.Config.Data) }},
-		{"event log", func(ctx context.Context) (string, error) { return n.Stores.checkLog(ctx, n.health.ready.Load()) }},
+		{"event log",
+			func(ctx context.Context) (string, error) { return n.Stores.checkLog(ctx, n.health.ready.Load()) }},
 		{"database", n.Stores.checkDatabase},
 		{"names", n.Stores.checkNames},
 		{"read models", func(ctx context.Context) (string, error) {
@@ -74,7 +78,8 @@ func (n *Node) Checks() []Check {
 			var lag uint64
 			for _, m := range models {
 				if m.Error != "" {
-					return "", fmt.Errorf("%s is quarantined: %s; \"letterhead projections rebuild %s\" rebuilds it", m.Name, m.Error, m.Name)
+					return "", fmt.Errorf("%s is quarantined: %s; \"letterhead projections rebuild %s\" rebuilds it",
+						m.Name, m.Error, m.Name)
 				}
 				lag = max(lag, m.Lag)
 			}
@@ -112,7 +117,8 @@ func (s *Stores) checkLog(ctx context.Context, scrubbed bool) (string, error) {
 	if err := s.VerifyLog(ctx); err != nil {
 		return "", err
 	}
-	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
+	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold",
+		filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
 	if scrubbed { // by a server
 		scrub := s.log.File.LastScrub()
 		if scrub.Problem != nil {
@@ -145,9 +151,12 @@ func (s *Stores) checkDatabase(ctx context.Context) (string, error) {
 	}
 	offset, bound := s.clock.Offset()
 	if offset.Abs() > maxClockOffset {
-		return "", fmt.Errorf("answers; this machine's clock is %s away from the database's: let it follow a time server", offset.Round(time.Millisecond))
+		return "", fmt.Errorf(
+			"answers; this machine's clock is %s away from the database's: let it follow a time server",
+			offset.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("answers; this machine's clock is %s away from the database's, give or take %s", offset.Round(time.Millisecond), bound.Round(time.Microsecond)), nil
+	return fmt.Sprintf("answers; this machine's clock is %s away from the database's, give or take %s",
+		offset.Round(time.Millisecond), bound.Round(time.Microsecond)), nil
 }
 
 // checkNames verifies the rows that exist nowhere else.
@@ -183,7 +192,8 @@ func checkBroker(ctx context.Context, settings config.Config, logger *slog.Logge
 	for _, g := range report.Groups {
 		behind = max(behind, g.Messages)
 	}
-	return fmt.Sprintf("%d brokers, %d topics, %d consumer groups, at most %d messages behind", len(report.Brokers), len(report.Topics), len(report.Groups), behind), nil
+	return fmt.Sprintf("%d brokers, %d topics, %d consumer groups, at most %d messages behind",
+		len(report.Brokers), len(report.Topics), len(report.Groups), behind), nil
 }
 
 // reachTimeout bounds one attempt to reach a service that nodes share.
@@ -201,13 +211,15 @@ func Reachable(cfg config.Config) []Check {
 	}
 	return []Check{
 		{"event store", within(func(ctx context.Context) (string, error) {
-			store, err := stores.Of(cfg.EventStore).Connect(ctx, stores.Options{Address: cfg.EventStore, Timeout: reachTimeout, Logger: quiet})
+			store, err := stores.Of(cfg.EventStore).Connect(ctx,
+				stores.Options{Address: cfg.EventStore, Timeout: reachTimeout, Logger: quiet})
 			if err != nil {
 				return "", err
 			}
 			server, err := store.Server(ctx)
 			head, headErr := store.Log.Head(ctx)
-			return fmt.Sprintf("%s is reached, head at position %d", server, head), errors.Join(err, headErr, store.Log.Close())
+			return fmt.Sprintf("%s is reached, head at position %d", server, head), errors.Join(err, headErr,
+				store.Log.Close())
 		})},
 		{"database", within(func(ctx context.Context) (string, error) {
 			store, err := sqlstore.Open(ctx, sqlstore.Config{URL: cfg.Database, Logger: quiet})
@@ -236,7 +248,9 @@ func diskSpace(folder string) (string, error) {
 		return "", err
 	}
 	if space.Free < lowDisk {
-		return "", fmt.Errorf("only %d MiB are free in %s; appends will be rejected when it is full, nothing will be lost; make room", space.Free>>20, folder)
+		return "", fmt.Errorf(
+			"only %d MiB are free in %s; appends will be rejected when it is full, nothing will be lost; make room",
+			space.Free>>20, folder)
 	}
 	return fmt.Sprintf("%d MiB free", space.Free>>20), nil
 }

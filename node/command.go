@@ -39,8 +39,8 @@ const (
 	ToRead
 )
 
-// OpenCurrent is Open for a command. It waits until the read models have caught up with the log, and prints a warning if
-// some cannot.
+// OpenCurrent is Open for a command. It waits until the read models have caught up with the log, and prints a warning
+// if some cannot.
 func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error) {
 	if cfg.Shared() {
 		cfg.Roles = nil // the serving nodes do the work
@@ -80,7 +80,8 @@ func (n *Node) warnBehind(ctx context.Context, names []string) {
 	}
 	for _, m := range models {
 		if slices.Contains(names, m.Name) && m.Lag > 0 {
-			fmt.Fprintf(n.options.Logs, "warning: the read model %s is shown as it is, %d behind the log\n", m.Name, m.Lag)
+			fmt.Fprintf(n.options.Logs, "warning: the read model %s is shown as it is, %d behind the log\n",
+				m.Name, m.Lag)
 		}
 	}
 }

@@ -30,8 +30,9 @@ func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http
 			BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.Stores.clock.Now,
 			Visitor: visitor(n.Config),
 		}, dashboard.Deps{
-			Sessions: people, API: ownAPI{api}, Operations: n.Operations, Writer: n.Writers.Accounts, Quotas: n.Writers.Quotas,
-			Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys, Usage: n.Models.Usage, Ledger: n.Models.Ledger, Audit: auditor,
+			Sessions: people, API: ownAPI{api}, Operations: n.Operations, Writer: n.Writers.Accounts,
+			Quotas: n.Writers.Quotas, Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys,
+			Usage: n.Models.Usage, Ledger: n.Models.Ledger, Audit: auditor,
 		})
 		if err != nil {
 			return nil, err
@@ -54,7 +55,8 @@ type ownAPI struct{ handler http.Handler }
 // LookUp implements dashboard.API.
 func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (*web.Answer, error) {
 	ctx = readapi.SignedIn(ctx, readapi.Caller{
-		Caller: lookup.Caller{AccountID: in.AccountID, Plan: in.Plan}, Kind: apikey.Secret, Suspended: in.Status == string(account.Suspended),
+		Caller: lookup.Caller{AccountID: in.AccountID, Plan: in.Plan}, Kind: apikey.Secret,
+		Suspended: in.Status == string(account.Suspended),
 	})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/v1/brands/"+url.PathEscape(in.Identifier), http.NoBody)
 	if err != nil {

@@ -2,5 +2,6 @@
 // process, serves and shuts down. Only package main of the binary and tests import it.
 //
 // Open makes a Node of a locked data folder, or of the services that nodes share. Server serves one; a Command works on
-// the node of a server, or opens a node for itself. A test may replace a few parts of a node, such as its clock (Parts).
+// the node of a server, or opens a node for itself. A test may replace a few parts of a node, such as its clock
+// (Parts).
 package node

@@ -15,9 +15,12 @@ import (
 
 // Generate writes a history of accounts to the event log of a data folder that is empty or does not exist. progress is
 // called with the number of events written so far.
-func Generate(ctx context.Context, settings config.Config, o Options, history generate.Options, progress func(events int)) (_ generate.Summary, err error) {
+func Generate(ctx context.Context, settings config.Config, o Options, history generate.Options,
+	progress func(events int)) (_ generate.Summary, err error) {
 	if settings.Shared() {
-		return generate.Summary{}, operations.UsageError{Err: errors.New("a history is generated only in a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
+		return generate.Summary{}, operations.UsageError{
+			Err: errors.New("a history is generated only in a data folder (LETTERHEAD_EVENTSTORE=sqlite)"),
+		}
 	}
 	if err := history.Validate(); err != nil { // before a new data folder is made
 		return generate.Summary{}, operations.UsageError{Err: err}

@@ -83,15 +83,20 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	}
 	if n.Config.SMTP.IsSet() {
 		links := operations.Links{SignIns: n.Operations.SignIns, By: people{n}.by}
-		mailer := signinmail.New(signinmail.Config{Server: n.Config.SMTP, From: n.Config.MailFrom, Service: n.Config.BaseURL, Links: links, Now: n.Stores.clock.Now, Logger: n.logger})
-		n.mail = &operations.MailedLinks{SignIns: n.Operations.SignIns, Mailer: mailer, Counters: counters, Logger: n.logger}
+		mailer := signinmail.New(signinmail.Config{Server: n.Config.SMTP, From: n.Config.MailFrom,
+			Service: n.Config.BaseURL, Links: links, Now: n.Stores.clock.Now, Logger: n.logger})
+		n.mail = &operations.MailedLinks{SignIns: n.Operations.SignIns, Mailer: mailer, Counters: counters,
+			Logger: n.logger}
 		parts = append(parts, part{"sign-in mail", mailer.Run})
 	}
 	deps := readapi.Deps{
 		Reports: n.Writers.Billing, Stripe: n.Operations.Billing.Stripe, Catalog: catalog,
-		Credits: recordedCredits{n.Writers.Accounts, n.run.unrecorded}, Quotas: n.Writers.Quotas, Recorder: n.Writers.Usage,
+		Credits: recordedCredits{n.Writers.Accounts, n.run.unrecorded},
+		Quotas:  n.Writers.Quotas, Recorder: n.Writers.Usage,
 		Brands: n.Writers.Brands, Index: n.Models.Brands, Keys: n.Models.Keys,
-		Usage: n.Models.Usage, Ledger: n.Models.Ledger, Crawls: brandCrawls{n.Stores.Log}, Search: n.Search, Assets: n.Stores.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Models.Checkpoints,
+		Usage: n.Models.Usage, Ledger: n.Models.Ledger, Crawls: brandCrawls{n.Stores.Log}, Search: n.Search,
+		Assets: n.Stores.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters,
+		Checkpoints:    n.Models.Checkpoints,
 		Filled:         n.health.filled,
 		Answered:       n.run.charges.Answered,
 		LedgerCaughtUp: func(ctx context.Context) error { return n.Operations.Reads.FoldedTo(ctx, ledger.Name) },
@@ -125,7 +130,8 @@ func openCounters(ctx context.Context, n *Node) (ratelimit.Counters, []part, err
 	if !n.Stores.Database.Shared() {
 		return ratelimit.NewMemory(ratelimit.Config{Now: n.Stores.clock.Now}), nil, nil
 	}
-	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics}, n.Stores.Database)
+	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics},
+		n.Stores.Database)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +143,8 @@ func (n *Node) apiConfig() readapi.Config {
 	return readapi.Config{
 		BaseURL: n.Config.BaseURL, BillingURL: n.Config.BillingURL, UserAgent: n.Config.UserAgent, Plans: n.Plans,
 		LogoHost: n.Config.LogoHost, LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
-		CrawlTimeout: n.Config.CrawlTimeout, BatchTimeout: n.Config.BatchTimeout, CrawlsPerMinute: n.Config.CrawlsPerMinute,
+		CrawlTimeout: n.Config.CrawlTimeout,
+		BatchTimeout: n.Config.BatchTimeout, CrawlsPerMinute: n.Config.CrawlsPerMinute,
 		Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
 		NewID: func() string { return runs.RequestID(n.run.id) },
 	}
@@ -152,8 +159,8 @@ func (h *health) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz reports what the node can do.
 func (h *health) readyz(w http.ResponseWriter, r *http.Request) { h.readiness().ServeHTTP(w, r) }
 
-// begun reports whether the node serves everything that was stored at its start. That includes the starter index only in
-// a single process; in a cluster, one node loads the starter index while the others serve.
+// begun reports whether the node serves everything that was stored at its start. That includes the starter index only
+// in a single process; in a cluster, one node loads the starter index while the others serve.
 func (h *health) begun() bool { return h.ready.Load() && h.runner.Ready() == nil }
 
 // filled is begun, including the starter index in every case.

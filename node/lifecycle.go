@@ -70,7 +70,8 @@ func (l *lifecycle) run(ctx context.Context, name string, part func(context.Cont
 	})
 }
 
-// start starts parts, which then run until the node closes. All parts are stopped together, whichever call started them.
+// start starts parts, which then run until the node closes. All parts are stopped together, whichever call started
+// them.
 func (l *lifecycle) start(parts []part) {
 	var workers sync.WaitGroup
 	l.closing(func() error {

@@ -54,7 +54,8 @@ func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (Dra
 	if err != nil {
 		return DrawnLogo{}, err
 	}
-	out := DrawnLogo{Body: image.Body, Format: string(info.Format), Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
+	out := DrawnLogo{Body: image.Body, Format: string(info.Format),
+		Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
 	if info.Format == imaging.SVG {
 		out.Size = "a vector"
 	}

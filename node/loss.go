@@ -89,7 +89,8 @@ func (g *lossGuard) compareSeen(ctx context.Context, store eventlog.Prober, seen
 	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err
 	}
-	if held, err = seen.Held(ctx, store); err == nil && !held { // the database remembers a later event, which the store has
+	// the database remembers a later event, which the store has
+	if held, err = seen.Held(ctx, store); err == nil && !held {
 		return errForget
 	}
 	return err // the store was a replica, and has caught up
@@ -112,7 +113,8 @@ func (g *lossGuard) rememberFirst(ctx context.Context, store eventlog.Prober) er
 // watch registers the metric of lost events, which an alert uses.
 func (g *lossGuard) watch(metrics telemetry.Metrics) error {
 	err := metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_log_lost", Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
+		Name: "letterhead_log_lost",
+		Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
 	}, func() float64 {
 		if g.lost.Load() != nil {
 			return 1
@@ -156,7 +158,8 @@ func searchLoss(ctx context.Context, index interface {
 	if err != nil || eventlog.Position(at) <= end {
 		return nil, err
 	}
-	return &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: end, Detail: "it was fed from events that the log does not hold"}, nil
+	return &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: end,
+		Detail: "it was fed from events that the log does not hold"}, nil
 }
 
 // noLog is a log without events.

@@ -18,8 +18,8 @@ func LimitMemory(limit memlimit.Provider) error {
 	return err
 }
 
-// frugalPercent is how much garbage, in percent of the live memory, Go's collector keeps in a process that saves memory.
-// It takes a third more processor time than the usual 100.
+// frugalPercent is how much garbage, in percent of the live memory, Go's collector keeps in a process that saves
+// memory. It takes a third more processor time than the usual 100.
 const frugalPercent = 25
 
 // SaveMemory makes this process keep less garbage until restore is called, unless the operator has set GOGC.

@@ -49,7 +49,8 @@ func (s *Stores) Migrate(ctx context.Context, m Migration, final bool, cfg backu
 }
 
 // openMigrationTarget opens the new services, which opened closes, even after an error.
-func (s *Stores) openMigrationTarget(ctx context.Context, m Migration, opened *lifecycle) (to backup.Target, err error) {
+func (s *Stores) openMigrationTarget(ctx context.Context, m Migration,
+	opened *lifecycle) (to backup.Target, err error) {
 	store, err := stores.Of(m.Log).Connect(ctx, stores.Options{Address: m.Log, Logger: s.logger})
 	if err != nil {
 		return to, err
@@ -87,7 +88,8 @@ func (s *Stores) openMigrationTarget(ctx context.Context, m Migration, opened *l
 
 // leaveOut chooses the streams that the new log leaves out, and writes them to a file. Without ArchiveBefore it chooses
 // none.
-func (s *Stores) leaveOut(ctx context.Context, cfg backup.Config, m Migration) (*backup.Failures, *ArchivedFailures, error) {
+func (s *Stores) leaveOut(ctx context.Context, cfg backup.Config,
+	m Migration) (*backup.Failures, *ArchivedFailures, error) {
 	if m.ArchiveBefore.IsZero() {
 		return nil, nil, nil
 	}
@@ -96,7 +98,8 @@ func (s *Stores) leaveOut(ctx context.Context, cfg backup.Config, m Migration) (
 		return nil, nil, err
 	}
 	sum, err := writeArchive(ctx, m.ArchiveTo, failures)
-	return failures, &ArchivedFailures{Streams: failures.Streams, Events: failures.Events, File: m.ArchiveTo, SHA256: sum}, err
+	return failures,
+		&ArchivedFailures{Streams: failures.Streams, Events: failures.Events, File: m.ArchiveTo, SHA256: sum}, err
 }
 
 // ArchivedFailures are the streams that were written to a file instead of the new log.

@@ -47,7 +47,8 @@ type Models struct {
 // open opens the read models and returns all of them.
 func (m *Models) open(n *Node) ([]projections.Projection, error) {
 	db := n.Stores.Database
-	index, err := brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, db)
+	index, err := brands.New(
+		brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, db)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,8 @@ func set[M projections.Projection](field *M, model M) M {
 
 func (n *Node) openReadModels(ctx context.Context) error {
 	var err error
-	if n.roles, err = roles.New(n.Stores.Log, roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}); err != nil {
+	if n.roles, err = roles.New(n.Stores.Log,
+		roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}); err != nil {
 		return err
 	}
 	n.Models = &Models{}
@@ -89,7 +91,11 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	if n.reading {
 		batch = readingBatch
 	}
-	n.Runner, err = engine.New(engine.Config{Decode: eventschemas.Decode, Format: eventschemas.Format, FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: batch, ScratchFolder: scratchPath(n.Config), Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Stores.Database, list...)
+	n.Runner, err = engine.New(engine.Config{
+		Decode: eventschemas.Decode, Format: eventschemas.Format, FollowOnly: !n.Config.Has(config.RoleProjector),
+		InForce: n.format, ReadOnly: n.reading, BatchEvents: batch, ScratchFolder: scratchPath(n.Config),
+		Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics,
+	}, n.roles.Log("projector"), n.Stores.Database, list...)
 	if err != nil {
 		return err
 	}
@@ -110,7 +116,9 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	n.Models.Keys.Open(head, n.Runner)
 	n.Models.Sessions.Open(head)
 	n.Models.Operators.Open(head)
-	if n.brandWatch, err = brandwatch.New(ctx, brandwatch.Config{Follower: n.Models.Brands, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("api")); err != nil {
+	if n.brandWatch, err = brandwatch.New(ctx,
+		brandwatch.Config{Follower: n.Models.Brands, Logger: n.logger, Registerer: n.metrics},
+		n.roles.Log("api")); err != nil {
 		return err
 	}
 	n.Search, err = openSearch(ctx, n)

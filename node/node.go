@@ -95,8 +95,8 @@ type Parts struct {
 	Replays    *audit.Limits                   // of replays of accounts; nil = audit.DefaultLimits
 }
 
-// newNode returns a node in which nothing is open. Without a lock another process holds the folder. If newNode fails, the
-// folder is released.
+// newNode returns a node in which nothing is open. Without a lock another process holds the folder. If newNode fails,
+// the folder is released.
 func newNode(cfg config.Config, lock *datafolder.Lock, o Options, logLevel string) (*Node, error) {
 	life := newLifecycle()
 	if lock != nil {
@@ -114,7 +114,8 @@ func newNode(cfg config.Config, lock *datafolder.Lock, o Options, logLevel strin
 	}
 	n.run = &processRun{id: uuid.NewString(), charges: runs.NewCharges(time.Now), stores: n.Stores, logger: logger}
 	n.health = &health{stores: n.Stores, run: n.run, metrics: metrics}
-	n.drawing = &drawing{config: cfg, parts: o.Parts, stores: n.Stores, memory: membudget.New(0), logger: logger, metrics: metrics, life: life}
+	n.drawing = &drawing{config: cfg, parts: o.Parts, stores: n.Stores, memory: membudget.New(0), logger: logger,
+		metrics: metrics, life: life}
 	n.auditor = sync.OnceValues(n.newAuditor)
 	n.hasCheckpoint = make(chan struct{})
 	n.checkpointed = sync.OnceFunc(func() { close(n.hasCheckpoint) })

@@ -17,8 +17,8 @@ import (
 )
 
 // serveAdmin serves the admin API at its address, if it has one. The server may be closed in any case. If the default
-// address is taken, the system chooses a port. If that fails, too, the node starts without an admin API, and cfg is changed
-// to serve metrics with the API, which is on a loopback address then.
+// address is taken, the system chooses a port. If that fails, too, the node starts without an admin API, and cfg is
+// changed to serve metrics with the API, which is on a loopback address then.
 func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog.Logger) (*http.Server, error) {
 	server := readapi.NewServer(&f.admin)
 	if cfg.AdminListen == "" {
@@ -26,7 +26,8 @@ func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog
 	}
 	listener, err := net.Listen("tcp", cfg.AdminListen)
 	if err != nil && cfg.AdminDefault {
-		logger.Info("the default address of the admin API is taken, so it gets another port", "address", cfg.AdminListen)
+		logger.Info("the default address of the admin API is taken, so it gets another port",
+			"address", cfg.AdminListen)
 		host, _, _ := net.SplitHostPort(cfg.AdminListen) // a constant
 		if listener, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
 			cfg.AdminListen = ""
@@ -38,7 +39,9 @@ func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_ADMIN_LISTEN, or set it to off", cfg.AdminListen, err)
+		return nil, fmt.Errorf(
+			"listen on %s: %w; choose another address with LETTERHEAD_ADMIN_LISTEN, or set it to off",
+			cfg.AdminListen, err)
 	}
 	f.adminURL = "http://" + reachable(listener.Addr().String())
 	go func() {
@@ -86,7 +89,8 @@ func (n *Node) CommandAPI(ctx context.Context) (http.Handler, error) {
 // AdminAPI returns what adminapi.New needs.
 func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, error) {
 	cfg := adminapi.Config{
-		BaseURL: n.Config.BaseURL, URL: n.adminURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+		BaseURL: n.Config.BaseURL, URL: n.adminURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout,
+		Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
 		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
 	}
 	requests, err := repeats.New(ctx, n.Stores.Database)
@@ -94,8 +98,11 @@ func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, er
 		return cfg, adminapi.Deps{}, err
 	}
 	deps := adminapi.Deps{
-		Operations: n.Operations, Ready: n.health.whyNotReady, Plans: n.Plans, Writer: n.Writers.Accounts, Reports: n.Writers.Billing, Brands: n.Writers.Brands, Names: n.Stores.Names, Accounts: n.Models.Accounts, Keys: n.Models.Keys, Ledger: n.Models.Ledger,
-		Payments: n.Models.Payments, Inbox: n.Models.Inbox, Index: n.Models.Brands, Checkpoints: n.Models.Checkpoints, Operators: n.Models.Operators, Actions: n.Models.Actions, Failures: n.Models.Failures, Repeats: requests, Log: n.Stores.Log,
+		Operations: n.Operations, Ready: n.health.whyNotReady, Plans: n.Plans, Writer: n.Writers.Accounts,
+		Reports: n.Writers.Billing, Brands: n.Writers.Brands, Names: n.Stores.Names, Accounts: n.Models.Accounts,
+		Keys: n.Models.Keys, Ledger: n.Models.Ledger, Payments: n.Models.Payments, Inbox: n.Models.Inbox,
+		Index: n.Models.Brands, Checkpoints: n.Models.Checkpoints, Operators: n.Models.Operators,
+		Actions: n.Models.Actions, Failures: n.Models.Failures, Repeats: requests, Log: n.Stores.Log,
 	}
 	if n.Config.MetricsListen == config.MetricsWithAdmin {
 		deps.Metrics = n.metrics.Handler()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuDelay returns how long threads of this process have been ready to run without a CPU, 0 if the kernel does not count
-// it (sched-stats in the documentation of Linux).
+// cpuDelay returns how long threads of this process have been ready to run without a CPU, 0 if the kernel does not
+// count it (sched-stats in the documentation of Linux).
 func cpuDelay() (delay time.Duration) {
 	for _, thread := range threads() {
 		text, err := os.ReadFile(filepath.Join(tasks, thread, "schedstat"))

@@ -14,13 +14,15 @@ const lowestPriority = 19
 // priority alone, the threads of a server are not placed on the CPUs that this process keeps busy, and wait for the
 // others.
 func lowerPriority() {
-	for _, thread := range threads() { // each has a policy and a priority of its own, which those that it starts inherit
+	// each has a policy and a priority of its own, which those that it starts inherit
+	for _, thread := range threads() {
 		var id int
 		if _, err := fmt.Sscan(thread, &id); err != nil {
 			continue
 		}
 		_ = unix.Setpriority(unix.PRIO_PROCESS, id, lowestPriority) // a courtesy: the work is the same without it
-		_ = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: lowestPriority}, 0)
+		_ = unix.SchedSetAttr(id,
+			&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: lowestPriority}, 0)
 	}
 }
 

@@ -3,5 +3,6 @@ package node
 import "golang.org/x/sys/windows"
 
 func lowerPriority() {
-	_ = windows.SetPriorityClass(windows.CurrentProcess(), windows.IDLE_PRIORITY_CLASS) // a courtesy: the work is the same without it
+	// a courtesy: the work is the same without it
+	_ = windows.SetPriorityClass(windows.CurrentProcess(), windows.IDLE_PRIORITY_CLASS)
 }

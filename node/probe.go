@@ -14,8 +14,8 @@ import (
 )
 
 // A single node that cannot reach the event store, the database or the asset store would look ready to the proxy and
-// answer 503 for the accounts and brands that the proxy keeps on it. So a node in a cluster checks them periodically, and
-// is not ready while one of them does not answer.
+// answer 503 for the accounts and brands that the proxy keeps on it. So a node in a cluster checks them periodically,
+// and is not ready while one of them does not answer.
 const (
 	// probeEvery is the time between two checks; probeTimeout bounds each.
 	probeEvery   = 5 * time.Second
@@ -37,7 +37,8 @@ func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context)
 	p := &probe{checks: checks, row: map[string]int{}, misses: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_node_misses_total", Help: "Failed probes of a service that this node requires.",
 	}, []string{"service"}), reaches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "letterhead_node_reaches", Help: "1 if a service this node cannot do without answered its last question, else 0.",
+		Name: "letterhead_node_reaches",
+		Help: "1 if a service this node cannot do without answered its last question, else 0.",
 	}, []string{"service"})}
 	for name := range checks {
 		p.misses.WithLabelValues(name)

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as much.
+	// crawlRoom is the free space, in bytes, below which a folder of assets counts as full: a crawl stores about as
+	// much.
 	crawlRoom = 1 << 20
 	// faultEvery is how often a node that is starting checks whether its files can be written.
 	faultEvery = 250 * time.Millisecond

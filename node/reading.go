@@ -54,13 +54,15 @@ func (n *Node) openReading(ctx context.Context, pace func(context.Context) error
 
 // openReading is open for a data folder that is not written.
 func (s *Stores) openReading(ctx context.Context, pace func(context.Context) error) (err error) {
-	s.log, err = stores.Of(s.config.EventStore).OpenReading(ctx, stores.Options{Path: s.config.EventsPath(), Pace: pace, Logger: s.logger})
+	s.log, err = stores.Of(s.config.EventStore).OpenReading(ctx,
+		stores.Options{Path: s.config.EventsPath(), Pace: pace, Logger: s.logger})
 	if err != nil {
 		return err
 	}
 	s.Log = s.log.Log
 	s.life.closing(s.Log.Close)
-	if s.Database, err = sqlstore.Open(ctx, sqlstore.Config{Path: s.config.DatabasePath(), ReadOnly: true, Logger: s.logger}); err != nil {
+	if s.Database, err = sqlstore.Open(ctx,
+		sqlstore.Config{Path: s.config.DatabasePath(), ReadOnly: true, Logger: s.logger}); err != nil {
 		return err
 	}
 	if err := s.openTables(ctx); err != nil {

@@ -16,9 +16,10 @@ import (
 	"letterhead/workers/loss"
 )
 
-// Restore fills the data folder, or the services that the settings name, from a backup. They must be empty, or have been
-// begun by an interrupted restore.
-func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.RestoreConfig, from string) (out backup.Restored, err error) {
+// Restore fills the data folder, or the services that the settings name, from a backup. They must be empty, or have
+// been begun by an interrupted restore.
+func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.RestoreConfig,
+	from string) (out backup.Restored, err error) {
 	// A wrong name must not leave a new data folder behind.
 	if _, err := backup.Inspect(ctx, from); err != nil {
 		return out, err
@@ -29,12 +30,13 @@ func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	out, err = backup.Restore(ctx, cfg, from, func(ctx context.Context, m *backup.Manifest) (to backup.Target, err error) {
-		if n, err = openTarget(ctx, settings, o); err != nil {
-			return to, err
-		}
-		return n.Stores.target(ctx, m, cfg.WithoutAssets)
-	})
+	out, err = backup.Restore(ctx, cfg,
+		from, func(ctx context.Context, m *backup.Manifest) (to backup.Target, err error) {
+			if n, err = openTarget(ctx, settings, o); err != nil {
+				return to, err
+			}
+			return n.Stores.target(ctx, m, cfg.WithoutAssets)
+		})
 	if err != nil {
 		return out, err
 	}
@@ -62,8 +64,8 @@ func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, 
 	return n, nil
 }
 
-// checkNotServed fails if other processes are connected to a shared database, because nodes would use data that a restore
-// discards. This process has the name own there.
+// checkNotServed fails if other processes are connected to a shared database, because nodes would use data that a
+// restore discards. This process has the name own there.
 func checkNotServed(ctx context.Context, store *sqlstore.Store, own string) error {
 	sessions, err := store.Sessions(ctx)
 	if err != nil {
@@ -79,7 +81,8 @@ func checkNotServed(ctx context.Context, store *sqlstore.Store, own string) erro
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed", strings.Join(others, ", "))
+	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed",
+		strings.Join(others, ", "))
 }
 
 func (s *Stores) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
@@ -87,8 +90,9 @@ func (s *Stores) target(ctx context.Context, m *backup.Manifest, withoutAssets b
 	if err != nil {
 		return backup.Target{}, err
 	}
-	to := backup.Target{Log: s.Log, Names: names, Assets: s.Assets, Positions: s.Positions, Done: CrawlCheckpoints(), Snapshots: s.snapshots,
-		State: filling{loss.NewFilling(s.Database, loss.Restore, s.clock.Now, s.forgetSearch), s, m.Format}}
+	to := backup.Target{Log: s.Log, Names: names, Assets: s.Assets, Positions: s.Positions, Done: CrawlCheckpoints(),
+		Snapshots: s.snapshots,
+		State:     filling{loss.NewFilling(s.Database, loss.Restore, s.clock.Now, s.forgetSearch), s, m.Format}}
 	if withoutAssets {
 		to.Assets = nil
 	}

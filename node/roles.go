@@ -73,7 +73,9 @@ func (n *Node) startRoles(ctx context.Context) error {
 }
 
 func scrubReadModels(_ context.Context, n *Node) ([]part, error) {
-	return []part{{"scrub of the read models", func(ctx context.Context) error { return n.Runner.Scrub(ctx, n.Config.ScrubPercent) }}}, nil
+	return []part{{"scrub of the read models", func(ctx context.Context) error {
+		return n.Runner.Scrub(ctx, n.Config.ScrubPercent)
+	}}}, nil
 }
 
 func watchStores(_ context.Context, n *Node) ([]part, error) {
@@ -93,7 +95,8 @@ func (s *Stores) led(name string, run func(context.Context) error) part {
 var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process its own name, or stop the other process")
 
 // holdName reserves the node's name until the node closes, because only one process may write the stream of that name,
-// on which usage is counted. While the database is unavailable the node continues, and reserves the name again afterwards.
+// on which usage is counted. While the database is unavailable the node continues, and reserves the name again
+// afterwards.
 func holdName(ctx context.Context, n *Node) ([]part, error) {
 	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -182,7 +185,8 @@ func openTransport(ctx context.Context, n *Node) (broker.Transport, error) {
 
 func openCrawler(ctx context.Context, n *Node) ([]part, error) {
 	n.drawing.open()
-	client, err := safehttp.New(safehttp.Config{UserAgent: n.Config.UserAgent, Denied: n.Config.CrawlDeny, Registerer: n.metrics})
+	client, err := safehttp.New(safehttp.Config{UserAgent: n.Config.UserAgent, Denied: n.Config.CrawlDeny,
+		Registerer: n.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +194,9 @@ func openCrawler(ctx context.Context, n *Node) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: n.drawing.vectors, Browser: browser, MemoryBudget: n.drawing.memory, Logger: n.logger}, client, n.Stores.Assets)
+	crawler, err := crawl.New(
+		crawl.Config{Renderer: n.drawing.vectors, Browser: browser, MemoryBudget: n.drawing.memory, Logger: n.logger},
+		client, n.Stores.Assets)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +205,8 @@ func openCrawler(ctx context.Context, n *Node) ([]part, error) {
 		return nil, err
 	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
-		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger,
+		Registerer: n.metrics, Now: n.Stores.clock.Now,
 	}, n.bus, n.Writers.Brands, attempts, crawler)
 	if err != nil {
 		return nil, err
@@ -212,7 +219,8 @@ func openCrawler(ctx context.Context, n *Node) ([]part, error) {
 }
 
 func openRelay(_ context.Context, n *Node) ([]part, error) {
-	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: n.Stores.Database.Lead, Logger: n.logger, Registerer: n.metrics}
+	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: n.Stores.Database.Lead, Logger: n.logger,
+		Registerer: n.metrics}
 	if n.kafka != nil { // in one process no consumer needs the record topics
 		cfg.Topics = append(cfg.Topics, relay.RecordTopics(n.kafka.Records())...)
 	}
@@ -224,11 +232,13 @@ func openRelay(_ context.Context, n *Node) ([]part, error) {
 }
 
 func openSweeper(_ context.Context, n *Node) ([]part, error) {
-	sweeper, err := sweep.New(sweep.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}, n.roles.Log("sweeper"), n.Writers.Accounts, n.Writers.Brands, n.Stores.snapshots)
+	sweeper, err := sweep.New(sweep.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now},
+		n.roles.Log("sweeper"), n.Writers.Accounts, n.Writers.Brands, n.Stores.snapshots)
 	if err != nil {
 		return nil, err
 	}
-	return []part{n.Stores.led("sweeper", sweeper.Run), {"stranded assets", n.Stores.removeStranded}, {"old snapshots", n.Stores.pruneSnapshots}}, nil
+	return []part{n.Stores.led("sweeper", sweeper.Run), {"stranded assets", n.Stores.removeStranded}, {"old snapshots",
+		n.Stores.pruneSnapshots}}, nil
 }
 
 // openFigures starts the part that exports metrics of the books.
@@ -251,7 +261,8 @@ func (s *Stores) pruneSnapshots(ctx context.Context) error {
 			s.logger.Warn("old snapshots could not be deleted; the next start tries again", "error", err)
 		}
 		if pruned > 0 {
-			s.logger.Info("old snapshots were deleted", "streams", kind.streams, "fold_versions_below", kind.oldest, "deleted", pruned)
+			s.logger.Info("old snapshots were deleted", "streams", kind.streams, "fold_versions_below", kind.oldest,
+				"deleted", pruned)
 		}
 	}
 	<-ctx.Done()
@@ -260,7 +271,8 @@ func (s *Stores) pruneSnapshots(ctx context.Context) error {
 
 func openRefresher(_ context.Context, n *Node) ([]part, error) {
 	refresher, err := refresh.New(refresh.Config{
-		Off: !n.Config.Refresh, MaxOutstanding: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,
+		Off: !n.Config.Refresh, MaxOutstanding: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics,
+		Now: n.Stores.clock.Now,
 	}, n.roles.Log("refresher"), n.Stores.Positions, n.Writers.Brands, n.Models.Brands)
 	if err != nil {
 		return nil, fmt.Errorf("refresher: %w", err)
@@ -272,7 +284,8 @@ func openRefresher(_ context.Context, n *Node) ([]part, error) {
 // because it waits for it; the later ones are made on one node at a time.
 func openCheckpoints(_ context.Context, n *Node) ([]part, error) {
 	maker := n.Operations.Checkpoints.Maker(eventlog.Metadata{Actor: "system:checkpoint"})
-	regular := n.Stores.led("checkpoints", (&checkpoint.Regular{Maker: *maker, Logger: n.logger, Registerer: n.metrics}).Run)
+	regular := n.Stores.led("checkpoints",
+		(&checkpoint.Regular{Maker: *maker, Logger: n.logger, Registerer: n.metrics}).Run)
 	return []part{{regular.name, func(ctx context.Context) error {
 		switch err := n.Operations.Checkpoints.First(ctx, maker); {
 		case err == nil:
@@ -291,7 +304,8 @@ func openBilling(_ context.Context, n *Node) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker, err := billing.New(billing.Config{Catalog: catalog, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("billing"), n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
+	worker, err := billing.New(billing.Config{Catalog: catalog, Logger: n.logger, Registerer: n.metrics},
+		n.roles.Log("billing"), n.Writers.Accounts, n.Writers.Notices, n.Writers.Billing)
 	if err != nil {
 		return nil, err
 	}
@@ -300,16 +314,21 @@ func openBilling(_ context.Context, n *Node) ([]part, error) {
 
 // openNotices starts the part that delivers notices.
 func openNotices(_ context.Context, n *Node) ([]part, error) {
-	client, err := safehttp.New(safehttp.Config{UserAgent: "Letterhead-Webhook/1.0 (+" + n.Config.BaseURL + ")", Denied: n.Config.CrawlDeny, Now: n.Stores.clock.Now})
+	client, err := safehttp.New(safehttp.Config{UserAgent: "Letterhead-Webhook/1.0 (+" + n.Config.BaseURL + ")",
+		Denied: n.Config.CrawlDeny, Now: n.Stores.clock.Now})
 	if err != nil {
 		return nil, err
 	}
 	n.life.closing(func() error { client.Close(); return nil })
-	senders := map[string]worker.Sender{domain.Webhook: &worker.Webhook{Client: client, Key: n.Operations.Notices.SigningKey, Now: n.Stores.clock.Now}}
+	senders := map[string]worker.Sender{domain.Webhook: &worker.Webhook{Client: client,
+		Key: n.Operations.Notices.SigningKey, Now: n.Stores.clock.Now}}
 	if n.Config.SMTP.IsSet() {
-		senders[domain.Email] = &worker.Mail{Server: n.Config.SMTP, From: n.Config.MailFrom, BillingURL: n.Config.BillingURL, Now: n.Stores.clock.Now}
+		senders[domain.Email] = &worker.Mail{Server: n.Config.SMTP, From: n.Config.MailFrom,
+			BillingURL: n.Config.BillingURL, Now: n.Stores.clock.Now}
 	}
-	w, err := worker.New(worker.Config{Senders: senders, Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Models.Notices, n.Writers.Notices)
+	w, err := worker.New(
+		worker.Config{Senders: senders, Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics},
+		n.Models.Notices, n.Writers.Notices)
 	if err != nil {
 		return nil, err
 	}

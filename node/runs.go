@@ -77,7 +77,8 @@ func (r *processRun) beat(ctx context.Context, run runs.Run) error {
 			return nil
 		case <-tick.C:
 			r.charges.Forget(forgetAfter * run.AnswerWithin)
-			if err := r.stores.runs.Beat(ctx, r.id, r.stores.clock.Now(), r.charges.State()); err != nil && ctx.Err() == nil {
+			err := r.stores.runs.Beat(ctx, r.id, r.stores.clock.Now(), r.charges.State())
+			if err != nil && ctx.Err() == nil {
 				r.logger.Warn("the process could not note that it is alive", "error", err)
 			}
 		}
@@ -92,7 +93,9 @@ func (r *processRun) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // independent of the request to stop
 	defer cancel()
 	if err := r.stores.runs.End(ctx, r.id, r.stores.clock.Now()); err != nil {
-		r.logger.Warn("could not record the clean shutdown; ledger undelivered will list the last charges of this process", "error", err)
+		r.logger.Warn(
+			"could not record the clean shutdown; ledger undelivered will list the last charges of this process",
+			"error", err)
 	}
 	return nil
 }

@@ -75,8 +75,10 @@ func (x *Searches) openEdition(ctx context.Context, n *Node, a searchindex.Analy
 	}
 	n.life.closing(index.Close)
 	p, err := search.New(ctx, search.Config{
-		Lead:       feedsIndex(n, a.Version),
-		Await:      func(ctx context.Context, at eventlog.Position) error { return n.Runner.Await(ctx, brands.Name, at) },
+		Lead: feedsIndex(n, a.Version),
+		Await: func(ctx context.Context, at eventlog.Position) error {
+			return n.Runner.Await(ctx, brands.Name, at)
+		},
 		Head:       eventlog.Probe(n.Stores.Log).End,
 		Logger:     n.logger,
 		Registerer: registerer,
@@ -109,7 +111,8 @@ func feedsIndex(n *Node, version int) func(ctx context.Context, name string, do 
 	}
 }
 
-func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer, registerer prometheus.Registerer) (searchindex.Index, error) {
+func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer,
+	registerer prometheus.Registerer) (searchindex.Index, error) {
 	if s.options.Parts.Index != nil {
 		return s.options.Parts.Index, nil
 	}
@@ -134,7 +137,8 @@ func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer, register
 		}
 		return open()
 	}
-	return elastic.Open(ctx, elastic.Config{URL: s.config.Search, Analyzer: a, Logger: s.logger, Registerer: registerer})
+	return elastic.Open(ctx,
+		elastic.Config{URL: s.config.Search, Analyzer: a, Logger: s.logger, Registerer: registerer})
 }
 
 // Status returns the status of the index in the form of a read model's status.

@@ -56,7 +56,8 @@ func (v Server) Serve(ctx context.Context) error {
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.Release())
+		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err),
+			lock.Release())
 	}
 	cfg = cfg.ListeningOn(listener.Addr().String())
 	v.Settings = cfg
@@ -92,7 +93,8 @@ func (v Server) Serve(ctx context.Context) error {
 
 // serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the HTTP server open, and
 // the node must be started again.
-func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *front, server *http.Server, failed <-chan error, logger *slog.Logger) error {
+func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *front, server *http.Server,
+	failed <-chan error, logger *slog.Logger) error {
 	n, commands, err := v.start(ctx, lock, front, logger)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -102,7 +104,8 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	}
 	cfg := n.Config
 	slog.SetDefault(n.logger) // net/http and others write to the standard logger
-	n.logger.Info("serving", "listen", front.listener.Addr().String(), "admin", front.adminURL, "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
+	n.logger.Info("serving", "listen", front.listener.Addr().String(), "admin", front.adminURL, "base_url", cfg.BaseURL,
+		"data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
 	n.life.running.Go(n.removeDrawn)
 	go func() {
@@ -148,12 +151,14 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 // case.
 func serveMetrics(cfg config.Config, handler http.Handler, failed chan<- error) (*http.Server, error) {
 	server := readapi.NewServer(handler)
-	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI || cfg.MetricsListen == config.MetricsWithAdmin {
+	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI ||
+		cfg.MetricsListen == config.MetricsWithAdmin {
 		return server, nil
 	}
 	listener, err := net.Listen("tcp", cfg.MetricsListen)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_METRICS_LISTEN", cfg.MetricsListen, err)
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_METRICS_LISTEN",
+			cfg.MetricsListen, err)
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -29,7 +29,8 @@ var errUnavailable = errors.New("a shared service is unavailable")
 // start opens and connects everything and admits requests. A node whose shared services are unavailable waits for them:
 // if it ended instead, it would only be started again, and could answer nothing meanwhile. Without a lock it locks the
 // folder itself.
-func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front, logger *slog.Logger) (*Node, *admin.Server, error) {
+func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front,
+	logger *slog.Logger) (*Node, *admin.Server, error) {
 	for pause := firstStartPause; ; pause = min(2*pause, lastStartPause) {
 		var err error
 		if lock == nil {
@@ -94,7 +95,8 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 // too: it may be replaced by the right one, or an operator may accept it.
 func isUnavailable(err error) bool {
 	for _, known := range []error{
-		errUnavailable, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
+		errUnavailable, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable,
+		assets.ErrUnavailable, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return true
@@ -114,12 +116,14 @@ const (
 // awaitFolder locks the data folder for a server. If a command has it locked, or a server that is stopping and does not
 // answer on its admin socket, it logs that and waits. It returns datafolder.ErrInUse immediately if a server answers,
 // and if the folder is still locked after the timeout.
-func awaitFolder(ctx context.Context, path, release string, timeout time.Duration, logger *slog.Logger) (*datafolder.Lock, error) {
+func awaitFolder(ctx context.Context, path, release string, timeout time.Duration,
+	logger *slog.Logger) (*datafolder.Lock, error) {
 	lock, err := datafolder.Acquire(path, datafolder.MayBeNew, release)
 	if !errors.Is(err, datafolder.ErrInUse) || admin.Answers(ctx, path) {
 		return lock, err
 	}
-	logger.Warn("another letterhead process holds the data folder, such as a command; waiting for it to end", "data", path, "at_most", timeout)
+	logger.Warn("another letterhead process holds the data folder, such as a command; waiting for it to end",
+		"data", path, "at_most", timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w; it was not released within %s", err, timeout))
 	defer cancel()
 	for {

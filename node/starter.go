@@ -72,7 +72,8 @@ func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 	if err := x.reads.CatchUp(ctx, brands.Name); err != nil {
 		return err
 	}
-	x.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))
+	x.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present,
+		"took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -141,8 +142,8 @@ type sharedMarker struct {
 	log       eventlog.Log
 }
 
-// row returns the name of the row for a version in this log, which is identified by its first brand event. An empty log,
-// such as one that replaced another, has no row.
+// row returns the name of the row for a version in this log, which is identified by its first brand event. An empty
+// log, such as one that replaced another, has no row.
 func (m sharedMarker) row(ctx context.Context, version string) (string, bool, error) {
 	page, err := m.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.StreamPrefix}}, 1)
 	if err != nil || len(page.Events) == 0 {
@@ -180,5 +181,6 @@ type starterBrands struct {
 }
 
 func (b starterBrands) ImportBrand(ctx context.Context, source string, in starter.Brand) (bool, error) {
-	return b.brands.ImportBrand(ctx, commands.ImportBrand{Request: b.request, Domain: in.Domain, Source: source, Record: in.Record, Evidence: in.Evidence})
+	return b.brands.ImportBrand(ctx, commands.ImportBrand{Request: b.request, Domain: in.Domain, Source: source,
+		Record: in.Record, Evidence: in.Evidence})
 }

@@ -74,7 +74,8 @@ func (s *Stores) open(ctx context.Context) error {
 
 // openUnverified is openStorage for a command that replaces the log.
 func (s *Stores) openUnverified(ctx context.Context) error {
-	for _, open := range []func(context.Context) error{s.openDatabase, func(ctx context.Context) error { return s.openLog(ctx, nil, false) }, s.openAssets} {
+	for _, open := range []func(context.Context) error{s.openDatabase,
+		func(ctx context.Context) error { return s.openLog(ctx, nil, false) }, s.openAssets} {
 		if err := open(ctx); err != nil {
 			return err
 		}
@@ -83,9 +84,11 @@ func (s *Stores) openUnverified(ctx context.Context) error {
 }
 
 // openLog opens the log. admit, unless it is nil, checks a service at each new connection.
-func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, esdb.Seen) error, acceptLoss bool) (err error) {
+func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, esdb.Seen) error,
+	acceptLoss bool) (err error) {
 	s.log, err = stores.Of(s.config.EventStore).Open(ctx, stores.Options{
-		Address: s.config.EventStore, Path: s.config.EventsPath(), Admit: admit, AcceptLoss: acceptLoss, Logger: s.logger, Registerer: s.metrics,
+		Address: s.config.EventStore, Path: s.config.EventsPath(), Admit: admit, AcceptLoss: acceptLoss,
+		Logger: s.logger, Registerer: s.metrics,
 	})
 	if err != nil {
 		return err
@@ -96,7 +99,8 @@ func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventl
 }
 
 func (s *Stores) openDatabase(ctx context.Context) error {
-	cfg := sqlstore.Config{Release: s.options.Release, Format: eventschemas.Format, Node: s.config.Node, Logger: s.logger, Registerer: s.metrics}
+	cfg := sqlstore.Config{Release: s.options.Release, Format: eventschemas.Format, Node: s.config.Node,
+		Logger: s.logger, Registerer: s.metrics}
 	if s.config.Database == config.Embedded {
 		cfg.Path = s.config.DatabasePath()
 	} else {
@@ -117,7 +121,8 @@ func (s *Stores) openDatabase(ctx context.Context) error {
 func (s *Stores) openTables(ctx context.Context) (err error) {
 	s.life.closing(s.Database.Close)
 	s.guard = &lossGuard{database: s.Database, serves: len(s.config.Roles) > 0, logger: s.logger, kill: s.life.kill}
-	if s.clock, err = sqlstore.NewClock(ctx, s.Database, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger}); err != nil {
+	s.clock, err = sqlstore.NewClock(ctx, s.Database, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger})
+	if err != nil {
 		return err
 	}
 	if s.Names, err = accountnames.New(ctx, s.Database); err != nil {
@@ -163,7 +168,8 @@ func OpenStores(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o
 }
 
 // openPart is OpenStores for the stores that open opens.
-func openPart(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options, open func(*Stores, context.Context) error) (*Node, error) {
+func openPart(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options,
+	open func(*Stores, context.Context) error) (*Node, error) {
 	n, err := newNode(cfg, lock, o, "warn")
 	if err != nil {
 		return nil, err
@@ -182,7 +188,8 @@ func (s *Stores) DataFormat(ctx context.Context) (int, error) {
 	case s.lock != nil:
 		return s.lock.Format(), nil
 	}
-	return datafolder.ReadFormat(s.config.Data, s.options.Release) // another process holds the folder, or it cannot be written
+	// another process holds the folder, or it cannot be written
+	return datafolder.ReadFormat(s.config.Data, s.options.Release)
 }
 
 // Backup copies events, names and assets to a folder or a bucket.

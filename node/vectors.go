@@ -77,7 +77,8 @@ func (d *drawing) openLogos() (*logo.Renderer, error) {
 		vectors = d.vectors
 	}
 	drawn, err := variants.New(variants.Config{
-		MemoryBytes: d.config.LogoCacheBytes, MemoryBudget: d.memory, MakeTimeout: d.parts.LogoTime, Logger: d.logger, Registerer: d.metrics,
+		MemoryBytes: d.config.LogoCacheBytes, MemoryBudget: d.memory, MakeTimeout: d.parts.LogoTime, Logger: d.logger,
+		Registerer: d.metrics,
 	})
 	if err != nil {
 		return nil, err

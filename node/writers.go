@@ -23,7 +23,8 @@ func (n *Node) openCommands(context.Context) error {
 	var err error
 	events := eventschemas.NewEncoder(n.Runner.Format)
 	writers := n.options.Parts.Writers
-	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events, n.Stores.clock.Now, n.logger, n.metrics
+	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events,
+		n.Stores.clock.Now, n.logger, n.metrics
 	n.Writers.Billing = commands.NewBilling(n.Stores.Log, events, n.Stores.clock.Now)
 	cfg := commands.AccountWriterConfig{Config: writers, Keys: n.Models.Idempotency, Charges: n.run.charges}
 	if n.Writers.Accounts, err = commands.NewAccountWriter(cfg, n.Stores.Log, n.Stores.snapshots); err != nil {
@@ -47,12 +48,17 @@ func (n *Node) openCommands(context.Context) error {
 		defer cancel()
 		return n.Writers.Quotas.Drain(ctx)
 	})
-	if n.Writers.Usage, err = commands.NewUsageRecorder(commands.RecorderConfig{FlushEvery: n.options.Parts.FlushEvery, Events: events, Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Stores.Log, n.Config.Node); err != nil {
+	if n.Writers.Usage, err = commands.NewUsageRecorder(commands.RecorderConfig{FlushEvery: n.options.Parts.FlushEvery,
+		Events: events, Now: n.Stores.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Stores.Log,
+		n.Config.Node); err != nil {
 		return err
 	}
-	n.Writers.Notices = commands.NewNotices(n.Stores.Log, events, n.Stores.clock.Now, n.Writers.Accounts, n.Stores.Names)
-	n.Writers.SignIns = commands.NewSignIns(n.Stores.Log, events, n.Stores.clock.Now, n.Writers.Accounts, n.Stores.Names)
+	n.Writers.Notices = commands.NewNotices(n.Stores.Log, events, n.Stores.clock.Now,
+		n.Writers.Accounts, n.Stores.Names)
+	n.Writers.SignIns = commands.NewSignIns(n.Stores.Log, events, n.Stores.clock.Now,
+		n.Writers.Accounts, n.Stores.Names)
 	n.Writers.Operators = commands.NewOperators(n.Stores.Log, events, n.Stores.clock.Now)
-	n.Writers.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.Stores.clock.Now}, n.Stores.Log)
+	n.Writers.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.Stores.clock.Now},
+		n.Stores.Log)
 	return err
 }

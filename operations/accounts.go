@@ -66,8 +66,8 @@ type Accounts struct {
 	Now     func() time.Time
 }
 
-// derivedID returns the id of something that a request makes. Repeating the request gives the same id, so that it is made
-// once.
+// derivedID returns the id of something that a request makes. Repeating the request gives the same id, so that it is
+// made once.
 func derivedID(by commands.Request, what string) string {
 	return uuid.NewSHA1(requestNamespace, []byte(by.ID+"/"+what)).String()
 }
@@ -78,7 +78,8 @@ var requestNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:re
 // account as well. Repeating the request opens nothing, and returns the keys without their text.
 func (o *Accounts) Create(ctx context.Context, by commands.Request, name string, id plan.ID) (NewAccount, error) {
 	accountID, holder := derivedID(by, "account"), derivedID(by, "holder")
-	done, err := o.Writer.OpenAccount(ctx, commands.OpenAccount{Request: by, AccountID: accountID, Holder: holder, Plan: id})
+	done, err := o.Writer.OpenAccount(ctx,
+		commands.OpenAccount{Request: by, AccountID: accountID, Holder: holder, Plan: id})
 	if err != nil {
 		return NewAccount{}, err
 	}
@@ -96,10 +97,11 @@ func (o *Accounts) Create(ctx context.Context, by commands.Request, name string,
 	return created, errors.Join(err, named)
 }
 
-// storeName stores the name of something whose event is in the log, also if a repeated request may have stored it before. A
-// name that was erased since stays erased: erased reports whether it may have been. After an error, which is ErrNotSeen,
-// the thing works all the same.
-func storeName(ctx context.Context, names *accountnames.Table, id, name string, erased func(context.Context) (bool, error)) error {
+// storeName stores the name of something whose event is in the log, also if a repeated request may have stored it
+// before. A name that was erased since stays erased: erased reports whether it may have been. After an error, which is
+// ErrNotSeen, the thing works all the same.
+func storeName(ctx context.Context, names *accountnames.Table, id, name string,
+	erased func(context.Context) (bool, error)) error {
 	gone, err := erased(ctx)
 	if err == nil && !gone {
 		if err = names.Put(ctx, id, name); err == nil {
@@ -115,8 +117,8 @@ func storeName(ctx context.Context, names *accountnames.Table, id, name string, 
 	return nil
 }
 
-// isLate reports whether a repeated request stores no name, because the first one was long ago. Until then it does, in case the first attempt
-// could not; later the name may have been left out when a backup was restored.
+// isLate reports whether a repeated request stores no name, because the first one was long ago. Until then it does, in
+// case the first attempt could not; later the name may have been left out when a backup was restored.
 func isLate(now, at time.Time) bool { return now.Sub(at) >= repeats.Window }
 
 func (o *Accounts) openedLately(ctx context.Context, accountID string) (bool, error) {

@@ -119,7 +119,8 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix}, EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}
+	opened := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix},
+		EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}
 	for at := eventlog.Position(0); at < v.head; {
 		page, err := v.Log.ReadAll(ctx, at, opened, openedPage)
 		if err != nil {
@@ -147,7 +148,8 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 			return err
 		}
 		if len(first) == 0 || first[0].Type != (eventschemas.AccountOpened{}).EventType() {
-			v.complain(&commands.AuditError{AccountID: row.ID, Problem: "the read model has an account that the log never opened"})
+			v.complain(&commands.AuditError{AccountID: row.ID,
+				Problem: "the read model has an account that the log never opened"})
 		}
 		return nil
 	})
@@ -189,7 +191,8 @@ func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 		return err
 	}
 	if row != nil {
-		claims = append(claims, commands.Claim{Source: "its row in the read model", Revision: row.Revision, Differs: row.differs})
+		claims = append(claims,
+			commands.Claim{Source: "its row in the read model", Revision: row.Revision, Differs: row.differs})
 	}
 	events, wrong, err := commands.AuditAccount(ctx, v.Log, id, claims, func(events int) {
 		v.events += uint64(events)
@@ -216,7 +219,8 @@ func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *auditedRow) error {
 		return err
 	}
 	if len(next) == 1 && next[0].Position <= v.head {
-		v.complain(&commands.AuditError{AccountID: row.ID, Revision: next[0].Revision, Problem: "its row in the read model lacks this event and those after it"})
+		v.complain(&commands.AuditError{AccountID: row.ID, Revision: next[0].Revision,
+			Problem: "its row in the read model lacks this event and those after it"})
 	}
 	return nil
 }

@@ -126,8 +126,9 @@ func readCatalog(name string) (_ *domain.Catalog, err error) {
 	return domain.ParseCatalog(text)
 }
 
-// Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
-// account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and as Catalog and commands.AccountWriter.Standing.
+// Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors:
+// account.ErrNotFound, account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and as Catalog and
+// commands.AccountWriter.Standing.
 func (o *Billing) Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error) {
 	shut, err := closed(o.Writer, accountID)(ctx)
 	if err != nil {
@@ -201,7 +202,8 @@ func (o *Billing) Link(ctx context.Context, by commands.Request, in Link) error 
 
 // linkedPayment returns the report whose grant is the one that the ledger has, so that it is a repeat.
 func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
-	r := eventschemas.BillingReported{Kind: domain.KindPayment, PaymentID: p.ID, GrantKind: account.KindTopup, Credits: p.Credits, Tax: p.Tax}
+	r := eventschemas.BillingReported{Kind: domain.KindPayment, PaymentID: p.ID, GrantKind: account.KindTopup,
+		Credits: p.Credits, Tax: p.Tax}
 	if p.Currency != "" {
 		r.Money = &eventschemas.Money{Minor: p.Money, Currency: p.Currency}
 	}

@@ -42,7 +42,8 @@ type Breakage struct {
 }
 
 // refusals are the errors because of which a month cannot be closed.
-var refusals = []error{books.ErrRunning, books.ErrOrder, books.ErrTooEarly, journal.ErrNoEvents, journal.ErrBalance, eventschemas.ErrNotYet}
+var refusals = []error{books.ErrRunning, books.ErrOrder, books.ErrTooEarly, journal.ErrNoEvents, journal.ErrBalance,
+	eventschemas.ErrNotYet}
 
 // Books are the use cases of the books.
 type Books struct {
@@ -58,7 +59,8 @@ type Books struct {
 
 // CloseMonth verifies the streams of all accounts and closes a month, unless it is closed; then repeated is true. It
 // returns ErrNotClosed if the books or the verification do not allow it.
-func (o *Books) CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error) {
+func (o *Books) CloseMonth(ctx context.Context, by commands.Request,
+	month time.Time) (closed Month, repeated bool, err error) {
 	period, repeated, err := o.closeMonth(ctx, by, month)
 	if err != nil {
 		return Month{}, false, fmt.Errorf("%s %w", month.Format(books.MonthLayout), refused(err))
@@ -86,7 +88,8 @@ func (o *Books) closeMonth(ctx context.Context, by commands.Request, month time.
 type faultsError struct{ audit Audit }
 
 func (e *faultsError) Error() string {
-	return fmt.Sprintf("the ledger has %d fault(s), the first is: %v; \"letterhead ledger verify\" lists them", e.audit.Broken, e.audit.Findings[0])
+	return fmt.Sprintf("the ledger has %d fault(s), the first is: %v; \"letterhead ledger verify\" lists them",
+		e.audit.Broken, e.audit.Findings[0])
 }
 
 // refused marks an error that is a refusal.
@@ -103,7 +106,8 @@ func refused(err error) error {
 
 // closedMonth returns a closed month as it is shown.
 func closedMonth(p *books.Period) Month {
-	return Month{Month: p.Closing.Month, State: "closed", ClosedAt: p.ClosedAt, Position: uint64(p.Position), Digest: p.Closing.Digest,
+	return Month{Month: p.Closing.Month, State: "closed", ClosedAt: p.ClosedAt, Position: uint64(p.Position),
+		Digest:       p.Closing.Digest,
 		Transactions: &p.Closing.Transactions, Totals: p.Closing.Totals}
 }
 
@@ -125,7 +129,8 @@ func (o *Books) Months(ctx context.Context) ([]Month, error) {
 }
 
 // Fold folds the books of all accounts, as journal.Fold does.
-func (o *Books) Fold(ctx context.Context, until time.Time, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
+func (o *Books) Fold(ctx context.Context, until time.Time,
+	moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
 	return journal.Fold(ctx, o.Log, until, nil, moved)
 }
 
@@ -137,8 +142,8 @@ func (o *Books) Balances(ctx context.Context, until time.Time) ([]books.Posting,
 // maxBreakageAttempts limits the attempts to recognize the breakage of an account while the outcome is not known.
 const maxBreakageAttempts = 3
 
-// RecognizeBreakage removes the remaining credits of a closed account, and returns what became revenue in each currency of
-// its lots; nothing if no credits remained.
+// RecognizeBreakage removes the remaining credits of a closed account, and returns what became revenue in each currency
+// of its lots; nothing if no credits remained.
 func (o *Books) RecognizeBreakage(ctx context.Context, by commands.Request, id, policy string) ([]Breakage, error) {
 	in := commands.RecognizeBreakage{Request: by, AccountID: id, Policy: policy}
 	done, err := o.Writer.RecognizeBreakage(ctx, in)
@@ -208,7 +213,8 @@ func (o *Books) breakageBefore(ctx context.Context, id string, revision uint64) 
 		rests := lots.Rests()
 		for _, currency := range slices.Sorted(maps.Keys(rests)) {
 			rest := rests[currency]
-			rows = append(rows, Breakage{Account: id, Breakage: rest.Deferred, Credits: rest.Credits, Currency: currency})
+			rows = append(rows,
+				Breakage{Account: id, Breakage: rest.Deferred, Credits: rest.Credits, Currency: currency})
 		}
 	}
 	return rows, nil

@@ -60,7 +60,8 @@ type Charges struct {
 
 // ReverseRequest reverses the charges of one request. It returns how many the request had, and whether all of them were
 // reversed before.
-func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, repeated bool, err error) {
+func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request,
+	accountID, requestID string) (charges int, repeated bool, err error) {
 	if err := o.Reads.CatchUp(ctx, ledger.Name); err != nil {
 		return 0, false, err
 	}
@@ -74,7 +75,8 @@ func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request, accou
 		}
 		charges++
 		done, err := o.Writer.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
+			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision,
+			Reason: account.ReasonOperator,
 		})
 		if err != nil {
 			return 0, false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
@@ -89,7 +91,8 @@ func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request, accou
 
 // Undelivered returns the charges whose answers may not have been delivered, of an account (of all if the id is empty)
 // in the order of the log. It returns ErrTooMany if there are more than most.
-func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.Time, most int) ([]UndeliveredCharge, error) {
+func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.Time,
+	most int) ([]UndeliveredCharge, error) {
 	if err := o.Reads.Folded(ctx, ledger.Name); err != nil {
 		return nil, err
 	}
@@ -136,12 +139,15 @@ func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.
 				continue
 			}
 			if len(found) == most {
-				return nil, fmt.Errorf("%w: more than %d charges may not have been delivered; name an account, or a later time", ErrTooMany, most)
+				return nil, fmt.Errorf(
+					"%w: more than %d charges may not have been delivered; name an account, or a later time",
+					ErrTooMany, most)
 			}
 			found = append(found, UndeliveredCharge{
-				Position: entry.Position, AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
-				RequestID: entry.RequestID, ChargeID: entry.ChargeID, ReversibleUntil: entry.At.Add(account.ReversalWindow),
-				Node: period.Run.Node, LastAlive: period.Run.Alive, GoneBy: period.Until,
+				Position: entry.Position, AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At,
+				Credits: -entry.Amount, Domain: entry.Domain, RequestID: entry.RequestID, ChargeID: entry.ChargeID,
+				ReversibleUntil: entry.At.Add(account.ReversalWindow), Node: period.Run.Node,
+				LastAlive: period.Run.Alive, GoneBy: period.Until,
 			})
 			break
 		}
@@ -157,17 +163,21 @@ func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.
 
 // Reverse reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed
 // does not stop the others: failed holds their errors. It returns an error if it cannot continue.
-func (o *Charges) Reverse(ctx context.Context, by commands.Request, charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
+func (o *Charges) Reverse(ctx context.Context, by commands.Request,
+	charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
 	for _, c := range charges {
 		_, err := o.Writer.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
+			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision,
+			Reason: account.ReasonOperator,
 		})
 		switch {
 		case errors.Is(err, account.ErrTooLate):
 			done.TooOld++
 		case err != nil:
 			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
-				return done, failed, fmt.Errorf("reverse charge %s of account %s, after %d others; try again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+				return done, failed, fmt.Errorf(
+					"reverse charge %s of account %s, after %d others; try again for the rest: %w",
+					c.ChargeID, c.AccountID, done.Reversed, err)
 			}
 			failed = append(failed, fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
 		default:

@@ -42,7 +42,8 @@ type Checkpoint struct {
 
 // CheckpointObject returns a checkpoint for JSON.
 func CheckpointObject(n *proof.Note, c proof.Checkpoint) map[string]any {
-	return map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.Time, "position": c.Position, "accounts": c.Accounts, "accounts_root": fmt.Sprintf("%x", c.Root)}
+	return map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.Time,
+		"position": c.Position, "accounts": c.Accounts, "accounts_root": fmt.Sprintf("%x", c.Root)}
 }
 
 // Object returns a checkpoint and its signed text for JSON.
@@ -67,14 +68,16 @@ type Checkpoints struct {
 	proofs    atomic.Int32       // that are being made
 }
 
-// Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts read.
+// Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts
+// read.
 func (o *Checkpoints) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
-	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress, CaughtUp: func(ctx context.Context) error { return o.Reads.FoldedTo(ctx, accounts.Name) }}
+	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress,
+		CaughtUp: func(ctx context.Context) error { return o.Reads.FoldedTo(ctx, accounts.Name) }}
 }
 
-// Prove makes a file with a proof of an account's month at the last checkpoint. The tree of that checkpoint is read once,
-// for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, the errors of
-// checkpoint.Ledger.Prove, ctx.Err().
+// Prove makes a file with a proof of an account's month at the last checkpoint. The tree of that checkpoint is read
+// once, for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, the
+// errors of checkpoint.Ledger.Prove, ctx.Err().
 func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error) {
 	ledger := o.Proofs(nil)
 	ledger.Tree = &o.tree

@@ -22,7 +22,8 @@ var ErrNoLedgerKey = errors.New(`nodes that share an event store sign checkpoint
 var errLostLedgerKey = errors.New("the key that signs checkpoints is missing: set LETTERHEAD_LEDGER_KEY, restore ledger.key, or make a new one with `letterhead ledger key --rotate`")
 
 // errBadLedgerKey means that the file of the key was damaged.
-var errBadLedgerKey = errors.New("cannot be read; restore it, or remove the file and make a new one with `letterhead ledger key --rotate`")
+var errBadLedgerKey = errors.New(
+	"cannot be read; restore it, or remove the file and make a new one with `letterhead ledger key --rotate`")
 
 // errOtherLedgerKey means that the key belongs to another log of checkpoints.
 var errOtherLedgerKey = errors.New("use a key with that name")
@@ -37,8 +38,8 @@ type LedgerKeys struct {
 	files sync.Mutex // guards the files of the keys
 }
 
-// Key returns the key that signs checkpoints, which it makes if it is kept in the data folder, unless there was one before.
-// Its name must be origin, unless that is empty.
+// Key returns the key that signs checkpoints, which it makes if it is kept in the data folder, unless there was one
+// before. Its name must be origin, unless that is empty.
 func (o *LedgerKeys) Key(origin string) (note.Signer, error) {
 	o.files.Lock()
 	defer o.files.Unlock()
@@ -51,8 +52,9 @@ func (o *LedgerKeys) Key(origin string) (note.Signer, error) {
 		return nil, fmt.Errorf("the key in %s %w", o.Config.LedgerKeyPath(), errBadLedgerKey)
 	}
 	if origin != "" && key.Name() != origin {
-		return nil, fmt.Errorf("the key that signs checkpoints has the name %s, but the ledger's checkpoints have the name "+
-			"%s; %w", key.Name(), origin, errOtherLedgerKey)
+		return nil, fmt.Errorf(
+			"the key that signs checkpoints has the name %s, but the ledger's checkpoints have the name "+
+				"%s; %w", key.Name(), origin, errOtherLedgerKey)
 	}
 	return key, rememberPublicKey(o.Config, private)
 }

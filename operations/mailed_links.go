@@ -19,8 +19,8 @@ import (
 const (
 	// maxClientMails limits the messages that are sent for one client.
 	maxClientMails = 10
-	// maxAddressMails limits the mails to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit the mails to
-	// an account.
+	// maxAddressMails limits the mails to one address. signin.MaxOpenMailed and signin.MaxMailedLinks limit the mails
+	// to an account.
 	maxAddressMails = 1
 )
 

@@ -78,7 +78,9 @@ func (o *Notices) signingKey() (webhook.Key, error) {
 	}
 	key, err := webhook.ParseKey(string(text))
 	if err != nil {
-		return key, fmt.Errorf("%s: %w; restore the file, or remove it to have a new key made, and give receivers the new public key", name, err)
+		return key, fmt.Errorf(
+			"%s: %w; restore the file, or remove it to have a new key made, and give receivers the new public key",
+			name, err)
 	}
 	return key, nil
 }
@@ -125,7 +127,8 @@ func (o *Notices) Of(ctx context.Context, accountID string) (NoticeSettings, err
 	if err != nil {
 		return out, err
 	}
-	out.LowBalance, out.Webhook, out.Email = settings.LowBalance, destinations[domain.Webhook], destinations[domain.Email]
+	out.LowBalance, out.Webhook, out.Email = settings.LowBalance, destinations[domain.Webhook],
+		destinations[domain.Email]
 	latest, err := o.Model.Latest(ctx, accountID, shownNotices)
 	if latest != nil {
 		out.Notices = latest
@@ -149,7 +152,8 @@ func (o *Notices) Retry(ctx context.Context, by commands.Request, accountID, not
 		}
 		return total, err
 	}
-	return total, fmt.Errorf("retry notice %s of account %s: %d races lost: %w", noticeID, accountID, maxRetryTurns, commands.ErrBusy)
+	return total, fmt.Errorf("retry notice %s of account %s: %d races lost: %w", noticeID, accountID,
+		maxRetryTurns, commands.ErrBusy)
 }
 
 // reopen is Retry, but it fails with eventlog.ErrWrongRevision if another event is appended meanwhile. It returns how
@@ -170,7 +174,8 @@ func (o *Notices) reopen(ctx context.Context, by commands.Request, accountID, no
 		if d.State != domain.DeadLettered {
 			continue
 		}
-		if events, err = o.Commands.Append(ctx, by, accountID, events, eventschemas.NoticeReopened{NoticeID: noticeID, Destination: d.Destination}); err != nil {
+		if events, err = o.Commands.Append(ctx, by, accountID, events,
+			eventschemas.NoticeReopened{NoticeID: noticeID, Destination: d.Destination}); err != nil {
 			return retried, err
 		}
 		retried++

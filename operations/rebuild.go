@@ -32,7 +32,8 @@ type Rebuilt struct {
 func (r *Rebuilt) Object() map[string]any {
 	object := map[string]any{"name": r.Name, "rebuilt": r.State, "compared": r.Compared && r.Err == nil}
 	if r.Compared {
-		object["version"], object["position"], object["same"], object["tables"] = r.Version, r.Position, r.Same(), append([]projections.TableComparison{}, r.Tables...)
+		object["version"], object["position"], object["same"], object["tables"] = r.Version, r.Position, r.Same(),
+			append([]projections.TableComparison{}, r.Tables...)
 	}
 	if r.Err != nil {
 		object["error"] = r.Err.Error()
@@ -72,8 +73,9 @@ func (o *Models) List(ctx context.Context) ([]engine.Status, error) {
 	return append(models, index), err
 }
 
-// RebuildSteps report what a rebuild does. Progress returns what is called with the progress of a step: rebuild, compare or
-// switch. Rebuilt is called with each read model whose new tables are complete; its errors do not end the rebuild.
+// RebuildSteps report what a rebuild does. Progress returns what is called with the progress of a step: rebuild,
+// compare or switch. Rebuilt is called with each read model whose new tables are complete; its errors do not end the
+// rebuild.
 type RebuildSteps struct {
 	Progress func(step string) func(engine.Progress)
 	Rebuilt  func(Rebuilt) error

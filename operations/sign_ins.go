@@ -48,9 +48,10 @@ func (o *SignIns) Emails(ctx context.Context, accountID string) ([]commands.Emai
 	return o.Commands.Emails(ctx, accountID)
 }
 
-// Enter begins a session with the token of a link, and returns once requests with the token of the session are accepted.
-// With ErrNotSeen the session has begun, and is returned as well. Other errors: as commands.SignIns.Enter.
-func (o *SignIns) Enter(ctx context.Context, by commands.Request, accountID, token string) (session string, begun signin.Session, err error) {
+// Enter begins a session with the token of a link, and returns once requests with the token of the session are
+// accepted. With ErrNotSeen the session has begun, and is returned as well. Other errors: as commands.SignIns.Enter.
+func (o *SignIns) Enter(ctx context.Context, by commands.Request,
+	accountID, token string) (session string, begun signin.Session, err error) {
 	session, entered, err := o.Commands.Enter(ctx, by, accountID, token)
 	if err == nil {
 		err = o.awaitSessions(ctx, "the session has begun", entered.Position)
@@ -58,8 +59,8 @@ func (o *SignIns) Enter(ctx context.Context, by commands.Request, accountID, tok
 	return session, entered.Session, err
 }
 
-// SignOut ends a session of an account, and returns once requests with it are rejected on every node. With ErrNotSeen it
-// has ended, and not every node was seen to follow. Other errors: as commands.SignIns.SignOut.
+// SignOut ends a session of an account, and returns once requests with it are rejected on every node. With ErrNotSeen
+// it has ended, and not every node was seen to follow. Other errors: as commands.SignIns.SignOut.
 func (o *SignIns) SignOut(ctx context.Context, by commands.Request, accountID, sessionID string) error {
 	done, err := o.Commands.SignOut(ctx, by, accountID, sessionID)
 	if err != nil {
@@ -71,7 +72,8 @@ func (o *SignIns) SignOut(ctx context.Context, by commands.Request, accountID, s
 // SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
 // empty; repeated reports whether there were none. It returns as SignOut does. Other errors: as
 // commands.SignIns.SignOutEverywhere.
-func (o *SignIns) SignOutEverywhere(ctx context.Context, by commands.Request, accountID, person string) (repeated bool, err error) {
+func (o *SignIns) SignOutEverywhere(ctx context.Context, by commands.Request,
+	accountID, person string) (repeated bool, err error) {
 	done, err := o.Commands.SignOutEverywhere(ctx, by, accountID, person)
 	if err != nil {
 		return false, err
@@ -79,8 +81,8 @@ func (o *SignIns) SignOutEverywhere(ctx context.Context, by commands.Request, ac
 	return done.Repeated, o.awaitSessions(ctx, "the sessions have ended", done.Position)
 }
 
-// awaitSessions waits until the read model of sessions, which every request reads, is at a position. It returns ErrNotSeen,
-// with what has happened all the same, if it is not in time.
+// awaitSessions waits until the read model of sessions, which every request reads, is at a position. It returns
+// ErrNotSeen, with what has happened all the same, if it is not in time.
 func (o *SignIns) awaitSessions(ctx context.Context, happened string, position eventlog.Position) error {
 	if position == 0 { // the stream is empty; the read model may be new in a release whose upgrade is not finished
 		return nil

@@ -50,15 +50,17 @@ type Tokens struct {
 }
 
 // Issue makes a token of an operator, and returns once requests with it are accepted. With ErrNotSeen the token
-// exists, and is returned as well. Repeating the request issues nothing, and returns the token without its text, which is
-// stored nowhere.
-func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (Token, error) {
+// exists, and is returned as well. Repeating the request issues nothing, and returns the token without its text, which
+// is stored nowhere.
+func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, scope operator.Scope,
+	expires time.Time) (Token, error) {
 	text, key, err := newOperatorToken()
 	if err != nil {
 		return Token{}, err
 	}
 	id := derivedID(by, "token")
-	done, err := o.Commands.IssueToken(ctx, commands.IssueToken{Request: by, TokenID: id, Token: key, Scope: scope, ExpiresAt: expires})
+	done, err := o.Commands.IssueToken(ctx,
+		commands.IssueToken{Request: by, TokenID: id, Token: key, Scope: scope, ExpiresAt: expires})
 	if errors.Is(err, operator.ErrTokenExists) {
 		return o.tokenIssuedBefore(ctx, id, name)
 	}
@@ -66,7 +68,8 @@ func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, sc
 		return Token{}, err
 	}
 	named := o.Names.Put(ctx, id, name)
-	issued := Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: operators.Active, ExpiresAt: expires.UTC()}
+	issued := Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: operators.Active,
+		ExpiresAt: expires.UTC()}
 	if expires.IsZero() {
 		issued.ExpiresAt = time.Time{}
 	}
@@ -162,12 +165,14 @@ func (o *Tokens) List(ctx context.Context, s operators.Selection, limit int) ([]
 // tokenOf returns a token as the admin API answers it at a time, with its name among those by id.
 func tokenOf(row *operators.Token, names map[string]string, at time.Time) Token {
 	return Token{ID: row.ID, Name: names[row.ID], Scope: row.Scope, Last4: row.Last4, State: row.State(at),
-		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, RevokedBy: row.RevokedBy}
+		IssuedAt: row.IssuedAt, IssuedBy: row.IssuedBy, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt,
+		RevokedBy: row.RevokedBy}
 }
 
 // IssueLink issues a link with which an operator of a name can sign in to the operators' console once. Each call
 // issues another one. Errors: ErrAdminOff, and as commands.Operators.IssueLink and accountnames.Table.Put.
-func (o *Tokens) IssueLink(ctx context.Context, by commands.Request, name string, scope operator.Scope) (LoginLink, error) {
+func (o *Tokens) IssueLink(ctx context.Context, by commands.Request, name string,
+	scope operator.Scope) (LoginLink, error) {
 	dashboard := o.Dashboard()
 	if dashboard == "" {
 		return LoginLink{}, ErrAdminOff
@@ -180,7 +185,8 @@ func (o *Tokens) IssueLink(ctx context.Context, by commands.Request, name string
 		return LoginLink{}, err
 	}
 	if err := o.eraseNames(ctx, issued.Lapsed); err != nil {
-		o.Logger.Warn("names of operators who did not sign in are still stored; the next link erases them", "error", err)
+		o.Logger.Warn("names of operators who did not sign in are still stored; the next link erases them",
+			"error", err)
 	}
 	values := url.Values{"token": {issued.Token}}
 	return LoginLink{URL: dashboard + "/sign-in?" + values.Encode(), ExpiresAt: issued.ExpiresAt}, nil
@@ -201,8 +207,8 @@ func (o *Tokens) eraseNames(ctx context.Context, ids []string) error {
 }
 
 // Enter uses a link up, and returns the text of the token with which its operator has signed in, and the token
-// without it, once requests with the token are accepted. With ErrNotSeen the token exists, and both are returned as well.
-// Other errors: as commands.Operators.Enter.
+// without it, once requests with the token are accepted. With ErrNotSeen the token exists, and both are returned as
+// well. Other errors: as commands.Operators.Enter.
 func (o *Tokens) Enter(ctx context.Context, linkToken string) (string, Token, error) {
 	text, key, err := newOperatorToken()
 	if err != nil {
@@ -213,7 +219,8 @@ func (o *Tokens) Enter(ctx context.Context, linkToken string) (string, Token, er
 		return "", Token{}, err
 	}
 	names, err := o.Names.Names(ctx, begun.TokenID)
-	token := Token{ID: begun.TokenID, Name: names[begun.TokenID], Scope: begun.Scope, Last4: key.Last4, State: "active", ExpiresAt: begun.ExpiresAt}
+	token := Token{ID: begun.TokenID, Name: names[begun.TokenID], Scope: begun.Scope, Last4: key.Last4, State: "active",
+		ExpiresAt: begun.ExpiresAt}
 	if err := errors.Join(err, o.Reads.await(ctx, operators.Name, begun.Position)); err != nil {
 		return text, token, fmt.Errorf("token %s is issued: %w: %w", token.ID, commands.ErrNotSeen, err)
 	}

@@ -14,11 +14,12 @@ import (
 // UpgradeState is the progress of an upgrade.
 type UpgradeState struct {
 	engine.Upgrade
-	Search   eventlog.Position  `json:"search"` // position of the search index of this release
-	Finished bool               `json:"finished"`
-	Level    bool               `json:"level"` // everything that this release reads after the upgrade is built
-	Ready    bool               `json:"ready"` // the upgrade can be finished: it is level, and no node of the previous release runs
-	Nodes    []sqlstore.Session `json:"nodes"`
+	Search   eventlog.Position `json:"search"` // position of the search index of this release
+	Finished bool              `json:"finished"`
+	Level    bool              `json:"level"` // everything that this release reads after the upgrade is built
+	// the upgrade can be finished: it is level, and no node of the previous release runs
+	Ready bool               `json:"ready"`
+	Nodes []sqlstore.Session `json:"nodes"`
 }
 
 // Upgrades are the use cases of the upgrade to this release.
@@ -75,7 +76,8 @@ func (o *Upgrades) searchLevel(ctx context.Context) error {
 	defer cancel()
 	err = o.Next().WaitFor(waiting, head)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return fmt.Errorf("the search index of this release is not fed up to position %d yet (%d); try again later", head, o.Next().Position())
+		return fmt.Errorf("the search index of this release is not fed up to position %d yet (%d); try again later",
+			head, o.Next().Position())
 	}
 	return err
 }
@@ -87,7 +89,8 @@ func (o *Upgrades) Finish(ctx context.Context, progress func(engine.Progress)) e
 	}
 	err := o.Runner.FinishUpgrade(ctx, progress)
 	if errors.Is(err, engine.ErrNotFolded) {
-		err = fmt.Errorf("%w; does a node with role projector run this release? \"letterhead upgrade status\" lists the nodes", err)
+		err = fmt.Errorf(
+			"%w; does a node with role projector run this release? \"letterhead upgrade status\" lists the nodes", err)
 	}
 	return err
 }

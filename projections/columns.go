@@ -41,12 +41,14 @@ func Flag[R any](name string, at func(r *R) *bool) Column[R] {
 
 // Real is a column of floating-point numbers.
 func Real[R any](name string, at func(r *R) *float64) Column[R] {
-	return Column[R]{name, "DOUBLE PRECISION NOT NULL", func(r *R) any { return *at(r) }, func(r *R) any { return at(r) }}
+	return Column[R]{name, "DOUBLE PRECISION NOT NULL", func(r *R) any { return *at(r) },
+		func(r *R) any { return at(r) }}
 }
 
 // Time is a column of microseconds since 1970.
 func Time[R any](name string, at func(r *R) *time.Time) Column[R] {
-	return Column[R]{name, number, func(r *R) any { return at(r).UnixMicro() }, func(r *R) any { return (*moment)(at(r)) }}
+	return Column[R]{name, number, func(r *R) any { return at(r).UnixMicro() },
+		func(r *R) any { return (*moment)(at(r)) }}
 }
 
 // TimeOrZero is a Time that is 0 for the zero time.

@@ -5,8 +5,8 @@
 // # Adding a read model
 //
 // A read model is a package projections/<name> that imports this package and never the engine. It embeds a Model, which
-// has its name, its versions and the handle of its queries. A Keyed table has columns that say where their values are in
-// a row, and contains all SQL; its Fold applies one event at a time. See projections/failures for a complete model.
+// has its name, its versions and the handle of its queries. A Keyed table has columns that say where their values are
+// in a row, and contains all SQL; its Fold applies one event at a time. See projections/failures for a complete model.
 //
 // Besides the package and its test, which calls projectionstest.Replay, add it to the models that the node passes to
 // engine.New.

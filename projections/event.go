@@ -9,8 +9,8 @@ import (
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {
 	*eventlog.Recorded
-	// Prefix is the prefix of the stream's name, one of Version.Streams, and Subject the rest: an account's id, a brand's
-	// domain. Subject is empty if the stream has no other name than the prefix.
+	// Prefix is the prefix of the stream's name, one of Version.Streams, and Subject the rest: an account's id, a
+	// brand's domain. Subject is empty if the stream has no other name than the prefix.
 	Prefix, Subject string
 	// Set is the set of streams, as the engine numbers them, that has only this prefix.
 	Set uint64
@@ -23,5 +23,6 @@ type Event struct {
 
 // Errorf returns an error of a fold about an event, including the event's position.
 func (e *Event) Errorf(format string, args ...any) error {
-	return fmt.Errorf("%s at %s@%d (position %d): %w", e.Type, e.Stream, e.Revision, e.Position, fmt.Errorf(format, args...))
+	return fmt.Errorf("%s at %s@%d (position %d): %w", e.Type, e.Stream, e.Revision, e.Position,
+		fmt.Errorf(format, args...))
 }

@@ -42,7 +42,8 @@ type Source interface {
 	// Position returns the position up to which tables are folded, in the state of the database that q sees. Errors:
 	// ErrRetired if they are not live in that state.
 	Position(ctx context.Context, q Queryer, t *Tables) (eventlog.Position, error)
-	// Refreshed returns when the last successful Refresh of a shared database began, and the zero time before the first.
+	// Refreshed returns when the last successful Refresh of a shared database began, and the zero time before the
+	// first.
 	Refreshed() time.Time
 }
 

@@ -43,7 +43,8 @@ func (d *Keyed[K, V]) Table() Table {
 	rows = append(rows, "PRIMARY KEY ("+strings.Join(t.Key, ", ")+")")
 	t.Create = "CREATE TABLE {" + d.Name + "} (\n\t" + strings.Join(rows, ",\n\t") + "\n)"
 	for _, i := range d.Indexes {
-		t.Indexes = append(t.Indexes, fmt.Sprintf("CREATE INDEX IF NOT EXISTS {%s}_%s ON {%[1]s} %[3]s", d.Name, i.Name, i.On))
+		t.Indexes = append(t.Indexes,
+			fmt.Sprintf("CREATE INDEX IF NOT EXISTS {%s}_%s ON {%[1]s} %[3]s", d.Name, i.Name, i.On))
 	}
 	return t
 }
@@ -140,7 +141,8 @@ func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, e
 			args = append(args, d.Columns[i].Value(p.After))
 		}
 		args = appendValues(args, d.Key, &p.AfterKey)
-		where = append(where, fmt.Sprintf("(%s) %s %s", strings.Join(order, ", "), compare, sqlstore.In(len(p.values)+1, len(order))))
+		where = append(where,
+			fmt.Sprintf("(%s) %s %s", strings.Join(order, ", "), compare, sqlstore.In(len(p.values)+1, len(order))))
 	}
 	rest := ""
 	if len(where) > 0 {
@@ -151,7 +153,8 @@ func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, e
 }
 
 // Each calls found for the rows that rest, the text from WHERE on, selects.
-func (d *Keyed[K, V]) Each(ctx context.Context, q Queryer, t *Tables, found func(K, V), rest string, args ...any) error {
+func (d *Keyed[K, V]) Each(ctx context.Context, q Queryer, t *Tables, found func(K, V), rest string,
+	args ...any) error {
 	return EachRow(ctx, q, t.SQL(d.query()+rest), d.scanTo(found), args...)
 }
 
@@ -180,7 +183,8 @@ func (d *Keyed[K, V]) scan(row Scanner) (k K, v V, err error) {
 }
 
 // In calls found for the rows that have one of at most keysPerQuery values in a column.
-func (d *Keyed[K, V]) In(ctx context.Context, q Queryer, t *Tables, column string, values []any, found func(K, V)) error {
+func (d *Keyed[K, V]) In(ctx context.Context, q Queryer, t *Tables, column string, values []any,
+	found func(K, V)) error {
 	return LoadRows(ctx, q, t.SQL(d.query()+"WHERE "+column), 1, values, d.scanTo(found))
 }
 
@@ -198,7 +202,8 @@ func (d *Keyed[K, V]) Rows(t *Tables, limit int, empty bool) *Rows[K, V] {
 
 // Take ends a batch, as Rows.Take does, and returns the function that writes the changed rows. each, which may be nil,
 // is called for each of them.
-func (d *Keyed[K, V]) Take(t *Tables, rows *Rows[K, V], each func(K, *V)) func(ctx context.Context, tx *sqlstore.Tx) error {
+func (d *Keyed[K, V]) Take(t *Tables, rows *Rows[K, V],
+	each func(K, *V)) func(ctx context.Context, tx *sqlstore.Tx) error {
 	return d.write(t, "excluded.%s", rows.Changed(), func(yield func(K, *V) bool) {
 		rows.Take(func(k K, v *V) {
 			yield(k, v)
@@ -220,7 +225,8 @@ func (d *Keyed[K, V]) Add(t *Tables, n int, rows iter.Seq2[K, *V]) func(ctx cont
 }
 
 // write returns the function that writes rows. conflict is the new value of the column %s of a row that exists.
-func (d *Keyed[K, V]) write(t *Tables, conflict string, n int, rows iter.Seq2[K, *V]) func(ctx context.Context, tx *sqlstore.Tx) error {
+func (d *Keyed[K, V]) write(t *Tables, conflict string, n int,
+	rows iter.Seq2[K, *V]) func(ctx context.Context, tx *sqlstore.Tx) error {
 	columns := len(d.Key) + len(d.Columns)
 	values := make([]any, 0, n*columns)
 	var key K // outside the loop, so that not each key is allocated

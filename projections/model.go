@@ -14,7 +14,8 @@ type Model struct {
 	versions []Version
 }
 
-// NewModel returns the Model with a name and versions; see Projection. Its handle answers once an engine has started it.
+// NewModel returns the Model with a name and versions; see Projection. Its handle answers once an engine has started
+// it.
 func NewModel(name string, store *sqlstore.Store, versions ...Version) Model {
 	return Model{name, NewHandle(name, store), versions}
 }
@@ -28,9 +29,10 @@ func (m *Model) Handle() *Handle { return m.handle }
 // Versions implements Projection.
 func (m *Model) Versions() []Version { return m.versions }
 
-// Fold returns the NewFold of a version whose only table is d. want returns the keys of the rows that apply reads; it is
-// nil if apply reads none. apply applies one event. About limit rows are kept between batches.
-func (d *Keyed[K, V]) Fold(limit int, want func([]*Event) iter.Seq[K], apply func(*Rows[K, V], *Event) error) func(*Tables, bool) Fold {
+// Fold returns the NewFold of a version whose only table is d. want returns the keys of the rows that apply reads; it
+// is nil if apply reads none. apply applies one event. About limit rows are kept between batches.
+func (d *Keyed[K, V]) Fold(limit int, want func([]*Event) iter.Seq[K],
+	apply func(*Rows[K, V], *Event) error) func(*Tables, bool) Fold {
 	return func(t *Tables, empty bool) Fold {
 		return &keyedFold[K, V]{table: d, tables: t, rows: d.Rows(t, limit, empty), want: want, apply: apply}
 	}

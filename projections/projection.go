@@ -21,8 +21,8 @@ type Projection interface {
 
 // Reloader is a Projection that caches parts of its tables.
 type Reloader interface {
-	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that replaces
-	// the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
+	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that
+	// replaces the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
 	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
 }
 
@@ -39,8 +39,9 @@ type Invalidator interface {
 
 // Swapper is a Projection that writes something when other tables become live.
 type Swapper interface {
-	// Swap is part of the transaction that makes the tables live, after they are marked so, or that repairs rows of live
-	// ones. The rows may differ from the previous ones, even at the same position. Like Changes.Write, it may be repeated.
+	// Swap is part of the transaction that makes the tables live, after they are marked so, or that repairs rows of
+	// live ones. The rows may differ from the previous ones, even at the same position. Like Changes.Write, it may be
+	// repeated.
 	Swap(ctx context.Context, tx *sqlstore.Tx, t *Tables) error
 }
 
@@ -95,8 +96,8 @@ type Changes struct {
 	Write func(ctx context.Context, tx *sqlstore.Tx) error
 	// Committed, if not nil, is called once after the rows are committed. live reports whether readers use the tables.
 	Committed func(live bool)
-	// Unchanged reports that no answer which requests depend on changes. While the disk is full, readers of the tables do
-	// not wait for the commit of such a batch.
+	// Unchanged reports that no answer which requests depend on changes. While the disk is full, readers of the tables
+	// do not wait for the commit of such a batch.
 	Unchanged bool
 }
 

@@ -133,7 +133,8 @@ func (r *Rows[K, V]) Reset() {
 
 // LoadRows runs a query that ends in IN and the keys, after a column or a list of columns in parentheses, and calls
 // scan for each row. values has as many values per key as there are columns.
-func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any, scan func(row Scanner) error) error {
+func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any,
+	scan func(row Scanner) error) error {
 	err := EachRow(ctx, q, query+" IN "+sqlstore.InValues(columns, values), scan, values...)
 	if err != nil {
 		return fmt.Errorf("load rows: %w", err)

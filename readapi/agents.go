@@ -33,7 +33,8 @@ const agentsInstructions = "Brand data of companies by domain: names, logos, col
 	"quota_exceeded are for the account's owner to settle, so do not try again."
 
 func newAgents(baseURL string) (*mcp.Server, error) {
-	return mcp.New(mcp.Config{Name: "letterhead", Title: "Letterhead", Version: "1.0.0", Instructions: agentsInstructions, BaseURL: baseURL})
+	return mcp.New(mcp.Config{Name: "letterhead", Title: "Letterhead", Version: "1.0.0",
+		Instructions: agentsInstructions, BaseURL: baseURL})
 }
 
 // routeAgents adds the MCP endpoint. It checks keys itself, because a foreign host name and a body
@@ -48,7 +49,8 @@ func (a *API) routeAgents(r *mux.Router) {
 // serveMCP answers POST /mcp.
 func (x *exchange) serveMCP() error {
 	if !x.api.agents.AllowsHost(x.request) {
-		return forbidden("The host name of this request is not allowed. Send requests to the configured base URL or to localhost.")
+		return forbidden(
+			"The host name of this request is not allowed. Send requests to the configured base URL or to localhost.")
 	}
 	if x.request.ContentLength > mcp.MaxBody {
 		return agentBodyTooLarge()
@@ -92,7 +94,8 @@ func (x *exchange) serveMCP() error {
 }
 
 func agentBodyTooLarge() *Problem {
-	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest, Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
+	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest,
+		Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
 }
 
 // identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute window here.
@@ -188,7 +191,8 @@ func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMess
 	}
 	request := x.command()
 	request.ID = call.id
-	q := lookup.Query{Request: request, Caller: x.caller.Caller, Identifier: identifier, Refresh: call.Arguments.Bool("refresh")}
+	q := lookup.Query{Request: request, Caller: x.caller.Caller, Identifier: identifier,
+		Refresh: call.Arguments.Bool("refresh")}
 	if key := call.Arguments.String("idempotency_key"); key != "" {
 		q.Once = lookup.OnceFor(sha256.Sum256([]byte(key)), q)
 	}

@@ -33,17 +33,18 @@ type Config struct {
 	BillingURL string // URL in 402 and quota answers
 	UserAgent  string // User-Agent of the crawler, for the page about it
 
-	Plans           plan.Table
-	CrawlTimeout    time.Duration // of a live crawl that a request waits for; at most 60 s, for the sake of writeTimeout
-	CrawlsPerMinute int           // limit of live crawls of the whole service
+	Plans plan.Table
+	// of a live crawl that a request waits for; at most 60 s, for the sake of writeTimeout
+	CrawlTimeout    time.Duration
+	CrawlsPerMinute int // limit of live crawls of the whole service
 	// RequestTimeout limits the work for one request, whatever its parts wait for; after it the answer is 503. 0 =
 	// CrawlTimeout plus one second. Requests without a crawl have QuickTimeout, if that is less.
 	RequestTimeout time.Duration
 	// QuickTimeout limits the whole of a request without a crawl, and each part before and after a
 	// crawl; 0 = 5 s. A store that hangs for so long is unavailable.
 	QuickTimeout time.Duration
-	// BatchTimeout is how long a batch starts items; the running ones then have the time of a single request. With at most
-	// 40 s, the answer is sent within the 120 s for which the proxies in deploy/ wait.
+	// BatchTimeout is how long a batch starts items; the running ones then have the time of a single request. With at
+	// most 40 s, the answer is sent within the 120 s for which the proxies in deploy/ wait.
 	BatchTimeout time.Duration
 
 	LogoHost       string         // host that serves logos at its root; "" = none
@@ -55,9 +56,9 @@ type Config struct {
 	Now        func() time.Time
 	NewID      func() string // request ids
 
-	// Dashboard returns what serves /dashboard and below it, and /static/dashboard/, without authentication or limits of
-	// the API. It finds the id of a request in the answer's header X-Request-Id, and may send requests with a context of
-	// SignedIn to the API. nil = there is no dashboard.
+	// Dashboard returns what serves /dashboard and below it, and /static/dashboard/, without authentication or limits
+	// of the API. It finds the id of a request in the answer's header X-Request-Id, and may send requests with a
+	// context of SignedIn to the API. nil = there is no dashboard.
 	Dashboard func(api http.Handler) (http.Handler, error)
 	// Extra are handlers of other parts that this server also serves, by path, without authentication
 	// or limits: /healthz, /readyz, /metrics.
@@ -69,10 +70,12 @@ func (c Config) Validate() error {
 	var errs []error
 	u, err := url.Parse(c.BaseURL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.HasSuffix(c.BaseURL, "/") {
-		errs = append(errs, fmt.Errorf("API: BaseURL %q is not an http or https URL without a trailing slash", c.BaseURL))
+		errs = append(errs,
+			fmt.Errorf("API: BaseURL %q is not an http or https URL without a trailing slash", c.BaseURL))
 	}
 	if err == nil && parseLogoHost(c.LogoHost, u.Scheme).is(u.Host) {
-		errs = append(errs, fmt.Errorf("API: LogoHost %q is the host of BaseURL, which would then serve nothing but logos", c.LogoHost))
+		errs = append(errs,
+			fmt.Errorf("API: LogoHost %q is the host of BaseURL, which would then serve nothing but logos", c.LogoHost))
 	}
 	for pattern, handler := range c.Extra {
 		if !strings.HasPrefix(pattern, "/") || handler == nil {
@@ -117,8 +120,9 @@ type Deps struct {
 	Reports     Reports
 	Stripe      Stripe
 	Catalog     *billing.Catalog // what is sold
-	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an id
-	// is reported as unknown, because another node may just have answered it. Optional: nil if there are no other nodes.
+	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an
+	// id is reported as unknown, because another node may just have answered it. Optional: nil if there are no other
+	// nodes.
 	CaughtUp func(ctx context.Context) error
 	// LedgerCaughtUp waits until the Ledger has every event that the log had at the time of the call, so that it shows
 	// every charge that was answered before.
@@ -134,9 +138,10 @@ type Deps struct {
 func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
-		"Credits": d.Credits, "Quotas": d.Quotas, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
-		"Usage": d.Usage, "Ledger": d.Ledger, "Crawls": d.Crawls, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters, "Checkpoints": d.Checkpoints,
-		"Reports": d.Reports, "Stripe": d.Stripe,
+		"Credits": d.Credits, "Quotas": d.Quotas, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index,
+		"Keys": d.Keys, "Usage": d.Usage, "Ledger": d.Ledger, "Crawls": d.Crawls, "Search": d.Search,
+		"Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters,
+		"Checkpoints": d.Checkpoints, "Reports": d.Reports, "Stripe": d.Stripe,
 	} {
 		if part == nil {
 			errs = append(errs, fmt.Errorf("API: %s is missing", name))
@@ -185,9 +190,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
 		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),
 		lookup: lookup.New(lookup.Config{
-			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick, CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
+			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick,
+			CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
 		}, lookup.Parts{
-			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes, Counters: deps.Counters, CaughtUp: deps.CaughtUp,
+			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes,
+			Counters: deps.Counters, CaughtUp: deps.CaughtUp,
 		}),
 	}
 	var err error

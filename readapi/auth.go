@@ -144,7 +144,8 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	if !present {
 		caller, problem := a.authenticate(ctx, r.Header)
 		if problem == noKeySent {
-			problem = unauthorized("No API key was sent. Send it as Authorization: Bearer <API_KEY>, or a publishable key in c.")
+			problem = unauthorized(
+				"No API key was sent. Send it as Authorization: Bearer <API_KEY>, or a publishable key in c.")
 		}
 		return caller, problem
 	}
@@ -180,13 +181,15 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	}
 	found, ok, err := a.Keys.Lookup(ctx, parsed.Hash)
 	if err != nil {
-		return Caller{}, unavailable("The key could not be checked, so nothing ran and nothing was charged. Send the request again after Retry-After.", retryStarting, err)
+		return Caller{}, unavailable("The key could not be checked, so nothing ran and nothing was charged. Send the request again after Retry-After.",
+			retryStarting, err)
 	}
 	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
 		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
 	}
 	if found.Expired(a.Now()) {
-		return Caller{}, unauthorized(fmt.Sprintf("The API key expired at %s. Issue a new one.", found.ExpiresAt.Format(time.RFC3339)))
+		return Caller{}, unauthorized(fmt.Sprintf("The API key expired at %s. Issue a new one.",
+			found.ExpiresAt.Format(time.RFC3339)))
 	}
 	row, err := a.Plans.Get(found.Plan)
 	if err != nil {
@@ -212,7 +215,8 @@ func (x *exchange) admit(ctx context.Context, secretOnly bool) *Problem {
 
 // takeMinute takes a unit of the account's minute window, and sets the headers about it.
 func (x *exchange) takeMinute(ctx context.Context) *Problem {
-	decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1, int64(x.caller.Plan.PerMinute))
+	decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeRequests, ID: x.caller.AccountID}, 1,
+		int64(x.caller.Plan.PerMinute))
 	if err != nil {
 		return problemOf(err, x.api.Now(), x.api.BillingURL)
 	}
@@ -221,7 +225,8 @@ func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
 	h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
 	if !decision.Allowed {
-		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.", decision.RetryAfter(x.api.Now()))
+		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.",
+			decision.RetryAfter(x.api.Now()))
 	}
 	return nil
 }
@@ -242,7 +247,8 @@ func (x *exchange) forbid(secretOnly bool) *Problem {
 func (x *exchange) checkTerms() *Problem {
 	terms := x.caller.Terms
 	if !terms.InScope(account.ScopeSearch) {
-		return forbidden(fmt.Sprintf("This publishable key is for %s only. To search, send a key with the scope %s.", strings.Join(terms.Scopes, " and "), account.ScopeSearch))
+		return forbidden(fmt.Sprintf("This publishable key is for %s only. To search, send a key with the scope %s.",
+			strings.Join(terms.Scopes, " and "), account.ScopeSearch))
 	}
 	page := pageOrigin(x.request.Header)
 	switch {
@@ -251,7 +257,8 @@ func (x *exchange) checkTerms() *Problem {
 	case page == "":
 		return forbidden("This publishable key is for the pages of certain origins, and the request has neither Origin nor Referer. Search from one of these pages, or send a key without origins.")
 	}
-	return forbidden(fmt.Sprintf("This publishable key is not for pages of the origin %.100q. Issue a key that allows it.", page))
+	return forbidden(
+		fmt.Sprintf("This publishable key is not for pages of the origin %.100q. Issue a key that allows it.", page))
 }
 
 // pageOrigin returns the origin of the page that sent a request as Origin or else Referer has it, or "".

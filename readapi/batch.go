@@ -48,7 +48,8 @@ func (x *exchange) serveBatch() error {
 	ctx := x.request.Context()
 	x.ctx = ctx
 	// The server's own deadline began with the request's headers. Without a connection there is none to move.
-	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(x.api.BatchTimeout + x.api.RequestTimeout + batchSendWithin))
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(
+		time.Now().Add(x.api.BatchTimeout + x.api.RequestTimeout + batchSendWithin))
 	once, problem := x.batchOnce(identifiers)
 	if problem != nil {
 		return problem
@@ -128,7 +129,8 @@ func (x *exchange) bodyProblem(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
-		problem := web.Invalid("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
+		problem := web.Invalid(
+			"The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
 			bodyStartWithin/time.Second, minBodyRate>>10)
 		if body, ok := x.request.Body.(*pacedBody); ok && body.limit > 0 {
 			problem.Text += fmt.Sprintf(" It must arrive within %d seconds.", body.limit/time.Second)
@@ -155,8 +157,8 @@ func (x *exchange) logBatch(answer *lookup.BatchAnswer) {
 			continue
 		}
 		attrs := []slog.Attr{
-			slog.String("request_id", x.ID), slog.String("account", x.caller.AccountID), slog.String("domain", item.Domain),
-			slog.Int("status", p.Status),
+			slog.String("request_id", x.ID), slog.String("account", x.caller.AccountID),
+			slog.String("domain", item.Domain), slog.Int("status", p.Status),
 		}
 		attrs = append(attrs, problemAttrs(p)...)
 		x.api.Logger.LogAttrs(context.WithoutCancel(x.ctx), level, "item of a batch", attrs...)

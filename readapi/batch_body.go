@@ -34,7 +34,9 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return nil, web.Invalid("An object in the JSON body has the same field more than once. Send each field once.")
 	case errors.As(err, &syntax):
-		return nil, web.Invalid("The body is not valid JSON in UTF-8; the first error is at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
+		return nil, web.Invalid(
+			"The body is not valid JSON in UTF-8; the first error is at byte %d. Send an object such as %s.",
+			syntax.ByteOffset, batchExample)
 	case err != nil || jsontext.Value(body).Kind() != jsontext.KindBeginObject:
 		return nil, web.Invalid("The body is JSON, but not an object. Send one such as %s.", batchExample)
 	case sent.Identifiers == nil:
@@ -55,7 +57,8 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	identifiers := make([]string, len(items))
 	for i, item := range items {
 		if item.Kind() != jsontext.KindString {
-			return nil, web.Invalid("identifiers[%d] is not a string. Send domains, URLs, e-mail addresses or brand ids as strings.", i)
+			return nil, web.Invalid(
+				"identifiers[%d] is not a string. Send domains, URLs, e-mail addresses or brand ids as strings.", i)
 		}
 		text, err := jsontext.AppendUnquote(nil, item)
 		if err != nil {

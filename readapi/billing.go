@@ -51,8 +51,8 @@ type webhookBody struct {
 	Ignored  bool `json:"ignored"` // the event needs no effect
 }
 
-// serveStripe answers POST /billing/stripe. The event is durable before the answer; Stripe sends it again until the answer
-// is 200.
+// serveStripe answers POST /billing/stripe. The event is durable before the answer; Stripe sends it again until the
+// answer is 200.
 func (x *exchange) serveStripe() error {
 	signature := x.request.Header.Get(headerStripeSignature)
 	if err := x.api.Stripe.CheckHeader(signature); err != nil {
@@ -91,7 +91,8 @@ func (x *exchange) serveStripe() error {
 	defer cancel()
 	if err := x.api.Reports.Record(ctx, commands.Request{ID: x.ID, Actor: "system:stripe"}, report); err != nil {
 		if errors.Is(err, eventschemas.ErrNotYet) {
-			return unavailable("Webhooks are accepted when the operator has finished the upgrade of the service.", retryUnavailable, err)
+			return unavailable("Webhooks are accepted when the operator has finished the upgrade of the service.",
+				retryUnavailable, err)
 		}
 		return withoutCredits(problemOf(err, x.api.Now(), x.api.BillingURL))
 	}
@@ -102,9 +103,9 @@ func tooManyWebhooks() *Problem {
 	return unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
 }
 
-// webhookPlaces limits the webhooks that are in progress. The signature of a webhook is known when its body has arrived, so
-// clients without a secret could take all places with bodies that they withhold: if all are taken, the client that has sent
-// its body for the longest time loses its place to the next one. It is safe for concurrent use.
+// webhookPlaces limits the webhooks that are in progress. The signature of a webhook is known when its body has
+// arrived, so clients without a secret could take all places with bodies that they withhold: if all are taken, the
+// client that has sent its body for the longest time loses its place to the next one. It is safe for concurrent use.
 type webhookPlaces struct {
 	mu      sync.Mutex
 	taken   int
@@ -174,7 +175,8 @@ func (x *exchange) serveCheckout() error {
 	body, err := requestbody.Read(x.ResponseWriter, x.request, maxCheckoutBody)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
-		return web.Invalid("The body is larger than %d KiB. Send an object such as %s.", maxCheckoutBody>>10, checkoutExample)
+		return web.Invalid("The body is larger than %d KiB. Send an object such as %s.",
+			maxCheckoutBody>>10, checkoutExample)
 	case err != nil:
 		return x.bodyProblem(err)
 	}
@@ -192,9 +194,11 @@ func (x *exchange) serveCheckout() error {
 	session, err := x.api.Stripe.Checkout(x.ctx, checkout)
 	switch {
 	case errors.Is(err, stripeapi.ErrNoKey):
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: "This service does not sell credits over the API. Ask its operator for credits.", Cause: err}
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+			Text: "This service does not sell credits over the API. Ask its operator for credits.", Cause: err}
 	case err != nil:
-		return unavailable("The payment processor did not create a page to pay on. Try again later.", retryUnavailable, err)
+		return unavailable("The payment processor did not create a page to pay on. Try again later.",
+			retryUnavailable, err)
 	}
 	x.Header()["Cache-Control"] = cacheNever
 	return x.sendJSON(checkoutBody{ID: session.ID, URL: session.URL})
@@ -209,7 +213,8 @@ func (a *API) checkoutOf(accountID, pack, price string) (stripeapi.Checkout, *Pr
 		offer, ok = a.Catalog.Pack(pack)
 	}
 	if !ok {
-		return stripeapi.Checkout{}, &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: "The service sells no such pack or price. Ask its operator for those that it sells."}
+		return stripeapi.Checkout{}, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+			Text: "The service sells no such pack or price. Ask its operator for those that it sells."}
 	}
 	return commands.Checkout(offer, accountID, a.Catalog, a.BaseURL), nil
 }

@@ -21,9 +21,10 @@ const (
 	// answering other clients that there is no room.
 	reserveShare = 16
 	maxReserve   = 32
-	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until then
-	// its request may be in transit, or not yet read because the processors are busy. idleGrace is the same without a byte
-	// of a request: where the processors are busy, a client sends its first request long after it connected.
+	// waitGrace is how long a connection must have waited for its client before it may be closed to make room. Until
+	// then its request may be in transit, or not yet read because the processors are busy. idleGrace is the same
+	// without a byte of a request: where the processors are busy, a client sends its first request long after it
+	// connected.
 	waitGrace = 100 * time.Millisecond
 	idleGrace = 500 * time.Millisecond
 	// stalledWrite is how long a write may block before the client counts as not reading.
@@ -118,7 +119,8 @@ func newConnections(most int, unrouted *Unrouted) *connections {
 		limit: max(1, most-reserve), reserve: reserve, unrouted: unrouted,
 		dismissal: make(chan struct{}, maxDismissals), open: map[*answerConn]struct{}{},
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_http_connections_evicted_total", Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
+			Name: "letterhead_http_connections_evicted_total",
+			Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
 		}, []string{"waiting_for"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "letterhead_http_connections_refused_total",

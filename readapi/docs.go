@@ -31,13 +31,17 @@ type codeDoc struct {
 
 // codeDocs lists every code that an answer may have, in the order of the OpenAPI description.
 var codeDocs = []codeDoc{
-	{CodeInvalidRequest, []int{400, 405, 413, 431}, "A parameter or header is missing, malformed or outside its range, " +
-		"an idempotency key was used for another request, the path does not answer that method, " +
-		"or the body or the headers are too large.",
-		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
+	{
+		CodeInvalidRequest, []int{400, 405, 413, 431},
+		"A parameter or header is missing, malformed or outside its range, " +
+			"an idempotency key was used for another request, the path does not answer that method, " +
+			"or the body or the headers are too large.",
+		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", "",
+	},
 	{CodeInvalidDomain, []int{400}, "The identifier holds no registrable domain: it is an IP address, a single label, a public suffix such as co.uk, or no host name at all.",
 		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
-	{CodeUnauthorized, []int{401}, "No key was sent, or the key is mistyped, unknown, expired, revoked or deleted, or it was sent in a URL.",
+	{CodeUnauthorized, []int{401},
+		"No key was sent, or the key is mistyped, unknown, expired, revoked or deleted, or it was sent in a URL.",
 		"Send the key in the header Authorization: Bearer <API_KEY>, or in X-Api-Key. A lost key is replaced, not recovered.", ""},
 	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are reserved for running look-ups. Nothing was charged.",
 		"Add credits: where the service sells them, POST /v1/billing/checkout with {\"pack\":\"NAME\"} or {\"price\":\"ID\"} returns a page to pay on; otherwise ask its operator. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
@@ -47,24 +51,31 @@ var codeDocs = []codeDoc{
 		"Look a brand up by its domain. Otherwise check the month, the request id or the path.", ""},
 	{CodeDomainNotFound, []int{404}, "The domain does not exist in the DNS.",
 		"Check the spelling. The answer is remembered for 15 minutes.", ""},
-	{CodeNoBrandData, []int{404}, "The domain is parked, empty or a placeholder, or its owner had the brand removed from the index.",
+	{CodeNoBrandData, []int{404},
+		"The domain is parked, empty or a placeholder, or its owner had the brand removed from the index.",
 		"Treat it as a domain without a brand. The answer is remembered for a day.", ""},
 	{CodeFetchBlocked, []int{422}, "The site refused to be read by our crawler.",
 		"There is nothing that you can do. The answer is remembered for a day.", ""},
 	{CodeRateLimited, []int{429}, "The account sent more requests in this minute than its plan allows, or requested crawls of more new domains than its plan allows.",
-		"Wait as long as Retry-After says, then send the request again. Domains in the index take no crawl.", "retry_after: seconds until the minute ends."},
+		"Wait as long as Retry-After says, then send the request again. Domains in the index take no crawl.",
+		"retry_after: seconds until the minute ends."},
 	{CodeQuotaExceeded, []int{429}, "The searches that the plan includes in this month (UTC) are used up.",
-		"Wait for the 1st of the month, or move to a larger plan, which takes effect immediately.", "retry_after: seconds until the month starts over. limit: searches a month on the plan. billing_url: where to upgrade."},
+		"Wait for the 1st of the month, or move to a larger plan, which takes effect immediately.",
+		"retry_after: seconds until the month starts over. limit: searches a month on the plan. billing_url: where to upgrade."},
 	{CodeInternalError, []int{500}, "Something failed on the service's side.",
 		"Send the request again. If it keeps failing, report the X-Request-Id.", ""},
 	{CodeFetchFailed, []int{502, 503}, "The brand's site could not be fetched: connection refused, TLS failure, server error. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
+	{CodeTimeout, []int{503, 504},
+		"The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; " +
-		"no storage is left to charge or change anything; " +
-		"or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
-		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
+	{
+		CodeUpstreamFailed, []int{503},
+		"The key, the credits, the usage counters or a store could not be reached in time; " +
+			"no storage is left to charge or change anything; " +
+			"or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
+		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", "",
+	},
 }
 
 //go:embed pages
@@ -113,20 +124,24 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), sourceOf(style)); err != nil {
 		return pages{}, err
 	}
-	if p.landing, err = newLanding(p.gallery, sourceOf(style), map[string]any{"BaseURL": baseURL, "Style": template.CSS(style)}); err != nil {
+	if p.landing, err = newLanding(p.gallery, sourceOf(style),
+		map[string]any{"BaseURL": baseURL, "Style": template.CSS(style)}); err != nil {
 		return pages{}, err
 	}
 	if p.statement, err = statement.NewPage(baseURL); err != nil {
 		return pages{}, err
 	}
-	p.documents = sync.OnceValues(func() (documents, error) { return renderDocuments(baseURL, userAgent, template.CSS(style)) })
+	p.documents = sync.OnceValues(func() (documents, error) {
+		return renderDocuments(baseURL, userAgent, template.CSS(style))
+	})
 	return p, nil
 }
 
 // policyOf returns the Content-Security-Policy of a self-contained page: its one style is allowed by its hash, and
 // nothing else may load.
 func policyOf(style []byte) []string {
-	return []string{"default-src 'none'; style-src " + sourceOf(style) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+	return []string{"default-src 'none'; style-src " + sourceOf(style) +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 }
 
 // sourceOf returns the style in the form of a policy.

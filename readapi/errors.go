@@ -58,12 +58,16 @@ const (
 // although its outcome was not reported in time. But such an answer is never charged in the end.
 const (
 	messageReversed    = "Any charge is reversed."
-	messageUnavailable = "A part of the service could not be reached in time. " + messageReversed + " Send the request again."
-	messageLoading     = "The account's history is still being loaded. " + messageReversed + " Send the request again after Retry-After."
-	messageBusy        = "The account has more running requests than can be settled in time. " + messageReversed + " Send this one again."
-	messageFull        = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
+	messageUnavailable = "A part of the service could not be reached in time. " + messageReversed +
+		" Send the request again."
+	messageLoading = "The account's history is still being loaded. " + messageReversed +
+		" Send the request again after Retry-After."
+	messageBusy = "The account has more running requests than can be settled in time. " + messageReversed +
+		" Send this one again."
+	messageFull = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
 		" Send the request again later; what is free and needs no change is answered as usual."
-	messageInternal = "Something failed on our side. " + messageReversed + " Send the request again, and report the X-Request-Id if it keeps failing."
+	messageInternal = "Something failed on our side. " + messageReversed +
+		" Send the request again, and report the X-Request-Id if it keeps failing."
 )
 
 // statusClientGone is logged and counted for a request whose caller left before an answer; it is never
@@ -97,7 +101,8 @@ func forbidden(message string) *Problem {
 }
 
 func unavailable(message string, wait time.Duration, cause error) *Problem {
-	return &Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: message, RetryAfter: wait, Cause: cause}
+	return &Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: message,
+		RetryAfter: wait, Cause: cause}
 }
 
 func rateLimited(message string, wait time.Duration) *Problem {
@@ -134,7 +139,9 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		// No cause: the log must not repeat identifiers, which may be e-mail addresses.
 		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Text: domain.Sentence}
 	case errors.As(err, &size):
-		return web.Invalid("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", size.Domains, size.Limit)
+		return web.Invalid(
+			"The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.",
+			size.Domains, size.Limit)
 	case errors.As(err, &loading):
 		return unavailable(messageLoading, loading.RetryAfter, err)
 	}
@@ -147,7 +154,8 @@ func row(when func(error) bool, status int, code Code, text string) web.Row {
 
 // away is row for a part of the service that may be back after a wait.
 func away(when func(error) bool, wait time.Duration, text string) web.Row {
-	return web.Row{When: when, Problem: Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: text, RetryAfter: wait}}
+	return web.Row{When: when,
+		Problem: Problem{Status: http.StatusServiceUnavailable, Code: CodeUpstreamFailed, Text: text, RetryAfter: wait}}
 }
 
 // expected is row for an error that the log does not have.
@@ -159,18 +167,28 @@ func expected(when func(error) bool, status int, code Code, text string) web.Row
 
 // problems is the table from errors of other parts to answers. Those with values in their answers are in problemOf.
 var problems = []web.Row{
-	expected(faults.OneOf(lookup.ErrNotStarted), http.StatusGatewayTimeout, CodeTimeout, "The batch ran out of time before this item was tried. Send it again."),
-	row(faults.OneOf(lookup.ErrNoSuchBrand), http.StatusNotFound, CodeNotFound, "No brand has that id. Look the brand up by its domain."),
-	row(faults.OneOf(lookup.ErrNotIndexed), http.StatusNotFound, CodeNotFound, "The index does not hold that domain. GET crawls it."),
-	row(faults.OneOf(statement.ErrNotBegun), http.StatusNotFound, CodeNotFound, "There is no statement yet: the month has not begun."),
-	row(faults.OneOf(statement.ErrNoEvents), http.StatusNotFound, CodeNotFound, "There is no statement: the account was opened after that month."),
-	row(faults.OneOf(brand.ErrWithdrawn), http.StatusNotFound, CodeNoBrandData, "The owner of that brand had it taken out of the index."),
-	expected(faults.OneOf(account.ErrNotFound, account.ErrClosed), http.StatusUnauthorized, CodeUnauthorized, "The API key is not valid. Copy it again from where it was issued, or issue a new one."),
+	expected(faults.OneOf(lookup.ErrNotStarted), http.StatusGatewayTimeout, CodeTimeout,
+		"The batch ran out of time before this item was tried. Send it again."),
+	row(faults.OneOf(lookup.ErrNoSuchBrand), http.StatusNotFound, CodeNotFound,
+		"No brand has that id. Look the brand up by its domain."),
+	row(faults.OneOf(lookup.ErrNotIndexed), http.StatusNotFound, CodeNotFound,
+		"The index does not hold that domain. GET crawls it."),
+	row(faults.OneOf(statement.ErrNotBegun), http.StatusNotFound, CodeNotFound,
+		"There is no statement yet: the month has not begun."),
+	row(faults.OneOf(statement.ErrNoEvents), http.StatusNotFound, CodeNotFound,
+		"There is no statement: the account was opened after that month."),
+	row(faults.OneOf(brand.ErrWithdrawn), http.StatusNotFound, CodeNoBrandData,
+		"The owner of that brand had it taken out of the index."),
+	expected(faults.OneOf(account.ErrNotFound, account.ErrClosed), http.StatusUnauthorized, CodeUnauthorized,
+		"The API key is not valid. Copy it again from where it was issued, or issue a new one."),
 	expected(faults.OneOf(account.ErrIdempotencyMismatch), http.StatusBadRequest, CodeInvalidRequest,
-		"The "+headerIdempotencyKey+" was used for another request. Send a new one with each new request, and the same one only to repeat it."),
+		"The "+headerIdempotencyKey+
+			" was used for another request. Send a new one with each new request, and the same one only to repeat it."),
 	expected(faults.OneOf(account.ErrSuspended), http.StatusForbidden, CodeForbidden, messageSuspended),
-	row(faults.OneOf(logo.ErrNotDrawn), http.StatusInternalServerError, CodeInternalError, "The logo could not be rendered. Report the X-Request-Id if it keeps failing."),
-	away(faults.OneOf(variants.ErrBusy), retryBusy, "Too many logos are being drawn. Send the request again after Retry-After."),
+	row(faults.OneOf(logo.ErrNotDrawn), http.StatusInternalServerError, CodeInternalError,
+		"The logo could not be rendered. Report the X-Request-Id if it keeps failing."),
+	away(faults.OneOf(variants.ErrBusy), retryBusy,
+		"Too many logos are being drawn. Send the request again after Retry-After."),
 	away(faults.OneOf(assets.ErrUnavailable), retryUnavailable, "The asset store cannot be reached. Try again later."),
 	away(faults.Busy, retryBusy, messageBusy),
 	away(faults.Full, retryUnavailable, messageFull),
@@ -192,7 +210,8 @@ func withoutCredits(p *Problem) *Problem {
 }
 
 func internalError(cause error) *Problem {
-	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, Text: messageInternal, Cause: cause}
+	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError,
+		Text: messageInternal, Cause: cause}
 }
 
 // insufficientCredits reports the spendable amount: the balance minus reserved credits, never below
@@ -216,15 +235,19 @@ func crawlProblem(e *lookup.CrawlError, now time.Time) *Problem {
 	p := &Problem{Cause: e}
 	switch e.Outcome {
 	case brand.DNS:
-		p.Status, p.Code, p.Text = http.StatusNotFound, CodeDomainNotFound, "There is no such domain in the DNS. Check its spelling."
+		p.Status, p.Code, p.Text = http.StatusNotFound, CodeDomainNotFound,
+			"There is no such domain in the DNS. Check its spelling."
 	case brand.NoData:
-		p.Status, p.Code, p.Text = http.StatusNotFound, CodeNoBrandData, "The site responded, but contains no brand data: it is parked, empty or a placeholder."
+		p.Status, p.Code, p.Text = http.StatusNotFound, CodeNoBrandData,
+			"The site responded, but contains no brand data: it is parked, empty or a placeholder."
 	case brand.Blocked:
-		p.Status, p.Code, p.Text = http.StatusUnprocessableEntity, CodeFetchBlocked, "The site refused to be read by our crawler."
+		p.Status, p.Code, p.Text = http.StatusUnprocessableEntity, CodeFetchBlocked,
+			"The site refused to be read by our crawler."
 	case brand.Timeout:
 		p.Status, p.Code, p.Text = http.StatusGatewayTimeout, CodeTimeout, "The site was too slow for a live crawl."
 	case brand.FetchFailed:
-		p.Status, p.Code, p.Text = http.StatusBadGateway, CodeFetchFailed, "The site could not be fetched: it refused the connection, failed in TLS, or answered with a server error."
+		p.Status, p.Code, p.Text = http.StatusBadGateway, CodeFetchFailed,
+			"The site could not be fetched: it refused the connection, failed in TLS, or answered with a server error."
 	default:
 		return internalError(fmt.Errorf("crawl outcome %q is none that this release knows", e.Outcome))
 	}

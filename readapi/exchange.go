@@ -70,8 +70,10 @@ var (
 	// other hosts of the domain, which may belong to other services.
 	onlyTLS   = []string{"max-age=31536000"}
 	anyOrigin = []string{"*"}
-	exposed   = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, " +
-		"Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme"}
+	exposed   = []string{
+		"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, " +
+			"Retry-After, ETag, X-Cache, X-Api-Key-Status, X-Logo-Source, X-Logo-Type, X-Logo-Theme",
+	}
 	cacheHit  = []string{string(lookup.Hit)}
 	cacheMiss = []string{string(lookup.Miss)}
 	bearer    = []string{"Bearer"}
@@ -217,7 +219,8 @@ func (x *exchange) fail(err error) {
 		x.send(p.Status, web.JSON, x.rpcBody(p))
 		return
 	}
-	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Text, Docs: x.api.docsURL(p.Code), Details: p.Details}}
+	body := errorBody{Error: errorObject{Code: p.Code, Message: p.Text, Docs: x.api.docsURL(p.Code),
+		Details: p.Details}}
 	if x.topMessage {
 		body.Message = p.Text
 	}

@@ -92,9 +92,12 @@ var galleryChoices = []struct {
 	{"type", "Type", [][2]string{{"", "icon"}, {"symbol", "symbol"}, {"logo", "logo"}}},
 	{"size", "Size", nil},
 	{"theme", "Theme (ink)", [][2]string{{"", "any"}, {"dark", "dark"}, {"light", "light"}}},
-	{"background", "Background", [][2]string{{"", "any"}, {"light", "light"}, {"dark", "dark"}, {"121212", "121212"}, {"0b5fff", "0b5fff"}}},
+	{"background", "Background", [][2]string{
+		{"", "any"}, {"light", "light"}, {"dark", "dark"}, {"121212", "121212"}, {"0b5fff", "0b5fff"},
+	}},
 	{"plate", "Plate", [][2]string{{"", "auto"}, {"never", "never"}}},
-	{"format", "Format", [][2]string{{"", "automatic"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
+	{"format",
+		"Format", [][2]string{{"", "automatic"}, {"webp", "webp"}, {"png", "png"}, {"jpeg", "jpeg"}, {"svg", "svg"}}},
 	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
 
@@ -104,10 +107,12 @@ var wallBrands = []struct {
 	domain string
 	themed bool
 }{
-	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", false}, {"spotify.com", false}, {"netflix.com", false},
-	{"airbnb.com", false}, {"youtube.com", false}, {"nvidia.com", false}, {"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false},
-	{"microsoft.com", false}, {"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false}, {"reddit.com", false},
-	{"linkedin.com", false}, {"duckduckgo.com", false}, {"apple.com", true}, {"github.com", true}, {"twitch.tv", false}, {"zoom.us", false},
+	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", false}, {"spotify.com", false},
+	{"netflix.com", false}, {"airbnb.com", false}, {"youtube.com", false}, {"nvidia.com", false},
+	{"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false}, {"microsoft.com", false},
+	{"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false},
+	{"reddit.com", false}, {"linkedin.com", false}, {"duckduckgo.com", false}, {"apple.com", true},
+	{"github.com", true}, {"twitch.tv", false}, {"zoom.us", false},
 }
 
 func newGallery(baseURL, logoHost string, style template.CSS, styleSource string) (*gallery, error) {
@@ -116,13 +121,15 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
 	}
 	// Without a separate host, logos are next to this page, under whatever host name it was requested with.
-	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
+	g := &gallery{template: t, style: style, baseURL: baseURL,
+		logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
 	images := "'self'"
 	if logoHost != "" {
 		g.source = g.logoBase
 		images += " " + g.logoBase
 	}
-	g.csp = []string{"default-src 'none'; img-src " + images + "; style-src " + styleSource + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
+	g.csp = []string{"default-src 'none'; img-src " + images + "; style-src " + styleSource +
+		"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 	g.sections = g.examples()
 	for _, b := range wallBrands {
 		light := []string{"size", gallerySize}
@@ -130,7 +137,8 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 		if b.themed {
 			dark = []string{"size", gallerySize, "background", "dark"}
 		}
-		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.image(b.domain, "", light...), OnDark: g.image(b.domain, "", dark...)})
+		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.image(b.domain, "", light...),
+			OnDark: g.image(b.domain, "", dark...)})
 	}
 	return g, g.try()
 }
@@ -153,7 +161,8 @@ func (g *gallery) image(domain, caption string, parameters ...string) galleryIma
 		path += separator + parameters[i] + "=" + url.QueryEscape(parameters[i+1])
 	}
 	name, _, _ := strings.Cut(domain, "/")
-	return galleryImage{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path, Source: g.source + path}
+	return galleryImage{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path,
+		Source: g.source + path}
 }
 
 // examples returns the sections below the form.
@@ -176,7 +185,8 @@ func (g *gallery) examples() []gallerySection {
 	}
 	sizes := each("Size", "The longest side in pixels, 16 to 1024; a value outside that range is replaced by the nearest limit. Vectors are drawn at that size. w and width are aliases.",
 		"kubernetes.io", "size", "16", "32", "64", "128")
-	types := gallerySection{Title: "Type", Note: "An icon (the default), the symbol without words, or the logo with its words. If the brand does not have the requested type, another one is returned."}
+	types := gallerySection{Title: "Type",
+		Note: "An icon (the default), the symbol without words, or the logo with its words. If the brand does not have the requested type, another one is returned."}
 	for _, t := range []string{"icon", "symbol", "logo"} {
 		types.Images = append(types.Images, g.image("netflix.com/"+t, t, "size", "128"))
 	}
@@ -188,7 +198,8 @@ func (g *gallery) examples() []gallerySection {
 		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
 	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
-	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com", "legible as it is"}} {
+	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com",
+		"legible as it is"}} {
 		p := g.image(brand[0], brand[1], "size", gallerySize, "background", galleryGround)
 		p.Colored = true
 		grounds.Images = append(grounds.Images, p)
@@ -207,7 +218,8 @@ func (g *gallery) examples() []gallerySection {
 		p.Empty = true
 		fallbacks.Images = append(fallbacks.Images, p)
 	}
-	paths := gallerySection{Title: "Options in the path", Note: "They may follow the domain in any order, as integrations written for another service send them."}
+	paths := gallerySection{Title: "Options in the path",
+		Note: "They may follow the domain in any order, as integrations written for another service send them."}
 	paths.Images = []galleryImage{
 		g.image("docker.com/w/64/h/64/theme/light", ""),
 		g.image("youtube.com/w/96/type/logo/fallback/lettermark", ""),
@@ -258,7 +270,8 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	live.Alt = "Logo of " + v.Domain
 	if v.Rejected = rejectedLogo(live.Path); v.Rejected == "" {
 		v.Live = &live
-		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
+		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` +
+			template.HTMLEscapeString(v.Domain) + `">`
 	}
 	var body bytes.Buffer
 	if err := g.template.ExecuteTemplate(&body, "page", v); err != nil {

@@ -84,7 +84,8 @@ func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, 
 		images += " " + g.logoBase
 	}
 	l := &landing{gallery: g, template: t, files: map[string]page{},
-		csp: []string{"default-src 'none'; script-src 'self'; connect-src 'self'; img-src " + images + "; style-src " + styleSource +
+		csp: []string{"default-src 'none'; script-src 'self'; connect-src 'self'; img-src " + images +
+			"; style-src " + styleSource +
 			"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
 		icon:   sync.OnceValues(drawIcon),
 		script: sync.OnceValue(func() page { return newStaticPage(htmx.Script) }),
@@ -115,10 +116,12 @@ func (l *landing) page(domain, query string, found landingResults) ([]byte, erro
 	}
 	path := url.PathEscape(v.Domain)
 	if v.Rejected = rejectedLogo("/" + path); v.Rejected == "" {
-		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "light"), OnDark: l.image(path, "size", "128", "background", "dark")}
+		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "light"),
+			OnDark: l.image(path, "size", "128", "background", "dark")}
 		live.OnLight.Alt, live.OnDark.Alt = "Logo of "+v.Domain, "Logo of "+v.Domain+" on a dark background"
 		v.Live = &live
-		v.Snippet = `<img src="` + template.HTMLEscapeString(l.gallery.image(path, "", "size", "128").URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
+		v.Snippet = `<img src="` + template.HTMLEscapeString(l.gallery.image(path, "", "size", "128").URL) + `" alt="` +
+			template.HTMLEscapeString(v.Domain) + `">`
 	}
 	for _, b := range l.gallery.wall {
 		b.OnLight.Source, b.OnDark.Source = l.fromHere(b.OnLight.Source), l.fromHere(b.OnDark.Source)
@@ -144,7 +147,8 @@ func (l *landing) fromHere(source string) string { return strings.TrimPrefix(sou
 // drawIcon draws the icon of the service: a PNG file in an ICO file, which every browser accepts at /favicon.ico.
 func drawIcon() (page, error) {
 	var drawn bytes.Buffer
-	if err := png.Encode(&drawn, monogram.Monogram{Domain: "letterhead", Name: "Letterhead"}.Draw(landingIcon)); err != nil {
+	err := png.Encode(&drawn, monogram.Monogram{Domain: "letterhead", Name: "Letterhead"}.Draw(landingIcon))
+	if err != nil {
 		return page{}, fmt.Errorf("draw the icon: %w", err)
 	}
 	const header = 6 + 16 // of the file, and of its only image
@@ -164,7 +168,8 @@ func (a *API) routeLanding(r *mux.Router) {
 	add(htmx.Path, (*exchange).serveScript)
 	add("/favicon.ico", (*exchange).serveIcon)
 	for name := range a.pages.landing.files {
-		add("/"+name, func(x *exchange) error { return x.sendCached(web.Text, x.api.pages.landing.files[name], pageCache) })
+		add("/"+name,
+			func(x *exchange) error { return x.sendCached(web.Text, x.api.pages.landing.files[name], pageCache) })
 	}
 	for _, path := range []string{"/docs/", "/v1", "/v1/"} {
 		add(path, func(x *exchange) error {
@@ -220,8 +225,8 @@ func (x *exchange) sendWith(problem *Problem, body []byte) {
 }
 
 // suggestions searches for the page; an empty query has no results. Beyond the limit of the visitor's address, for a
-// query that cannot be searched for, and while the index is unavailable, it returns the problem, and its sentence for the
-// page. Pages of other sites search with a key of their account.
+// query that cannot be searched for, and while the index is unavailable, it returns the problem, and its sentence for
+// the page. Pages of other sites search with a key of their account.
 func (x *exchange) suggestions(query string) (landingResults, *Problem) {
 	if query == "" {
 		return landingResults{}, nil
@@ -234,9 +239,11 @@ func (x *exchange) suggestions(query string) (landingResults, *Problem) {
 	var found landingResults
 	for _, hit := range hits {
 		icon := func(background string) string {
-			return x.api.pages.landing.image(url.PathEscape(hit.Domain), "size", gallerySize, "background", background).Source
+			return x.api.pages.landing.image(url.PathEscape(hit.Domain), "size", gallerySize,
+				"background", background).Source
 		}
-		found.Results = append(found.Results, landingResult{Name: hit.Name, Domain: hit.Domain, Light: icon("light"), Dark: icon("dark")})
+		found.Results = append(found.Results,
+			landingResult{Name: hit.Name, Domain: hit.Domain, Light: icon("light"), Dark: icon("dark")})
 	}
 	if len(hits) == 0 {
 		found.Sentence = "No brand was found. To see the logo of a domain, enter it above."
@@ -249,12 +256,16 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 		return nil, problem
 	}
 	problem := x.checked(func(ctx context.Context) *Problem {
-		decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1, landingSearchesPerMinute)
+		decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1,
+			landingSearchesPerMinute)
 		if err != nil {
-			return unavailable("The limit of searches could not be checked. Try again in a moment.", retryUnavailable, err)
+			return unavailable("The limit of searches could not be checked. Try again in a moment.",
+				retryUnavailable, err)
 		}
 		if !decision.Allowed {
-			return rateLimited("This address has searched too often in this minute. Try again when the minute has ended.", decision.RetryAfter(x.api.Now()))
+			return rateLimited(
+				"This address has searched too often in this minute. Try again when the minute has ended.",
+				decision.RetryAfter(x.api.Now()))
 		}
 		return nil
 	})
@@ -265,7 +276,9 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 	defer cancel()
 	hits, err := x.api.Search.Search(ctx, query, maxLandingResults)
 	if err != nil {
-		return nil, unavailable("The search is unavailable; logos and look-ups by domain still work. Try again in a moment.", retryUnavailable, err)
+		return nil, unavailable(
+			"The search is unavailable; logos and look-ups by domain still work. Try again in a moment.",
+			retryUnavailable, err)
 	}
 	return hits, nil
 }
@@ -290,8 +303,8 @@ var (
 	typeIcon   = []string{"image/x-icon"}
 )
 
-// sendMissing answers a browser at an unknown path with a page, and reports false to any other client: browsers name HTML
-// in the header Accept.
+// sendMissing answers a browser at an unknown path with a page, and reports false to any other client: browsers name
+// HTML in the header Accept.
 func (x *exchange) sendMissing() bool {
 	weights := accept.Weights(x.request.Header["Accept"], "text/html", "application/json")
 	if x.request.Method != http.MethodGet && x.request.Method != http.MethodHead || weights[0] <= weights[1] {

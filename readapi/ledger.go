@@ -74,7 +74,9 @@ func (x *exchange) readLedger(read func(ctx context.Context) error) error {
 	ctx := x.ctx
 	leave, ok := x.api.ledgerReads.Enter(x.caller.AccountID)
 	if !ok {
-		return unavailable("Other requests for this account's ledger are running. Send this one again after Retry-After.", retryBusy, errOverloaded)
+		return unavailable(
+			"Other requests for this account's ledger are running. Send this one again after Retry-After.",
+			retryBusy, errOverloaded)
 	}
 	defer leave()
 	if err := x.api.LedgerCaughtUp(ctx); err != nil {
@@ -112,7 +114,9 @@ func (q *ledgerQuery) read(ctx context.Context, from Ledger, accountID string) (
 	var last ledger.Entry
 	if !q.asOf.IsZero() {
 		var err error
-		if last, err = from.AsOf(ctx, accountID, q.asOf.Add(-time.Microsecond)); err != nil && !errors.Is(err, ledger.ErrNotFound) { // opened later
+		// opened later
+		last, err = from.AsOf(ctx, accountID, q.asOf.Add(-time.Microsecond))
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return body, err
 		}
 		body.Balance = &last.Balance
@@ -144,7 +148,8 @@ func parseLedger(rawQuery string, now time.Time) (q ledgerQuery, problem *Proble
 		name string
 		read func(value string) *Problem
 	}{
-		{"from", func(v string) (problem *Problem) { q.filter.From, _, problem = parseSpan("from", v); return problem }},
+		{"from",
+			func(v string) (problem *Problem) { q.filter.From, _, problem = parseSpan("from", v); return problem }},
 		{"to", func(v string) (problem *Problem) { _, to, problem = parseSpan("to", v); return problem }},
 		{"type", func(v string) *Problem {
 			if q.filter.Type = v; !slices.Contains(ledger.CustomerTypes(), v) {
@@ -275,7 +280,8 @@ func waits(entries []requestEntry, until time.Time) []brands.Wait {
 		switch at, open := index[e.HoldID]; {
 		case e.Type == eventschemas.CreditsHeld{}.EventType() && e.Domain != "":
 			index[e.HoldID] = len(all)
-			all = append(all, brands.Wait{Domain: e.Domain, RequestID: e.RequestID, Actor: e.Actor, Held: e.Position, Until: until})
+			all = append(all,
+				brands.Wait{Domain: e.Domain, RequestID: e.RequestID, Actor: e.Actor, Held: e.Position, Until: until})
 		case open && all[at].Closed == 0:
 			all[at].Closed = e.Position
 		}

@@ -246,8 +246,8 @@ func (x *exchange) whole(send func()) (begun bool) {
 	return false
 }
 
-// deliver sends an answer of which the charges are final from its first byte on. It returns errClientGone if no byte was
-// sent, because the caller left: then the charges are reversed.
+// deliver sends an answer of which the charges are final from its first byte on. It returns errClientGone if no byte
+// was sent, because the caller left: then the charges are reversed.
 func (x *exchange) deliver(send func()) error {
 	if x.clientGone() || !x.whole(send) {
 		return errClientGone

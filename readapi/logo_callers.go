@@ -60,9 +60,11 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 		if problem != nil || out.Keyed {
 			return problem
 		}
-		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, plan.KeylessLogosPerMinute)
+		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address},
+			plan.KeylessLogosPerMinute)
 		if problem == nil && !decision.Allowed {
-			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.Now()))
+			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.",
+				decision.RetryAfter(x.api.Now()))
 		}
 		return problem
 	})
@@ -94,7 +96,8 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		return nil
 	}
 	x.api.Recorder.Logo(caller.AccountID, x.api.Now())
-	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogos, ID: caller.AccountID}, plan.KeyedLogosPerMinute)
+	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogos, ID: caller.AccountID},
+		plan.KeyedLogosPerMinute)
 	switch {
 	case problem != nil:
 		return problem
@@ -114,7 +117,8 @@ func (x *exchange) callerOfLogo(ctx context.Context, sent string) (Caller, *Prob
 	defer cancel()
 	caller, problem := x.api.callerBy(ctx, sent)
 	if problem != nil && problem.Status != http.StatusUnauthorized {
-		x.api.Logger.WarnContext(ctx, "key of a logo request could not be checked", "request_id", x.ID, "error", problem)
+		x.api.Logger.WarnContext(ctx, "key of a logo request could not be checked", "request_id", x.ID,
+			"error", problem)
 	}
 	return caller, problem
 }
@@ -133,7 +137,8 @@ func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logo
 		return true
 	}
 	if !errors.Is(err, commands.ErrQuotaExceeded) {
-		x.api.Logger.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.ID, "account", caller.AccountID, "error", err)
+		x.api.Logger.WarnContext(ctx, "logo allowance could not be checked", "request_id", x.ID,
+			"account", caller.AccountID, "error", err)
 	}
 	return caller.Plan.LogosPerMonth == plan.Unlimited
 }
@@ -154,7 +159,9 @@ func (x *exchange) returnLogo(who logoCaller, fault error) {
 func (x *exchange) takeLogo(ctx context.Context, key ratelimit.Key, limit int64) (ratelimit.Decision, *Problem) {
 	decision, err := x.api.Counters.Take(ctx, key, 1, limit)
 	if err != nil {
-		return decision, unavailable("The limits of logo requests could not be checked. Send the request again after Retry-After.", retryUnavailable, err)
+		return decision, unavailable(
+			"The limits of logo requests could not be checked. Send the request again after Retry-After.",
+			retryUnavailable, err)
 	}
 	return decision, nil
 }

@@ -60,7 +60,8 @@ func (a *API) iconURL(domain string) string { return a.logoURLs + url.PathEscape
 
 // noLogo are the first path segments at the root of a logo host that clients request from every host
 // and that would be parsed as domains.
-var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, "ads.txt": true, "sitemap.xml": true, ".well-known": true}
+var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, "ads.txt": true, "sitemap.xml": true,
+	".well-known": true}
 
 // logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if
 // there is none. On a logo host /logo/acme.com works as on the other host, since "logo" is not a

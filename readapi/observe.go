@@ -111,8 +111,9 @@ func (x *exchange) finish() {
 	}
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs,
-		slog.String("request_id", x.ID), slog.String("method", methodLabel(x.request.Method)), slog.String("route", x.Route),
-		slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()), slog.Int64("bytes", x.Written))
+		slog.String("request_id", x.ID), slog.String("method", methodLabel(x.request.Method)),
+		slog.String("route", x.Route), slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()),
+		slog.Int64("bytes", x.Written))
 	optional := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
@@ -192,7 +193,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "letterhead_http_requests_total", Help: "Requests answered, by route, method and status.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "letterhead_http_request_duration_seconds", Help: "From the request's headers to the end of the answer, by route.",
+			Name:    "letterhead_http_request_duration_seconds",
+			Help:    "From the request's headers to the end of the answer, by route.",
 			Buckets: secondsBuckets,
 		}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -210,7 +212,8 @@ func (m *metrics) observe(route, method string, status int, seconds float64) {
 // methodLabel limits the label's values, whatever methods clients invent.
 func methodLabel(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return method
 	default:
 		return "other"

@@ -16,9 +16,9 @@ import (
 
 // The functions of the API reference page.
 var referenceFuncs = template.FuncMap{
-	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf, "limits": limitsOf,
-	"markdown": markdown, "phrase": phrase, "schemaLink": schemaLink, "statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" },
-	"value": shownValue,
+	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf,
+	"limits": limitsOf, "markdown": markdown, "phrase": phrase, "schemaLink": schemaLink,
+	"statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" }, "value": shownValue,
 }
 
 // anchor returns the id of an operation's section.

@@ -103,7 +103,8 @@ func extraHandler(pattern string, handler http.Handler) http.Handler {
 
 // isDashboard reports whether a path belongs to the dashboard, however it is encoded.
 func isDashboard(path string) bool {
-	return path == "/dashboard" || strings.HasPrefix(path, "/dashboard/") || strings.HasPrefix(path, "/static/dashboard/")
+	return path == "/dashboard" || strings.HasPrefix(path, "/dashboard/") ||
+		strings.HasPrefix(path, "/static/dashboard/")
 }
 
 // ServeHTTP passes a routed request through authentication and limits to its handler.
@@ -146,7 +147,8 @@ const maxSkippedBody = 16 << 10
 // next request. Without a key, or with a larger body, the connection ends with the answer instead.
 func (e *endpoint) skipBody(x *exchange) error {
 	r := x.request
-	if e.access == open || r.Method == http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxSkippedBody || r.Header.Get("Expect") != "" {
+	if e.access == open || r.Method == http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxSkippedBody ||
+		r.Header.Get("Expect") != "" {
 		return nil
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -186,7 +188,8 @@ func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	ctx, cancel := context.WithTimeout(x.ctx, checksWithin)
 	defer cancel()
 	if !x.api.checks.TryAcquire(1) {
-		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errOverloaded)
+		return unavailable("Too many requests wait for their keys to be checked. Send this one again.",
+			retryBusy, errOverloaded)
 	}
 	defer x.api.checks.Release(1)
 	return check(ctx)
@@ -260,15 +263,18 @@ func (x *exchange) redirect(location string) {
 // older browsers do not support it. A day is the longest that browsers cache a preflight.
 var (
 	preflightMethods = []string{"GET, HEAD, POST, OPTIONS"}
-	preflightHeaders = []string{"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +
-		"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID, *"}
+	preflightHeaders = []string{
+		"Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, X-Request-Id, " +
+			"MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID, *",
+	}
 	preflightMaxAge = []string{"86400"}
 )
 
 // isPreflight reports whether the request is a browser's preflight, which is answered for every path:
 // a page can read a 404 only if its preflight succeeded.
 func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" &&
+		r.Header.Get("Access-Control-Request-Method") != ""
 }
 
 func (x *exchange) answerPreflight() {

@@ -95,7 +95,8 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	}
 	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwardsWithin)
 	defer cancel()
-	if _, err := x.api.Quotas.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
+	if _, err := x.api.Quotas.CountSearch(counting, x.caller.AccountID, now,
+		allowed); errors.Is(err, commands.ErrQuotaExceeded) {
 		return nil, quotaExceeded(allowed, now, x.api.BillingURL)
 	} else if err != nil {
 		return nil, err

@@ -23,8 +23,10 @@ type statementForm struct {
 
 // statementForms are all forms; the first is the default.
 var statementForms = []statementForm{
-	{"json", "application/json", web.JSON, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.JSON() }},
-	{"csv", "text/csv", []string{"text/csv; charset=utf-8"}, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.CSV() }},
+	{"json", "application/json", web.JSON,
+		func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.JSON() }},
+	{"csv", "text/csv", []string{"text/csv; charset=utf-8"},
+		func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.CSV() }},
 	{"html", "text/html", web.HTML, (*statement.Page).Render},
 }
 

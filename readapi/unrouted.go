@@ -47,7 +47,8 @@ func NewUnroutedAdmin(baseURL string, logger *slog.Logger) *Unrouted {
 func newUnrouted(baseURL string, logger *slog.Logger) *Unrouted {
 	metrics, _ := newMetrics(nil) // which fails only in registering
 	return &Unrouted{api: &API{
-		Config: Config{Logger: logger, Now: time.Now, NewID: uuid.NewString}, metrics: metrics, secure: schemeOf(baseURL) == "https",
+		Config: Config{Logger: logger, Now: time.Now, NewID: uuid.NewString}, metrics: metrics,
+		secure: schemeOf(baseURL) == "https",
 	}}
 }
 

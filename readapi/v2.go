@@ -49,7 +49,8 @@ func parseUUID(text string) (brand.Identifier, error) {
 	const canonical = 36 // the parser also accepts other lengths, which no other path takes for an id
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != canonical {
-		return brand.Identifier{}, web.Invalid("The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
+		return brand.Identifier{}, web.Invalid(
+			"The id is not a uuid. Take brandId from a search, or look the brand up by its domain.")
 	}
 	return brand.Identifier{Kind: brand.BrandID, BrandID: id}, nil
 }
@@ -61,8 +62,10 @@ func parseDomain(text string) (brand.Identifier, error) {
 		return brand.Identifier{}, err
 	}
 	if _, err := brand.ParseDomain(strings.Trim(text, " ")); err != nil {
-		return brand.Identifier{}, &brand.InvalidDomainError{Sentence: "This path takes a bare domain such as acme.com. " +
-			"Send e-mail addresses, URLs and ids to /v2/brands/{identifier}."}
+		return brand.Identifier{}, &brand.InvalidDomainError{
+			Sentence: "This path takes a bare domain such as acme.com. " +
+				"Send e-mail addresses, URLs and ids to /v2/brands/{identifier}.",
+		}
 	}
 	return identifier, nil
 }

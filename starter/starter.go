@@ -51,7 +51,8 @@ func Each(f func(Brand) error) error {
 
 // Read is Each for a file written by the generator.
 func Read(r io.Reader, f func(Brand) error) error {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxUnpacked))
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return fmt.Errorf("open starter index: %w", err)
 	}
@@ -97,7 +98,8 @@ func parse(data []byte) (Brand, error) {
 // Write writes brands in the format that Read parses. They must be sorted by domain. The same brands give the
 // same bytes.
 func Write(w io.Writer, brands []Brand) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return fmt.Errorf("pack starter index: %w", err)
 	}

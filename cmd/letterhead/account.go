@@ -25,7 +25,8 @@ func accountCommand(e *environment) *cobra.Command {
 }
 
 func accountCreate(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key", Args: exactArgs()}
+	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key",
+		Args: exactArgs()}
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
 	show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
@@ -88,7 +89,8 @@ func accountShow(e *environment) *cobra.Command {
 		}
 		_, err := fmt.Fprintf(e.stdout, "account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
 			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
-			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance, a.Credits.Available, a.OpenHolds,
+			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance,
+			a.Credits.Available, a.OpenHolds,
 			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
 		return err
 	})
@@ -101,9 +103,11 @@ func (e *environment) printPast(a *shownAccount) error {
 	if a.Provisional {
 		state = ", provisional"
 	}
-	fmt.Fprintf(e.stdout, "account  %s\nname     %s\nas of    %s (revision %d%s)\nplan     %s\nstatus   %s\nbalance  %d "+
-		"credits\nlookups  %d in %s\n",
-		a.Account.ID, a.Account.Name, a.AsOf.Format(time.RFC3339Nano), a.Revision, state, a.Account.Plan, a.Account.Status,
+	fmt.Fprintf(e.stdout,
+		"account  %s\nname     %s\nas of    %s (revision %d%s)\nplan     %s\nstatus   %s\nbalance  %d "+
+			"credits\nlookups  %d in %s\n",
+		a.Account.ID, a.Account.Name, a.AsOf.Format(time.RFC3339Nano), a.Revision, state,
+		a.Account.Plan, a.Account.Status,
 		a.Credits.Balance, a.Lookups.Count, a.Lookups.Month)
 	if a.Searches != nil {
 		fmt.Fprintf(e.stdout, "searches %d\nlogos    %d\n", a.Searches.Count, a.Logos.Count)
@@ -113,7 +117,8 @@ func (e *environment) printPast(a *shownAccount) error {
 	fmt.Fprintln(table, "\nLOT\tAT\tKIND\tPAYMENT\tCREDITS\tUNSPENT\tMONEY\tDEFERRED")
 	for _, l := range a.Lots {
 		if l.Unspent > 0 {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Revision, l.At.Format(time.RFC3339), l.Kind, l.PaymentID,
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Revision, l.At.Format(time.RFC3339),
+				l.Kind, l.PaymentID,
 				l.Credits, l.Unspent, formatMoney(l.Money, l.Currency), formatMoney(l.Deferred, l.Currency))
 		}
 	}
@@ -180,7 +185,8 @@ func accountPlan(e *environment) *cobra.Command {
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
-	act(e, c, "POST", "/admin/accounts/{ID}/"+verb, func(_ *client, done decided) error { return done.print(e, outcome) })
+	act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
+		func(_ *client, done decided) error { return done.print(e, outcome) })
 	return c
 }
 

@@ -61,10 +61,12 @@ func tokenIssue(e *environment) *cobra.Command {
 
 func tokenList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
-	c.Flags().String("state", "", "only tokens that are active, expired, revoked, or ended, which is expired or revoked")
+	c.Flags().String("state", "",
+		"only tokens that are active, expired, revoked, or ended, which is expired or revoked")
 	c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
 	listing[operations.Token]{
-		path: "/admin/tokens", field: "tokens", page: wholePage, titles: "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES",
+		path: "/admin/tokens", field: "tokens", page: wholePage,
+		titles: "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES",
 		cells: func(t *operations.Token) []any {
 			expires := "never"
 			if !t.ExpiresAt.IsZero() {

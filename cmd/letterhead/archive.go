@@ -21,7 +21,9 @@ type archiveOptions struct {
 }
 
 func archiveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "archive --before DATE --to FILE.jsonl.zst", Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
+	c := &cobra.Command{
+		Use:   "archive --before DATE --to FILE.jsonl.zst",
+		Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
 		Long: `Move the streams of domains that never became brands from the event log to a file:
 domains whose last crawl failed before --before, and whose streams hold nothing but
 crawls. Streams of accounts are never touched. Stop the server first.
@@ -34,11 +36,13 @@ folder holds either the old log or the new one; run the same command again to fi
 The next start rebuilds the read models and the search index, because events have new
 positions.
 
-A domain whose crawls were archived is crawled again when it is looked up.`}
+A domain whose crawls were archived is crawled again when it is looked up.`,
+	}
 	var o archiveOptions
 	var before string
 	flags := c.Flags()
-	flags.StringVar(&before, "before", "", "archive domains whose last crawl failed before this date (2026-10-01, in UTC) or time (2026-10-01T12:00:00Z)")
+	flags.StringVar(&before, "before", "",
+		"archive domains whose last crawl failed before this date (2026-10-01, in UTC) or time (2026-10-01T12:00:00Z)")
 	flags.StringVar(&o.to, "to", "", "file to write, which must not exist")
 	flags.BoolVar(&o.yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -64,7 +68,8 @@ func parseBefore(flag, text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s must be a date like 2026-10-01 or a time like 2026-10-01T12:00:00Z, not %q", flag, text)
+	return time.Time{}, fmt.Errorf("%s must be a date like 2026-10-01 or a time like 2026-10-01T12:00:00Z, not %q",
+		flag, text)
 }
 
 func (e *environment) archive(ctx context.Context, o archiveOptions) error {
@@ -93,7 +98,8 @@ func (e *environment) archive(ctx context.Context, o archiveOptions) error {
 }
 
 func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOptions) error {
-	failures, err := n.Stores.OldFailures(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "archive")}, "--before", o.before)
+	failures, err := n.Stores.OldFailures(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "archive")},
+		"--before", o.before)
 	if err != nil {
 		return err
 	}
@@ -103,7 +109,8 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 			return err
 		}
 		if !o.yes {
-			question := fmt.Sprintf("Move %d events of %d domains to %s and replace the event log?", failures.Events, failures.Streams, o.to)
+			question := fmt.Sprintf("Move %d events of %d domains to %s and replace the event log?",
+				failures.Events, failures.Streams, o.to)
 			if err := confirm(os.Stdin, e.stderr, question); err != nil {
 				return err
 			}
@@ -120,6 +127,7 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 		return err
 	}
 	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
-		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts, out.Rest.ChainEvents, out.Kept)
+		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts,
+		out.Rest.ChainEvents, out.Kept)
 	return err
 }

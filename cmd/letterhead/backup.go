@@ -16,13 +16,17 @@ import (
 )
 
 func backupCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "backup FOLDER | URL", Short: "Copy events, names and images to a folder or a bucket, even while the server runs", Args: exactArgs("FOLDER"),
+	c := &cobra.Command{
+		Use:   "backup FOLDER | URL",
+		Short: "Copy events, names and images to a folder or a bucket, even while the server runs",
+		Args:  exactArgs("FOLDER"),
 		Long: `Copy everything that cannot be recomputed to a folder, or to a bucket like
 s3://backups?region=eu-central-1&prefix=letterhead/. Run it again to continue an
 interrupted backup, or to add new data to a finished one.
 
 The backup contains names and hashes of keys: protect it like the data folder.
-docs/backup.md describes how to restore it, and what it does not contain.`}
+docs/backup.md describes how to restore it, and what it does not contain.`,
+	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := backupPlace(args[0])
@@ -31,22 +35,26 @@ docs/backup.md describes how to restore it, and what it does not contain.`}
 		}
 		// A server that is starting may run the command in another working directory, so the path must be absolute.
 		ctx := cmd.Context()
-		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, node.OpenStores, func(n *node.Node) error {
-			began := time.Now()
-			sum, err := n.Stores.Backup(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")}, to)
-			if err != nil {
+		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared,
+			node.OpenStores, func(n *node.Node) error {
+				began := time.Now()
+				sum, err := n.Stores.Backup(ctx,
+					backup.Config{Version: version, Progress: stages(e.stderr, "backup")}, to)
+				if err != nil {
+					return err
+				}
+				for _, id := range sum.DamagedAssets {
+					fmt.Fprintf(e.stderr, "warning: the image %s is damaged in the asset store and is not in the backup; the next crawl of its brand replaces it\n", id)
+				}
+				if *asJSON {
+					return printJSON(e.stdout, sum)
+				}
+				_, err = fmt.Fprintf(e.stdout,
+					"backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
+					sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets,
+					time.Since(began).Round(time.Millisecond), sum.Place)
 				return err
-			}
-			for _, id := range sum.DamagedAssets {
-				fmt.Fprintf(e.stderr, "warning: the image %s is damaged in the asset store and is not in the backup; the next crawl of its brand replaces it\n", id)
-			}
-			if *asJSON {
-				return printJSON(e.stdout, sum)
-			}
-			_, err = fmt.Fprintf(e.stdout, "backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
-				sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets, time.Since(began).Round(time.Millisecond), sum.Place)
-			return err
-		})
+			})
 	}
 	return c
 }
@@ -74,7 +82,9 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 			g := gaugeOf(p)
 			if p.Stage != stage {
 				stage, m = p.Stage, newMeter(g)
-				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
+				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w),
+					progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(),
+					progressbar.OptionThrottle(progressEvery/10))
 			}
 			if g.end > 0 {
 				bar.ChangeMax64(int64(g.end))

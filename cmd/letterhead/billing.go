@@ -46,7 +46,8 @@ func billingInbox(e *environment) *cobra.Command {
 var openReports = listing[inbox.Report]{path: "/admin/billing/inbox", field: "reports", page: wholePage,
 	titles: "EVENT\tAT\tTYPE\tSTATE\tACCOUNT\tCUSTOMER\tPAYMENT\tREASON",
 	cells: func(r *inbox.Report) []any {
-		return []any{r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.AccountID, r.Customer, r.PaymentID, r.Reason}
+		return []any{r.EventID, r.At.Format(time.RFC3339), r.Type, r.State, r.AccountID, r.Customer,
+			r.PaymentID, r.Reason}
 	},
 	orders: []order[inbox.Report]{
 		by("at", func(r *inbox.Report) int64 { return r.At.UnixMicro() }),
@@ -130,7 +131,8 @@ again returns to the inbox.`}
 			return err
 		}
 		for _, id := range ids {
-			if err := x.call("POST", "/admin/billing/inbox/"+url.PathEscape(id)+"/replay", nil, &struct{}{}); err != nil {
+			err := x.call("POST", "/admin/billing/inbox/"+url.PathEscape(id)+"/replay", nil, &struct{}{})
+			if err != nil {
 				return err
 			}
 		}
@@ -152,7 +154,8 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := x.call("POST", "/admin/billing/inbox/"+url.PathEscape(id)+"/dismiss", map[string]any{"reason": *reason},
+		if err := x.call("POST", "/admin/billing/inbox/"+url.PathEscape(id)+"/dismiss",
+			map[string]any{"reason": *reason},
 			&struct{}{}); err != nil {
 			return err
 		}

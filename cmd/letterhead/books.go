@@ -20,7 +20,8 @@ import (
 )
 
 func booksCommand(e *environment) *cobra.Command {
-	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e), booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e))
+	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e),
+		booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e))
 }
 
 // reportWriter writes the rows of a report as a table, as CSV or as JSON lines.
@@ -176,14 +177,17 @@ func (e *environment) flowReport(c *cobra.Command, path string, columns ...strin
 }
 
 func booksRevenue(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
+	c := &cobra.Command{
+		Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
 		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized " +
 			"money is without tax; tax is the tax of payments less the tax of refunds. A credit that is used recognizes " +
 			"its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of " +
 			"credits that were removed from closed accounts, and fees are what the payment processor took. Opening " +
 			"deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change " +
-			"of plan does not move deferred revenue, so a report by plan has none."}
-	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax", "refunded", "recognized",
+			"of plan does not move deferred revenue, so a report by plan has none.",
+	}
+	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax",
+		"refunded", "recognized",
 		"breakage", "fees", "closing_deferred", "state")
 }
 
@@ -195,7 +199,8 @@ func booksUsage(e *environment) *cobra.Command {
 }
 
 func booksDeferred(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account", Args: exactArgs(),
+	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account",
+		Args: exactArgs(),
 		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized " +
 			"yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits " +
 			"never expire; the credits of a closed account remain, and are marked, until \"books breakage\" removes them."}

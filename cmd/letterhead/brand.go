@@ -19,7 +19,8 @@ func brandCommand(e *environment) *cobra.Command {
 		brandGet(e), brandList(e), brandOverride(e),
 		brandDecision(e, "remove-override DOMAIN FIELD", "Let crawls decide a field again", "DELETE",
 			"/admin/brands/{DOMAIN}/overrides/{FIELD}"),
-		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", "POST", "/admin/brands/{DOMAIN}/claim"),
+		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", "POST",
+			"/admin/brands/{DOMAIN}/claim"),
 		brandDecision(e, "withdraw DOMAIN", "Remove a brand permanently at its owner's request", "POST",
 			"/admin/brands/{DOMAIN}/withdraw"),
 	)
@@ -46,8 +47,9 @@ func brandGet(e *environment) *cobra.Command {
 		case *asOf != "":
 			return fmt.Errorf("there was no brand %s at %s, or it has been withdrawn", x.args[0], *asOf)
 		default:
-			return fmt.Errorf("there is no brand %s in the index; an API look-up crawls it, and %q shows what a crawl would "+
-				"find", x.args[0], "letterhead crawl "+x.args[0])
+			return fmt.Errorf(
+				"there is no brand %s in the index; an API look-up crawls it, and %q shows what a crawl would "+
+					"find", x.args[0], "letterhead crawl "+x.args[0])
 		}
 		if err == nil {
 			_, err = e.stdout.Write(x.answer)
@@ -82,8 +84,9 @@ func brandList(e *environment) *cobra.Command {
 type decidedBrand struct{ Domain string }
 
 func brandOverride(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Set one field by hand; it takes precedence over crawls",
-		Args: exactArgs("DOMAIN", "FIELD", "JSON")}
+	c := &cobra.Command{Use: "override DOMAIN FIELD JSON",
+		Short: "Set one field by hand; it takes precedence over crawls",
+		Args:  exactArgs("DOMAIN", "FIELD", "JSON")}
 	reason := c.Flags().String("reason", "", fmt.Sprintf("why, in at most %d bytes; kept forever, so name no person",
 		brand.MaxReasonBytes))
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {

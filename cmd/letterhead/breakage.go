@@ -34,7 +34,9 @@ func booksBreakage(e *environment) *cobra.Command {
 		case err != nil:
 			return err
 		case *policy == "":
-			return usageError{errors.New("--policy is needed: why the credits will not be used, such as a clause of your terms")}
+			return usageError{
+				errors.New("--policy is needed: why the credits will not be used, such as a clause of your terms"),
+			}
 		case (*accountID == "") == (*before == ""):
 			return usageError{errors.New("either --account or --closed-before is needed")}
 		}
@@ -54,7 +56,8 @@ func booksBreakage(e *environment) *cobra.Command {
 		if len(ids) == 0 {
 			return r.write(e.stdout, nil)
 		}
-		return e.onAPI(node.ToWrite, func(x *client) error { return e.recognizeBreakage(x, ids, *policy, r) })(cmd, args)
+		return e.onAPI(node.ToWrite,
+			func(x *client) error { return e.recognizeBreakage(x, ids, *policy, r) })(cmd, args)
 	}
 	return c
 }
@@ -65,7 +68,8 @@ func breakageRow(b *operations.Breakage) reportRow {
 
 // breakageBefore returns the accounts with credits that were closed before a time, and shows what would be recognized
 // unless it is quiet.
-func (e *environment) breakageBefore(x *client, until time.Time, quiet bool, r *reportWriter) (ids []string, err error) {
+func (e *environment) breakageBefore(x *client, until time.Time, quiet bool,
+	r *reportWriter) (ids []string, err error) {
 	var answer struct{ Rows []operations.Breakage }
 	query := map[string]any{"closed_before": until.Format(time.RFC3339Nano), "limit": wholePage}
 	if err := x.call("GET", withQuery("/admin/books/breakage", query), nil, &answer); err != nil {
@@ -91,7 +95,8 @@ func (e *environment) recognizeBreakage(x *client, ids []string, policy string, 
 	var rejected []error
 	for _, id := range ids {
 		var done struct{ Rows []operations.Breakage }
-		err := x.call("POST", "/admin/accounts/"+url.PathEscape(id)+"/breakage", map[string]any{"policy": policy}, &done)
+		err := x.call("POST", "/admin/accounts/"+url.PathEscape(id)+"/breakage",
+			map[string]any{"policy": policy}, &done)
 		for i := range done.Rows {
 			rows = append(rows, breakageRow(&done.Rows[i]))
 		}

@@ -134,7 +134,8 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 	if method == http.MethodGet || c.Annotations[appendsNothing] != "" {
 		use = node.ToRead
 	}
-	key, repeatable := new(string), method == http.MethodPost && use == node.ToWrite && c.Annotations[ifUnanswered] == ""
+	key, repeatable := new(string), method == http.MethodPost && use == node.ToWrite &&
+		c.Annotations[ifUnanswered] == ""
 	if repeatable {
 		key = c.Flags().String("repeat", "",
 			"finish an interrupted command without doing anything twice; takes the key that it printed")

@@ -37,11 +37,14 @@ with the images, to one HTML file.`,
 	c.Flags().DurationVar(&o.timeout, "timeout", crawl.DefaultAllowed, "how long the crawl may take")
 	c.Flags().BoolVar(&o.explain, "explain", false, "print the candidates with their scores instead of the record")
 	c.Flags().StringVar(&o.report, "report", "", "write the candidates with their images to an HTML file")
-	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
+	c.Flags().StringVar(&e.renderer, "renderer", "",
+		"browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asJSON && o.explain {
-			return usageError{errors.New("--explain prints text and cannot be used with --json, which includes the evidence already")}
+			return usageError{
+				errors.New("--explain prints text and cannot be used with --json, which includes the evidence already"),
+			}
 		}
 		if len(args) == 1 {
 			o.target = args[0]
@@ -82,7 +85,9 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 		return report.Crawl{}, usageError{errors.New("give one URL, or --file together with --url")}
 	}
 	if saved && e.renderer != "" {
-		return report.Crawl{}, usageError{errors.New("--renderer runs the scripts of fetched pages; the scripts of a saved page are not run")}
+		return report.Crawl{}, usageError{
+			errors.New("--renderer runs the scripts of fetched pages; the scripts of a saved page are not run"),
+		}
 	}
 	name := o.target
 	if saved {
@@ -153,7 +158,8 @@ func printCrawl(w io.Writer, domain string, r *crawl.Result, baseURL string, asJ
 		return err
 	}
 	for _, ev := range r.Evidence {
-		if _, err := fmt.Fprintf(w, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source); err != nil {
+		_, err := fmt.Fprintf(w, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source)
+		if err != nil {
 			return err
 		}
 	}

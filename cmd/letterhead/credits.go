@@ -23,8 +23,9 @@ func creditsGrant(e *environment) *cobra.Command {
 	amount := c.Flags().Int64("amount", 0, "credits to add")
 	named(c, "amount", "credits")
 	c.Flags().String("kind", "topup", "topup, subscription or adjustment")
-	c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription, and with "+
-		"--money")
+	c.Flags().String("payment-id", "",
+		"opaque reference of the payment; required for topup and subscription, and with "+
+			"--money")
 	c.Flags().String("reason", "", "reason for an adjustment")
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
@@ -42,7 +43,8 @@ func creditsRefund(e *environment) *cobra.Command {
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
 	named(c, "amount", "credits")
-	refundID := c.Flags().String("refund-id", "", "reference of the refund; each refunds only once (default: a new one)")
+	refundID := c.Flags().String("refund-id", "",
+		"reference of the refund; each refunds only once (default: a new one)")
 	moneyFlags(c)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
@@ -51,8 +53,9 @@ func creditsRefund(e *environment) *cobra.Command {
 			return err
 		}
 		if body["all_credits"] = !c.Flags().Changed("amount"); body["all_credits"] == false && *amount < 1 {
-			return usageError{errors.New("--amount must be a positive number; without it, all credits that are left are taken " +
-				"back")}
+			return usageError{errors.New(
+				"--amount must be a positive number; without it, all credits that are left are taken " +
+					"back")}
 		}
 		id := cmp.Or(*refundID, uuid.NewString())
 		body["refund_id"] = id
@@ -76,7 +79,8 @@ func creditsRefund(e *environment) *cobra.Command {
 }
 
 func creditsReverse(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours", Args: exactArgs(),
+	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours",
+		Args: exactArgs(),
 		Long: "Reverse the charges of one request, given by its X-Request-Id, if its answer was charged but never arrived, " +
 			"for example because the server crashed in between. Repeating the command changes nothing."}
 	c.Flags().String("account", "", "account id")

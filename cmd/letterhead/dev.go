@@ -18,7 +18,8 @@ func devCommand(e *environment) *cobra.Command {
 }
 
 func devGenerate(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
+	c := &cobra.Command{
+		Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
 		Long: `Fill an empty data folder (--data) with the events of generated accounts: grants,
 payments with tax, refunds, look-ups with and without a hold, reversals, changes of
 plans, suspensions, closed accounts and keys. The same options give the same events,
@@ -26,19 +27,24 @@ with the same release on the same kind of processor. The accounts have no names,
 their keys are not known; brands are only named. Searches, logo requests and the last
 uses of keys are not generated, so keys are shown as never used.
 
-A history that was interrupted is incomplete: delete the folder.`}
+A history that was interrupted is incomplete: delete the folder.`,
+	}
 	history := generate.Defaults()
 	flags := c.Flags()
 	flags.IntVar(&history.Accounts, "accounts", history.Accounts, "number of accounts")
 	flags.IntVar(&history.Events, "events", history.Events, "number of events")
 	flags.Uint64Var(&history.Seed, "seed", history.Seed, "another number gives another history")
 	flags.IntVar(&history.Months, "months", history.Months, "length of the history")
-	until := flags.String("until", history.Until.AddDate(0, -1, 0).Format(books.MonthLayout), "end of the history, inclusive: "+timeForms)
-	flags.Float64Var(&history.Hot, "hot", history.Hot, "share of the first account in the use of the service, from 0 to 1")
+	until := flags.String("until", history.Until.AddDate(0, -1, 0).Format(books.MonthLayout),
+		"end of the history, inclusive: "+timeForms)
+	flags.Float64Var(&history.Hot, "hot", history.Hot,
+		"share of the first account in the use of the service, from 0 to 1")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("cannot generate a history in a running server: name an empty folder with --data")}
+			return usageError{
+				errors.New("cannot generate a history in a running server: name an empty folder with --data"),
+			}
 		}
 		settings, err := e.config()
 		if err != nil {
@@ -57,7 +63,8 @@ A history that was interrupted is incomplete: delete the folder.`}
 		if *asJSON {
 			return printJSON(e.stdout, sum)
 		}
-		_, err = fmt.Fprintf(e.stdout, "generated %d events of %d accounts, from %s to %s, in %s\n", sum.Events, sum.Accounts,
+		_, err = fmt.Fprintf(e.stdout, "generated %d events of %d accounts, from %s to %s, in %s\n",
+			sum.Events, sum.Accounts,
 			sum.First.Format(time.DateOnly), sum.Last.Format(time.DateOnly), time.Since(began).Round(time.Millisecond))
 		return err
 	}

@@ -30,7 +30,8 @@ func doctorCommand(e *environment) *cobra.Command {
 			}
 			if !cfg.Shared() && errors.Is(datafolder.CheckWritable(cfg.Data), datafolder.ErrReadOnly) {
 				ctx := cmd.Context()
-				return e.onStores(ctx, e.args, node.AllShared, nil, func(n *node.Node) error { return examine(ctx, e, n.Checks(), *asJSON) })
+				return e.onStores(ctx, e.args, node.AllShared, nil,
+					func(n *node.Node) error { return examine(ctx, e, n.Checks(), *asJSON) })
 			}
 			if cfg.Shared() { // opening a node fails if any service is down, so first find out which
 				if err := examine(cmd.Context(), e, node.Reachable(cfg), *asJSON); err != nil {
@@ -40,7 +41,9 @@ func doctorCommand(e *environment) *cobra.Command {
 		}
 		err := onNode(cmd, args)
 		if !examined && errors.Is(err, eventlog.ErrLoss) {
-			return examine(cmd.Context(), e, []node.Check{{Name: "event log", Run: func(context.Context) (string, error) { return "", err }}}, *asJSON)
+			return examine(cmd.Context(), e,
+				[]node.Check{{Name: "event log", Run: func(context.Context) (string, error) { return "", err }}},
+				*asJSON)
 		}
 		return err
 	}

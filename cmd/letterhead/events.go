@@ -19,7 +19,8 @@ func eventsTail(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs(),
 		Long: "Print events in the order of the log. Without --from it begins at the end of the log and waits for new events; stop it with Ctrl-C."}
 	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
-	streams := c.Flags().StringSlice("stream", nil, "only streams with this prefix, such as account- or brand-github.com")
+	streams := c.Flags().StringSlice("stream", nil,
+		"only streams with this prefix, such as account- or brand-github.com")
 	types := c.Flags().StringSlice("type", nil, "only events of this type")
 	stop := c.Flags().Bool("no-follow", false, "stop at the end of the log")
 	asJSON := jsonFlag(c)
@@ -59,6 +60,7 @@ func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
 	if asJSON {
 		return printJSON(e.stdout, node.ToJSON(r))
 	}
-	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano), r.Stream, r.Revision, r.Type, r.Data)
+	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano),
+		r.Stream, r.Revision, r.Type, r.Data)
 	return err
 }

@@ -48,7 +48,8 @@ Try it:
   %[6]s %[1]s/v1/me
   %[7]s ledger show --account %[2]s --last 1
 
-`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL), signIn, operators)
+`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL),
+		signIn, operators)
 	return err
 }
 
@@ -118,7 +119,8 @@ func showLink(e *environment, dashboard, url, path string, lifetime time.Duratio
 		}
 		shown, subject = path, "The link in this file"
 	}
-	return fmt.Sprintf("  %-12s %s\n  %s signs in once, within %d minutes.\n", dashboard, shown, subject, lifetime/time.Minute), nil
+	return fmt.Sprintf("  %-12s %s\n  %s signs in once, within %d minutes.\n",
+		dashboard, shown, subject, lifetime/time.Minute), nil
 }
 
 // signInCommand returns the line with the command that makes a link to sign in.
@@ -126,8 +128,8 @@ func signInCommand(self, accountID string) string {
 	return fmt.Sprintf("  dashboard    %s account login-link --account %s\n", self, accountID)
 }
 
-// operatorCommand returns the line with the command that makes a link for operators to sign in, if there is a dashboard for
-// them.
+// operatorCommand returns the line with the command that makes a link for operators to sign in, if there is a dashboard
+// for them.
 func operatorCommand(adminURL, self string) string {
 	if adminURL == "" {
 		return ""
@@ -135,8 +137,9 @@ func operatorCommand(adminURL, self string) string {
 	return fmt.Sprintf("  operators    %s admin login-link --operator NAME --scope admin\n", self)
 }
 
-// greetAgain prints what a person needs after any other start. At a terminal it has a link to sign in to the dashboard of
-// the account: a service that starts again by itself needs none. Operators have names, so a command makes their links.
+// greetAgain prints what a person needs after any other start. At a terminal it has a link to sign in to the dashboard
+// of the account: a service that starts again by itself needs none. Operators have names, so a command makes their
+// links.
 func greetAgain(ctx context.Context, e *environment, n *node.Node, accountID, adminURL string) error {
 	cfg := n.Config
 	self := commandFor(cfg)

@@ -65,7 +65,8 @@ func journalExport(e *environment) *cobra.Command {
 			err = journal.WriteFile(ctx, n.Stores.Log, o, *output)
 		}
 		if err == nil && (o.Until.IsZero() || o.Until.After(books.MonthOf(now))) {
-			fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n", now.UTC().Format(books.MonthLayout))
+			fmt.Fprintf(e.stderr, "note: %s has not ended; the transactions of this month are provisional\n",
+				now.UTC().Format(books.MonthLayout))
 		}
 		return err
 	})
@@ -90,7 +91,8 @@ func joinFormats() string {
 
 // chartFlag adds the option of a chart of accounts; readChart reads its file.
 func chartFlag(c *cobra.Command) *string {
-	return c.Flags().String("chart", "", "YAML file with the codes of your general ledger, with lines like \"revenue: 4000\"")
+	return c.Flags().String("chart", "",
+		"YAML file with the codes of your general ledger, with lines like \"revenue: 4000\"")
 }
 
 func readChart(name string) (journal.Chart, error) {

@@ -30,15 +30,17 @@ func keyIssue(e *environment) *cobra.Command {
 	c.Flags().StringSlice("scope", nil,
 		"of a publishable key: "+strings.Join(account.KeyScopes, " or ")+"; may be repeated (default: both)")
 	named(c, "scope", "scopes")
-	c.Flags().StringSlice("origin", nil, "of a publishable key: a site whose pages may use it, such as https://acme.com "+
-		"or https://*.acme.com; may be repeated (default: all)")
+	c.Flags().StringSlice("origin", nil,
+		"of a publishable key: a site whose pages may use it, such as https://acme.com "+
+			"or https://*.acme.com; may be repeated (default: all)")
 	named(c, "origin", "origins")
 	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
 		if issued.Key == "" {
 			_, err := io.WriteString(e.stdout, lost("key", issued.ID, "key"))
 			return err
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind,
+		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n",
+			issued.Kind,
 			issued.ID, termLines(issued.KeyTerms), issued.Key)
 		return err
 	})
@@ -65,8 +67,9 @@ type expiryFlag struct{ at time.Time }
 
 // expiresFlag adds the option of the end of a key or a token.
 func expiresFlag(c *cobra.Command) {
-	c.Flags().Var(&expiryFlag{}, "expires", "when it expires: after a time such as 90d or 720h, at the end of a day or "+
-		"a month, or at a moment: "+timeForms+" (default: never)")
+	c.Flags().Var(&expiryFlag{}, "expires",
+		"when it expires: after a time such as 90d or 720h, at the end of a day or "+
+			"a month, or at a moment: "+timeForms+" (default: never)")
 	named(c, "expires", "expires_at")
 }
 
@@ -126,7 +129,8 @@ func keyList(e *environment) *cobra.Command {
 		orders: []order[listedKey]{
 			{"issued", func(_, _ *listedKey) int { return 0 }}, // as the API lists them
 			{"used", func(a, b *listedKey) int { return a.LastUsedAt.Compare(b.LastUsedAt) }},
-			by("kind", func(k *listedKey) string { return k.Kind }), by("state", func(k *listedKey) string { return k.State }),
+			by("kind", func(k *listedKey) string { return k.Kind }),
+			by("state", func(k *listedKey) string { return k.State }),
 		},
 	}
 	sort := l.sortFlag(c)

@@ -18,13 +18,15 @@ import (
 const listPage = 500
 
 func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e),
+	return group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e),
+		ledgerUndelivered(e),
 		ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e))
 }
 
 func ledgerShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs(),
-		Long: "Show the grants, charges, reversals and refunds of an account with its balance after each. With --all, --json, --type or --request-id it also shows events that do not change the balance.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it."}
+		Long: "Show the grants, charges, reversals and refunds of an account with its balance after each. With --all, --json, --type or --request-id it also shows events that do not change the balance.\n\nTimes are " +
+			timeForms + "; a month or a day as an end includes all of it."}
 	accountID := c.Flags().String("account", "", "account id")
 	var f ledger.Filter
 	c.Flags().StringVar(&f.RequestID, "request-id", "", "only the lines of this request (X-Request-Id of the answer)")
@@ -45,7 +47,8 @@ func ledgerShow(e *environment) *cobra.Command {
 			return usageError{errors.New("--last must be a positive number")}
 		}
 		if f.Type != "" && !slices.Contains(eventschemas.Types(), f.Type) {
-			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types", f.Type)}
+			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types",
+				f.Type)}
 		}
 		if _, err := parsePast(*asOf, n.Now()); err != nil {
 			return err
@@ -80,7 +83,8 @@ func ledgerShow(e *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := shown.add(entry, entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type, entry.Kind, fmt.Sprintf("%+d", entry.Amount),
+			if err := shown.add(entry, entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type, entry.Kind,
+				fmt.Sprintf("%+d", entry.Amount),
 				formatMoney(entry.Money, entry.Currency), entry.Balance, entry.Domain, entry.RequestID); err != nil {
 				return err
 			}

@@ -11,11 +11,13 @@ import (
 )
 
 func ledgerVerify(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
+	c := &cobra.Command{
+		Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
 		Long: `Fold the stream of every account from its first event. Check each link of the hash
 chain, check that only refunds make the balance negative, and compare the result with
 the account's snapshot and its row in the read model of accounts. The exit code is 1
-if anything differs. The command may run while the server does.`}
+if anything differs. The command may run while the server does.`,
+	}
 	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
 	asJSON := jsonFlag(c)
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -34,9 +36,12 @@ if anything differs. The command may run while the server does.`}
 			for i, f := range findings {
 				texts[i] = f.Error()
 			}
-			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events, "broken": audit.Broken, "findings": texts})
+			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events,
+				"broken": audit.Broken, "findings": texts})
 		} else if audit.Broken == 0 {
-			_, err = fmt.Fprintf(e.stdout, "every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n", audit.Accounts, audit.Events)
+			_, err = fmt.Fprintf(e.stdout,
+				"every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n",
+				audit.Accounts, audit.Events)
 		}
 		if omitted := audit.Broken - len(findings); omitted > 0 {
 			findings = append(findings, fmt.Errorf("and %d more", omitted))

@@ -49,21 +49,25 @@ func accountSignOut(e *environment) *cobra.Command {
 		if done.Repeated {
 			note = ": there was no open session and no link that could be used"
 		}
-		_, err := fmt.Fprintf(e.stdout, "account %s: %s signed out%s\n", done.Account, cmp.Or(*person, "all people"), note)
+		_, err := fmt.Fprintf(e.stdout, "account %s: %s signed out%s\n", done.Account,
+			cmp.Or(*person, "all people"), note)
 		return err
 	})
 	return c
 }
 
 func accountSignInEmail(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
+	c := &cobra.Command{
+		Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
 		Args: exactArgs("ID"),
 		Long: "Show the e-mail addresses to which links of an account's people are sent when they are asked for on the " +
 			"sign-in page. With --email, set a person's address first; an empty one removes it. Whoever reads messages to an " +
-			"address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set."}
+			"address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set.",
+	}
 	address := c.Flags().String("email", "", "e-mail address of the person")
-	c.Flags().String("person", signin.Owner, "id of the person whose address is set; not a name or an address, because "+
-		"events keep it forever")
+	c.Flags().String("person", signin.Owner,
+		"id of the person whose address is set; not a name or an address, because "+
+			"events keep it forever")
 	notSent(c, "email", "person")
 	asJSON := jsonFlag(c)
 	all := listing[commands.Email]{path: "/admin/accounts/{ID}/sign-in-emails", field: "sign_in_emails",

@@ -21,7 +21,8 @@ import (
 )
 
 func logoCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN does, without a charge", Args: exactArgs("DOMAIN"),
+	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN does, without a charge",
+		Args: exactArgs("DOMAIN"),
 		Long: `Draw the logo of a brand in the index, or its fallback, as the endpoint /logo/DOMAIN does, and write it to a
 file or to standard output. The command starts no crawl and counts against no limit.
 
@@ -52,7 +53,8 @@ PNG. The command describes the image and its source on standard error.`}
 		if fromEnding {
 			format, known := formatOfEnding(to)
 			if !known {
-				return usageError{fmt.Errorf("the extension of %s is not a logo format; use .png, .webp, .svg or .jpg, or give --format", to)}
+				return usageError{fmt.Errorf(
+					"the extension of %s is not a logo format; use .png, .webp, .svg or .jpg, or give --format", to)}
 			}
 			query.Set("format", string(format))
 		}
@@ -71,7 +73,9 @@ PNG. The command describes the image and its source on standard error.`}
 			return draw(cmd.Context(), e.node, cmd, args)
 		}
 		if to == "-" && onTerminal(e.stdout) {
-			return usageError{errors.New("an image cannot be printed to a terminal; name a file with -o, or use a pipe")}
+			return usageError{
+				errors.New("an image cannot be printed to a terminal; name a file with -o, or use a pipe"),
+			}
 		}
 		out := e.stdout
 		var answer bytes.Buffer
@@ -86,7 +90,8 @@ PNG. The command describes the image and its source on standard error.`}
 			return fmt.Errorf("the server did not answer with an image (is it another release?): %w", err)
 		}
 		if fromEnding && drawn.Format != string(options.Format) {
-			return fmt.Errorf("%s has no vector logo, so %s would contain a PNG; name the file .png, or give --format", domain, to)
+			return fmt.Errorf("%s has no vector logo, so %s would contain a PNG; name the file .png, or give --format",
+				domain, to)
 		}
 		return writeLogo(e, to, drawn)
 	}
@@ -126,6 +131,7 @@ func writeLogo(e *environment, to string, drawn node.DrawnLogo) error {
 	} else if err := writeWhole(to, write); err != nil {
 		return fmt.Errorf("write the logo: %w", err)
 	}
-	_, err := fmt.Fprintf(e.stderr, "%s: %s, %s, %d bytes, from: %s\n", name, drawn.Format, drawn.Size, len(drawn.Body), drawn.From)
+	_, err := fmt.Fprintf(e.stderr, "%s: %s, %s, %d bytes, from: %s\n", name, drawn.Format, drawn.Size,
+		len(drawn.Body), drawn.From)
 	return err
 }

@@ -16,7 +16,9 @@ import (
 )
 
 func migrateCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket", Args: exactArgs(),
+	c := &cobra.Command{
+		Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket",
+		Args: exactArgs(),
 		Long: `Copy the event log of the data folder to EventStoreDB. Every stream keeps its
 revisions and ids; positions are new. The order of events of different streams may
 change within 4,096 events. --database also copies the names of holders, and
@@ -32,15 +34,18 @@ With --archive-before and --archive-to, old crawls of domains that never became
 brands are written to a file instead of the new log; "letterhead archive" selects
 the same. EventStoreDB logs cannot be archived later. Such a migration is one final
 pass, without a first pass while the server runs: the target must be empty, or
-filled by the same command. The data folder does not change.`}
+filled by the same command. The data folder does not change.`,
+	}
 	var m node.Migration
 	var asJSON bool
 	var before string
 	flags := c.Flags()
 	flags.StringVar(&m.Log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or set LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
-	flags.StringVar(&m.Database, "database", "", "the PostgreSQL of the new nodes (postgres://…; or set LETTERHEAD_MIGRATE_DATABASE)")
+	flags.StringVar(&m.Database, "database", "",
+		"the PostgreSQL of the new nodes (postgres://…; or set LETTERHEAD_MIGRATE_DATABASE)")
 	flags.StringVar(&m.Assets, "assets", "", "the bucket of the new nodes (s3://… or file:///…)")
-	flags.StringVar(&before, "archive-before", "", "leave out domains that never became brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
+	flags.StringVar(&before, "archive-before", "",
+		"leave out domains that never became brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
 	flags.StringVar(&m.ArchiveTo, "archive-to", "", "file to write their events to (.jsonl.zst)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -62,9 +67,12 @@ filled by the same command. The data folder does not change.`}
 			m.Database = os.Getenv("LETTERHEAD_MIGRATE_DATABASE")
 		}
 		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
-			return usageError{errors.New("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true")}
+			return usageError{
+				errors.New("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true"),
+			}
 		}
-		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets, "--archive-before=" + before,
+		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets,
+			"--archive-before=" + before,
 			"--archive-to=" + m.ArchiveTo, fmt.Sprintf("--json=%t", asJSON)}
 		final := e.node == nil
 		ctx := cmd.Context()
@@ -100,7 +108,8 @@ func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migratio
 		return err
 	}
 	if archived := out.Archived; archived != nil {
-		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, now in %s\nsha256 %s\n", archived.Events, archived.Streams, archived.File, archived.SHA256)
+		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, now in %s\nsha256 %s\n",
+			archived.Events, archived.Streams, archived.File, archived.SHA256)
 	}
 	if err != nil {
 		return err

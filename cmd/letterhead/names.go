@@ -27,7 +27,8 @@ type damagedName struct {
 func damagedNameOf(id string) damagedName {
 	quoted := strconv.Quote(id)
 	id = quoted[1 : len(quoted)-1]
-	d := damagedName{id, "the name of an account's holder, a key or a token", "letterhead names repair '" + id + "' --name NAME"}
+	d := damagedName{id, "the name of an account's holder, a key or a token",
+		"letterhead names repair '" + id + "' --name NAME"}
 	if of, ok := strings.CutPrefix(id, accountnames.EmailPrefix); ok {
 		account, person, named := strings.Cut(of, "/")
 		d.Is, d.Then = "the address for sign-in links of account "+account, "letterhead account sign-in-email "+account

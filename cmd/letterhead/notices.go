@@ -94,7 +94,8 @@ func (e *environment) printNotices(shown *operations.NoticeSettings) error {
 	if shown.LowBalance > 0 {
 		threshold = fmt.Sprintf("below %d credits", shown.LowBalance)
 	}
-	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n", threshold, cmp.Or(shown.Webhook, "none"),
+	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n",
+		threshold, cmp.Or(shown.Webhook, "none"),
 		cmp.Or(shown.Email, "none"))
 	if len(shown.Notices) == 0 {
 		return nil
@@ -110,7 +111,8 @@ func (e *environment) printNotices(shown *operations.NoticeSettings) error {
 		if d.Payment != nil {
 			about = d.Payment.ID
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind, d.RaisedAt.Format(time.RFC3339), about,
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind,
+			d.RaisedAt.Format(time.RFC3339), about,
 			d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
 	}
 	return table.Flush()

@@ -21,7 +21,8 @@ import (
 )
 
 func projectionsCommand(e *environment) *cobra.Command {
-	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsVerify(e))
+	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e),
+		projectionsVerify(e))
 }
 
 func projectionsList(e *environment) *cobra.Command {
@@ -37,8 +38,10 @@ func projectionsList(e *environment) *cobra.Command {
 			return []any{m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error}
 		},
 		orders: []order[engine.Status]{
-			by("name", func(m *engine.Status) string { return m.Name }), by("state", func(m *engine.Status) string { return m.State }),
-			by("position", func(m *engine.Status) uint64 { return uint64(m.Position) }), by("lag", func(m *engine.Status) uint64 { return uint64(m.Lag) }),
+			by("name", func(m *engine.Status) string { return m.Name }),
+			by("state", func(m *engine.Status) string { return m.State }),
+			by("position", func(m *engine.Status) uint64 { return uint64(m.Position) }),
+			by("lag", func(m *engine.Status) uint64 { return uint64(m.Lag) }),
 		},
 	}.command(e, c)
 	return c
@@ -60,7 +63,8 @@ func projectionsVerify(e *environment) *cobra.Command {
 		index := func() error { return verifySearch(ctx, n, e, *asJSON) }
 		switch {
 		case n.Reading() && n.Served():
-			// Only the server can compare the index, because it has it open. It catches up first; its output comes last.
+			// Only the server can compare the index, because it has it open. It catches up first; its output comes
+			// last.
 			var output bytes.Buffer
 			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &output)
 			if err != nil && !errors.As(err, new(exitError)) {
@@ -78,7 +82,8 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return err
 			}
 			index = func() error {
-				_, err := fmt.Fprintln(e.stderr, "warning: the search index was not compared: it can be opened only in a writable folder")
+				_, err := fmt.Fprintln(e.stderr,
+					"warning: the search index was not compared: it can be opened only in a writable folder")
 				return err
 			}
 		default:
@@ -122,8 +127,9 @@ func (e *environment) warnBehind(ctx context.Context, n *node.Node) error {
 	}
 	for _, m := range models {
 		if m.Lag > 0 {
-			fmt.Fprintf(e.stderr, "warning: %s is %d events behind the log; nothing can be folded in a folder that is only "+
-				"read\n", m.Name, m.Lag)
+			fmt.Fprintf(e.stderr,
+				"warning: %s is %d events behind the log; nothing can be folded in a folder that is only "+
+					"read\n", m.Name, m.Lag)
 		}
 	}
 	return nil
@@ -177,7 +183,8 @@ func progress(w io.Writer, what string) func(engine.Progress) {
 		return m.text(g)
 	}
 	if onTerminal(w) {
-		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
+		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+			progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 		return func(p engine.Progress) {
 			bar.ChangeMax64(max(int64(p.Target), 1))
 			bar.Describe(what + ": " + text(p))

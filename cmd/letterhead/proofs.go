@@ -29,7 +29,8 @@ const maxNoteFile = 64 << 10
 func ledgerCheckpoint(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs(),
 		Long: "Make a checkpoint: a tree over the streams of all accounts, whose root is added to the log of checkpoints. Print the signed root of that log, which GET /v1/ledger/checkpoint returns from then on. docs/proofs.md says how to publish it."}
-	c.Flags().String("since", "", "only if there is no checkpoint from this time on; else print the last one: "+timeForms)
+	c.Flags().String("since", "",
+		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
 	show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
 		_, err := io.WriteString(e.stdout, made.Note)
 		return err
@@ -48,7 +49,8 @@ func ledgerProve(e *environment) *cobra.Command {
 		Long: "Write one text file that proves an account's events and the statement of a month: the events from the first one, and how the signed checkpoint contains them. \"letterhead ledger check\" verifies it without the service. If the last checkpoint is from before the month's end, the command makes another one; a month that has not ended is marked as provisional."}
 	accountID := c.Flags().String("account", "", "account id")
 	month := c.Flags().String("month", "", "month, such as 2026-11")
-	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof: also prove that the log of checkpoints continues it")
+	since := c.Flags().String("since", "",
+		"file with an earlier checkpoint or proof: also prove that the log of checkpoints continues it")
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -106,8 +108,10 @@ func ledgerCheck(e *environment) *cobra.Command {
 			"events, and that the statement follows from them. The command names the first line that is wrong, and exits " +
 			"with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses " +
 			"the public keys of the data folder, and never one from the file."}
-	given := c.Flags().StringArray("key", nil, "public key, or a file with public keys, one in each line; may be given several times")
-	since := c.Flags().String("since", "", "file with an earlier proof, whose events the account must still have, or with an earlier checkpoint; the log of checkpoints must be a continuation of it")
+	given := c.Flags().StringArray("key", nil,
+		"public key, or a file with public keys, one in each line; may be given several times")
+	since := c.Flags().String("since", "",
+		"file with an earlier proof, whose events the account must still have, or with an earlier checkpoint; the log of checkpoints must be a continuation of it")
 	asJSON := jsonFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		keys, err := e.publicKeys(*given)
@@ -136,7 +140,9 @@ func ledgerCheck(e *environment) *cobra.Command {
 
 func (e *environment) printReport(name string, r *proof.Report, old *proof.Earlier, asJSON bool) error {
 	if asJSON {
-		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": operations.CheckpointObject(r.Note, r.Checkpoint)}
+		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout),
+			"provisional": r.Provisional, "events": r.Events,
+			"checkpoint": operations.CheckpointObject(r.Note, r.Checkpoint)}
 		if old != nil {
 			object["since"] = old.Note.Size
 			if r.Unchanged > 0 {
@@ -153,8 +159,10 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 	if r.Events != 1 {
 		events = fmt.Sprintf("%d events", r.Events)
 	}
-	_, err := fmt.Fprintf(e.stdout, "%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
-		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
+	_, err := fmt.Fprintf(e.stdout,
+		"%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
+		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin,
+		r.Checkpoint.Time.Format(time.RFC3339))
 	if err == nil && old != nil {
 		history := "to see whether the account's events have changed since then, give an earlier proof of this account"
 		if old.Proof != nil {
@@ -256,7 +264,8 @@ func ledgerKey(e *environment) *cobra.Command {
 			"--new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the log " +
 			"has the name of the key, which must not change."}
 	rotate := c.Flags().Bool("rotate", false, "make a new key in the data folder")
-	name := c.Flags().String("new", "", "print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
+	name := c.Flags().String("new", "",
+		"print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
 	show := func(cmd *cobra.Command, _ []string) error {
 		cfg, err := e.config()
 		if err != nil {

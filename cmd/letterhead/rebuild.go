@@ -23,7 +23,9 @@ func projectionsRebuild(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
-			return usageError{errors.New("name the read models or use --all; \"letterhead projections list\" shows them")}
+			return usageError{
+				errors.New("name the read models or use --all; \"letterhead projections list\" shows them"),
+			}
 		}
 		index := *all
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -46,7 +48,8 @@ func projectionsRebuild(e *environment) *cobra.Command {
 			if err := n.Search.Rebuild(ctx); err != nil {
 				return err
 			}
-			return printRebuilt(e.stdout, operations.Rebuilt{Comparison: projections.Comparison{Name: search.Name}, State: "live"}, *asJSON)
+			return printRebuilt(e.stdout,
+				operations.Rebuilt{Comparison: projections.Comparison{Name: search.Name}, State: "live"}, *asJSON)
 		}
 		return nil
 	})
@@ -70,18 +73,22 @@ func printRebuilt(w io.Writer, c operations.Rebuilt, asJSON bool) error {
 		_, err := fmt.Fprintf(w, "%-9s rebuilt, not compared\n", c.Name)
 		return err
 	case c.Err != nil:
-		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n", c.Name, c.Err, c.State)
+		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n",
+			c.Name, c.Err, c.State)
 		return err
 	}
 	word := "differs from"
 	if c.Same() {
 		word = "agrees with"
 	}
-	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n", c.Name, word, c.Position, c.State); err != nil {
+	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n",
+		c.Name, word, c.Position, c.State); err != nil {
 		return err
 	}
 	for _, t := range c.Tables {
-		if _, err := fmt.Fprintf(w, "  %s: %d rows agree, %d only in the live table, %d only in the rebuilt table, %d changed\n", t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed); err != nil {
+		if _, err := fmt.Fprintf(w,
+			"  %s: %d rows agree, %d only in the live table, %d only in the rebuilt table, %d changed\n",
+			t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed); err != nil {
 			return err
 		}
 		for j := range t.First {

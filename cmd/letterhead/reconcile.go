@@ -19,11 +19,14 @@ import (
 )
 
 func billingCommand(e *environment) *cobra.Command {
-	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e), billingReconcile(e))
+	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e),
+		billingReconcile(e))
 }
 
 func billingReconcile(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger", Args: exactArgs("FILE"),
+	c := &cobra.Command{
+		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
+		Args: exactArgs("FILE"),
 		Long: "Compare the itemized balance export of a payment processor with the payments, refunds and fees of the " +
 			"ledger. List the payments, refunds, disputes and fees that are missing from the ledger, extra in it, or " +
 			"different, and the clearing account: the balance at the processor in each currency. docs/books.md names the " +
@@ -31,12 +34,14 @@ func billingReconcile(e *environment) *cobra.Command {
 			timeForms + "; a month or a day as an end includes all of it. Without --from and --to, the range has the " +
 			"days of the file. Fees are compared if the ledger has any.\n\n--record-fees records the fees in the range " +
 			"that are missing from the ledger, if one account of the ledger has their payment. If several have it, " +
-			"\"payment fee\" records the fee. Running it again changes nothing."}
+			"\"payment fee\" records the fee. Running it again changes nothing.",
+	}
 	from := c.Flags().String("from", "", "start of the range")
 	to := c.Flags().String("to", "", "end of the range, inclusive")
 	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")
 	opening := c.Flags().StringSlice("opening", nil, "balance at the processor before the range, such as EUR=104.50")
-	r := reportFlags(c, "result", "kind", "processor_currency", "processor", "ledger_currency", "ledger", "payment", "id", "account", "at", "line")
+	r := reportFlags(c, "result", "kind", "processor_currency", "processor", "ledger_currency", "ledger", "payment",
+		"id", "account", "at", "line")
 	var report *reconcile.Report
 	compare := e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		o := reconcile.Options{Fees: *record}
@@ -98,8 +103,10 @@ func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Dif
 	return e.onAPI(node.ToWrite, func(x *client) error {
 		var errs []error
 		for _, d := range missing {
-			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor, "currency": d.Processor.Currency}
-			if err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{}); err != nil {
+			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor,
+				"currency": d.Processor.Currency}
+			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{})
+			if err != nil {
 				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
 			} else {
 				d.Result, d.Ledger = reconcile.Recorded, d.Processor
@@ -132,7 +139,8 @@ func openingBalances(texts []string) (map[string]int64, error) {
 }
 
 // reconcileFile reads the header of the file before it folds the ledger, which takes longer.
-func reconcileFile(name string, o reconcile.Options, fold func() (*reconcile.Ledger, error)) (_ *reconcile.Report, err error) {
+func reconcileFile(name string, o reconcile.Options,
+	fold func() (*reconcile.Ledger, error)) (_ *reconcile.Report, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -164,8 +172,10 @@ func reconcileRows(report *reconcile.Report) (rows []reportRow) {
 		for i, line := range []struct {
 			name  string
 			minor int64
-		}{{"opening", c.Opening}, {"received", c.Received}, {"refunded", c.Refunded}, {"disputed", c.Disputed}, {"fees", c.Fees}, {"payouts", c.Payouts}, {"other", c.Other}, {"closing", c.Closing}} {
-			row := reportRow{cells: []any{"clearing", line.name, c.Currency, money{line.minor, c.Currency}, "", "", "", "", "", "", ""}}
+		}{{"opening", c.Opening}, {"received", c.Received}, {"refunded", c.Refunded}, {"disputed", c.Disputed},
+			{"fees", c.Fees}, {"payouts", c.Payouts}, {"other", c.Other}, {"closing", c.Closing}} {
+			row := reportRow{cells: []any{"clearing", line.name, c.Currency, money{line.minor, c.Currency}, "", "",
+				"", "", "", "", ""}}
 			if object[line.name] = line.minor; i == 0 {
 				row.object = object
 			}
@@ -176,7 +186,8 @@ func reconcileRows(report *reconcile.Report) (rows []reportRow) {
 }
 
 func differenceRow(d reconcile.Difference) reportRow {
-	object := map[string]any{"result": d.Result, "kind": d.Kind, "processor": d.Processor, "ledger": d.Ledger, "payment_id": d.PaymentID, "at": d.At}
+	object := map[string]any{"result": d.Result, "kind": d.Kind, "processor": d.Processor, "ledger": d.Ledger,
+		"payment_id": d.PaymentID, "at": d.At}
 	for name, text := range map[string]string{"id": d.ID, "account": d.AccountID} {
 		if text != "" {
 			object[name] = text
@@ -194,5 +205,6 @@ func differenceRow(d reconcile.Difference) reportRow {
 	}
 	charged, processor := amount(d.Processor)
 	booked, ledger := amount(d.Ledger)
-	return reportRow{[]any{string(d.Result), string(d.Kind), charged, processor, booked, ledger, d.PaymentID, d.ID, d.AccountID, d.At.UTC().Format(time.RFC3339), line}, object}
+	return reportRow{[]any{string(d.Result), string(d.Kind), charged, processor, booked, ledger, d.PaymentID, d.ID,
+		d.AccountID, d.At.UTC().Format(time.RFC3339), line}, object}
 }

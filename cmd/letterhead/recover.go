@@ -28,7 +28,8 @@ type acceptOptions struct {
 
 // args returns the command line to forward to a server that holds the folder.
 func (o acceptOptions) args() []string {
-	return []string{"recover", "accept-loss", "--reason=" + o.reason, fmt.Sprintf("--yes=%t", o.yes), fmt.Sprintf("--json=%t", o.json)}
+	return []string{"recover", "accept-loss", "--reason=" + o.reason, fmt.Sprintf("--yes=%t", o.yes),
+		fmt.Sprintf("--json=%t", o.json)}
 }
 
 func acceptLossCommand(e *environment) *cobra.Command {
@@ -58,7 +59,9 @@ meanwhile: they restart by themselves, with nothing in memory.`}
 
 func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	if e.node != nil {
-		return usageError{errors.New("a server uses this folder, so it found no loss when it started; stop it to check again")}
+		return usageError{
+			errors.New("a server uses this folder, so it found no loss when it started; stop it to check again"),
+		}
 	}
 	cfg, err := e.config()
 	if err != nil {
@@ -80,7 +83,8 @@ func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	return e.acceptLossOf(ctx, cfg, lock, o)
 }
 
-func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o acceptOptions) error {
+func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *datafolder.Lock,
+	o acceptOptions) error {
 	n, err := node.OpenDatabase(ctx, cfg, lock, e.options(node.ToWrite))
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ accounts must hold. The exit code is 0 if there are no faults.`}
 	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: begin at the beginning of the topic")
 	c.Flags().BoolVar(&f.noFollow, "no-follow", false, "from Kafka: stop at the end of the topic")
 	c.Flags().BoolVar(&f.verify, "verify", false, "compare the whole topic with the log")
-	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams with this prefix, such as account- or brand-github.com")
+	c.Flags().StringSliceVar(&f.streams, "stream", nil,
+		"only streams with this prefix, such as account- or brand-github.com")
 	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -164,7 +165,8 @@ func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.N
 		return err
 	}
 	source := func(ctx context.Context, do func(int, broker.Message) error) error {
-		return kafka.ReadTopic(ctx, cfg, f.topic, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
+		return kafka.ReadTopic(ctx, cfg, f.topic, kafka.ReadOptions{FromBeginning: true},
+			func(m kafka.Read) error { return do(m.Partition, m.Message) })
 	}
 	shown := 0
 	found, err := relay.Verify(ctx, n.Stores.Log, prefixes, checkpoint, source, func(fault relay.Fault) {

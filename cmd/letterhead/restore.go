@@ -19,7 +19,9 @@ import (
 const maxErasedList = 64 << 20
 
 func restoreCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup", Args: exactArgs("FOLDER"),
+	c := &cobra.Command{
+		Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup",
+		Args: exactArgs("FOLDER"),
 		Long: `Fill the data folder (--data), or the services that the settings name, from a backup.
 They must be empty, or contain the beginning of an interrupted restore, which is then
 continued. Nothing else may use them meanwhile. The command checks the whole backup
@@ -27,7 +29,8 @@ before it writes anything. At the end it reads everything back, compares it, and
 verifies the hash chain of every account.
 
 The backup contains names that were erased after it was made: list their ids in a
-file for --erased, or leave all names out.`}
+file for --erased, or leave all names out.`,
+	}
 	flags := c.Flags()
 	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")
 	erased := flags.String("erased", "", "file with ids, one per line, whose names are left out")
@@ -35,13 +38,16 @@ file for --erased, or leave all names out.`}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if e.node != nil {
-			return usageError{errors.New("cannot restore into a running server: stop it, and name an empty folder with --data")}
+			return usageError{
+				errors.New("cannot restore into a running server: stop it, and name an empty folder with --data"),
+			}
 		}
 		from, err := backupPlace(args[0])
 		if err != nil {
 			return err
 		}
-		cfg := backup.RestoreConfig{Config: backup.Config{Version: version, Progress: stages(e.stderr, "restore")}, WithoutNames: *withoutHolders, WithoutAssets: *withoutAssets}
+		cfg := backup.RestoreConfig{Config: backup.Config{Version: version, Progress: stages(e.stderr, "restore")},
+			WithoutNames: *withoutHolders, WithoutAssets: *withoutAssets}
 		if cfg.Erased, err = erasedIDs(*erased); err != nil {
 			return err
 		}
@@ -63,8 +69,10 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if asJSON {
 		return printJSON(e.stdout, out)
 	}
-	_, err = fmt.Fprintf(e.stdout, "restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
-		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond), out.Accounts, out.ChainEvents)
+	_, err = fmt.Fprintf(e.stdout,
+		"restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
+		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond),
+		out.Accounts, out.ChainEvents)
 	return err
 }
 

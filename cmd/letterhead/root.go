@@ -83,7 +83,8 @@ on the same data folder, even while it runs.`,
 
 // group returns a command that only contains others.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(children...)
 	return c
 }
@@ -101,7 +102,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
 		suggestion = fmt.Sprintf(" (similar: %s)", strings.Join(names, ", "))
 	}
-	return usageError{fmt.Errorf("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion, cmd.CommandPath()+" --help")}
+	return usageError{fmt.Errorf("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion,
+		cmd.CommandPath()+" --help")}
 }
 
 // exactArgs accepts exactly as many arguments as it has names.
@@ -110,7 +112,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		if len(args) == len(names) {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names, len(args), cmd.CommandPath()+" --help")}
+		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names,
+			len(args), cmd.CommandPath()+" --help")}
 	}
 }
 
@@ -149,13 +152,15 @@ func (e *environment) onFolder(use node.Use, run folderRun) func(*cobra.Command,
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		return e.onStores(ctx, e.args, node.AllShared, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
+		return e.onStores(ctx, e.args, node.AllShared, node.OpenCurrent,
+			func(n *node.Node) error { return run(ctx, n, cmd, args) })
 	}
 }
 
 // onNode runs a command inside the server that holds the data folder, to which it forwards args, or on a node that open
 // opens.
-func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener, run func(*node.Node) error) error {
+func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener,
+	run func(*node.Node) error) error {
 	if e.node != nil {
 		return run(e.node)
 	}
@@ -167,7 +172,8 @@ func (e *environment) onNode(ctx context.Context, args []string, use node.Use, o
 }
 
 // onStores is onNode for heavy work that only reads; see node.Command.DoReadOnly.
-func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener, run func(*node.Node) error) error {
+func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener,
+	run func(*node.Node) error) error {
 	if e.node != nil {
 		return run(e.node)
 	}
@@ -178,7 +184,8 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 	return e.command(ctx, cfg, args, node.ToRead, open, run).DoReadOnly(ctx, apart)
 }
 
-func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener, run func(*node.Node) error) node.Command {
+func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener,
+	run func(*node.Node) error) node.Command {
 	return node.Command{
 		Settings: cfg, Options: e.options(use), Open: open, Run: run,
 		Forward: func() error { return e.forward(ctx, cfg.Data, args, e.stdout) },

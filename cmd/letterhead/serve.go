@@ -15,11 +15,16 @@ import (
 )
 
 func serveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "serve", Short: "Serve the API with all data in one folder, or run some roles of a distributed service", Args: exactArgs(), Long: serveHelp()}
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the API with all data in one folder, or run some roles of a distributed service",
+		Args: exactArgs(), Long: serveHelp(),
+	}
 	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.Flags().StringVar(&e.baseURL, "base-url", "", "URL under which clients reach this service (LETTERHEAD_BASE_URL)")
-	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
-	c.Flags().StringVar(&e.roles, "roles", "", "roles of this process: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
+	c.Flags().StringVar(&e.renderer, "renderer", "",
+		"browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
+	c.Flags().StringVar(&e.roles, "roles", "",
+		"roles of this process: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
 			return usageError{errors.New("this server is already running")}

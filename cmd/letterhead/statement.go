@@ -18,7 +18,8 @@ func statementCommand(e *environment) *cobra.Command {
 }
 
 func statementShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month", Args: exactArgs("MONTH"),
+	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month",
+		Args: exactArgs("MONTH"),
 		Long: "Show the statement of an account for a month: opening and closing balance, money, grants, refunds, usage by key and by day, and the head of the account's hash chain. An event belongs to the month of its time (UTC), unless that month had ended in the books before. The statement of the running month is provisional. --json prints the bytes that GET /v1/statements/MONTH returns."}
 	c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
@@ -58,17 +59,22 @@ func statementShow(e *environment) *cobra.Command {
 func printStatement(w io.Writer, s *statement.Statement) error {
 	table := newTable(w)
 	fmt.Fprintf(table, "Account\t%s\nMonth\t%s (%s)\nOpening balance\t%d\nGranted\t%d\nUsed\t%d\nReversed\t%d\nRefunded\t%d\nBreakage\t%d\nClosing balance\t%d\nChain\trevision %d, %s\n",
-		s.AccountID, s.Month, s.State(), s.OpeningBalance, s.Granted, s.Used, s.Reversed, s.Refunded, s.Breakage, s.ClosingBalance, s.Chain.Revision, s.Chain.Hash)
+		s.AccountID, s.Month, s.State(), s.OpeningBalance, s.Granted, s.Used, s.Reversed, s.Refunded, s.Breakage,
+		s.ClosingBalance, s.Chain.Revision, s.Chain.Hash)
 	section(table, "CURRENCY\tPAID\tTAX\tREFUNDED\tTAX", s.Money, func(m statement.Money) []any {
-		return []any{m.Currency, formatMoney(m.Paid, m.Currency), formatMoney(m.PaidTax, m.Currency), formatMoney(m.Refunded, m.Currency), formatMoney(m.RefundedTax, m.Currency)}
+		return []any{m.Currency, formatMoney(m.Paid, m.Currency), formatMoney(m.PaidTax, m.Currency),
+			formatMoney(m.Refunded, m.Currency), formatMoney(m.RefundedTax, m.Currency)}
 	})
 	section(table, "GRANTED\tKIND\tPAYMENT\tCREDITS\tMONEY\tTAX\tREASON", s.Grants, func(g statement.Grant) []any {
-		return []any{g.At.Format(time.RFC3339), g.Kind, g.PaymentID, g.Credits, formatMoney(g.Money, g.Currency), formatMoney(g.Tax, g.Currency), g.Reason}
+		return []any{g.At.Format(time.RFC3339), g.Kind, g.PaymentID, g.Credits, formatMoney(g.Money, g.Currency),
+			formatMoney(g.Tax, g.Currency), g.Reason}
 	})
 	section(table, "REFUNDED\tPAYMENT\tREFUND\tCREDITS\tMONEY\tTAX", s.Refunds, func(f statement.Refund) []any {
-		return []any{f.At.Format(time.RFC3339), f.PaymentID, f.RefundID, f.Credits, formatMoney(f.Money, f.Currency), formatMoney(f.Tax, f.Currency)}
+		return []any{f.At.Format(time.RFC3339), f.PaymentID, f.RefundID, f.Credits, formatMoney(f.Money, f.Currency),
+			formatMoney(f.Tax, f.Currency)}
 	})
-	section(table, "KEY\tCHARGES\tUSED", s.UsageByKey, func(k statement.Key) []any { return []any{k.KeyID, k.Charges, k.Used} })
+	section(table, "KEY\tCHARGES\tUSED", s.UsageByKey,
+		func(k statement.Key) []any { return []any{k.KeyID, k.Charges, k.Used} })
 	section(table, "DAY\tCHARGES\tUSED\tREVERSALS\tREVERSED", s.UsageByDay, func(d statement.Day) []any {
 		return []any{d.Date, d.Charges, d.Used, d.Reversals, d.Reversed}
 	})

@@ -33,19 +33,22 @@ charge is reversed only once, however often the command runs.`}
 	notSent(c, "reverse", "yes")
 	asJSON := jsonFlag(c)
 	var credits, count int64
-	charges := listing[operations.UndeliveredCharge]{path: "/admin/ledger/undelivered", field: "charges", page: wholePage,
+	charges := listing[operations.UndeliveredCharge]{
+		path: "/admin/ledger/undelivered", field: "charges", page: wholePage,
 		titles: "AT\tACCOUNT\tCREDITS\tDOMAIN\tREQUEST\tNODE\tLAST ALIVE\tGONE BY",
 		cells: func(c *operations.UndeliveredCharge) []any {
 			credits, count = credits+c.Credits, count+1
 			return []any{c.At.UTC().Format(time.RFC3339), c.AccountID, c.Credits, c.Domain, c.RequestID,
 				c.Node, c.LastAlive.UTC().Format(time.RFC3339), c.GoneBy.UTC().Format(time.RFC3339)}
-		}}
+		},
+	}
 	show := e.onAPI(node.ToRead, func(x *client) error {
 		if err := charges.list(x, e, *asJSON, nil); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(e.stderr, "%d charge(s), %d credit(s), whose answers may not have been delivered; some of "+
-			"them may have been\n", count, credits)
+		_, err := fmt.Fprintf(e.stderr,
+			"%d charge(s), %d credit(s), whose answers may not have been delivered; some of "+
+				"them may have been\n", count, credits)
 		return err
 	})
 	undo := e.onAPI(node.ToWrite, func(x *client) error {
@@ -63,7 +66,8 @@ charge is reversed only once, however often the command runs.`}
 		if *asJSON {
 			return errors.Join(append(failed, printJSON(e.stdout, done.Reversals))...)
 		}
-		_, err := fmt.Fprintf(e.stdout, "%d charge(s) reversed, %d credit(s); %d charge(s) are older than %s and stay\n",
+		_, err := fmt.Fprintf(e.stdout,
+			"%d charge(s) reversed, %d credit(s); %d charge(s) are older than %s and stay\n",
 			done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
 		return errors.Join(append(failed, err)...)
 	})

@@ -37,10 +37,12 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 	if u.Finished {
 		fmt.Fprintf(&b, "data format %d of this release is in force: no upgrade is under way\n", u.Format)
 	} else {
-		fmt.Fprintf(&b, "data format %d is in force, this release has format %d: the upgrade is not finished\n", u.Format, u.Release)
+		fmt.Fprintf(&b, "data format %d is in force, this release has format %d: the upgrade is not finished\n",
+			u.Format, u.Release)
 	}
 	for _, m := range u.Models {
-		fmt.Fprintf(&b, "  %s: version %d is served; version %d is at position %d, %d behind %s\n", m.Name, m.Live, m.Next, m.Position, m.Lag, m.Error)
+		fmt.Fprintf(&b, "  %s: version %d is served; version %d is at position %d, %d behind %s\n",
+			m.Name, m.Live, m.Next, m.Position, m.Lag, m.Error)
 	}
 	for _, n := range u.Nodes {
 		switch {
@@ -52,9 +54,11 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 	}
 	switch {
 	case u.Ready:
-		b.WriteString("\"letterhead upgrade finish\" finishes the upgrade; until then you can go back to the previous release\n")
+		b.WriteString(
+			"\"letterhead upgrade finish\" finishes the upgrade; until then you can go back to the previous release\n")
 	case !u.Finished && len(u.Older()) > 0:
-		b.WriteString("nodes of the previous release still run; the upgrade can be finished when they have been replaced\n")
+		b.WriteString(
+			"nodes of the previous release still run; the upgrade can be finished when they have been replaced\n")
 	case !u.Finished:
 		b.WriteString("the upgrade can be finished when every version above has caught up\n")
 	}
@@ -63,11 +67,14 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 }
 
 func upgradeFinish(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards", Args: exactArgs(),
+	c := &cobra.Command{
+		Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards",
+		Args: exactArgs(),
 		Long: `Finish an upgrade when every node runs the new release: its versions of the read models become live, and
 new versions of events are written from then on. Nodes of the previous release stop and cannot start again.
 Repeating the command does nothing. It waits until the new versions are built; if it is interrupted, the
-upgrade stays unfinished.`}
+upgrade stays unfinished.`,
+	}
 	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.Operations.Upgrades.State(ctx)

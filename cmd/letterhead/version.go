@@ -20,7 +20,8 @@ func versionCommand(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"version": version, "commit": commit, "go": runtime.Version(), "data_format": datafolder.Format})
+			return printJSON(e.stdout, map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
+				"data_format": datafolder.Format})
 		}
 		_, err := fmt.Fprint(e.stdout, versionLine())
 		return err
@@ -30,5 +31,6 @@ func versionCommand(e *environment) *cobra.Command {
 
 // versionLine returns the output of the command version and the flag --version.
 func versionLine() string {
-	return fmt.Sprintf("letterhead %s (commit %s, %s, data format %d)\n", version, commit, runtime.Version(), datafolder.Format)
+	return fmt.Sprintf("letterhead %s (commit %s, %s, data format %d)\n", version, commit, runtime.Version(),
+		datafolder.Format)
 }

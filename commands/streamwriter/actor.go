@@ -46,7 +46,8 @@ const (
 	// DistrustFor is how long the error of a stream that cannot be folded is cached, so that not every
 	// request folds it again.
 	DistrustFor = 5 * time.Second
-	// maxAmbiguous limits the ambiguous appends. The stream accepts only one append per revision, so there are seldom two.
+	// maxAmbiguous limits the ambiguous appends. The stream accepts only one append per revision, so there are seldom
+	// two.
 	maxAmbiguous = 64
 )
 
@@ -387,6 +388,7 @@ func (a *Actor[S]) answer(t *queued[S], err error, durable bool) {
 
 // Temporary reports whether a retry may succeed.
 func Temporary(err error) bool {
-	return errors.Is(err, ErrBusy) || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+	return errors.Is(err, ErrBusy) || errors.Is(err, eventlog.ErrUnavailable) ||
+		errors.Is(err, eventlog.ErrAmbiguous) ||
 		errors.Is(err, eventlog.ErrClosed)
 }

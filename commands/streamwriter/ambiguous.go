@@ -47,7 +47,8 @@ func (a *Actor[S]) checkAmbiguous() error {
 	switch unreadable := err != nil; {
 	case unreadable == a.unreadable:
 	case unreadable:
-		a.all.cfg.Logger.Warn("stream with an ambiguous append cannot be read", "stream", a.stream, "appends", len(a.ambiguous), "error", err)
+		a.all.cfg.Logger.Warn("stream with an ambiguous append cannot be read", "stream", a.stream,
+			"appends", len(a.ambiguous), "error", err)
 	default:
 		a.all.cfg.Logger.Info("stream with an ambiguous append can be read again", "stream", a.stream)
 	}
@@ -85,7 +86,8 @@ func (a *Actor[S]) dropAmbiguous(after time.Duration) {
 		for i, t := range d.commands {
 			requests[i] = t.request.ID
 		}
-		a.all.cfg.Logger.Warn("an ambiguous append is treated as lost", "stream", a.stream, "revision", d.revision, "request_ids", requests)
+		a.all.cfg.Logger.Warn("an ambiguous append is treated as lost", "stream", a.stream, "revision", d.revision,
+			"request_ids", requests)
 	}
 }
 
@@ -104,7 +106,8 @@ func (a *Actor[S]) abandon(d ambiguousAppend[S], err error) {
 			continue // a compensation; answer has handled it
 		}
 		if back := t.command.Compensation(); back != nil {
-			a.leaveToOperator(back.queued(), fmt.Errorf("it is unknown whether the append at revision %d was stored: %w", d.revision, err))
+			a.leaveToOperator(back.queued(),
+				fmt.Errorf("it is unknown whether the append at revision %d was stored: %w", d.revision, err))
 		}
 	}
 }

@@ -39,8 +39,8 @@ type Hash = [sha256.Size]byte
 // Chain returns the hash of an event that follows head, the hash of the event before it, in the chain of its stream.
 type Chain func(head Hash, stream string, revision uint64, ev *eventlog.Proposed) Hash
 
-// Verify reads a stream from its beginning and checks every link of its hash chain. It returns the number of valid events,
-// even along with an error. A stream without events is valid.
+// Verify reads a stream from its beginning and checks every link of its hash chain. It returns the number of valid
+// events, even along with an error. A stream without events is valid.
 //
 // Errors: *ChainError, those of eventlog.Log.ReadStream.
 func (c Chain) Verify(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
@@ -51,10 +51,11 @@ func (c Chain) Verify(ctx context.Context, log eventlog.Log, stream string) (eve
 	return events, err
 }
 
-// Read reads a stream from its beginning in pages, checks every link of its hash chain, and calls f for each event with the
-// chain's head. progress, which may be nil, is called with the number of events of each page. Errors: *ChainError, those of
-// ReadStream and of f.
-func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head Hash) error, progress func(events int)) error {
+// Read reads a stream from its beginning in pages, checks every link of its hash chain, and calls f for each event with
+// the chain's head. progress, which may be nil, is called with the number of events of each page. Errors: *ChainError,
+// those of ReadStream and of f.
+func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string,
+	f func(rec *eventlog.Recorded, head Hash) error, progress func(events int)) error {
 	var head Hash
 	for revision := uint64(0); ; {
 		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
@@ -83,7 +84,8 @@ func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string, f func
 // Errors: *ChainError.
 func (c Chain) Check(head Hash, stream string, revision uint64, rec *eventlog.Recorded) (Hash, error) {
 	if rec.Revision != revision {
-		return head, &ChainError{Stream: stream, Revision: revision, Reason: fmt.Sprintf("found revision %d in its place", rec.Revision)}
+		return head, &ChainError{Stream: stream, Revision: revision,
+			Reason: fmt.Sprintf("found revision %d in its place", rec.Revision)}
 	}
 	next := c(head, stream, revision, &rec.Proposed)
 	if hexOf(next) != rec.Metadata.Hash {

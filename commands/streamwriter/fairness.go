@@ -172,7 +172,8 @@ func (a *Actor[S]) afterLoss(budget *retryBudget, lost int, group []*queued[S]) 
 	}
 	if !budget.left(pause) || pause > 0 && delay.For(a.all.ctx, pause) != nil {
 		a.stale = true
-		return group, fmt.Errorf("conflicts on %s could not be resolved within %s: %w", a.stream, a.all.cfg.ResolveWithin, ErrBusy)
+		return group, fmt.Errorf("conflicts on %s could not be resolved within %s: %w",
+			a.stream, a.all.cfg.ResolveWithin, ErrBusy)
 	}
 	group = a.join(group)
 	return group, a.refresh()

@@ -223,7 +223,8 @@ func (a *Actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 		// Any other error of a repeat concerns only the repeat.
 		a.all.metrics.retries.Inc()
 		if errors.Is(err, eventlog.ErrClosed) || !known.wait(a.all.ctx) {
-			return eventlog.Appended{}, fmt.Errorf("append %d events to %s at %s: %w: %w", len(r.proposed), a.stream, expected, ErrUnknownOutcome, err)
+			return eventlog.Appended{}, fmt.Errorf("append %d events to %s at %s: %w: %w", len(r.proposed), a.stream,
+				expected, ErrUnknownOutcome, err)
 		}
 	}
 }

@@ -94,7 +94,8 @@ func (a *Actor[S]) load(ctx context.Context, until time.Time) error {
 		}
 		// The snapshot is of another stream, for example if a backup replaced the log.
 		a.all.metrics.snapshots.WithLabelValues("unfit").Inc()
-		a.all.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
+		a.all.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning",
+			"stream", a.stream, "error", err)
 		a.reset()
 	}
 	return a.readTail(ctx, until)
@@ -151,7 +152,8 @@ func (a *Actor[S]) restore(ctx context.Context) bool {
 		return true
 	}
 	a.all.metrics.snapshots.WithLabelValues("damaged").Inc()
-	a.all.cfg.Logger.Error("snapshot is not usable, folding the stream from its beginning", "stream", a.stream, "error", err)
+	a.all.cfg.Logger.Error("snapshot is not usable, folding the stream from its beginning",
+		"stream", a.stream, "error", err)
 	if err := a.all.snapshots.Discard(ctx, a.stream, a.all.kind.FoldVersion); err != nil {
 		a.all.cfg.Logger.Warn("snapshot could not be discarded", "stream", a.stream, "error", err)
 	}
@@ -202,7 +204,8 @@ func (a *Actor[S]) readTail(ctx context.Context, until time.Time) error {
 }
 
 // read reads one page. Its deadline keeps a call that hangs from using up all the time for loading.
-func (a *Actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (a *Actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction,
+	limit int) ([]eventlog.Recorded, error) {
 	a.all.metrics.reads.Inc()
 	ctx, cancel := context.WithTimeout(ctx, a.all.cfg.AppendWithin)
 	defer cancel()

@@ -73,7 +73,8 @@ func (a *Actor[S]) loadLater(since time.Time, first uint64) error {
 	default:
 		a.loading = l
 		a.all.metrics.loading.Inc()
-		a.all.cfg.Logger.Info("a long stream is loaded in the background", "stream", a.stream, "events", l.end, "loaded", a.state.Revisions())
+		a.all.cfg.Logger.Info("a long stream is loaded in the background", "stream", a.stream, "events", l.end,
+			"loaded", a.state.Revisions())
 	}
 	return a.stillLoading(l)
 }
@@ -116,10 +117,12 @@ func (a *Actor[S]) loadOn(group []*queued[S]) {
 	}
 	a.endLoading()
 	if err = a.refreshed(err); err != nil {
-		a.all.cfg.Logger.Warn("loading a long stream failed; the next command on it continues", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
+		a.all.cfg.Logger.Warn("loading a long stream failed; the next command on it continues", "stream", a.stream,
+			"loaded", a.state.Revisions(), "error", err)
 		return
 	}
-	a.all.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(), "took", time.Since(l.since))
+	a.all.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(),
+		"took", time.Since(l.since))
 	a.saveSnapshot(false)
 }
 

@@ -16,7 +16,8 @@ import (
 // digest two actors that race to make the same decision would use the same id at the same revision; the log would take
 // the second event for a repeat of the first, and the second actor would continue from a hash that was never stored.
 // With it, equal ids mean equal events: a retry is the same event, and a lost race is a conflict.
-func (k *Kind[S]) Propose(encoder Encoder, stream string, ev eventlog.Body, request Request, at time.Time) (eventlog.Proposed, error) {
+func (k *Kind[S]) Propose(encoder Encoder, stream string, ev eventlog.Body, request Request,
+	at time.Time) (eventlog.Proposed, error) {
 	enc, err := encoder.Encode(ev)
 	if err != nil {
 		return eventlog.Proposed{}, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)
@@ -25,7 +26,8 @@ func (k *Kind[S]) Propose(encoder Encoder, stream string, ev eventlog.Body, requ
 	if err != nil {
 		return eventlog.Proposed{}, fmt.Errorf("identify %s for %s: %w", enc.Type, stream, err)
 	}
-	p := eventlog.Proposed{Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data, Metadata: request.metadata()}
+	p := eventlog.Proposed{Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data,
+		Metadata: request.metadata()}
 	p.ID = k.EventID(stream, key, enc.Type, subject+"/"+digest(&p))
 	return p, nil
 }

@@ -40,5 +40,6 @@ func (r Request) Validate() error {
 
 // metadata returns the request as event metadata.
 func (r Request) metadata() eventlog.Metadata {
-	return eventlog.Metadata{RequestID: r.ID, Actor: r.Actor, CorrelationID: r.CorrelationID, CausationID: r.CausationID}
+	return eventlog.Metadata{RequestID: r.ID, Actor: r.Actor, CorrelationID: r.CorrelationID,
+		CausationID: r.CausationID}
 }

@@ -27,8 +27,8 @@ const (
 // Snapshots is a disposable store of folded states: losing them costs time, never data. It is
 // implemented by internal/sqlstore.
 type Snapshots interface {
-	// Load returns the state of a stream after the event with the returned revision, as saved by this version of the fold.
-	// Errors: sqlstore.ErrSnapshotDamaged for a state that differs from what was saved.
+	// Load returns the state of a stream after the event with the returned revision, as saved by this version of the
+	// fold. Errors: sqlstore.ErrSnapshotDamaged for a state that differs from what was saved.
 	Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error)
 	// Save stores a state. An older revision never replaces a newer one.
 	Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error
@@ -62,7 +62,8 @@ func newSaver(to Snapshots, foldVersion int, logger *slog.Logger, m *metrics) *s
 			s.waiting.Add(-int64(len(snap.state)))
 			if err != nil {
 				m.snapshots.WithLabelValues("failed").Inc()
-				logger.Warn("snapshot could not be saved", "stream", snap.stream, "revision", snap.revision, "error", err)
+				logger.Warn("snapshot could not be saved", "stream", snap.stream,
+					"revision", snap.revision, "error", err)
 				continue
 			}
 			m.snapshots.WithLabelValues("saved").Inc()

@@ -1,5 +1,5 @@
-// Package audit shows how an account came to be what it is: its replay from the first event, and the story of a request.
-// The pages of customers and those of operators have both.
+// Package audit shows how an account came to be what it is: its replay from the first event, and the story of a
+// request. The pages of customers and those of operators have both.
 package audit
 
 import (
@@ -33,13 +33,14 @@ type Event struct {
 type Events interface {
 	// Newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
 	Newest(ctx context.Context, accountID string) (revision uint64, err error)
-	// Page returns at most limit events of an account from a revision on, after it has checked that they continue the hash
-	// chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events before
-	// the one at which the chain breaks; those of the log.
+	// Page returns at most limit events of an account from a revision on, after it has checked that they continue the
+	// hash chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events
+	// before the one at which the chain breaks; those of the log.
 	Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]Event, error)
 }
 
-// Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its errors.
+// Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its
+// errors.
 type (
 	// Accounts is the read model of accounts.
 	Accounts interface {
@@ -59,7 +60,9 @@ type (
 
 	// Ledger is the read model of money.
 	Ledger interface {
-		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) (latest []ledger.Entry, next uint64, err error)
+		Latest(
+			ctx context.Context, accountID string, f ledger.Filter, n int,
+		) (latest []ledger.Entry, next uint64, err error)
 		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
 	}
 )
@@ -87,7 +90,8 @@ type Auditor struct {
 
 // New returns an auditor, which Close ends.
 func New(from Sources) (*Auditor, error) {
-	if from.Events == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil || from.Folded == nil || from.Logger == nil || from.Now == nil {
+	if from.Events == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil ||
+		from.Folded == nil || from.Logger == nil || from.Now == nil {
 		return nil, errors.New("audit: a source is missing")
 	}
 	a := &Auditor{Sources: from, ledgers: semaphore.NewWeighted(LedgerReads())}
@@ -101,8 +105,8 @@ func (a *Auditor) Close() error {
 	return nil
 }
 
-// LedgerReads returns how many requests of a part may read ledgers at a time: at most a quarter of the database connections
-// for reading, of which there are twice as many as processors and at least four.
+// LedgerReads returns how many requests of a part may read ledgers at a time: at most a quarter of the database
+// connections for reading, of which there are twice as many as processors and at least four.
 func LedgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // readLedger calls read when it is this request's turn.

@@ -45,7 +45,8 @@ func Lines(ctx context.Context, named Names, entries []ledger.Entry) ([]Line, er
 
 // grants are the names of the kinds of grants.
 var grants = map[string]string{
-	account.KindFree: "Free credits", account.KindSubscription: "Credits of the subscription", account.KindTopup: "Credits bought", account.KindAdjustment: "Credits granted by the operator",
+	account.KindFree: "Free credits", account.KindSubscription: "Credits of the subscription",
+	account.KindTopup: "Credits bought", account.KindAdjustment: "Credits granted by the operator",
 }
 
 // describe describes an entry; keyName is the name of its key, if it has one.

@@ -97,7 +97,8 @@ type ReplayEvent struct {
 // By says who caused the event.
 func (e *ReplayEvent) By() string {
 	kind, _, _ := strings.Cut(e.Actor, ":")
-	if by := map[string]string{"account": "the account", "operator": "the operator", "system": "the service"}[kind]; by != "" {
+	by := map[string]string{"account": "the account", "operator": "the operator", "system": "the service"}[kind]
+	if by != "" {
 		return by
 	}
 	return "unknown"
@@ -125,8 +126,8 @@ func (l Lot) Name() string {
 	return "Credits granted"
 }
 
-// Replay returns an account after an event, recomputed from the first one. at is its revision as it was typed; empty for the
-// newest one. Errors: account.ErrNotFound, and those of the stores.
+// Replay returns an account after an event, recomputed from the first one. at is its revision as it was typed; empty
+// for the newest one. Errors: account.ErrNotFound, and those of the stores.
 func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, error) {
 	at = strings.TrimSpace(at)
 	newest, err := a.Events.Newest(ctx, accountID)
@@ -155,7 +156,8 @@ func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, er
 			return v, nil
 		}
 		if follows == maxCatchUps { // the read models are ahead of each replay
-			v.Differences = slices.DeleteFunc(v.Differences, func(d Difference) bool { return d.Revision == v.Position })
+			v.Differences = slices.DeleteFunc(v.Differences,
+				func(d Difference) bool { return d.Revision == v.Position })
 			v.Uncompared = "Events are being appended all the time. Load the page again in a moment."
 			return v, nil
 		}
@@ -184,7 +186,8 @@ func (v *Replay) parse() (position uint64, ok bool) {
 		}
 		v.AtProblem = "A revision is a whole number from 0 on, without a sign."
 	case position > v.Newest:
-		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.", site.Number(int64(v.Newest)))
+		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.",
+			site.Number(int64(v.Newest)))
 	}
 	return position, v.AtProblem == ""
 }
@@ -239,7 +242,8 @@ func (r *replay) look(v *Replay, position uint64) {
 	v.Last = v.Replayed - 1
 	if position > v.Last {
 		if v.End != nil && v.At != "" {
-			v.AtProblem = fmt.Sprintf("The replay ends at revision %s, for the reason above.", site.Number(int64(v.Last)))
+			v.AtProblem = fmt.Sprintf("The replay ends at revision %s, for the reason above.",
+				site.Number(int64(v.Last)))
 			return
 		}
 		position = v.Last
@@ -261,7 +265,8 @@ func (r *replay) look(v *Replay, position uint64) {
 	}
 }
 
-// listEvents describes the event at the position and those around it. They are read from the log again, and checked again.
+// listEvents describes the event at the position and those around it. They are read from the log again, and checked
+// again.
 func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 	first, last := v.Position-min(v.Position, replayAround), min(v.Position+replayAround, v.Last)
 	r.mu.Lock()
@@ -332,7 +337,8 @@ func (a *Auditor) validKeys(ctx context.Context, v *Replay) error {
 // compareEntry compares the balance with the entry of the ledger.
 func (a *Auditor) compareEntry(ctx context.Context, v *Replay) error {
 	return a.readLedger(ctx, func() error {
-		for e, err := range a.Ledger.Entries(ctx, v.AccountID, ledger.Filter{FromRevision: v.Position, BeforeRevision: v.Position + 1}) {
+		for e, err := range a.Ledger.Entries(ctx, v.AccountID,
+			ledger.Filter{FromRevision: v.Position, BeforeRevision: v.Position + 1}) {
 			if err != nil {
 				return err
 			}

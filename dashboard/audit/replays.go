@@ -32,8 +32,8 @@ const (
 
 // Limits are those that tests lower.
 type Limits struct {
-	// AtOnce is the number of events that a request folds, which takes some tens of milliseconds. If there are more, the
-	// replay goes on in the background.
+	// AtOnce is the number of events that a request folds, which takes some tens of milliseconds. If there are more,
+	// the replay goes on in the background.
 	AtOnce uint64
 	// Running limits the replays that run in the background.
 	Running int
@@ -118,7 +118,8 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 		e := &page[i]
 		body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
 		if err != nil {
-			r.end = &End{e.Revision, "The event of revision " + site.Number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
+			r.end = &End{e.Revision, "The event of revision " + site.Number(int64(e.Revision)) + " cannot be read",
+				"It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
 			return
 		}
 		r.timeline.Apply(body, e.OccurredAt, e.Head)
@@ -128,16 +129,19 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 		r.end = brokenChain(chain)
 	case r.timeline.Size() > memory:
 		r.end = &End{r.timeline.Next(), "The history is too long for this page",
-			fmt.Sprintf("Events from revision %s on are not replayed here.", site.Number(int64(r.timeline.Next()))), false}
+			fmt.Sprintf("Events from revision %s on are not replayed here.", site.Number(int64(r.timeline.Next()))),
+			false}
 	}
 }
 
 func brokenChain(broken *streamwriter.ChainError) *End {
 	return &End{broken.Revision, "The hash chain breaks at revision " + site.Number(int64(broken.Revision)),
-		"The event of this revision was changed after it was stored: " + broken.Reason + ". Neither it nor those after it are replayed.", true}
+		"The event of this revision was changed after it was stored: " + broken.Reason +
+			". Neither it nor those after it are replayed.", true}
 }
 
-// compare compares the entries of the ledger with the replay. If it cannot, the replay keeps the reason. The caller has the turn.
+// compare compares the entries of the ledger with the replay. If it cannot, the replay keeps the reason. The caller has
+// the turn.
 func (a *Auditor) compare(ctx context.Context, r *replay) error {
 	next := r.timeline.Next()
 	if err := a.ledgers.Acquire(ctx, 1); err != nil {
@@ -145,7 +149,8 @@ func (a *Auditor) compare(ctx context.Context, r *replay) error {
 	}
 	defer a.ledgers.Release(1)
 	var stopped error
-	for e, err := range a.Ledger.Entries(ctx, r.accountID, ledger.Filter{FromRevision: r.compared, BeforeRevision: next}) {
+	for e, err := range a.Ledger.Entries(ctx, r.accountID,
+		ledger.Filter{FromRevision: r.compared, BeforeRevision: next}) {
 		if err != nil {
 			stopped = err
 			break
@@ -214,8 +219,8 @@ func (s *replays) close() {
 	s.group.Wait()
 }
 
-// of returns an account's replay after it has read on, and whether it is being read on in the background. If it is not, and
-// is not done, there is no room for it yet.
+// of returns an account's replay after it has read on, and whether it is being read on in the background. If it is not,
+// and is not done, there is no room for it yet.
 func (s *replays) of(ctx context.Context, accountID string, newest uint64) (r *replay, running bool, err error) {
 	r = s.find(accountID)
 	if !r.turn.TryLock() {
@@ -251,7 +256,8 @@ func (s *replays) find(accountID string) *replay {
 func (s *replays) start(r *replay, newest uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other := s.kept[r.accountID]; s.closed || s.running >= s.limits.Running || other != nil && other != r || !s.makeRoom(r) {
+	other := s.kept[r.accountID]
+	if s.closed || s.running >= s.limits.Running || other != nil && other != r || !s.makeRoom(r) {
 		return false
 	}
 	s.kept[r.accountID] = r

@@ -43,8 +43,8 @@ type Crawl struct {
 	At                            time.Time
 }
 
-// Story returns the story of a request of an account. all includes entries that customers do not see. Errors: ErrNoEntries,
-// and those of the stores.
+// Story returns the story of a request of an account. all includes entries that customers do not see. Errors:
+// ErrNoEntries, and those of the stores.
 func (a *Auditor) Story(ctx context.Context, accountID, requestID string, all bool) (*Story, error) {
 	s := &Story{ID: requestID, Behind: a.fresh(ctx, ledger.Name)}
 	var entries []ledger.Entry
@@ -52,7 +52,8 @@ func (a *Auditor) Story(ctx context.Context, accountID, requestID string, all bo
 		if requestID == "" || !utf8.ValidString(requestID) || strings.Contains(requestID, "\x00") {
 			return nil // no request has such an id
 		}
-		for e, err := range a.Ledger.Entries(ctx, accountID, ledger.Filter{RequestID: requestID, ForCustomer: !all, Limit: maxRequestEntries}) {
+		for e, err := range a.Ledger.Entries(ctx, accountID,
+			ledger.Filter{RequestID: requestID, ForCustomer: !all, Limit: maxRequestEntries}) {
 			if err != nil {
 				return err
 			}

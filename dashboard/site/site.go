@@ -1,5 +1,5 @@
-// Package site has the parts that the pages of customers and those of operators share: their style and script, functions
-// of their templates, and static files.
+// Package site has the parts that the pages of customers and those of operators share: their style and script,
+// functions of their templates, and static files.
 package site
 
 import (
@@ -48,8 +48,8 @@ func NewStatic(base, prefix string) (*Static, error) {
 	return s, err
 }
 
-// Add adds a file, and returns its path. The path has a part of the file's hash in it, so that browsers may keep the file
-// forever.
+// Add adds a file, and returns its path. The path has a part of the file's hash in it, so that browsers may keep the
+// file forever.
 func (s *Static) Add(from fs.FS, file, contentType string) (string, error) {
 	body, err := fs.ReadFile(from, file)
 	if err != nil {

@@ -30,14 +30,14 @@ const (
 	// holds, stays below the snapshot store's limit of 16 MiB. A forgotten key remains valid for
 	// IdempotencyWindow: decisions then need Older, which comes from an index of the log.
 	MaxIdempotencyKeys = 1 << 14
-	// MaxRecentCharges limits the charges that are remembered for HoldMemory, about 200 bytes each: 15 minutes at four a
-	// second, or a few seconds of the busiest account. The oldest is forgotten first.
+	// MaxRecentCharges limits the charges that are remembered for HoldMemory, about 200 bytes each: 15 minutes at four
+	// a second, or a few seconds of the busiest account. The oldest is forgotten first.
 	MaxRecentCharges = 4096
 	// MaxKeyItems limits the charges under one idempotency key: a batch asks for 100 domains, and one
 	// decision that keeps all of them must fit into one append.
 	MaxKeyItems = 128
-	// MaxKeptCharges limits the charges that are marked as kept, about 120 bytes each. When it is exceeded, charges as old
-	// as the first forgotten mark can no longer be reversed, because they may have been kept.
+	// MaxKeptCharges limits the charges that are marked as kept, about 120 bytes each. When it is exceeded, charges as
+	// old as the first forgotten mark can no longer be reversed, because they may have been kept.
 	MaxKeptCharges = 4096
 	// MaxTextBytes limits ids and reasons.
 	MaxTextBytes = 512
@@ -45,9 +45,9 @@ const (
 	// HoldMemory is how long an ended hold and a charge are remembered. A capture or a repeat arrives
 	// within the request, which ends in seconds.
 	HoldMemory = 15 * time.Minute
-	// UndeliveredWindow is how long a charge can be reversed because its client disconnected. This happens within seconds
-	// or, after an outage of the log, about ten minutes. It is one minute shorter than HoldMemory, during which a repeat
-	// keeps the charge, because the clocks of nodes differ.
+	// UndeliveredWindow is how long a charge can be reversed because its client disconnected. This happens within
+	// seconds or, after an outage of the log, about ten minutes. It is one minute shorter than HoldMemory, during which
+	// a repeat keeps the charge, because the clocks of nodes differ.
 	UndeliveredWindow = HoldMemory - time.Minute
 	// IdempotencyWindow is how long a charged answer is repeated for its key.
 	IdempotencyWindow = 24 * time.Hour
@@ -229,8 +229,8 @@ func (a *Account) Holder() string { return a.core.holder }
 // Plan returns the current plan.
 func (a *Account) Plan() plan.ID { return a.core.plan }
 
-// Balance returns grants − charges + reversals − refunds + reversed refunds − breakage. It is negative only after a refund of
-// spent credits.
+// Balance returns grants − charges + reversals − refunds + reversed refunds − breakage. It is negative only after a
+// refund of spent credits.
 func (a *Account) Balance() int64 { return a.core.balance }
 
 // Remaining returns the balance, or zero if it is negative.
@@ -267,7 +267,8 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 
 // Remembered returns the number of entries in the state, a measure of the snapshot's size.
 func (a *Account) Remembered() int {
-	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) + len(a.keys) + len(a.notes) +
+	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) +
+		len(a.keys) + len(a.notes) +
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 
@@ -289,7 +290,8 @@ func monthOf(t time.Time) int {
 type Outcome struct {
 	Events   []eventschemas.Event // none for a repeat
 	Repeated bool                 // the requested state already exists
-	// TookNothing is set by SettlePayment if the claim to settle has money to take, and nothing was left of the payment.
+	// TookNothing is set by SettlePayment if the claim to settle has money to take, and nothing was left of the
+	// payment.
 	TookNothing bool
 	// Short is set by SettlePayment: the minor units of that claim that were not left of the payment.
 	Short int64
@@ -352,7 +354,8 @@ func kept(field, value string) error {
 	return nil
 }
 
-// newID validates an id that is not recorded yet, because lists print ids in columns. Ids of earlier releases stay valid.
+// newID validates an id that is not recorded yet, because lists print ids in columns. Ids of earlier releases stay
+// valid.
 func newID(field, value string) error {
 	switch {
 	case strings.ContainsFunc(value, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(value):

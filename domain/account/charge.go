@@ -142,7 +142,8 @@ func (h hold) captured(chargeID string) (capture, bool) {
 func (in Charge) validate() error {
 	err := firstError(
 		amount(in.Credits), text("request id", in.RequestID, true), text("brand id", in.BrandID, true),
-		text("domain", in.Domain, true), text("hold id", in.HoldID, false), text("item", in.Item, false), text("key id", in.KeyID, false),
+		text("domain", in.Domain, true), text("hold id", in.HoldID, false), text("item", in.Item, false),
+		text("key id", in.KeyID, false),
 	)
 	if err != nil || in.IdempotencyKeyHash == "" && in.RequestHash == "" {
 		return err
@@ -184,7 +185,8 @@ type Reverse struct {
 // disconnected can be reversed within UndeliveredWindow unless another request was answered from it.
 // Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrChargeKept, ErrCreditLimit.
 func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
-	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true), amount(in.Credits), a.exists())
+	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true),
+		amount(in.Credits), a.exists())
 	if err != nil {
 		return Outcome{}, err
 	}

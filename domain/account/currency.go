@@ -21,11 +21,12 @@ var currencies = strings.Fields("AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT
 // IsCurrency reports whether money can be paid in a currency, given by its code of ISO 4217.
 func IsCurrency(code string) bool { return slices.Contains(currencies, code) }
 
-// newMoney validates the money of a payment or fee that is not recorded yet; nil is valid. Money that an earlier release
-// recorded in another currency can still be refunded.
+// newMoney validates the money of a payment or fee that is not recorded yet; nil is valid. Money that an earlier
+// release recorded in another currency can still be refunded.
 func newMoney(m *eventschemas.Money) error {
 	if m != nil && !IsCurrency(m.Currency) {
-		return &InvalidError{Field: "currency", Reason: fmt.Sprintf("%q is not an ISO 4217 code, such as EUR", m.Currency)}
+		return &InvalidError{Field: "currency",
+			Reason: fmt.Sprintf("%q is not an ISO 4217 code, such as EUR", m.Currency)}
 	}
 	return nil
 }

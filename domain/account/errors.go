@@ -41,7 +41,8 @@ var (
 	ErrOpenHolds = errors.New("account has open holds")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
-	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide again with Older.
+	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide again with
+	// Older.
 	ErrKeysForgotten = errors.New("older idempotency keys are needed for the decision")
 	// ErrChargeReversed means that the repeated charge was reversed.
 	ErrChargeReversed = errors.New("charge was reversed")
@@ -61,13 +62,16 @@ var (
 
 // InsufficientCreditsError reports the credits needed and available. It matches ErrInsufficientCredits.
 type InsufficientCreditsError struct {
-	Balance   int64 // of the account stream; may be negative after a refund
-	Available int64 // credits that could be spent: balance minus holds and reservations, never below zero; the balance itself when that is negative
+	Balance int64 // of the account stream; may be negative after a refund
+	// credits that could be spent: balance minus holds and reservations, never below zero; the balance itself when that
+	// is negative
+	Available int64
 	Required  int64 // credits that the command needed
 }
 
 func (e *InsufficientCreditsError) Error() string {
-	return fmt.Sprintf("%s: %d required, %d available (balance %d)", ErrInsufficientCredits, e.Required, e.Available, e.Balance)
+	return fmt.Sprintf("%s: %d required, %d available (balance %d)", ErrInsufficientCredits, e.Required,
+		e.Available, e.Balance)
 }
 
 // Is makes errors.Is(err, ErrInsufficientCredits) true.

@@ -15,7 +15,8 @@ type Fee struct {
 func (a *Account) RecordFee(in Fee) (Outcome, error) {
 	amount := in.Money
 	amount.Minor = max(amount.Minor, -amount.Minor)
-	err := firstError(text("fee id", in.FeeID, true), text("payment id", in.PaymentID, true), money(&amount), a.exists())
+	err := firstError(text("fee id", in.FeeID, true), text("payment id", in.PaymentID, true),
+		money(&amount), a.exists())
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -24,7 +25,8 @@ func (a *Account) RecordFee(in Fee) (Outcome, error) {
 	}
 	if known, ok := a.fees[in.FeeID]; ok {
 		if known.paymentID != in.PaymentID {
-			return Outcome{}, &PaymentMismatchError{ID: in.FeeID, Recorded: "payment " + known.paymentID, Asked: "payment " + in.PaymentID}
+			return Outcome{}, &PaymentMismatchError{ID: in.FeeID, Recorded: "payment " + known.paymentID,
+				Asked: "payment " + in.PaymentID}
 		}
 		return repeated(), sameMoney(in.FeeID, known.money, &in.Money)
 	}

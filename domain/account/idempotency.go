@@ -81,7 +81,8 @@ func (a *Account) standing(keyHash, requestHash string, older *Older, now time.T
 			return nil, ErrKeysForgotten
 		}
 		for _, c := range older.Charges {
-			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && KeyGroup(c.KeyHash) == KeyGroup(keyHash) && now.Sub(c.At) < IdempotencyWindow {
+			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && KeyGroup(c.KeyHash) == KeyGroup(keyHash) &&
+				now.Sub(c.At) < IdempotencyWindow {
 				out = append(out, c)
 			}
 		}

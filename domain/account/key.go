@@ -61,8 +61,8 @@ func (t KeyTerms) FromOrigin(sent string) bool {
 	return len(t.Origins) == 0 || origin.Allows(t.Origins, sent)
 }
 
-// ForLogo reports whether the key may be used for a logo on a page of an origin, or of an unknown one, "": browsers leave
-// Referer out at the wish of the page or its visitor.
+// ForLogo reports whether the key may be used for a logo on a page of an origin, or of an unknown one, "": browsers
+// leave Referer out at the wish of the page or its visitor.
 func (t KeyTerms) ForLogo(page string) bool {
 	return t.InScope(ScopeLogos) && (page == "" || t.FromOrigin(page))
 }
@@ -75,18 +75,23 @@ func (t KeyTerms) Canonical(kind string) (KeyTerms, error) {
 		out.ExpiresAt = t.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
 	if !slices.Contains(keyKinds, kind) {
-		return out, &InvalidError{Field: "key kind", Reason: fmt.Sprintf("must be secret or publishable, not %.40q", kind)}
+		return out, &InvalidError{Field: "key kind",
+			Reason: fmt.Sprintf("must be secret or publishable, not %.40q", kind)}
 	}
 	if kind != publishableKey && len(t.Scopes)+len(t.Origins) > 0 {
-		return out, &InvalidError{Field: "key kind", Reason: "must be publishable for a key with scopes or origins; a secret key is for servers and has neither"}
+		return out, &InvalidError{Field: "key kind",
+			Reason: "must be publishable for a key with scopes or origins; a secret key is for servers and has neither"}
 	}
 	for _, scope := range t.Scopes {
 		if !slices.Contains(KeyScopes, scope) {
-			return out, &InvalidError{Field: "scope", Reason: fmt.Sprintf("must be %s, not %.40q", strings.Join(KeyScopes, " or "), scope)}
+			return out, &InvalidError{Field: "scope",
+				Reason: fmt.Sprintf("must be %s, not %.40q", strings.Join(KeyScopes, " or "), scope)}
 		}
 	}
 	if len(t.Origins) > MaxKeyOrigins {
-		return out, &InvalidError{Field: "origins", Reason: fmt.Sprintf("must be at most %d, not %d; a wildcard such as https://*.acme.com covers several hosts", MaxKeyOrigins, len(t.Origins))}
+		return out, &InvalidError{Field: "origins", Reason: fmt.Sprintf(
+			"must be at most %d, not %d; a wildcard such as https://*.acme.com covers several hosts",
+			MaxKeyOrigins, len(t.Origins))}
 	}
 	for _, text := range t.Origins {
 		one, err := origin.Parse(text)
@@ -103,9 +108,13 @@ func (t KeyTerms) Canonical(kind string) (KeyTerms, error) {
 func (t KeyTerms) checkExpiry(now time.Time) error {
 	switch {
 	case t.Expired(now):
-		return &InvalidError{Field: "expiry", Reason: fmt.Sprintf("%s is in the past; choose a later time, or none for a key that does not expire", t.ExpiresAt.Format(time.RFC3339))}
+		return &InvalidError{Field: "expiry",
+			Reason: fmt.Sprintf("%s is in the past; choose a later time, or none for a key that does not expire",
+				t.ExpiresAt.Format(time.RFC3339))}
 	case !t.ExpiresAt.IsZero() && t.ExpiresAt.Sub(now) > MaxKeyLife:
-		return &InvalidError{Field: "expiry", Reason: fmt.Sprintf("%s is more than 100 years away; choose an earlier time, or none for a key that does not expire", t.ExpiresAt.Format(time.RFC3339))}
+		return &InvalidError{Field: "expiry", Reason: fmt.Sprintf(
+			"%s is more than 100 years away; choose an earlier time, or none for a key that does not expire",
+			t.ExpiresAt.Format(time.RFC3339))}
 	}
 	return nil
 }
@@ -160,7 +169,8 @@ func (a *Account) IssueKey(in IssueKey, now time.Time) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	issued := eventschemas.KeyIssued{KeyID: in.KeyID, Hash: in.Hash, Last4: in.Last4, Kind: in.Kind, Scopes: terms.Scopes, Origins: terms.Origins}
+	issued := eventschemas.KeyIssued{KeyID: in.KeyID, Hash: in.Hash, Last4: in.Last4, Kind: in.Kind,
+		Scopes: terms.Scopes, Origins: terms.Origins}
 	if !terms.ExpiresAt.IsZero() {
 		issued.ExpiresAt = &terms.ExpiresAt
 	}

@@ -28,7 +28,8 @@ type Open struct {
 // Open opens the account with its free credits. Opening it again for the same holder is a repeat.
 // Errors: ErrInvalid, ErrExists.
 func (a *Account) Open(in Open) (Outcome, error) {
-	if err := firstError(text("account id", a.id, true), text("holder", in.Holder, true), knownPlan(in.Plan)); err != nil {
+	err := firstError(text("account id", a.id, true), text("holder", in.Holder, true), knownPlan(in.Plan))
+	if err != nil {
 		return Outcome{}, err
 	}
 	if in.Free < 0 || in.Free > MaxCredits {
@@ -42,7 +43,8 @@ func (a *Account) Open(in Open) (Outcome, error) {
 	}
 	out := decided(eventschemas.AccountOpened{AccountID: a.id, Holder: in.Holder, Plan: string(in.Plan)})
 	if in.Free > 0 {
-		out.Events = append(out.Events, eventschemas.CreditsGranted{GrantID: FreeGrantID, Kind: KindFree, Credits: in.Free})
+		out.Events = append(out.Events,
+			eventschemas.CreditsGranted{GrantID: FreeGrantID, Kind: KindFree, Credits: in.Free})
 	}
 	return out, nil
 }
@@ -106,7 +108,8 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	var out Outcome
 	ids := a.openByDeadline()
 	for _, id := range ids[:min(len(ids), MaxReleases)] {
-		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeReleased})
+		out.Events = append(out.Events,
+			eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeReleased})
 	}
 	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
 	return out, nil

@@ -53,7 +53,8 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 		return Outcome{}, ErrCreditLimit
 	}
 	return decided(eventschemas.CreditsGranted{
-		GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax, Reason: in.Reason,
+		GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax,
+		Reason: in.Reason,
 	}), nil
 }
 
@@ -125,10 +126,11 @@ type Refund struct {
 // that it granted, and return at most the money that was paid, in the same currency. A payment can be
 // refunded in parts, each under its id; the same id is a repeat, and so is a refund of the
 // remainder when neither credits nor money are left. If no credits are left, money that is left can be returned without
-// naming credits: the largest refund gives a credit back, as in SettlePayment. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
-// ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
+// naming credits: the largest refund gives a credit back, as in SettlePayment. Errors: ErrInvalid, ErrNotFound,
+// ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
 func (a *Account) RefundPayment(in Refund) (Outcome, error) {
-	err := firstError(text("refund id", in.RefundID, true), text("payment id", in.PaymentID, true), money(in.Money), a.exists())
+	err := firstError(text("refund id", in.RefundID, true), text("payment id", in.PaymentID, true),
+		money(in.Money), a.exists())
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -207,20 +209,22 @@ func (p payment) limited(in Refund) Refund {
 	return in
 }
 
-// same returns an error if the refund differs from the one recorded under its id. A limit that is above what was recorded
-// does not differ if the payment had no more.
+// same returns an error if the refund differs from the one recorded under its id. A limit that is above what was
+// recorded does not differ if the payment had no more.
 func (r refund) same(p payment, in Refund) error {
 	if in.AtMost && r.paymentID == in.PaymentID {
 		if in.Credits > r.credits && (r.rest || p.refunded >= p.granted) {
 			in.Credits = r.credits
 		}
-		if m := in.Money; m != nil && m.Currency == r.money.Currency && m.Minor > r.money.Minor && (r.restMoney || p.returned >= p.paid.Minor) {
+		if m := in.Money; m != nil && m.Currency == r.money.Currency && m.Minor > r.money.Minor &&
+			(r.restMoney || p.returned >= p.paid.Minor) {
 			in.Money = &r.money
 		}
 	}
 	switch {
 	case r.paymentID != in.PaymentID:
-		return &PaymentMismatchError{ID: in.RefundID, Recorded: "payment " + r.paymentID, Asked: "payment " + in.PaymentID}
+		return &PaymentMismatchError{ID: in.RefundID, Recorded: "payment " + r.paymentID,
+			Asked: "payment " + in.PaymentID}
 	case in.Credits != 0 && r.credits != in.Credits:
 		return &PaymentMismatchError{ID: in.RefundID, Recorded: credits(r.credits), Asked: credits(in.Credits)}
 	case in.Money != nil:
@@ -243,7 +247,8 @@ func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
 	case in.Money.Currency != p.paid.Currency:
 		return nil, &InvalidError{Field: "currency", Reason: "must be that of the payment, " + p.paid.Currency}
 	case in.Money.Minor > left:
-		return nil, fmt.Errorf("%w: at most %s can be returned", ErrRefundTooLarge, minorUnits(eventschemas.Money{Minor: left, Currency: p.paid.Currency}))
+		return nil, fmt.Errorf("%w: at most %s can be returned", ErrRefundTooLarge,
+			minorUnits(eventschemas.Money{Minor: left, Currency: p.paid.Currency}))
 	}
 	return in.Money, nil
 }
@@ -261,13 +266,14 @@ func (p payment) creditsOf(in Refund) (int64, error) {
 	}
 	credits := Share(p.granted-p.refunded, in.Money.Minor, left)
 	if credits == 0 {
-		return 0, &InvalidError{Field: "money", Reason: "is less than one credit's share of the payment; name the credits"}
+		return 0, &InvalidError{Field: "money",
+			Reason: "is less than one credit's share of the payment; name the credits"}
 	}
 	return credits, nil
 }
 
-// Share returns amount × part / whole, rounded down, and amount if part is not less than whole. None of them may be below
-// zero.
+// Share returns amount × part / whole, rounded down, and amount if part is not less than whole. None of them may be
+// below zero.
 func Share(amount, part, whole int64) int64 {
 	if part >= whole {
 		return amount
@@ -293,8 +299,8 @@ func Returned(paid eventschemas.Money, before, remaining int64, ev eventschemas.
 	return min(ev.Money.Minor, left)
 }
 
-// Unreturned returns how many minor units of a payment a reversed refund no longer returns, given what was paid and returned
-// before. It is never more than what was returned.
+// Unreturned returns how many minor units of a payment a reversed refund no longer returns, given what was paid and
+// returned before. It is never more than what was returned.
 func Unreturned(paid eventschemas.Money, before int64, ev eventschemas.RefundReversed) int64 {
 	if ev.Money == nil || ev.Money.Currency != paid.Currency {
 		return 0

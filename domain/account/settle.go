@@ -119,7 +119,8 @@ type settlement struct {
 type part struct {
 	claimID        string
 	credits, minor int64
-	fixed          bool // it has a refund of an old release without its money, so its money is not known and cannot change
+	// it has a refund of an old release without its money, so its money is not known and cannot change
+	fixed bool
 }
 
 func (s *settlement) check(c Claim) error {
@@ -259,7 +260,8 @@ func (s *settlement) giveTo(has *part) error {
 		from = s.largest()
 	}
 	if from == nil {
-		return fmt.Errorf("%w: other refunds have taken all of its %d credits, and each needs one", ErrRefundTooLarge, s.payment.granted)
+		return fmt.Errorf("%w: other refunds have taken all of its %d credits, and each needs one",
+			ErrRefundTooLarge, s.payment.granted)
 	}
 	from.credits--
 	has.credits++
@@ -274,7 +276,8 @@ func (s *settlement) addOthers() {
 	ofOther := func(r refund) bool { return r.paymentID != s.paymentID }
 	for _, id := range slices.Sorted(maps.Keys(s.account.refunds)) {
 		first, numbered := ClaimOf(id)
-		if _, ok := s.account.refunds[first]; numbered && ok || ofClaim(id) || s.part(id) != nil || slices.ContainsFunc(s.account.refundsOf(id), ofOther) {
+		_, ok := s.account.refunds[first]
+		if numbered && ok || ofClaim(id) || s.part(id) != nil || slices.ContainsFunc(s.account.refundsOf(id), ofOther) {
 			continue
 		}
 		has := s.account.taken(id, s.payment.paid)
@@ -288,7 +291,8 @@ func (s *settlement) addOthers() {
 func (s *settlement) largest() (found *part) {
 	for _, p := range s.parts {
 		next := s.part(claimRefund(p.claimID, len(s.account.refundsOf(p.claimID))))
-		if p.fixed || p.credits < 2 || next != nil && next != p || found != nil && cmp.Or(cmp.Compare(found.credits, p.credits), strings.Compare(p.claimID, found.claimID)) >= 0 {
+		if p.fixed || p.credits < 2 || next != nil && next != p || found != nil &&
+			cmp.Or(cmp.Compare(found.credits, p.credits), strings.Compare(p.claimID, found.claimID)) >= 0 {
 			continue
 		}
 		found = p
@@ -322,7 +326,8 @@ func (s *settlement) refund() (Outcome, error) {
 		return repeated(), nil
 	}
 	if len(s.events) > MaxSettleEvents {
-		return Outcome{}, &InvalidError{Field: "claims", Reason: fmt.Sprintf("change more than %d refunds", MaxSettleEvents)}
+		return Outcome{}, &InvalidError{Field: "claims",
+			Reason: fmt.Sprintf("change more than %d refunds", MaxSettleEvents)}
 	}
 	return decided(s.events...), nil
 }

@@ -172,7 +172,8 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(a.payments)) {
 		p := a.payments[id]
 		s.Payments = append(s.Payments, snapshotPayment{
-			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Tax: p.tax, Currency: p.paid.Currency, Returned: p.returned,
+			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Tax: p.tax, Currency: p.paid.Currency,
+			Returned: p.returned,
 		})
 	}
 	s.Notes = slices.Sorted(maps.Keys(a.notes))
@@ -188,11 +189,13 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.fees)) {
 		f := a.fees[id]
-		s.Fees = append(s.Fees, snapshotFee{ID: id, Payment: f.paymentID, Minor: f.money.Minor, Currency: f.money.Currency})
+		s.Fees = append(s.Fees,
+			snapshotFee{ID: id, Payment: f.paymentID, Minor: f.money.Minor, Currency: f.money.Currency})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
 		k := a.keys[id]
-		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked, ExpiresAt: k.expiresAt, Terms: k.terms})
+		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked,
+			ExpiresAt: k.expiresAt, Terms: k.terms})
 	}
 	s.Charged = a.snapshotCharges()
 	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
@@ -210,7 +213,8 @@ func toSnapshotHold(id string, e ending) snapshotHold {
 		EndedAt: e.at, Revision: e.revision,
 	}
 	for _, c := range e.captures {
-		out.Captures = append(out.Captures, snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision, At: c.at})
+		out.Captures = append(out.Captures,
+			snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision, At: c.at})
 	}
 	return out
 }
@@ -332,7 +336,8 @@ func (a *Account) restoreHolds(s snapshot) error {
 func (h snapshotHold) hold() hold {
 	out := hold{credits: h.Credits, left: h.Left, deadline: h.Deadline.UTC(), requestID: h.Request, domain: h.Domain}
 	for _, c := range h.Captures {
-		out.captures = append(out.captures, capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision, at: c.At.UTC()})
+		out.captures = append(out.captures,
+			capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision, at: c.At.UTC()})
 	}
 	return out
 }
@@ -360,7 +365,8 @@ func (a *Account) restoreMoney(s snapshot) {
 		a.fees[f.ID] = fee{paymentID: f.Payment, money: eventschemas.Money{Minor: f.Minor, Currency: f.Currency}}
 	}
 	for _, k := range s.Keys {
-		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked, expiresAt: k.ExpiresAt.UTC(), terms: k.Terms}
+		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked,
+			expiresAt: k.ExpiresAt.UTC(), terms: k.Terms}
 	}
 	for _, k := range a.keys {
 		if !k.revoked {

@@ -67,7 +67,8 @@ func ParseCatalog(text []byte) (*Catalog, error) {
 
 func (c *Catalog) check() error {
 	for name, text := range map[string]string{"success_url": c.SuccessURL, "cancel_url": c.CancelURL} {
-		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		u, err := url.Parse(text)
+		if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 			return fmt.Errorf("%s: %q is not an http or https URL", name, text)
 		}
 	}

@@ -1,12 +1,12 @@
 // Package billing decides what the events of a payment processor change in accounts.
 //
 // FromStripe reduces an event of Stripe to a BillingReported, which is the same for all processors. A State folds the
-// reports of all accounts, and decides each of them: it grants credits, settles the claims against a payment, changes the
-// plan, waits for another report, or goes to the inbox of the operator with a reason.
+// reports of all accounts, and decides each of them: it grants credits, settles the claims against a payment, changes
+// the plan, waits for another report, or goes to the inbox of the operator with a reason.
 //
-// A decision depends on the reports that the State has, not on their order: a refund that arrives before its payment waits
-// for it, of several reports about a refund, a dispute or a subscription the latest state counts, and the effects are
-// repeatable. So any order of the same reports leads to the same accounts.
+// A decision depends on the reports that the State has, not on their order: a refund that arrives before its payment
+// waits for it, of several reports about a refund, a dispute or a subscription the latest state counts, and the effects
+// are repeatable. So any order of the same reports leads to the same accounts.
 //
 // The exception is a customer that reports of two accounts name. The first one links it, and only an operator replaces
 // the link. A report of the other account is applied to the account that it names, with the reason LinkStays; one that
@@ -51,7 +51,8 @@ const NothingLeft = "nothing was left of the payment: other refunds and disputes
 
 // LessLeft returns the reason of a refund or dispute that took less money than it claims, by a number of minor units.
 func LessLeft(short int64, currency string) string {
-	return fmt.Sprintf("it exceeds what was left of the payment by %s %s; the rest was taken", books.Grouped(string(books.AppendAmount(nil, short, currency))), currency)
+	return fmt.Sprintf("it exceeds what was left of the payment by %s %s; the rest was taken",
+		books.Grouped(string(books.AppendAmount(nil, short, currency))), currency)
 }
 
 // Reasons of failed payments that were applied and raised no notice.
@@ -91,15 +92,17 @@ func Stream(processor, eventID string) string {
 
 // Validate returns an error that names the first field of a report that no State can use.
 func Validate(r eventschemas.BillingReported) error {
-	if r.Processor == "" || strings.Trim(r.Processor, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || len(r.Processor) > 32 {
-		return fmt.Errorf("processor %q is not a name of at most 32 lower-case letters, digits, dashes and underscores", r.Processor)
+	if r.Processor == "" || strings.Trim(r.Processor, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" ||
+		len(r.Processor) > 32 {
+		return fmt.Errorf("processor %q is not a name of at most 32 lower-case letters, digits, dashes and underscores",
+			r.Processor)
 	}
 	if r.EventID == "" {
 		return fmt.Errorf("event_id is missing")
 	}
 	for _, f := range []struct{ name, value string }{
-		{"event_id", r.EventID}, {"event_type", r.Type}, {"subject", r.Subject}, {"state", r.State}, {"account_id", r.AccountID},
-		{"customer", r.Customer}, {"payment_id", r.PaymentID}, {"invoice_id", r.InvoiceID},
+		{"event_id", r.EventID}, {"event_type", r.Type}, {"subject", r.Subject}, {"state", r.State},
+		{"account_id", r.AccountID}, {"customer", r.Customer}, {"payment_id", r.PaymentID}, {"invoice_id", r.InvoiceID},
 	} {
 		if !isID(f.value) {
 			return fmt.Errorf("%s is not an id of at most %d letters, digits and signs", f.name, MaxID)
@@ -109,7 +112,8 @@ func Validate(r eventschemas.BillingReported) error {
 		return errors.New("account_id is not the id of an account")
 	}
 	needs := map[string][]string{
-		"": nil, KindPayment: {r.PaymentID, r.GrantKind}, KindFailure: {r.PaymentID}, KindLink: {r.PaymentID, r.InvoiceID}, KindRefund: {r.Subject, r.PaymentID, r.State},
+		"": nil, KindPayment: {r.PaymentID, r.GrantKind}, KindFailure: {r.PaymentID},
+		KindLink: {r.PaymentID, r.InvoiceID}, KindRefund: {r.Subject, r.PaymentID, r.State},
 		KindDispute: {r.Subject, r.PaymentID, r.State}, KindSubscription: {r.Subject, r.State}, KindCustomer: {},
 	}
 	needed, known := needs[r.Kind]

@@ -52,7 +52,8 @@ type version struct {
 }
 
 func (v version) compare(other version) int {
-	return cmp.Or(cmp.Compare(v.rank, other.rank), v.created.Compare(other.created), cmp.Compare(v.stage, other.stage), strings.Compare(v.eventID, other.eventID))
+	return cmp.Or(cmp.Compare(v.rank, other.rank), v.created.Compare(other.created), cmp.Compare(v.stage, other.stage),
+		strings.Compare(v.eventID, other.eventID))
 }
 
 // statement is what a report says about a thing.
@@ -156,13 +157,14 @@ func mergedSubscription(h history[subscription]) (merged subscription) {
 // NewState returns the State of no events.
 func NewState() *State {
 	return &State{
-		open: map[string]*Entry{}, customers: map[key]history[string]{}, payments: map[key]string{}, invoices: map[key]history[key]{},
-		parts: map[key][]key{}, claims: map[key]map[string]history[claim]{}, subs: map[key]history[subscription]{}, plans: map[string]plan.ID{},
+		open: map[string]*Entry{}, customers: map[key]history[string]{}, payments: map[key]string{},
+		invoices: map[key]history[key]{}, parts: map[key][]key{}, claims: map[key]map[string]history[claim]{},
+		subs: map[key]history[subscription]{}, plans: map[string]plan.ID{},
 	}
 }
 
-// Apply folds an event of a billing stream. The events of a stream must be applied in order, from the first on; one that was
-// applied before changes nothing.
+// Apply folds an event of a billing stream. The events of a stream must be applied in order, from the first on; one
+// that was applied before changes nothing.
 func (s *State) Apply(stream string, revision uint64, ev eventschemas.Event, at time.Time) {
 	e := s.open[stream]
 	if e == nil && revision > 0 || e != nil && revision < e.Revisions {
@@ -343,8 +345,8 @@ func claimStage(kind, state string) (rank int, takesMoney effect, known bool) {
 	return 0, none, false
 }
 
-// subscriptionStage returns how far a subscription has come in a state, and whether it gives its plan. Within a second, a
-// subscription is created, then tried or paid for. The end is final.
+// subscriptionStage returns how far a subscription has come in a state, and whether it gives its plan. Within a second,
+// a subscription is created, then tried or paid for. The end is final.
 func subscriptionStage(state string) (rank, stage int, active, known bool) {
 	switch state {
 	case "incomplete":

@@ -17,8 +17,8 @@ import (
 // Stripe is the processor of FromStripe.
 const Stripe = "stripe"
 
-// StripeVersion is the version of Stripe's API whose objects FromStripe reads, and all others of the same release, which is
-// the part after the dot.
+// StripeVersion is the version of Stripe's API whose objects FromStripe reads, and all others of the same release,
+// which is the part after the dot.
 const StripeVersion = "2025-08-27.basil"
 
 // Metadata of Stripe's objects.
@@ -36,25 +36,28 @@ type StripeEvent struct {
 	Object     []byte // JSON: the object that the event is about
 }
 
-// ignored are the types of events that need no effect, because another event of the same payment, refund or subscription
-// has it; a name with a dot at its end means all types that begin with it.
+// ignored are the types of events that need no effect, because another event of the same payment, refund or
+// subscription has it; a name with a dot at its end means all types that begin with it.
 var ignored = []string{
-	"charge.captured", "charge.expired", "charge.failed", "charge.pending", "charge.refunded", "charge.succeeded", "charge.updated",
-	"checkout.session.expired", "payment_intent.", "payment_method.", "setup_intent.",
-	"customer.created", "customer.deleted", "customer.updated", "customer.discount.", "customer.source.", "customer.tax_id.",
-	"customer.subscription.trial_will_end", "customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
-	"invoice.created", "invoice.deleted", "invoice.finalized", "invoice.finalization_failed", "invoice.marked_uncollectible", "invoice.overdue",
-	"invoice.payment_action_required", "invoice.payment_succeeded", "invoice.sent", "invoice.upcoming",
-	"invoice.updated", "invoice.voided", "invoice.will_be_due", "invoiceitem.", "subscription_schedule.", "product.", "price.", "plan.", "coupon.",
-	"promotion_code.", "tax_rate.", "payout.", "balance.", "mandate.", "radar.", "review.", "reporting.", "file.", "payment_link.",
-	"billing_portal.", "account.", "application_fee.", "capability.", "person.", "quote.", "source.", "test_helpers.",
+	"charge.captured", "charge.expired", "charge.failed", "charge.pending", "charge.refunded", "charge.succeeded",
+	"charge.updated", "checkout.session.expired", "payment_intent.", "payment_method.", "setup_intent.",
+	"customer.created", "customer.deleted", "customer.updated", "customer.discount.", "customer.source.",
+	"customer.tax_id.", "customer.subscription.trial_will_end", "customer.subscription.pending_update_applied",
+	"customer.subscription.pending_update_expired", "invoice.created", "invoice.deleted", "invoice.finalized",
+	"invoice.finalization_failed", "invoice.marked_uncollectible", "invoice.overdue", "invoice.payment_action_required",
+	"invoice.payment_succeeded", "invoice.sent", "invoice.upcoming", "invoice.updated", "invoice.voided",
+	"invoice.will_be_due", "invoiceitem.", "subscription_schedule.", "product.", "price.", "plan.", "coupon.",
+	"promotion_code.", "tax_rate.", "payout.", "balance.", "mandate.", "radar.", "review.", "reporting.", "file.",
+	"payment_link.", "billing_portal.", "account.", "application_fee.", "capability.", "person.", "quote.", "source.",
+	"test_helpers.",
 }
 
-// FromStripe reduces an event to a report. It reports false for an event that is known to need no effect. An event that it
-// does not understand, or of another version of the API, becomes a report with a Problem; without a Kind, its ids only show
-// what it is about.
+// FromStripe reduces an event to a report. It reports false for an event that is known to need no effect. An event that
+// it does not understand, or of another version of the API, becomes a report with a Problem; without a Kind, its ids
+// only show what it is about.
 func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
-	r = eventschemas.BillingReported{Processor: Stripe, EventID: e.ID, Type: e.Type, CreatedAt: time.Unix(e.Created, 0).UTC()}
+	r = eventschemas.BillingReported{Processor: Stripe, EventID: e.ID, Type: e.Type,
+		CreatedAt: time.Unix(e.Created, 0).UTC()}
 	if !isID(e.ID) || e.ID == "" {
 		r.EventID = fmt.Sprintf("sha256-%x", sha256.Sum256(append([]byte(e.ID+"\n"), e.Object...)))
 		r.Problem = "the event has no usable id"
@@ -97,7 +100,8 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 		if !isID(version) {
 			version = "another"
 		}
-		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s", version, StripeVersion)
+		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s",
+			version, StripeVersion)
 	}
 	return r, true
 }
@@ -312,7 +316,8 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	if err != nil {
 		return err
 	}
-	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required" {
+	if s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" &&
+		s.PaymentStatus != "no_payment_required" {
 		return errors.New("its payment_status is unknown")
 	}
 	if s.Mode == "setup" {
@@ -334,8 +339,8 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
 }
 
-// readFailedSession reads the end of a checkout whose delayed payment failed. The payment of a subscription fails with its
-// invoice.
+// readFailedSession reads the end of a checkout whose delayed payment failed. The payment of a subscription fails with
+// its invoice.
 func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
 	s, err := sessionOf(r, object)
 	if err != nil || s.Mode != "payment" {
@@ -520,7 +525,8 @@ func readSubscription(r *eventschemas.BillingReported, object []byte) error {
 	if err := json.Unmarshal(object, &s); err != nil {
 		return errors.New("its object is not a subscription")
 	}
-	r.Kind, r.Subject, r.State, r.Customer, r.AccountID = KindSubscription, s.ID, s.Status, string(s.Customer), accountIn(s.Metadata[MetaAccount])
+	r.Kind, r.Subject, r.State, r.Customer, r.AccountID = KindSubscription, s.ID, s.Status, string(s.Customer),
+		accountIn(s.Metadata[MetaAccount])
 	for _, item := range s.Items.Data {
 		quantity := int64(1)
 		if item.Quantity != nil {

@@ -8,9 +8,9 @@
 // A refund first takes the unspent credits of its lot. For the others, the latest charges that the lot paid for are
 // covered by the next lots in order, or else become the deficit, which the next credits cover first. A reversed charge
 // returns its credits to the lots that cover it at that time. A reversed refund returns its credits and its money to
-// its lot; charges that other lots cover stay with them. Breakage is the last use of the credits of a closed account: it
-// covers them like a charge, but counts apart. At every revision, the unspent credits of all lots minus the deficit are
-// the balance of the account.
+// its lot; charges that other lots cover stay with them. Breakage is the last use of the credits of a closed account:
+// it covers them like a charge, but counts apart. At every revision, the unspent credits of all lots minus the deficit
+// are the balance of the account.
 //
 // The package uses no clock: the state is a function of the events. An Account is not safe for concurrent use.
 package books
@@ -94,8 +94,8 @@ type Effect struct {
 	Deficit int64
 	// Granted reports whether the event made the last lot.
 	Granted bool
-	// Lot is the index of the lot that a refund reduces, and the other fields are by how much: below zero if a refund is
-	// reversed. Lot is -1 for other events.
+	// Lot is the index of the lot that a refund reduces, and the other fields are by how much: below zero if a refund
+	// is reversed. Lot is -1 for other events.
 	Lot     int
 	Credits int64
 	Money   int64 // minor units, with tax
@@ -187,7 +187,8 @@ func (a *Account) Apply(ev eventschemas.Event, revision uint64, at time.Time) Ef
 	for _, was := range a.before {
 		l := &a.lots[was.lot]
 		l.recognize()
-		use := Use{Lot: was.lot, Credits: l.Used - was.used, Recognized: l.Recognized - was.recognized, Broken: l.Broken - was.broken, Breakage: l.Breakage - was.breakage}
+		use := Use{Lot: was.lot, Credits: l.Used - was.used, Recognized: l.Recognized - was.recognized,
+			Broken: l.Broken - was.broken, Breakage: l.Breakage - was.breakage}
 		if use != (Use{Lot: was.lot}) {
 			a.uses = append(a.uses, use)
 		}
@@ -208,7 +209,8 @@ func (a *Account) touch(i int) *Lot {
 }
 
 func (a *Account) grant(ev eventschemas.CreditsGranted, revision uint64, at time.Time) {
-	l := Lot{Revision: revision, At: at, GrantID: ev.GrantID, PaymentID: ev.PaymentID, Kind: ev.Kind, Granted: ev.Credits}
+	l := Lot{Revision: revision, At: at, GrantID: ev.GrantID, PaymentID: ev.PaymentID, Kind: ev.Kind,
+		Granted: ev.Credits}
 	if ev.Money != nil {
 		l.Paid, l.Tax = *ev.Money, ev.Tax
 	}
@@ -318,7 +320,8 @@ func (a *Account) reverse(id string, credits int64) {
 		}
 	}
 	delete(a.charges, id)
-	first, _ := slices.BinarySearchFunc(a.spans, c.from, func(s span, from int64) int { return cmp.Compare(s.to, from+1) })
+	first, _ := slices.BinarySearchFunc(a.spans, c.from,
+		func(s span, from int64) int { return cmp.Compare(s.to, from+1) })
 	var kept []span
 	last := first
 	for ; last < len(a.spans) && a.spans[last].from < c.to; last++ {
@@ -380,7 +383,8 @@ func (a *Account) restore(ev eventschemas.RefundReversed, effect *Effect) {
 		return
 	}
 	l := a.touch(lot)
-	credits, money, tax := min(ev.Credits, l.Refunded), account.Unreturned(l.Paid, l.Returned, ev), l.TaxDue() // no decision returns more
+	// no decision returns more
+	credits, money, tax := min(ev.Credits, l.Refunded), account.Unreturned(l.Paid, l.Returned, ev), l.TaxDue()
 	l.Refunded -= credits
 	l.Returned -= money
 	a.open = min(a.open, lot)

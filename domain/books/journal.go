@@ -65,7 +65,8 @@ var Chart = [...]ChartEntry{
 	CreditsUsed:        {"credits-used", Expenses, false, "credits that were charged and not reversed"},
 	CreditsBroken:      {"credits-broken", Expenses, false, "credits of closed accounts that were removed as breakage"},
 	CreditsRefunded:    {"credits-refunded", Equity, false, "credits that refunds took back"},
-	OpeningBalances:    {"opening-balances", Equity, false, "income and expenses, and granted, used, broken and refunded credits, before the journal begins"},
+	OpeningBalances: {"opening-balances", Equity, false,
+		"income and expenses, and granted, used, broken and refunded credits, before the journal begins"},
 }
 
 // CreditUnit is the commodity of credits. All other commodities are ISO 4217 codes, which have three letters.
@@ -98,7 +99,8 @@ func NewJournal() *Journal {
 
 // Apply folds an event of an account's stream and appends its postings to postings[:0]. An event that moves neither
 // credits nor money has none. The events of a stream must be applied in order.
-func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, postings []Posting) []Posting {
+func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time,
+	postings []Posting) []Posting {
 	postings, j.sums = postings[:0], j.sums[:0]
 	j.ledger.Apply(accountID, ev, revision, at, func(_ *Holder, currency string, m Movement) {
 		for i := range j.sums {
@@ -164,7 +166,8 @@ func (j *Journal) add(customer string, postings []Posting) {
 	}
 	balances := j.balances[customer]
 	for _, p := range postings {
-		i := slices.IndexFunc(balances, func(b Posting) bool { return b.Account == p.Account && b.Commodity == p.Commodity })
+		i := slices.IndexFunc(balances,
+			func(b Posting) bool { return b.Account == p.Account && b.Commodity == p.Commodity })
 		if i < 0 {
 			balances = append(balances, p)
 			continue
@@ -191,7 +194,8 @@ func (j *Journal) Balances() []Posting {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b Posting) int {
-		return cmp.Or(strings.Compare(Chart[a.Account].Name, Chart[b.Account].Name), strings.Compare(a.Commodity, b.Commodity))
+		return cmp.Or(strings.Compare(Chart[a.Account].Name, Chart[b.Account].Name),
+			strings.Compare(a.Commodity, b.Commodity))
 	})
 	return all
 }

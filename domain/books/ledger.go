@@ -42,7 +42,8 @@ func (m *Movement) Deferred() int64 {
 	return m.Received - m.Refunded - m.Recognized - m.Breakage
 }
 
-// Paid returns by how much the money at the payment processor grows: what was paid and not returned, with tax, less fees.
+// Paid returns by how much the money at the payment processor grows: what was paid and not returned, with tax, less
+// fees.
 func (m *Movement) Paid() int64 { return m.Received - m.Refunded + m.Tax - m.Fees }
 
 // Holder is an account in a Ledger.
@@ -73,16 +74,17 @@ func NewLedger() *Ledger {
 	return &Ledger{holders: map[string]*Holder{}}
 }
 
-// Err returns an error that wraps ErrSum after an event whose amounts are too large, which earlier releases did not reject.
-// Sums are wrong from then on.
+// Err returns an error that wraps ErrSum after an event whose amounts are too large, which earlier releases did not
+// reject. Sums are wrong from then on.
 func (l *Ledger) Err() error { return l.turnover.Err() }
 
 // Types returns the event types that a Ledger folds; it ignores others.
 func Types() []string {
 	return []string{
-		eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(), eventschemas.AccountClosed{}.EventType(),
-		eventschemas.CreditsGranted{}.EventType(), eventschemas.CreditsCharged{}.EventType(),
-		eventschemas.ChargeReversed{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
+		eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(),
+		eventschemas.AccountClosed{}.EventType(), eventschemas.CreditsGranted{}.EventType(),
+		eventschemas.CreditsCharged{}.EventType(), eventschemas.ChargeReversed{}.EventType(),
+		eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
 		eventschemas.PaymentFeeRecorded{}.EventType(), eventschemas.BreakageRecognized{}.EventType(),
 	}
 }
@@ -90,9 +92,10 @@ func Types() []string {
 // Holders returns the accounts by id. The map must not be changed.
 func (l *Ledger) Holders() map[string]*Holder { return l.holders }
 
-// Apply folds an event of an account's stream. It calls report for each lot that changes, with the lot's currency, and for a
-// fee, with the fee's currency.
-func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, report func(h *Holder, currency string, m Movement)) {
+// Apply folds an event of an account's stream. It calls report for each lot that changes, with the lot's currency, and
+// for a fee, with the fee's currency.
+func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time,
+	report func(h *Holder, currency string, m Movement)) {
 	moved := func(h *Holder, currency string, m Movement) {
 		for _, amount := range []int64{m.Received, m.Tax, m.Refunded, m.Recognized, m.Breakage, m.Fees} {
 			l.turnover.Add(currency, amount, accountID, revision)
@@ -128,13 +131,16 @@ func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64,
 	effect := h.Account.Apply(ev, revision, at)
 	if effect.Granted {
 		lot := &h.lots[len(h.lots)-1]
-		moved(h, lot.Paid.Currency, Movement{Received: lot.Paid.Minor - lot.Tax, Tax: lot.Tax, CreditsGranted: lot.Granted})
+		moved(h, lot.Paid.Currency,
+			Movement{Received: lot.Paid.Minor - lot.Tax, Tax: lot.Tax, CreditsGranted: lot.Granted})
 	}
 	if effect.Lot != noLot {
-		moved(h, h.lots[effect.Lot].Paid.Currency, Movement{Tax: -effect.Tax, Refunded: effect.Money - effect.Tax, CreditsRefunded: effect.Credits})
+		moved(h, h.lots[effect.Lot].Paid.Currency,
+			Movement{Tax: -effect.Tax, Refunded: effect.Money - effect.Tax, CreditsRefunded: effect.Credits})
 	}
 	for _, u := range effect.Uses {
-		moved(h, h.lots[u.Lot].Paid.Currency, Movement{Recognized: u.Recognized, CreditsUsed: u.Credits, Breakage: u.Breakage, CreditsBroken: u.Broken})
+		moved(h, h.lots[u.Lot].Paid.Currency,
+			Movement{Recognized: u.Recognized, CreditsUsed: u.Credits, Breakage: u.Breakage, CreditsBroken: u.Broken})
 	}
 }
 

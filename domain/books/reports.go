@@ -143,7 +143,8 @@ func (f *Flows) Revenue(now time.Time) (report []RevenueRow) {
 		}
 		row := rows[k]
 		opening := row.before.Deferred()
-		report = append(report, RevenueRow{FlowKey: k, Movement: row.in, Opening: opening, Closing: opening + row.in.Deferred(), Running: f.isRunning(k.Group, now)})
+		report = append(report, RevenueRow{FlowKey: k, Movement: row.in, Opening: opening,
+			Closing: opening + row.in.Deferred(), Running: f.isRunning(k.Group, now)})
 	}
 	return report
 }

@@ -9,7 +9,8 @@ import (
 const SpanForms = "2026-11, 2026-11-30 or 2026-11-30T15:04:05Z (UTC)"
 
 // ParseSpan returns the beginning of a month, a day or a moment, and the first time after it. Events are stored in
-// microseconds, so a moment ends after its microsecond. Errors: a text that has none of the SpanForms; a year before 1970.
+// microseconds, so a moment ends after its microsecond. Errors: a text that has none of the SpanForms; a year
+// before 1970.
 func ParseSpan(text string) (start, end time.Time, err error) {
 	if start, err = time.Parse(MonthLayout, text); err == nil {
 		end = start.AddDate(0, 1, 0)

@@ -11,8 +11,8 @@ const maxTurnover = 1 << 62
 // ErrSum means that the events move more money or credits than the sums of the books can hold.
 var ErrSum = errors.New("the amounts are too large to be summed up")
 
-// Turnover is the sum of the absolute amounts that events move, by commodity. Whoever sums up their amounts adds them to it
-// too, and returns its error: earlier releases did not limit amounts. The zero value is ready to use.
+// Turnover is the sum of the absolute amounts that events move, by commodity. Whoever sums up their amounts adds them
+// to it too, and returns its error: earlier releases did not limit amounts. The zero value is ready to use.
 type Turnover struct {
 	sums map[string]uint64 // at most maxTurnover
 	err  error

@@ -34,15 +34,16 @@ type Brand struct{ s state }
 
 // state is the state of a Brand, in the order of its JSON.
 type state struct {
-	Domain     string                         `json:"domain"`
-	ID         string                         `json:"id"`
-	Events     uint64                         `json:"events"` // number of folded events; the next revision
-	Revision   uint64                         `json:"revision"`
-	UpdatedAt  time.Time                      `json:"updated_at"`
-	Claimed    bool                           `json:"claimed,omitempty"`
-	Withdrawn  bool                           `json:"withdrawn,omitempty"`
-	Crawled    bool                           `json:"crawled,omitempty"` // the record is from a crawl or confirmed by one
-	Record     *eventschemas.Record           `json:"record,omitempty"`  // without overrides
+	Domain    string    `json:"domain"`
+	ID        string    `json:"id"`
+	Events    uint64    `json:"events"` // number of folded events; the next revision
+	Revision  uint64    `json:"revision"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Claimed   bool      `json:"claimed,omitempty"`
+	Withdrawn bool      `json:"withdrawn,omitempty"`
+	// the record is from a crawl or confirmed by one
+	Crawled    bool                           `json:"crawled,omitempty"`
+	Record     *eventschemas.Record           `json:"record,omitempty"` // without overrides
 	Imported   *eventschemas.Record           `json:"imported,omitempty"`
 	Sources    []string                       `json:"sources,omitempty"`   // of imports, in their order
 	Overrides  []eventschemas.FieldOverridden `json:"overrides,omitempty"` // sorted by field
@@ -53,11 +54,13 @@ type state struct {
 	LastFailed bool                           `json:"last_failed,omitempty"`
 	Failure    *failure                       `json:"failure,omitempty"`
 	FailedRow  int                            `json:"failed_in_a_row,omitempty"` // consecutive fetch_failed outcomes
-	Lost       int                            `json:"lost_in_a_row,omitempty"`   // consecutive crawls that only their deadline ended
-	CheckedAt  time.Time                      `json:"checked_at,omitzero"`       // when the last crawl ended
-	Failures   int                            `json:"failures,omitempty"`        // consecutive failures of any kind: the first and all scheduled ones
-	Partials   int                            `json:"partials,omitempty"`        // consecutive incomplete successes: the first and all scheduled ones
-	Confirms   int                            `json:"confirms,omitempty"`        // consecutive
+	// consecutive crawls that only their deadline ended
+	Lost      int       `json:"lost_in_a_row,omitempty"`
+	CheckedAt time.Time `json:"checked_at,omitzero"` // when the last crawl ended
+	// consecutive failures of any kind: the first and all scheduled ones
+	Failures int `json:"failures,omitempty"`
+	Partials int `json:"partials,omitempty"` // consecutive incomplete successes: the first and all scheduled ones
+	Confirms int `json:"confirms,omitempty"` // consecutive
 }
 
 type running struct {
@@ -162,7 +165,8 @@ func (b *Brand) applyRequested(ev eventschemas.CrawlRequested, revision uint64, 
 	if r := b.s.Running; r != nil {
 		b.end(Ended{CrawlID: r.CrawlID, Outcome: Superseded, Requested: r.Revision})
 	}
-	b.s.Running = &running{CrawlID: ev.CrawlID, Priority: ev.Priority, Cause: ev.Cause, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
+	b.s.Running = &running{CrawlID: ev.CrawlID, Priority: ev.Priority, Cause: ev.Cause, RequestedAt: at,
+		AllowedMS: ev.AllowedMS, Revision: revision}
 }
 
 func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision uint64, at time.Time) {
@@ -188,8 +192,8 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
 	step := b.steps(ev.CrawlID)
-	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not report: the site may
-	// have crashed it, and its request, which was appended before the work began, counts as a failed attempt.
+	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not report: the site
+	// may have crashed it, and its request, which was appended before the work began, counts as a failed attempt.
 	if r := b.s.Running; ev.Outcome == Timeout && r != nil && r.CrawlID == ev.CrawlID && !at.Before(r.deadline()) {
 		b.s.Lost++
 	} else {
@@ -292,8 +296,8 @@ func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok b
 	return f.Outcome, f.Until, true
 }
 
-// Idle reports whether a crawl in the background may be requested: no crawl is running, no failure is remembered, and the
-// owner has not withdrawn the brand.
+// Idle reports whether a crawl in the background may be requested: no crawl is running, no failure is remembered, and
+// the owner has not withdrawn the brand.
 func (b *Brand) Idle(now time.Time) bool {
 	_, _, remembered := b.Remembered(now)
 	return !remembered && b.s.Running == nil && !b.s.Withdrawn

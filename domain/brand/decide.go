@@ -43,7 +43,8 @@ func (in RequestCrawl) Validate() error {
 		errs = append(errs, fmt.Errorf("%w: unknown priority %q", ErrInvalidCrawl, in.Priority))
 	}
 	if in.Allowed < time.Millisecond || in.Allowed > maxAllowed {
-		errs = append(errs, fmt.Errorf("%w: %s allowed, not between 1ms and %s", ErrInvalidCrawl, in.Allowed, maxAllowed))
+		errs = append(errs,
+			fmt.Errorf("%w: %s allowed, not between 1ms and %s", ErrInvalidCrawl, in.Allowed, maxAllowed))
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +65,8 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if _, ended := b.LastOutcome(in.CrawlID); ended {
 		return nil, nil
 	}
-	if r := b.s.Running; r != nil && (r.Priority == PriorityLive || in.Priority == PriorityBulk || r.CrawlID == in.CrawlID) {
+	r := b.s.Running
+	if r != nil && (r.Priority == PriorityLive || in.Priority == PriorityBulk || r.CrawlID == in.CrawlID) {
 		return nil, nil
 	}
 	if !in.Force && b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
@@ -76,7 +78,8 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
 	return []eventschemas.Event{eventschemas.CrawlRequested{
-		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Priority: in.Priority, AllowedMS: in.Allowed.Milliseconds(),
+		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Priority: in.Priority,
+		AllowedMS: in.Allowed.Milliseconds(),
 	}}, nil
 }
 
@@ -125,7 +128,8 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	}
 	record := whole(in.Record)
 	if b.Known() && SameRecord(*b.s.Record, record) {
-		return []eventschemas.Event{eventschemas.CrawlConfirmed{CrawlID: in.CrawlID, ETag: in.ETag, LastModified: in.LastModified}}, nil
+		return []eventschemas.Event{eventschemas.CrawlConfirmed{CrawlID: in.CrawlID, ETag: in.ETag,
+			LastModified: in.LastModified}}, nil
 	}
 	ev := eventschemas.CrawlSucceeded{
 		CrawlID: in.CrawlID, Record: record, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
@@ -151,9 +155,11 @@ func (b *Brand) ConfirmCrawl(crawlID string) ([]eventschemas.Event, error) {
 		return nil, nil
 	}
 	if !b.Known() || !b.s.Crawled {
-		return nil, fmt.Errorf("%w: crawl %s of %s found nothing new, and there is no crawled record", ErrInvalidCrawl, crawlID, b.s.Domain)
+		return nil, fmt.Errorf("%w: crawl %s of %s found nothing new, and there is no crawled record",
+			ErrInvalidCrawl, crawlID, b.s.Domain)
 	}
-	return []eventschemas.Event{eventschemas.CrawlConfirmed{CrawlID: crawlID, ETag: b.s.ETag, LastModified: b.s.Modified}}, nil
+	return []eventschemas.Event{eventschemas.CrawlConfirmed{CrawlID: crawlID, ETag: b.s.ETag,
+		LastModified: b.s.Modified}}, nil
 }
 
 func (b *Brand) awaitsSuccess(crawlID string) bool {

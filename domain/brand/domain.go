@@ -145,18 +145,21 @@ func lookupASCII(host string) (string, error) {
 func toASCII(host string) (string, error) {
 	ascii, err := lookupASCII(host)
 	if err != nil {
-		return "", invalid("The host %s is not a valid domain name (IDNA): %s.", quoted(host), strings.TrimPrefix(err.Error(), "idna: "))
+		return "", invalid("The host %s is not a valid domain name (IDNA): %s.",
+			quoted(host), strings.TrimPrefix(err.Error(), "idna: "))
 	}
 	ascii = strings.TrimSuffix(ascii, ".") // the root, which ends every full name
 	if len(ascii) > maxHostBytes {
-		return "", invalid("The host %s has %d characters; a domain name has at most %d.", quoted(host), len(ascii), maxHostBytes)
+		return "", invalid("The host %s has %d characters; a domain name has at most %d.",
+			quoted(host), len(ascii), maxHostBytes)
 	}
 	for label := range strings.SplitSeq(ascii, ".") {
 		switch {
 		case label == "":
 			return "", invalid("The host %s has an empty label; remove the extra dot.", quoted(host))
 		case len(label) > maxLabelBytes:
-			return "", invalid("The host %s has a label of %d characters; a label has at most %d.", quoted(host), len(label), maxLabelBytes)
+			return "", invalid("The host %s has a label of %d characters; a label has at most %d.",
+				quoted(host), len(label), maxLabelBytes)
 		}
 	}
 	return ascii, nil
@@ -196,7 +199,9 @@ func registrable(ascii string) (string, error) {
 		return lastLabels(ascii, suffix), nil
 	}
 	if icann {
-		return "", invalid("%s is a public suffix, under which companies register their domains; send the whole domain of one.", quoted(ascii))
+		return "", invalid(
+			"%s is a public suffix, under which companies register their domains; send the whole domain of one.",
+			quoted(ascii))
 	}
 	// A private suffix: its owner registered it under the longest suffix of the ICANN section.
 	for rest := parent(ascii); rest != ""; rest = parent(rest) {

@@ -115,7 +115,8 @@ func parseBrandID(s string) (uuid.UUID, bool, error) {
 		return uuid.Nil, false, invalid("%s is not the urn of a brand; it ends in the brand's id, a uuid.", quoted(s))
 	}
 	if _, err := uuid.Parse(text); err == nil {
-		return uuid.Nil, false, invalid("%s is a uuid in another form; send the brand's id as 36 characters, with its hyphens.", quoted(s))
+		return uuid.Nil, false, invalid(
+			"%s is a uuid in another form; send the brand's id as 36 characters, with its hyphens.", quoted(s))
 	}
 	return uuid.Nil, false, nil
 }
@@ -174,9 +175,11 @@ func emailDomain(s, local, domain string) (string, error) {
 	case strings.Contains(local, "@"):
 		return "", invalid("%s has more than one @; send one e-mail address.", quoted(s))
 	case local == "" || domain == "":
-		return "", invalid("%s is not an e-mail address; it needs a name before the @ and a domain after it.", quoted(s))
+		return "", invalid("%s is not an e-mail address; it needs a name before the @ and a domain after it.",
+			quoted(s))
 	case len(local) > maxLocalPart:
-		return "", invalid("%s is not an e-mail address; at most %d characters are allowed before the @.", quoted(s), maxLocalPart)
+		return "", invalid("%s is not an e-mail address; at most %d characters are allowed before the @.",
+			quoted(s), maxLocalPart)
 	case strings.Contains(local, ":"):
 		return "", withUser(s)
 	}
@@ -198,7 +201,8 @@ func withoutScheme(s string) (rest string, isURL bool, err error) {
 	case strings.EqualFold(scheme, "http"), strings.EqualFold(scheme, "https"):
 		return strings.TrimLeft(after, "/"), true, nil
 	case strings.HasPrefix(after, "//"):
-		return "", false, invalid("%s is a URL with the scheme %s; send one with http or https.", quoted(s), quoted(scheme))
+		return "", false, invalid("%s is a URL with the scheme %s; send one with http or https.",
+			quoted(s), quoted(scheme))
 	case startsLikePort(after, strings.Contains(scheme, ".")):
 		return s, false, nil // a host with a port
 	case strings.Contains(after, "@"):

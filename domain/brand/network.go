@@ -34,7 +34,8 @@ var Networks = []Network{
 var (
 	// pinterestHost matches the country forms of pinterest, such as pinterest.de and pinterest.co.uk.
 	pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
-	// profileHost matches a device or a language before the host of a profile. The network itself has others: docs, help.
+	// profileHost matches a device or a language before the host of a profile. The network itself has others: docs,
+	// help.
 	profileHost = regexp.MustCompile(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
 )
 

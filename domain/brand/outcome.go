@@ -78,7 +78,8 @@ type RememberedError struct {
 }
 
 func (e *RememberedError) Error() string {
-	return fmt.Sprintf("the last crawl ended with %s, which is remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
+	return fmt.Sprintf("the last crawl ended with %s, which is remembered until %s",
+		e.Outcome, e.Until.Format(time.RFC3339))
 }
 
 // EndOf returns the crawl that an event ends, and how. Both are empty if the event ends none.

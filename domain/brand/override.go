@@ -46,8 +46,8 @@ func Fields() []string {
 // MaxReasonBytes limits the reason of an override.
 const MaxReasonBytes = 200
 
-// Override fixes one field of the record, whatever crawls find. The reason may be empty. Repeating an override is a no-op,
-// unless it gives another reason.
+// Override fixes one field of the record, whatever crawls find. The reason may be empty. Repeating an override is a
+// no-op, unless it gives another reason.
 //
 // Errors: ErrWithdrawn, ErrNoSuchBrand, ErrInvalidField with the reason.
 func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]eventschemas.Event, error) {
@@ -62,7 +62,8 @@ func (b *Brand) Override(field string, value json.RawMessage, reason string) ([]
 		return nil, fmt.Errorf("%w: the field reason takes at most %d bytes of text", ErrInvalidField, MaxReasonBytes)
 	}
 	ev := eventschemas.FieldOverridden{Field: field, Value: value, Reason: reason}
-	if old, ok := findOverride(b.s.Overrides, field); ok && sameValue(field, old.Value, value) && (reason == "" || reason == old.Reason) {
+	old, ok := findOverride(b.s.Overrides, field)
+	if ok && sameValue(field, old.Value, value) && (reason == "" || reason == old.Reason) {
 		return nil, nil
 	}
 	if err := text.CheckKept("reason", reason); err != nil {
@@ -118,7 +119,8 @@ func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) 
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)
 	}
 	if len(encoded.Data) > MaxRecordEventBytes {
-		return nil, fmt.Errorf("%w: %s: %d bytes, at most %d", ErrInvalidField, field, len(encoded.Data), MaxRecordEventBytes)
+		return nil, fmt.Errorf("%w: %s: %d bytes, at most %d", ErrInvalidField, field, len(encoded.Data),
+			MaxRecordEventBytes)
 	}
 	if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidField, field, err)

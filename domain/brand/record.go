@@ -46,7 +46,8 @@ func unsigned(r eventschemas.Record) eventschemas.Record {
 
 // fitting returns the evidence sorted, and as much of it as fits into the event that build makes of
 // it. The least confident evidence is dropped first. The input is not modified.
-func fitting(evidence []eventschemas.Evidence, build func([]eventschemas.Evidence) eventschemas.Event) ([]eventschemas.Evidence, error) {
+func fitting(evidence []eventschemas.Evidence,
+	build func([]eventschemas.Evidence) eventschemas.Event) ([]eventschemas.Evidence, error) {
 	byConfidence := slices.SortedStableFunc(slices.Values(evidence), func(a, b eventschemas.Evidence) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), compareEvidence(a, b))
 	})
@@ -78,7 +79,8 @@ func fitting(evidence []eventschemas.Evidence, build func([]eventschemas.Evidenc
 		return nil, err
 	}
 	if size > MaxRecordEventBytes {
-		return nil, fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size, MaxRecordEventBytes)
+		return nil, fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size,
+			MaxRecordEventBytes)
 	}
 	return sortedEvidence(byConfidence[:low]), nil
 }

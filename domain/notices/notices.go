@@ -2,10 +2,11 @@
 // domain, it is pure: the events of an account and of its stream of notices determine everything.
 //
 // A notice of a low balance is raised when the balance falls below the threshold of the account, and not again until
-// credits are added that bring the balance back to the threshold. Returned credits of a charge do not count as added, so a
-// charge that is reversed and repeated at the threshold raises one notice.
+// credits are added that bring the balance back to the threshold. Returned credits of a charge do not count as added,
+// so a charge that is reversed and repeated at the threshold raises one notice.
 //
-// A notice of a failed payment is raised by each attempt to pay that failed, and ends when the payment grants its credits.
+// A notice of a failed payment is raised by each attempt to pay that failed, and ends when the payment grants its
+// credits.
 package notices
 
 import (
@@ -59,7 +60,8 @@ const AttemptTime = 30 * time.Second
 
 // pauses between attempts, as Standard Webhooks recommend: the first follows the first attempt.
 var pauses = [...]time.Duration{
-	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
+	20 * time.Hour, 24 * time.Hour,
 }
 
 // MaxAttempts is the number of attempts before a notice is dead-lettered.
@@ -73,8 +75,8 @@ func pause(attempt int64) time.Duration {
 // Stream returns the name of the stream of an account's notices.
 func Stream(accountID string) string { return eventschemas.NoticesPrefix + accountID }
 
-// ID returns the id of the notice that an event of an account raises. It follows from the event, so every node, and every
-// rebuild, finds the same one.
+// ID returns the id of the notice that an event of an account raises. It follows from the event, so every node, and
+// every rebuild, finds the same one.
 func ID(accountID, kind string, revision uint64) string {
 	return eventschemas.EventID(account.Stream(accountID), "notice", kind, strconv.FormatUint(revision, 10)).String()
 }
@@ -205,15 +207,17 @@ type Delivery struct {
 
 // Raise returns the delivery of a notice that an event raises, due immediately.
 func (w *Watch) Raise(ev eventschemas.Event, id, destination string, at time.Time) Delivery {
-	d := Delivery{NoticeID: id, Kind: LowBalance, Destination: destination, RaisedAt: at, Balance: w.Balance, Threshold: w.Settings.LowBalance, State: Open, NextAt: at}
+	d := Delivery{NoticeID: id, Kind: LowBalance, Destination: destination, RaisedAt: at, Balance: w.Balance,
+		Threshold: w.Settings.LowBalance, State: Open, NextAt: at}
 	if failed, ok := ev.(eventschemas.PaymentFailed); ok {
-		d.Kind, d.Payment = PaymentFailed, &Payment{failed.PaymentID, failed.Attempt, failed.FailedAt.UTC(), failed.Money}
+		d.Kind, d.Payment = PaymentFailed, &Payment{failed.PaymentID, failed.Attempt,
+			failed.FailedAt.UTC(), failed.Money}
 	}
 	return d
 }
 
-// Raised returns the delivery of a notice that is raised now, with what became of it already: d has the events that a copy
-// of the log has before the event that raised the notice, and is zero if there are none.
+// Raised returns the delivery of a notice that is raised now, with what became of it already: d has the events that a
+// copy of the log has before the event that raised the notice, and is zero if there are none.
 func (d Delivery) Raised(now Delivery) Delivery {
 	if d.State != "" {
 		now.State, now.NextAt = d.State, d.NextAt

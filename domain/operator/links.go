@@ -18,8 +18,8 @@ type IssueLink struct {
 	Now    time.Time
 }
 
-// IssueLink makes a link valid for LinkLifetime. The same link again is a repeat, which has no events. Errors: ErrInvalid,
-// ErrTooManyLinks.
+// IssueLink makes a link valid for LinkLifetime. The same link again is a repeat, which has no events. Errors:
+// ErrInvalid, ErrTooManyLinks.
 func (t *Tokens) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	switch {
 	case in.LinkID == "" || len(in.Hash) != 64:
@@ -40,10 +40,12 @@ func (t *Tokens) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 		}
 	}
 	if open >= MaxOpenLinks {
-		return nil, fmt.Errorf("%w: %d were not used yet; use one of them, or wait %d minutes until they have expired", ErrTooManyLinks, open, LinkLifetime/time.Minute)
+		return nil, fmt.Errorf("%w: %d were not used yet; use one of them, or wait %d minutes until they have expired",
+			ErrTooManyLinks, open, LinkLifetime/time.Minute)
 	}
 	expires := in.Now.Add(LinkLifetime).UTC().Truncate(time.Microsecond)
-	return []eventschemas.Event{eventschemas.OperatorLinkIssued{LinkID: in.LinkID, Hash: in.Hash, Scope: string(in.Scope), ExpiresAt: expires}}, nil
+	return []eventschemas.Event{eventschemas.OperatorLinkIssued{LinkID: in.LinkID, Hash: in.Hash,
+		Scope: string(in.Scope), ExpiresAt: expires}}, nil
 }
 
 // used reports whether an operator has signed in with a link.
@@ -52,8 +54,8 @@ func (t *Tokens) used(linkID string) bool {
 	return used
 }
 
-// MaxLapsed limits the links that Lapsed returns. At most MaxOpenLinks lapse between two calls of IssueLink, so it returns
-// each of them in the next calls, too, in case what the caller does with it failed.
+// MaxLapsed limits the links that Lapsed returns. At most MaxOpenLinks lapse between two calls of IssueLink, so it
+// returns each of them in the next calls, too, in case what the caller does with it failed.
 const MaxLapsed = 5 * MaxOpenLinks
 
 // Lapsed returns the ids of the links that expired before they were used, the newest first, at most MaxLapsed.
@@ -79,8 +81,8 @@ type Enter struct {
 	Now      time.Time
 }
 
-// Enter uses a link up, and makes a token with its id and its scope valid for SessionLifetime. The same token again is a
-// repeat, which has no events. Errors: ErrInvalid, ErrUnknownLink, ErrLinkUsed, ErrLinkExpired, ErrTooManyTokens.
+// Enter uses a link up, and makes a token with its id and its scope valid for SessionLifetime. The same token again is
+// a repeat, which has no events. Errors: ErrInvalid, ErrUnknownLink, ErrLinkUsed, ErrLinkExpired, ErrTooManyTokens.
 func (t *Tokens) Enter(in Enter) ([]eventschemas.Event, error) {
 	l, ok := t.links[in.LinkID]
 	if !ok || l.hash != in.LinkHash {
@@ -92,5 +94,6 @@ func (t *Tokens) Enter(in Enter) ([]eventschemas.Event, error) {
 	case !used && !in.Now.Before(l.expires):
 		return nil, ErrLinkExpired
 	}
-	return t.Issue(Issue{TokenID: in.LinkID, Hash: in.Hash, Last4: in.Last4, Scope: l.scope, ExpiresAt: in.Now.Add(SessionLifetime), Now: in.Now})
+	return t.Issue(Issue{TokenID: in.LinkID, Hash: in.Hash, Last4: in.Last4, Scope: l.scope,
+		ExpiresAt: in.Now.Add(SessionLifetime), Now: in.Now})
 }

@@ -1,6 +1,6 @@
 // Package operator decides about the tokens with which operators use the admin API, and about the links with which they
-// sign in. A session is a token with an end. The texts of tokens and links are kept as hashes; the names of operators are
-// not in events.
+// sign in. A session is a token with an end. The texts of tokens and links are kept as hashes; the names of operators
+// are not in events.
 package operator
 
 import (
@@ -125,7 +125,8 @@ func (t *Tokens) Issue(in Issue) ([]eventschemas.Event, error) {
 	case !slices.Contains(Scopes, in.Scope):
 		return nil, invalidScope(in.Scope)
 	case !in.ExpiresAt.IsZero() && !in.ExpiresAt.After(in.Now):
-		return nil, fmt.Errorf("%w: it would expire at %s, which is in the past", ErrInvalid, in.ExpiresAt.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("%w: it would expire at %s, which is in the past", ErrInvalid,
+			in.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	if known, ok := t.tokens[in.TokenID]; ok {
 		if known.hash != in.Hash {
@@ -134,9 +135,11 @@ func (t *Tokens) Issue(in Issue) ([]eventschemas.Event, error) {
 		return nil, nil
 	}
 	if valid := t.valid(in.Now); valid >= MaxTokens {
-		return nil, fmt.Errorf("%w: %d are neither revoked nor expired; revoke those that are not used", ErrTooManyTokens, valid)
+		return nil, fmt.Errorf("%w: %d are neither revoked nor expired; revoke those that are not used",
+			ErrTooManyTokens, valid)
 	}
-	issued := eventschemas.OperatorTokenIssued{TokenID: in.TokenID, Hash: in.Hash, Last4: in.Last4, Scope: string(in.Scope)}
+	issued := eventschemas.OperatorTokenIssued{TokenID: in.TokenID, Hash: in.Hash, Last4: in.Last4,
+		Scope: string(in.Scope)}
 	if !in.ExpiresAt.IsZero() {
 		at := in.ExpiresAt.UTC().Truncate(time.Microsecond)
 		issued.ExpiresAt = &at

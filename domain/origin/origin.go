@@ -25,8 +25,8 @@ const wildcard = "*."
 
 // Parse returns the canonical form of an allowed origin: https://host or https://host:port, in lower case, with the
 // host in its ASCII form and without the default port. https://*.host allows every host below host, which must not be
-// a suffix that is open to everyone, such as com or github.io. http is only for the machine of the browser (localhost, 127.0.0.1).
-// The error quotes the text and explains how to correct it.
+// a suffix that is open to everyone, such as com or github.io. http is only for the machine of the browser (localhost,
+// 127.0.0.1). The error quotes the text and explains how to correct it.
 func Parse(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	scheme, host, found := strings.Cut(text, "://")
@@ -68,7 +68,8 @@ func Allows(allowed []string, sent string) bool {
 	sent = parsed.String()
 	for _, pattern := range allowed {
 		before, after, below := strings.Cut(pattern, "*")
-		if pattern == sent || below && len(sent) > len(before)+len(after) && strings.HasPrefix(sent, before) && strings.HasSuffix(sent, after) {
+		if pattern == sent || below && len(sent) > len(before)+len(after) && strings.HasPrefix(sent, before) &&
+			strings.HasSuffix(sent, after) {
 			return true
 		}
 	}
@@ -175,7 +176,8 @@ func parseHost(host string) (canonical string, ip bool, err error) {
 	}
 	for label := range strings.SplitSeq(ascii, ".") {
 		if label == "" || len(label) > maxLabelBytes {
-			return "", false, fmt.Errorf("has a host with a label that is empty or longer than %d characters", maxLabelBytes)
+			return "", false, fmt.Errorf("has a host with a label that is empty or longer than %d characters",
+				maxLabelBytes)
 		}
 	}
 	return ascii, false, nil

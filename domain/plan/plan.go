@@ -54,10 +54,14 @@ type Table struct{ rows map[ID]Plan }
 // Default returns the built-in plans.
 func Default() Table {
 	rows := []Plan{
-		{ID: Free, PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000, SearchesPerMonth: 250_000},
-		{ID: Starter, PerMinute: 300, BatchSize: 50, CrawlsPerMinute: 30, LogosPerMonth: 3_000_000, SearchesPerMonth: 1_000_000, Refresh: true},
-		{ID: Growth, PerMinute: 600, BatchSize: 100, CrawlsPerMinute: 60, LogosPerMonth: Unlimited, SearchesPerMonth: Unlimited, Refresh: true},
-		{ID: Custom, PerMinute: 3000, BatchSize: 100, CrawlsPerMinute: 300, LogosPerMonth: Unlimited, SearchesPerMonth: Unlimited, Refresh: true},
+		{ID: Free, PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000,
+			SearchesPerMonth: 250_000},
+		{ID: Starter, PerMinute: 300, BatchSize: 50, CrawlsPerMinute: 30, LogosPerMonth: 3_000_000,
+			SearchesPerMonth: 1_000_000, Refresh: true},
+		{ID: Growth, PerMinute: 600, BatchSize: 100, CrawlsPerMinute: 60, LogosPerMonth: Unlimited,
+			SearchesPerMonth: Unlimited, Refresh: true},
+		{ID: Custom, PerMinute: 3000, BatchSize: 100, CrawlsPerMinute: 300, LogosPerMonth: Unlimited,
+			SearchesPerMonth: Unlimited, Refresh: true},
 	}
 	t := Table{rows: make(map[ID]Plan, len(rows))}
 	for _, p := range rows {

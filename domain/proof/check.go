@@ -264,7 +264,9 @@ func continuesNote(from, to *Note) error {
 	case from.Origin != to.Origin:
 		return fmt.Errorf("the earlier checkpoint is of the log %s, the proof is of %s", from.Origin, to.Origin)
 	case from.Size > to.Size:
-		return fmt.Errorf("the log has %d checkpoint(s), and had %d before: it was shortened, or the proof is the older one", to.Size, from.Size)
+		return fmt.Errorf(
+			"the log has %d checkpoint(s), and had %d before: it was shortened, or the proof is the older one",
+			to.Size, from.Size)
 	case from.Size == to.Size && from.Root != to.Root:
 		return fmt.Errorf("the log of %d checkpoint(s) had another root before: it was rewritten", to.Size)
 	}
@@ -287,7 +289,9 @@ func (c *checker) continues() error {
 	case since.Size == r.Note.Size:
 		return nil
 	case r.Since == nil || r.Since.Size != since.Size:
-		return fails("the file does not show that the log of %d checkpoints continues the one of %d: make it with --since", r.Note.Size, since.Size)
+		return fails(
+			"the file does not show that the log of %d checkpoints continues the one of %d: make it with --since",
+			r.Note.Size, since.Size)
 	case r.Since.Root != since.Root:
 		return fails("the log of %d checkpoint(s) had another root before: it was rewritten", since.Size)
 	}
@@ -306,7 +310,8 @@ func (c *checker) path() (a Account, err error) {
 	}
 	end := r.Month.AddDate(0, 1, 0)
 	if early := r.Checkpoint.Time.Before(end); early && !r.Provisional {
-		return a, c.fails("the checkpoint is from before the end of %s, so the month may have more events", r.Month.Format(books.MonthLayout))
+		return a, c.fails("the checkpoint is from before the end of %s, so the month may have more events",
+			r.Month.Format(books.MonthLayout))
 	} else if !early && r.Provisional {
 		return a, &LineError{3, "the month is not provisional: it had ended before the checkpoint"}
 	}
@@ -331,7 +336,8 @@ func (c *checker) path() (a Account, err error) {
 		return a, &LineError{2, "the proof is of the account " + a.ID}
 	}
 	if c.earlier.covers(a.ID) && a.Revision+1 < c.earlier.Proof.Events {
-		return a, c.fails("the account has %d events, and had %d in the earlier proof: events were removed", a.Revision+1, c.earlier.Proof.Events)
+		return a, c.fails("the account has %d events, and had %d in the earlier proof: events were removed",
+			a.Revision+1, c.earlier.Proof.Events)
 	}
 	return a, c.expect("", eventsLine)
 }
@@ -387,7 +393,8 @@ func (c *checker) events(leaf Account) error {
 		}
 		e.Stream = account.Stream(leaf.ID)
 		if head = e.Next(head); head != e.Hash {
-			return c.fails("the event, or one before it, was changed: its hash is not that of its content after the hash above")
+			return c.fails(
+				"the event, or one before it, was changed: its hash is not that of its content after the hash above")
 		}
 		if c.earlier.covers(leaf.ID) && revision+1 == c.earlier.Proof.Events && head != c.earlier.Proof.Head {
 			return c.fails("the event, or one before it, is another than in the earlier proof: the account's history was rewritten")
@@ -404,7 +411,8 @@ func (c *checker) events(leaf Account) error {
 		}
 	}
 	if head != leaf.Head {
-		return c.fails("the events are not those of the checkpoint: their last hash is %x, that of the checkpoint %x", head, leaf.Head)
+		return c.fails("the events are not those of the checkpoint: their last hash is %x, that of the checkpoint %x",
+			head, leaf.Head)
 	}
 	if err := c.expect("", statementLine); err != nil {
 		return err

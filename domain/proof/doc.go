@@ -6,6 +6,6 @@
 // and the signed text is a checkpoint as C2SP specifies it (https://c2sp.org/tlog-checkpoint).
 //
 // A proof leads from the signed root to the events of one account. Except for the first three lines, the signed
-// checkpoints, the consistency proof and the number of the leaf, each line is determined by lines above it and by the key,
-// so that the first changed line can be named.
+// checkpoints, the consistency proof and the number of the leaf, each line is determined by lines above it and by the
+// key, so that the first changed line can be named.
 package proof

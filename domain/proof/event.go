@@ -22,7 +22,8 @@ type Event struct {
 }
 
 // The parts of an event's line between its values, in order.
-var eventParts = [...]string{`{"revision":`, `,"id":"`, `","type":`, `,"schema_version":`, `,"occurred_at":"`, `","actor":`, `,"request_id":`, `,"hash":"`, `","data":`, `}`}
+var eventParts = [...]string{`{"revision":`, `,"id":"`, `","type":`, `,"schema_version":`, `,"occurred_at":"`,
+	`","actor":`, `,"request_id":`, `,"hash":"`, `","data":`, `}`}
 
 // appendEvent appends the line of an event, without the newline.
 func appendEvent(line []byte, e *Event) []byte {
@@ -44,7 +45,8 @@ func appendEvent(line []byte, e *Event) []byte {
 
 // checkWritable fails if the line of an event would not be one line of UTF-8.
 func checkWritable(e *Event) error {
-	if bytes.IndexByte(e.Data, '\n') >= 0 || !utf8.Valid(e.Data) || !utf8.ValidString(e.Actor) || !utf8.ValidString(e.RequestID) || !utf8.ValidString(e.Type) {
+	if bytes.IndexByte(e.Data, '\n') >= 0 || !utf8.Valid(e.Data) || !utf8.ValidString(e.Actor) ||
+		!utf8.ValidString(e.RequestID) || !utf8.ValidString(e.Type) {
 		return fmt.Errorf("revision %d of %s is not a line of UTF-8 text", e.Revision, e.Stream)
 	}
 	return nil
@@ -52,8 +54,8 @@ func checkWritable(e *Event) error {
 
 var errNotAnEvent = errors.New("this is not an event as a proof writes it")
 
-// parseEvent parses the line of an event. The result has the bytes of line, and no stream. A line that appendEvent would
-// write differently is rejected.
+// parseEvent parses the line of an event. The result has the bytes of line, and no stream. A line that appendEvent
+// would write differently is rejected.
 func parseEvent(line []byte) (e Event, err error) {
 	var values [len(eventParts) - 1][]byte
 	rest, ok := bytes.CutPrefix(line, []byte(eventParts[0]))
@@ -82,7 +84,8 @@ func parseEvent(line []byte) (e Event, err error) {
 	e.OccurredAt, timeErr = time.Parse(timeLayout, string(values[4]))
 	e.Hash, hashErr = parseHash(values[7])
 	if err := errors.Join(err, idErr, versionErr, timeErr, hashErr,
-		json.Unmarshal(values[2], &e.Type), json.Unmarshal(values[5], &e.Actor), json.Unmarshal(values[6], &e.RequestID)); err != nil {
+		json.Unmarshal(values[2], &e.Type), json.Unmarshal(values[5], &e.Actor),
+		json.Unmarshal(values[6], &e.RequestID)); err != nil {
 		return e, errNotAnEvent
 	}
 	e.SchemaVersion, e.Data = int(version), values[8]

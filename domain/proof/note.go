@@ -18,7 +18,8 @@ import (
 const maxKeys = 1000
 
 // ErrPrivateKey: a text that should be a public key is a private one.
-var ErrPrivateKey = errors.New(`this is a private key, which belongs to the service alone; "letterhead ledger key" prints the public one`)
+var ErrPrivateKey = errors.New(
+	`this is a private key, which belongs to the service alone; "letterhead ledger key" prints the public one`)
 
 // Errors of Open and of the checks that use it.
 var (
@@ -61,7 +62,8 @@ func ParseNote(text string) (*Note, error) {
 	origin, number := strings.TrimSuffix(lines[0], "\n"), strings.TrimSuffix(lines[1], "\n")
 	root, err := base64.StdEncoding.DecodeString(lines[2])
 	size, sizeErr := strconv.ParseUint(number, 10, 64)
-	if err != nil || sizeErr != nil || size == 0 || len(root) != len(Hash{}) || noteText(origin, size, Hash(root)) != strings.Join(lines[:3], "") {
+	if err != nil || sizeErr != nil || size == 0 || len(root) != len(Hash{}) ||
+		noteText(origin, size, Hash(root)) != strings.Join(lines[:3], "") {
 		return nil, fmt.Errorf("the text %w: want an origin, a number above 0 and a base64 hash", ErrNote)
 	}
 	return &Note{Origin: origin, Size: size, Root: Hash(root), Text: text}, nil

@@ -175,7 +175,8 @@ type checkpointLeaf struct {
 
 // Leaf returns the leaf: one line of JSON.
 func (c Checkpoint) Leaf() ([]byte, error) {
-	return json.Marshal(checkpointLeaf{c.Time.UTC().Format(timeLayout), c.Position, c.Accounts, hex.EncodeToString(c.Root[:])})
+	return json.Marshal(checkpointLeaf{c.Time.UTC().Format(timeLayout), c.Position, c.Accounts,
+		hex.EncodeToString(c.Root[:])})
 }
 
 func parseCheckpoint(leaf []byte) (c Checkpoint, err error) {

@@ -62,7 +62,8 @@ func Write(w io.Writer, p *Proof, events iter.Seq2[Event, error]) error {
 	if p.IsProvisional() {
 		state = provisional
 	}
-	fmt.Fprintf(out, "%s\n%s%s\n%s%s%s\n\n%s\n%s\n", firstLine, accountPrefix, p.Account.ID, monthPrefix, p.Month.Format(books.MonthLayout), state, checkpointLine, p.Note.Text)
+	fmt.Fprintf(out, "%s\n%s%s\n%s%s%s\n\n%s\n%s\n", firstLine, accountPrefix, p.Account.ID, monthPrefix,
+		p.Month.Format(books.MonthLayout), state, checkpointLine, p.Note.Text)
 	if p.Since != nil {
 		fmt.Fprintf(out, "%s\n%s", sinceLine, p.Since.Text)
 		for _, h := range p.Consistency {

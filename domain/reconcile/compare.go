@@ -57,7 +57,8 @@ func (f *found) add(r *Row, within bool) error {
 	}
 	f.sums[i].Minor += r.Paid.Minor
 	if f.sums[i].Minor > maxSum || f.sums[i].Minor < -maxSum {
-		return &ParseError{Line: r.Line, Err: fmt.Errorf("the sum of the %s %s is too large", f.kind, cmp.Or(f.id, f.payment()))}
+		return &ParseError{Line: r.Line,
+			Err: fmt.Errorf("the sum of the %s %s is too large", f.kind, cmp.Or(f.id, f.payment()))}
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ func (f *found) is(m eventschemas.Money) bool {
 	if m.Minor == 0 {
 		return f.isZero()
 	}
-	return f.money() == m && !slices.ContainsFunc(f.sums, func(sum eventschemas.Money) bool { return sum != m && sum.Minor != 0 })
+	return f.money() == m &&
+		!slices.ContainsFunc(f.sums, func(sum eventschemas.Money) bool { return sum != m && sum.Minor != 0 })
 }
 
 func (f *found) isZero() bool { return f.money().Minor == 0 }
@@ -107,7 +109,8 @@ type comparison struct {
 // payment, or of its refund or dispute, is found by its id among the fees of the payment, or else by its amount among
 // those that were not recorded from an export. Fees are compared if the ledger has any.
 func Compare(ledger *Ledger, in *Reader, o Options) (*Report, error) {
-	c := &comparison{ledger: ledger, options: o, clearing: map[string]*Clearing{}, unknownByID: map[string]*found{}, outflowByID: map[string]*found{}, feeByID: map[string]*foundFee{}}
+	c := &comparison{ledger: ledger, options: o, clearing: map[string]*Clearing{}, unknownByID: map[string]*found{},
+		outflowByID: map[string]*found{}, feeByID: map[string]*foundFee{}}
 	for currency, opening := range o.Opening {
 		if opening > maxSum || opening < -maxSum {
 			return nil, fmt.Errorf("the opening balance in %s is too large", currency)
@@ -230,7 +233,8 @@ func (c *comparison) finish() {
 	c.pair()
 	for _, f := range c.unknown {
 		if !f.isZero() && f.within {
-			c.add(Difference{Result: Missing, Processor: pointer(f.money()), PaymentID: f.payment(), At: f.at, Line: f.line, Kind: Payment})
+			c.add(Difference{Result: Missing, Processor: pointer(f.money()), PaymentID: f.payment(), At: f.at,
+				Line: f.line, Kind: Payment})
 		}
 	}
 	for _, p := range c.ledger.payments {
@@ -241,7 +245,8 @@ func (c *comparison) finish() {
 	}
 	c.compareFees()
 	slices.SortFunc(c.report.Differences, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), a.At.Compare(b.At), strings.Compare(a.AccountID, b.AccountID), strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(order(a), order(b)), a.At.Compare(b.At), strings.Compare(a.AccountID, b.AccountID),
+			strings.Compare(a.PaymentID, b.PaymentID), strings.Compare(a.ID, b.ID))
 	})
 	for _, currency := range slices.Sorted(maps.Keys(c.clearing)) {
 		c.report.Clearing = append(c.report.Clearing, *c.clearing[currency])
@@ -286,7 +291,8 @@ func (c *comparison) pair() {
 			}
 		case f.failed && !c.granted(f): // the payment is in an earlier file
 		case f.within:
-			c.add(Difference{Result: Missing, Kind: f.kind, Processor: pointer(f.money()), PaymentID: f.payment(), ID: f.id, At: f.at, Line: f.line})
+			c.add(Difference{Result: Missing, Kind: f.kind, Processor: pointer(f.money()), PaymentID: f.payment(),
+				ID: f.id, At: f.at, Line: f.line})
 		}
 	}
 }
@@ -327,7 +333,8 @@ func (c *comparison) comparePayment(p *payment) {
 }
 
 func (c *comparison) compareRefund(r *refund) {
-	d := Difference{Kind: Refund, Ledger: pointer(r.money), AccountID: r.account, PaymentID: r.key.payment, ID: r.id, At: r.at}
+	d := Difference{Kind: Refund, Ledger: pointer(r.money), AccountID: r.account, PaymentID: r.key.payment,
+		ID: r.id, At: r.at}
 	f := &found{}
 	if r.found != nil {
 		f, d.Kind = r.found, r.found.kind

@@ -40,7 +40,8 @@ func (c *comparison) fee(r *Row, within bool) error {
 		id, ok = id+":"+strconv.Itoa(f.rows), false
 	}
 	if !ok {
-		f = &foundFee{id: id, rows: 1, made: r.MadeFeeIDs, isMade: isMade, money: eventschemas.Money{Currency: r.Currency}, at: r.At, line: r.Line}
+		f = &foundFee{id: id, rows: 1, made: r.MadeFeeIDs, isMade: isMade,
+			money: eventschemas.Money{Currency: r.Currency}, at: r.At, line: r.Line}
 		c.fees, c.feeByID[f.id] = append(c.fees, f), f
 	}
 	if r.Kind == Payment && f.paid.Currency == "" {
@@ -55,15 +56,16 @@ func (c *comparison) fee(r *Row, within bool) error {
 	f.money.Minor += r.Fee
 	switch {
 	case f.money.Currency != r.Currency:
-		return &ParseError{Line: r.Line, Err: fmt.Errorf("fee %s is in %s and in %s", f.id, f.money.Currency, r.Currency)}
+		return &ParseError{Line: r.Line,
+			Err: fmt.Errorf("fee %s is in %s and in %s", f.id, f.money.Currency, r.Currency)}
 	case f.money.Minor > maxSum || f.money.Minor < -maxSum:
 		return &ParseError{Line: r.Line, Err: fmt.Errorf("the sum of fee %s is too large", f.id)}
 	}
 	return nil
 }
 
-// isExported reports whether a fee with this id comes from an export: of a balance transaction, or made from a row. Two rows
-// may have the same fee, so another id is another fee.
+// isExported reports whether a fee with this id comes from an export: of a balance transaction, or made from a row. Two
+// rows may have the same fee, so another id is another fee.
 func isExported(id string) bool {
 	category, _, made := strings.Cut(id, ":")
 	switch kinds[category] {
@@ -75,8 +77,9 @@ func isExported(id string) bool {
 	return false
 }
 
-// paymentOf returns the payment of the ledger that a fee is about, nil if there is none, and the number of accounts whose
-// payment it may be. If several accounts have a payment with the id, it must have the fee, the amount or the refund.
+// paymentOf returns the payment of the ledger that a fee is about, nil if there is none, and the number of accounts
+// whose payment it may be. If several accounts have a payment with the id, it must have the fee, the amount or the
+// refund.
 func (c *comparison) paymentOf(f *foundFee) (_ *payment, accounts int) {
 	var all []*payment
 	for _, id := range f.ids {
@@ -91,7 +94,8 @@ func (c *comparison) paymentOf(f *foundFee) (_ *payment, accounts int) {
 	}
 	for _, fits := range []func(*payment) bool{
 		func(p *payment) bool {
-			return slices.ContainsFunc(p.fees, func(e *fee) bool { return f.isRecorded(e) || f.isByHand(e) || f.isTransaction(e) })
+			return slices.ContainsFunc(p.fees,
+				func(e *fee) bool { return f.isRecorded(e) || f.isByHand(e) || f.isTransaction(e) })
 		},
 		func(p *payment) bool { return f.paid.Currency != "" && p.paid == f.paid },
 		func(p *payment) bool {
@@ -101,7 +105,8 @@ func (c *comparison) paymentOf(f *foundFee) (_ *payment, accounts int) {
 		if accountsOf(all) < 2 {
 			break
 		}
-		if fitting := slices.DeleteFunc(slices.Clone(all), func(p *payment) bool { return !fits(p) }); len(fitting) > 0 {
+		fitting := slices.DeleteFunc(slices.Clone(all), func(p *payment) bool { return !fits(p) })
+		if len(fitting) > 0 {
 			all = fitting
 		}
 	}
@@ -211,7 +216,8 @@ func (c *comparison) compareFees() {
 		}
 	}
 	for _, f := range known {
-		d := Difference{Result: Missing, Kind: Fee, Processor: pointer(f.money), AccountID: f.payment.account, PaymentID: f.payment.key.payment, ID: f.id, At: f.at, Line: f.line}
+		d := Difference{Result: Missing, Kind: Fee, Processor: pointer(f.money), AccountID: f.payment.account,
+			PaymentID: f.payment.key.payment, ID: f.id, At: f.at, Line: f.line}
 		if f.accounts > 1 {
 			d.AccountID = "" // the fee is recorded for none of them
 		}
@@ -226,7 +232,8 @@ func (c *comparison) compareFees() {
 	for _, p := range c.ledger.payments {
 		for _, e := range p.fees {
 			if !e.found && p.found.within && c.within(e.at) {
-				c.add(Difference{Result: Extra, Kind: Fee, Ledger: pointer(e.money), AccountID: p.account, PaymentID: p.key.payment, ID: e.id, At: e.at})
+				c.add(Difference{Result: Extra, Kind: Fee, Ledger: pointer(e.money), AccountID: p.account,
+					PaymentID: p.key.payment, ID: e.id, At: e.at})
 			}
 		}
 	}

@@ -32,8 +32,8 @@ type payment struct {
 	found             found
 }
 
-// refund is a refund of the ledger, with those that were recorded later for the same claim, under its id with a number. Its
-// money is below zero.
+// refund is a refund of the ledger, with those that were recorded later for the same claim, under its id with a number.
+// Its money is below zero.
 type refund struct {
 	*payment
 	id    string
@@ -58,7 +58,8 @@ func NewLedger() *Ledger {
 
 // Types returns the event types that a Ledger folds; it ignores others.
 func Types() []string {
-	return []string{eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.PaymentFeeRecorded{}.EventType()}
+	return []string{eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
+		eventschemas.RefundReversed{}.EventType(), eventschemas.PaymentFeeRecorded{}.EventType()}
 }
 
 // Apply folds an event of an account's stream. The events of a stream must be applied in order.
@@ -100,7 +101,8 @@ func (l *Ledger) refund(p *payment, ev eventschemas.PaymentRefunded, at time.Tim
 	p.refunded += ev.Credits
 	r := p.claim(ev.RefundID)
 	if r == nil {
-		r = &refund{payment: p, id: ev.RefundID, at: at, money: eventschemas.Money{Currency: p.paid.Currency}, parts: map[string]int64{}}
+		r = &refund{payment: p, id: ev.RefundID, at: at, money: eventschemas.Money{Currency: p.paid.Currency},
+			parts: map[string]int64{}}
 		if p.claims == nil {
 			p.claims = map[string]*refund{}
 		}

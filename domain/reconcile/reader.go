@@ -88,7 +88,8 @@ var Columns = [columnCount]struct {
 }
 
 // timeLayouts are the forms of times, which are UTC unless they have a zone.
-var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", time.RFC3339, "2006-01-02T15:04:05", time.DateOnly}
+var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", time.RFC3339,
+	"2006-01-02T15:04:05", time.DateOnly}
 
 // Reader reads an export.
 type Reader struct {
@@ -175,7 +176,8 @@ func (r *Reader) record() ([]string, error) {
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		line, _ = r.records.FieldPos(0)
-		return nil, &ParseError{Line: line, Err: fmt.Errorf("it has %d fields, and the header has %d", len(fields), len(r.header))}
+		return nil, &ParseError{Line: line,
+			Err: fmt.Errorf("it has %d fields, and the header has %d", len(fields), len(r.header))}
 	case errors.As(err, &bad):
 		return nil, &ParseError{Line: bad.Line, Err: fmt.Errorf("byte %d: %w", bad.Column, bad.Err)}
 	case errors.Is(err, errTooLong):
@@ -193,10 +195,12 @@ func (r *Reader) Next() (Row, error) {
 	line, _ := r.records.FieldPos(0)
 	row := Row{Line: line, Category: strings.ToLower(r.field(categoryColumn))}
 	var sources []string
-	for _, c := range []column{sourceColumn, chargeColumn, intentColumn, invoiceColumn, paymentColumn, transactionColumn} {
+	for _, c := range []column{sourceColumn, chargeColumn, intentColumn, invoiceColumn, paymentColumn,
+		transactionColumn} {
 		id := r.field(c)
 		switch {
-		case strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }): // no new id in the ledger has one
+		// no new id in the ledger has one
+		case strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }):
 			return row, r.errorIn(c, fmt.Errorf("%q has a control or invisible character", id))
 		case c == transactionColumn:
 			row.FeeID = id
@@ -254,7 +258,9 @@ func (r *Reader) amounts(row *Row) (err error) {
 		return err
 	}
 	if fall, known := falls[row.Category]; known && (fall && row.Gross > 0 || !fall && row.Gross < 0) {
-		return r.errorIn(grossColumn, fmt.Errorf("a %s has the wrong sign: amounts that take money from the balance are below zero, all others above", row.Category))
+		return r.errorIn(grossColumn, fmt.Errorf(
+			"a %s has the wrong sign: amounts that take money from the balance are below zero, all others above",
+			row.Category))
 	}
 	if r.field(feeColumn) != "" {
 		if row.Fee, err = r.amount(feeColumn, row.Currency); err != nil {
@@ -271,7 +277,8 @@ func (r *Reader) amounts(row *Row) (err error) {
 			row.Fee, row.Net = row.Gross-net, net
 		}
 		if net != row.Net {
-			return r.errorIn(netColumn, fmt.Errorf("%s is not gross less fee, which is %s", text, books.AppendAmount(nil, row.Net, row.Currency)))
+			return r.errorIn(netColumn, fmt.Errorf("%s is not gross less fee, which is %s", text,
+				books.AppendAmount(nil, row.Net, row.Currency)))
 		}
 	}
 	return r.paid(row)

@@ -34,7 +34,8 @@ var failures = map[string]bool{"charge_failure": true, "payment_failure_refund":
 // kinds are the kinds of the categories; see kindOf.
 var kinds = map[string]Kind{
 	"charge": Payment, "payment": Payment, "partial_capture_reversal": Payment,
-	"refund": Refund, "payment_refund": Refund, "refund_failure": Refund, "charge_failure": Refund, "payment_failure_refund": Refund, "payment_reversal": Refund,
+	"refund": Refund, "payment_refund": Refund, "refund_failure": Refund, "charge_failure": Refund,
+	"payment_failure_refund": Refund, "payment_reversal": Refund,
 	"dispute": Dispute, "dispute_reversal": Dispute, "chargeback": Dispute,
 	"fee": Fee, "stripe_fee": Fee, "network_cost": Fee, "tax": Fee,
 	"payout": Payout, "payout_reversal": Payout, "payout_failure": Payout, "payout_cancel": Payout,
@@ -49,7 +50,8 @@ func kindOf(category, source string) Kind {
 }
 
 // falls reports, for the categories with a fixed sign, whether they take money from the balance.
-var falls = map[string]bool{"charge": false, "payment": false, "refund": true, "payment_refund": true, "dispute": true, "chargeback": true}
+var falls = map[string]bool{"charge": false, "payment": false, "refund": true, "payment_refund": true, "dispute": true,
+	"chargeback": true}
 
 // Row is a row of the export. Amounts are in minor units, and above zero if they add to the balance at the processor;
 // Fee is above zero if it is paid.
@@ -64,11 +66,11 @@ type Row struct {
 	ID string
 	// FeeID is the id of the fee: the id of the balance transaction, or else the first of MadeFeeIDs.
 	FeeID string
-	// MadeFeeIDs are those that the row may have without a balance transaction: the category and the id of the source or of
-	// the payment, with the amount in minor units, and without, as earlier releases recorded it.
+	// MadeFeeIDs are those that the row may have without a balance transaction: the category and the id of the source
+	// or of the payment, with the amount in minor units, and without, as earlier releases recorded it.
 	MadeFeeIDs []string
-	// Payments are the ids by which the payment may be known. Reports name the first, which is the payment intent, as in
-	// webhooks, if the row has one.
+	// Payments are the ids by which the payment may be known. Reports name the first, which is the payment intent, as
+	// in webhooks, if the row has one.
 	Payments []string
 	// Paid is what the customer paid or got back: Gross, unless the processor converted it.
 	Paid eventschemas.Money
@@ -89,8 +91,8 @@ const (
 type Difference struct {
 	Result Result
 	Kind   Kind
-	// Processor and Ledger are the amounts, above zero for payments and fees and below for refunds and disputes. Processor is
-	// nil if the export has no such row, Ledger if the ledger has no such event, or no money for it.
+	// Processor and Ledger are the amounts, above zero for payments and fees and below for refunds and disputes.
+	// Processor is nil if the export has no such row, Ledger if the ledger has no such event, or no money for it.
 	Processor, Ledger *eventschemas.Money
 	AccountID         string // empty if it is missing, unless it is a fee
 	PaymentID         string

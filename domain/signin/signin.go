@@ -20,12 +20,13 @@ const (
 	SessionLifetime = 7 * 24 * time.Hour
 	// MaxOpenLinks limits the links of an account that can be used.
 	MaxOpenLinks = 20
-	// Limits of links that can be requested by e-mail, which strangers can do, too. Those that an operator issues count.
+	// Limits of links that can be requested by e-mail, which strangers can do, too. Those that an operator issues
+	// count.
 	//
 	// MaxMailedLinks is the number of links of a person in MailedWithin from which on no more are sent.
 	MaxMailedLinks = 20
-	// MaxOpenOfPerson and MaxOpenMailed are the numbers of links of a person, and of an account, that can be used from which
-	// on no more are sent, so that people do not use up each other's links, and operators can still issue some.
+	// MaxOpenOfPerson and MaxOpenMailed are the numbers of links of a person, and of an account, that can be used from
+	// which on no more are sent, so that people do not use up each other's links, and operators can still issue some.
 	MaxOpenOfPerson, MaxOpenMailed = 5, 15
 	// MailedWithin is how long a link counts for MaxMailedLinks.
 	MailedWithin = 24 * time.Hour
@@ -37,8 +38,8 @@ const (
 	MaxPersonBytes = 64
 )
 
-// Relevant is how far back the events of a stream matter: older links and sessions have expired. It must not be less than
-// the lifetime of any link or session, of earlier releases too.
+// Relevant is how far back the events of a stream matter: older links and sessions have expired. It must not be less
+// than the lifetime of any link or session, of earlier releases too.
 const Relevant = SessionLifetime
 
 // Owner is the person of an account for which no other one is named.
@@ -70,8 +71,9 @@ func Stream(accountID string) string { return eventschemas.SignInsPrefix + accou
 func CheckPerson(person string) error {
 	outside := func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }
 	if person == "" || len(person) > MaxPersonBytes || person[0] == '-' || strings.ContainsFunc(person, outside) {
-		return fmt.Errorf("%w: the field person is an id of 1 to %d lower-case letters, digits and hyphens, such as owner "+
-			"or p2; it is stored forever, so it must not be a name or an address", ErrInvalid, MaxPersonBytes)
+		return fmt.Errorf(
+			"%w: the field person is an id of 1 to %d lower-case letters, digits and hyphens, such as owner "+
+				"or p2; it is stored forever, so it must not be a name or an address", ErrInvalid, MaxPersonBytes)
 	}
 	return nil
 }
@@ -123,7 +125,8 @@ func (s *State) Apply(ev eventschemas.Event, at time.Time) {
 		if l := s.links[ev.LinkID]; l != nil {
 			l.session = ev.SessionID
 		}
-		s.sessions[ev.SessionID] = Session{ID: ev.SessionID, AccountID: s.account, Person: ev.Person, StartedAt: at, ExpiresAt: ev.ExpiresAt}
+		s.sessions[ev.SessionID] = Session{ID: ev.SessionID, AccountID: s.account, Person: ev.Person, StartedAt: at,
+			ExpiresAt: ev.ExpiresAt}
 	case eventschemas.SignedOut:
 		delete(s.sessions, ev.SessionID)
 	case eventschemas.SignedOutEverywhere:
@@ -151,8 +154,8 @@ type IssueLink struct {
 	Now    time.Time
 }
 
-// IssueLink makes a link valid for LinkLifetime. The same link again is a repeat, which has no events. Errors: ErrInvalid,
-// ErrTooManyLinks.
+// IssueLink makes a link valid for LinkLifetime. The same link again is a repeat, which has no events. Errors:
+// ErrInvalid, ErrTooManyLinks.
 func (s *State) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	if in.LinkID == "" || len(in.Hash) != 64 {
 		return nil, fmt.Errorf("%w: the link has no id or no hash", ErrInvalid)
@@ -178,13 +181,19 @@ func (s *State) IssueLink(in IssueLink) ([]eventschemas.Event, error) {
 	}
 	switch {
 	case in.Mailed && recent >= MaxMailedLinks:
-		return nil, fmt.Errorf("%w: %d of this person were issued within %d hours, and no more are sent by e-mail", ErrTooManyLinks, recent, MailedWithin/time.Hour)
+		return nil, fmt.Errorf("%w: %d of this person were issued within %d hours, and no more are sent by e-mail",
+			ErrTooManyLinks, recent, MailedWithin/time.Hour)
 	case in.Mailed && (openOfPerson >= MaxOpenOfPerson || open >= MaxOpenMailed):
-		return nil, fmt.Errorf("%w: %d of this person, and %d of this account, were not used yet, and no more are sent by e-mail", ErrTooManyLinks, openOfPerson, open)
+		return nil, fmt.Errorf(
+			"%w: %d of this person, and %d of this account, were not used yet, and no more are sent by e-mail",
+			ErrTooManyLinks, openOfPerson, open)
 	case open >= MaxOpenLinks:
-		return nil, fmt.Errorf("%w: %d of this account were not used yet; use one of them, or wait %d minutes until they have expired", ErrTooManyLinks, open, LinkLifetime/time.Minute)
+		return nil, fmt.Errorf(
+			"%w: %d of this account were not used yet; use one of them, or wait %d minutes until they have expired",
+			ErrTooManyLinks, open, LinkLifetime/time.Minute)
 	}
-	return []eventschemas.Event{eventschemas.SignInLinkIssued{LinkID: in.LinkID, Hash: in.Hash, Person: in.Person, ExpiresAt: until(in.Now, LinkLifetime)}}, nil
+	return []eventschemas.Event{eventschemas.SignInLinkIssued{LinkID: in.LinkID, Hash: in.Hash, Person: in.Person,
+		ExpiresAt: until(in.Now, LinkLifetime)}}, nil
 }
 
 // Enter is the command to begin a session with a link.
@@ -195,8 +204,8 @@ type Enter struct {
 	Now         time.Time
 }
 
-// Enter uses a link up and begins a session of SessionLifetime. The same session again is a repeat, which has no events.
-// Errors: ErrInvalid, ErrUnknownLink, ErrLinkUsed, ErrLinkExpired, ErrTooManySessions.
+// Enter uses a link up and begins a session of SessionLifetime. The same session again is a repeat, which has no
+// events. Errors: ErrInvalid, ErrUnknownLink, ErrLinkUsed, ErrLinkExpired, ErrTooManySessions.
 func (s *State) Enter(in Enter) ([]eventschemas.Event, error) {
 	if in.SessionID == "" || len(in.SessionHash) != 64 {
 		return nil, fmt.Errorf("%w: the session has no id or no hash", ErrInvalid)
@@ -215,7 +224,8 @@ func (s *State) Enter(in Enter) ([]eventschemas.Event, error) {
 	if open := s.openSessions(in.Now); open >= MaxSessions {
 		return nil, fmt.Errorf("%w: %d are open; sign out everywhere in one of them", ErrTooManySessions, open)
 	}
-	return []eventschemas.Event{eventschemas.SignedIn{SessionID: in.SessionID, LinkID: id, Hash: in.SessionHash, Person: l.person, ExpiresAt: until(in.Now, SessionLifetime)}}, nil
+	return []eventschemas.Event{eventschemas.SignedIn{SessionID: in.SessionID, LinkID: id, Hash: in.SessionHash,
+		Person: l.person, ExpiresAt: until(in.Now, SessionLifetime)}}, nil
 }
 
 // find returns the link with a hash, or nil.
@@ -257,8 +267,8 @@ func (s *State) SignOut(sessionID string, now time.Time) []eventschemas.Event {
 	return []eventschemas.Event{eventschemas.SignedOut{SessionID: sessionID}}
 }
 
-// SignOutEverywhere ends all sessions, and withdraws all links that were not used, of a person, or of all people if there
-// is none. If there is nothing to end it is a repeat, which has no events. Errors: ErrInvalid.
+// SignOutEverywhere ends all sessions, and withdraws all links that were not used, of a person, or of all people if
+// there is none. If there is nothing to end it is a repeat, which has no events. Errors: ErrInvalid.
 func (s *State) SignOutEverywhere(person string, now time.Time) ([]eventschemas.Event, error) {
 	if person != "" {
 		if err := CheckPerson(person); err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 // columns of the CSV form.
-var columns = []string{"line", "date", "reference", "kind", "payment_id", "revision", "events", "credits", "currency", "money", "tax"}
+var columns = []string{"line", "date", "reference", "kind", "payment_id", "revision", "events", "credits",
+	"currency", "money", "tax"}
 
 // row is a line of the CSV form. Numbers are left out where they have no meaning.
 type row struct {
@@ -30,7 +31,8 @@ func (s *Statement) CSV() ([]byte, error) {
 	}
 	for _, r := range s.rows() {
 		cell := books.SafeCell
-		if err := w.Write([]string{r.line, r.date, cell(r.reference), cell(r.kind), cell(r.payment), r.revision, r.events, r.credits, r.currency, r.money, r.tax}); err != nil {
+		if err := w.Write([]string{r.line, r.date, cell(r.reference), cell(r.kind), cell(r.payment), r.revision,
+			r.events, r.credits, r.currency, r.money, r.tax}); err != nil {
 			return nil, err
 		}
 	}
@@ -44,24 +46,29 @@ func (s *Statement) rows() []row {
 		{line: "opening_balance", credits: number(s.OpeningBalance)},
 	}
 	for _, g := range s.Grants {
-		r := row{line: "grant", date: stamp(g.At), reference: g.Reason, kind: g.Kind, payment: g.PaymentID, revision: strconv.FormatUint(g.Revision, 10), events: "1", credits: number(g.Credits)}
+		r := row{line: "grant", date: stamp(g.At), reference: g.Reason, kind: g.Kind, payment: g.PaymentID,
+			revision: strconv.FormatUint(g.Revision, 10), events: "1", credits: number(g.Credits)}
 		rows = append(rows, r.with(g.Currency, g.Money, g.Tax))
 	}
 	for _, f := range s.Refunds {
-		r := row{line: "refund", date: stamp(f.At), reference: f.RefundID, payment: f.PaymentID, revision: strconv.FormatUint(f.Revision, 10), events: "1", credits: number(-f.Credits)}
+		r := row{line: "refund", date: stamp(f.At), reference: f.RefundID, payment: f.PaymentID,
+			revision: strconv.FormatUint(f.Revision, 10), events: "1", credits: number(-f.Credits)}
 		rows = append(rows, r.with(f.Currency, -f.Money, -f.Tax))
 	}
 	for _, d := range s.UsageByDay {
 		rows = append(rows, row{line: "used", date: d.Date, events: number(d.Charges), credits: number(-d.Used)})
 		if d.Reversals > 0 {
-			rows = append(rows, row{line: "reversed", date: d.Date, events: number(d.Reversals), credits: number(d.Reversed)})
+			rows = append(rows,
+				row{line: "reversed", date: d.Date, events: number(d.Reversals), credits: number(d.Reversed)})
 		}
 	}
 	for _, k := range s.UsageByKey {
-		rows = append(rows, row{line: "used_by_key", reference: k.KeyID, events: number(k.Charges), credits: number(-k.Used)})
+		rows = append(rows,
+			row{line: "used_by_key", reference: k.KeyID, events: number(k.Charges), credits: number(-k.Used)})
 	}
 	for _, m := range s.Money {
-		rows = append(rows, row{line: "paid"}.with(m.Currency, m.Paid, m.PaidTax), row{line: "returned"}.with(m.Currency, -m.Refunded, -m.RefundedTax))
+		rows = append(rows, row{line: "paid"}.with(m.Currency, m.Paid, m.PaidTax),
+			row{line: "returned"}.with(m.Currency, -m.Refunded, -m.RefundedTax))
 	}
 	if s.Breakage > 0 {
 		rows = append(rows, row{line: "breakage", credits: number(-s.Breakage)})

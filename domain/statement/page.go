@@ -16,7 +16,8 @@ import (
 //go:embed page.html page.css
 var pageFiles embed.FS
 
-// Page is the page of a statement, for a browser's print dialog. It is one file without scripts, so that it can be kept.
+// Page is the page of a statement, for a browser's print dialog. It is one file without scripts, so that it can be
+// kept.
 type Page struct {
 	// Policy is the page's Content-Security-Policy: its one style is allowed by its hash, and nothing else may load.
 	Policy string
@@ -33,7 +34,9 @@ func NewPage(baseURL string) (*Page, error) {
 		return nil, fmt.Errorf("read the style of statements: %w", err)
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"amount": func(minor int64, currency string) string { return grouped(amount(minor, currency)) + " " + currency },
+		"amount": func(minor int64, currency string) string {
+			return grouped(amount(minor, currency)) + " " + currency
+		},
 		"number": func(n int64) string { return grouped(number(n)) },
 		"taken":  func(n int64) string { return grouped(number(-n)) },
 		"at":     func(t time.Time) string { return t.Format("2006-01-02 15:04") },
@@ -43,7 +46,8 @@ func NewPage(baseURL string) (*Page, error) {
 	}
 	hash := sha256.Sum256(style)
 	p := &Page{template: t, style: template.CSS(style), baseURL: baseURL,
-		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
+			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 	_, err = p.Render(&Statement{Month: "2026-11"}) // so that an error in the template is detected at the start
 	return p, err
 }

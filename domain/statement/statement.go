@@ -1,5 +1,5 @@
-// Package statement derives the statement of an account for a month of the books: its balances, grants, usage, reversals
-// and refunds, the money, and the head of the account's hash chain.
+// Package statement derives the statement of an account for a month of the books: its balances, grants, usage,
+// reversals and refunds, the money, and the head of the account's hash chain.
 //
 // The read model of the ledger and the events themselves give the same lines to a Sheet, so everybody who has the
 // account's events can derive the same statement, byte by byte. The package uses no clock.
@@ -27,10 +27,10 @@ var (
 	ErrNoEvents = errors.New("the account has no events up to the end of the month")
 )
 
-// Statement is the statement of an account for a month. Times are UTC; a grant, charge, reversal or refund belongs to the
-// month of its time unless that month had ended before (books.Periods.Booked). Money is in minor units of its currency,
-// with tax. The opening balance, plus what was granted and reversed, less what was used, refunded and removed as
-// breakage, is the closing balance. Fees of the payment processor are left out.
+// Statement is the statement of an account for a month. Times are UTC; a grant, charge, reversal or refund belongs to
+// the month of its time unless that month had ended before (books.Periods.Booked). Money is in minor units of its
+// currency, with tax. The opening balance, plus what was granted and reversed, less what was used, refunded and removed
+// as breakage, is the closing balance. Fees of the payment processor are left out.
 type Statement struct {
 	AccountID   string `json:"account_id"`
 	Month       string `json:"month"`       // YYYY-MM
@@ -75,8 +75,8 @@ type Grant struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-// Refund is a refund of a payment, or of a part of it. A reversed refund, as of a dispute that was won, is a second one with
-// the same id and amounts below zero.
+// Refund is a refund of a payment, or of a part of it. A reversed refund, as of a dispute that was won, is a second one
+// with the same id and amounts below zero.
 type Refund struct {
 	Revision  uint64    `json:"revision"`
 	At        time.Time `json:"at"`
@@ -104,8 +104,8 @@ type Key struct {
 	Used    int64  `json:"used"` // credits
 }
 
-// Chain is the head of the account's hash chain: the hash of its last event in the books up to the end of the month, which
-// confirms all events before.
+// Chain is the head of the account's hash chain: the hash of its last event in the books up to the end of the month,
+// which confirms all events before.
 type Chain struct {
 	Revision uint64 `json:"revision"`
 	Hash     string `json:"hash"` // hex
@@ -131,8 +131,8 @@ func (s *Statement) State() string {
 	return "open"
 }
 
-// Line is an event of an account as a statement needs it. Charges with one key, and reversals, of one day may be one line
-// with the sum of their credits.
+// Line is an event of an account as a statement needs it. Charges with one key, and reversals, of one day may be one
+// line with the sum of their credits.
 type Line struct {
 	Event    eventschemas.Event // a type that does not move credits is ignored
 	Count    int64              // events in the line
@@ -168,12 +168,13 @@ func New(accountID string, month time.Time) *Sheet {
 	return &Sheet{
 		start: month, end: month.AddDate(0, 1, 0), lots: books.New(),
 		days: map[string]*Day{}, keys: map[string]*Key{}, money: map[string]*Money{},
-		statement: Statement{AccountID: accountID, Month: month.Format(books.MonthLayout), Grants: []Grant{}, Refunds: []Refund{}},
+		statement: Statement{AccountID: accountID, Month: month.Format(books.MonthLayout), Grants: []Grant{},
+			Refunds: []Refund{}},
 	}
 }
 
-// Apply adds an event of the account's stream, from the first on, in order. hash is the event's hash in the chain, in hex.
-// Events after the month change nothing.
+// Apply adds an event of the account's stream, from the first on, in order. hash is the event's hash in the chain, in
+// hex. Events after the month change nothing.
 func (s *Sheet) Apply(ev eventschemas.Event, revision uint64, at, booked time.Time, hash string) {
 	s.balance += account.Delta(ev)
 	if booked.Before(s.start) {
@@ -204,7 +205,8 @@ func (s *Sheet) Add(l Line) {
 		}
 	case eventschemas.RefundReversed:
 		if effect := s.lots.Apply(ev, l.Revision, l.At); in { // a refund below zero
-			s.refund(eventschemas.PaymentRefunded{RefundID: ev.RefundID, PaymentID: ev.PaymentID, Credits: -ev.Credits}, effect, l)
+			s.refund(eventschemas.PaymentRefunded{RefundID: ev.RefundID, PaymentID: ev.PaymentID, Credits: -ev.Credits},
+				effect, l)
 		}
 	case eventschemas.CreditsCharged:
 		if in {
@@ -225,7 +227,8 @@ func (s *Sheet) Add(l Line) {
 }
 
 func (s *Sheet) grant(ev eventschemas.CreditsGranted, l Line) {
-	g := Grant{Revision: l.Revision, At: l.At.UTC(), Kind: ev.Kind, Credits: ev.Credits, PaymentID: ev.PaymentID, Reason: ev.Reason}
+	g := Grant{Revision: l.Revision, At: l.At.UTC(), Kind: ev.Kind, Credits: ev.Credits, PaymentID: ev.PaymentID,
+		Reason: ev.Reason}
 	if ev.Money != nil {
 		g.Currency, g.Money, g.Tax = ev.Money.Currency, ev.Money.Minor, ev.Tax
 		s.turnover.Add(g.Currency, g.Money, s.statement.AccountID, l.Revision)
@@ -238,7 +241,8 @@ func (s *Sheet) grant(ev eventschemas.CreditsGranted, l Line) {
 }
 
 func (s *Sheet) refund(ev eventschemas.PaymentRefunded, effect books.Effect, l Line) {
-	r := Refund{Revision: l.Revision, At: l.At.UTC(), RefundID: ev.RefundID, PaymentID: ev.PaymentID, Credits: ev.Credits}
+	r := Refund{Revision: l.Revision, At: l.At.UTC(), RefundID: ev.RefundID, PaymentID: ev.PaymentID,
+		Credits: ev.Credits}
 	if effect.Lot >= 0 {
 		if r.Currency = s.lots.Lots()[effect.Lot].Paid.Currency; r.Currency != "" {
 			r.Money, r.Tax = effect.Money, effect.Tax
@@ -271,8 +275,8 @@ func entry[V any](all map[string]*V, key string) *V {
 	return v
 }
 
-// Statement returns the statement of all lines so far; closed reports whether the books of the month are closed. Errors:
-// ErrNotBegun, ErrNoEvents, books.ErrSum, or that the lines do not add up to the balance.
+// Statement returns the statement of all lines so far; closed reports whether the books of the month are closed.
+// Errors: ErrNotBegun, ErrNoEvents, books.ErrSum, or that the lines do not add up to the balance.
 func (s *Sheet) Statement(now time.Time, closed bool) (*Statement, error) {
 	st := s.statement
 	switch {
@@ -285,8 +289,10 @@ func (s *Sheet) Statement(now time.Time, closed bool) (*Statement, error) {
 	}
 	st.Provisional, st.Closed = now.Before(s.end), closed
 	st.OpeningBalance, st.ClosingBalance, st.Chain = s.Opening, s.Head.Balance, s.Head.Chain
-	if sum := st.OpeningBalance + st.Granted + st.Reversed - st.Used - st.Refunded - st.Breakage; sum != st.ClosingBalance {
-		return nil, fmt.Errorf("statement of account %s for %s: the lines add up to %d, but the balance is %d", st.AccountID, st.Month, sum, st.ClosingBalance)
+	sum := st.OpeningBalance + st.Granted + st.Reversed - st.Used - st.Refunded - st.Breakage
+	if sum != st.ClosingBalance {
+		return nil, fmt.Errorf("statement of account %s for %s: the lines add up to %d, but the balance is %d",
+			st.AccountID, st.Month, sum, st.ClosingBalance)
 	}
 	st.UsageByDay = sorted(s.days, func(date string, d *Day) { d.Date = date })
 	st.UsageByKey = sorted(s.keys, func(id string, k *Key) { k.KeyID = id })

@@ -13,8 +13,8 @@ const blockRows = 64
 // row is a revision, and two numbers from then on.
 type row [3]int64
 
-// rows are rows in the order of their revisions. Of most of them only the difference to the one before is stored, which takes
-// about three bytes.
+// rows are rows in the order of their revisions. Of most of them only the difference to the one before is stored, which
+// takes about three bytes.
 type rows struct {
 	count  int
 	last   row

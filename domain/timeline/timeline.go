@@ -91,7 +91,8 @@ type Lot struct {
 
 // New returns the timeline of an account without events.
 func New(accountID string) *Timeline {
-	return &Timeline{account: account.New(accountID), books: books.New(), keyAt: map[string]int{}, open: map[string]uint64{}}
+	return &Timeline{account: account.New(accountID), books: books.New(), keyAt: map[string]int{},
+		open: map[string]uint64{}}
 }
 
 // Next returns the revision of the next event.
@@ -115,7 +116,8 @@ func (t *Timeline) Before(revision uint64) (from uint64, head eventschemas.Hash)
 
 // Size returns about how many bytes the timeline has in memory.
 func (t *Timeline) Size() int {
-	size := (t.account.Remembered()+t.books.Remembered()+len(t.keys))*foldEntry + cap(t.heads)*len(eventschemas.Hash{}) + cap(t.texts)
+	size := (t.account.Remembered()+t.books.Remembered()+len(t.keys))*foldEntry +
+		cap(t.heads)*len(eventschemas.Hash{}) + cap(t.texts)
 	for _, r := range []*rows{&t.balance, &t.held, &t.deficit, &t.holds, &t.placed} {
 		size += r.size()
 	}
@@ -215,7 +217,8 @@ func (t *Timeline) follow(holdID string, revision uint64) {
 }
 
 func (t *Timeline) issue(ev eventschemas.KeyIssued, revision uint64, at time.Time) {
-	k := Key{ID: ev.KeyID, Kind: ev.Kind, Last4: ev.Last4, IssuedAt: at.UTC(), KeyTerms: account.KeyTerms{Scopes: ev.Scopes, Origins: ev.Origins}, issued: revision}
+	k := Key{ID: ev.KeyID, Kind: ev.Kind, Last4: ev.Last4, IssuedAt: at.UTC(),
+		KeyTerms: account.KeyTerms{Scopes: ev.Scopes, Origins: ev.Origins}, issued: revision}
 	if ev.ExpiresAt != nil {
 		k.ExpiresAt = ev.ExpiresAt.UTC()
 	}
@@ -248,7 +251,8 @@ func (t *Timeline) At(revision uint64) Moment {
 	lots := t.books.Lots()
 	for i := range lots {
 		if l := &lots[i]; l.Revision <= revision {
-			m.Lots = append(m.Lots, Lot{l.Revision, l.At.UTC(), l.Kind, l.PaymentID, l.Granted, t.lots[i].at(revision)[1]})
+			m.Lots = append(m.Lots,
+				Lot{l.Revision, l.At.UTC(), l.Kind, l.PaymentID, l.Granted, t.lots[i].at(revision)[1]})
 		}
 	}
 	return m

@@ -25,7 +25,8 @@ func BurnOf(spent int64, opened, now time.Time) Burn {
 	return Burn{Spent: spent, Days: min(max(now.Sub(opened).Hours()/24, 1), BurnDays)}
 }
 
-// PerDay returns the credits that are used in a day; never below zero, although more may have been returned than charged.
+// PerDay returns the credits that are used in a day; never below zero, although more may have been returned than
+// charged.
 func (b Burn) PerDay() float64 { return float64(max(b.Spent, 0)) / b.Days }
 
 // RunsOut returns when credits are used up at this rate, and false if that is not within ten years.

@@ -110,7 +110,8 @@ func check(err error) {
 // open opens the event log and the database, in folders or at servers.
 func open(ctx context.Context, logAt, dbAt string) (eventlog.Log, *sqlstore.Store) {
 	if strings.Contains(logAt, "://") {
-		return must(esdb.Open(ctx, esdb.Config{ConnectionString: logAt})), must(sqlstore.Open(ctx, sqlstore.Config{URL: dbAt}))
+		return must(esdb.Open(ctx, esdb.Config{ConnectionString: logAt})), must(sqlstore.Open(ctx,
+			sqlstore.Config{URL: dbAt}))
 	}
 	return must(sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(logAt, "events.db")})),
 		must(sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(dbAt, "models.db")}))
@@ -123,10 +124,11 @@ func main() {
 	events, store := open(ctx, *logAt, *dbAt)
 	model := projections.NewModel("counters", store, projections.Version{
 		Number: 1, Streams: []string{prefix}, Tables: []projections.Table{table.Table()},
-		NewFold: table.Fold(10_000, projections.Subjects, func(rows *projections.Rows[string, int64], e *projections.Event) error {
-			*rows.Change(e.Subject) += e.Body.(added).N
-			return nil
-		}),
+		NewFold: table.Fold(10_000,
+			projections.Subjects, func(rows *projections.Rows[string, int64], e *projections.Event) error {
+				*rows.Change(e.Subject) += e.Body.(added).N
+				return nil
+			}),
 	})
 	runner := must(engine.New(engine.Config{Decode: decode}, events, store, &model))
 	check(runner.Start(ctx))

@@ -62,9 +62,9 @@ func run(ctx context.Context, brokers []string, topic, group string, out io.Writ
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
-		// A consumer with a database should write its rows and the offset in one transaction, and seek to that offset at
-		// startup, so that no event is counted twice. This example keeps its books in memory, so after a restart they contain
-		// only later events. Use a new group to count from the beginning.
+		// A consumer with a database should write its rows and the offset in one transaction, and seek to that offset
+		// at startup, so that no event is counted twice. This example keeps its books in memory, so after a restart
+		// they contain only later events. Use a new group to count from the beginning.
 		if err := reader.CommitMessages(ctx, m); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("commit: %w", err)
 		}
@@ -103,8 +103,8 @@ func (b *books) take(m kafka.Message) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("event %s has no revision: %w", head["event_id"], err)
 	}
-	// The relay publishes at least once. The revisions of a stream are 0, 1, 2… and are first delivered in this order, so
-	// one number per stream detects every repeat. A set of event ids would also work, but it would grow.
+	// The relay publishes at least once. The revisions of a stream are 0, 1, 2… and are first delivered in this order,
+	// so one number per stream detects every repeat. A set of event ids would also work, but it would grow.
 	next := b.next[head["stream"]]
 	if revision < next {
 		return "", nil

@@ -106,7 +106,8 @@ func prefixOf(kind Kind) (string, error) {
 	case Operator:
 		return operatorPrefix, nil
 	default:
-		return "", fmt.Errorf("%w %q: kinds are %s, %s and %s", ErrUnknownKind, string(kind), Secret, Publishable, Operator)
+		return "", fmt.Errorf("%w %q: kinds are %s, %s and %s", ErrUnknownKind, string(kind), Secret,
+			Publishable, Operator)
 	}
 }
 

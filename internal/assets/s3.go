@@ -19,7 +19,9 @@ func PrepareS3(u *url.URL) error {
 	case u.Host == "":
 		return errors.New("the URL names no bucket; an example is s3://bucket?region=eu-central-1")
 	case u.Path != "" && u.Path != "/":
-		return fmt.Errorf("the URL of a bucket must not have a path; to store assets below a prefix, use s3://%s?prefix=%s/", u.Host, url.QueryEscape(u.Path[1:]))
+		return fmt.Errorf(
+			"the URL of a bucket must not have a path; to store assets below a prefix, use s3://%s?prefix=%s/",
+			u.Host, url.QueryEscape(u.Path[1:]))
 	}
 	q := u.Query()
 	if q.Get("endpoint") == "" {

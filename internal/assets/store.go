@@ -30,7 +30,8 @@ import (
 const (
 	// MaxBytes limits one asset. Images are far smaller; a larger one is a mistake.
 	MaxBytes = 16 << 20
-	// callTimeout limits one request to a bucket if the caller has no earlier deadline. The S3 client would wait forever.
+	// callTimeout limits one request to a bucket if the caller has no earlier deadline. The S3 client would wait
+	// forever.
 	callTimeout = 15 * time.Second
 )
 
@@ -38,8 +39,8 @@ const (
 var (
 	// ErrNotFound means that no asset has that id and extension, or that the id is not valid.
 	ErrNotFound = errors.New("asset not found")
-	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline (then the error is
-	// also a context.DeadlineExceeded), or failed, for example because the disk is full. The caller may retry.
+	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline (then the error
+	// is also a context.DeadlineExceeded), or failed, for example because the disk is full. The caller may retry.
 	ErrUnavailable = errors.New("asset store is unavailable")
 	// ErrInvalid means that the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
@@ -146,9 +147,11 @@ func (s *Store) Reachable(ctx context.Context) error {
 		if p.there {
 			return nil
 		}
-		return s.failed(ctx, "reach", "the storage", errors.New("it does not respond, does not exist, or may not be listed"))
+		return s.failed(ctx, "reach", "the storage",
+			errors.New("it does not respond, does not exist, or may not be listed"))
 	case <-ctx.Done():
-		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago", time.Since(p.asked).Round(time.Second)), ctx.Err())
+		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago",
+			time.Since(p.asked).Round(time.Second)), ctx.Err())
 	}
 }
 
@@ -192,7 +195,8 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 		return id, nil
 	}
 	// Concurrent writers of the same bytes write identical objects, so their order does not matter.
-	if err := s.bucket.Upload(call, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
+	if err := s.bucket.Upload(call, k, bytes.NewReader(data),
+		&blob.WriterOptions{ContentType: contentType}); err != nil {
 		return "", s.failed(call, "put", "asset "+k, err)
 	}
 	if err := s.sync(k); err != nil {
@@ -300,7 +304,8 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	if !there && !s.present(call, nil) {
-		return false, s.failed(call, "find", "asset "+k, errors.New("the storage did not respond, or it does not exist"))
+		return false, s.failed(call, "find", "asset "+k,
+			errors.New("the storage did not respond, or it does not exist"))
 	}
 	return there, nil
 }

@@ -32,12 +32,14 @@ var packed []byte
 const (
 	// maxModule limits the module, in bytes, when it is unpacked. It has about 800 KiB.
 	maxModule = 4 << 20
-	// baseMemory and pixelMemory are the memory of an instance, in bytes: for any image, and for each pixel. Of the files
-	// measured, the one that needed most took 4 MiB and 50 bytes a pixel: planes of 10 bits, and pixels of 16 bits twice.
+	// baseMemory and pixelMemory are the memory of an instance, in bytes: for any image, and for each pixel. Of the
+	// files measured, the one that needed most took 4 MiB and 50 bytes a pixel: planes of 10 bits, and pixels of 16
+	// bits twice.
 	baseMemory  = 8 << 20
 	pixelMemory = 56
-	// baseSteps and pixelSteps limit the loops and calls of an image; see package metering. Drawings need 15 to 35 steps a
-	// pixel, photographs up to 70. Noise without loss needs 330, and is rejected: it would take several seconds.
+	// baseSteps and pixelSteps limit the loops and calls of an image; see package metering. Drawings need 15 to 35
+	// steps a pixel, photographs up to 70. Noise without loss needs 330, and is rejected: it would take several
+	// seconds.
 	baseSteps  = 16 * metering.Quantum
 	pixelSteps = 100
 )
@@ -91,7 +93,8 @@ func compile() (*engine, error) {
 // does not turn the image. Errors: ErrMalformed, ErrTooLarge, or why the decoder cannot be compiled here.
 func Decode(data []byte, width, height int) (*image.RGBA, error) {
 	pixels := int64(width) * int64(height)
-	return decodeWithin(data, width, height, baseMemory+pixelMemory*pixels, (baseSteps+pixelSteps*pixels)/metering.Quantum)
+	return decodeWithin(data, width, height, baseMemory+pixelMemory*pixels,
+		(baseSteps+pixelSteps*pixels)/metering.Quantum)
 }
 
 // decodeWithin is Decode with limits: bytes of memory, and quanta of steps.
@@ -103,9 +106,11 @@ func decodeWithin(data []byte, width, height int, bytes, quanta int64) (img *ima
 	mem := &memory{limit: uint64(bytes)}
 	work := &work{quanta: quanta}
 	ctx := context.WithValue(context.Background(), workKey{}, work)
-	starting := experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
+	starting := experimental.WithMemoryAllocator(ctx,
+		experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
 	// An empty name allows several instances.
-	module, err := e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	module, err := e.runtime.InstantiateModule(starting, e.compiled,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 	if err == nil {
 		defer module.Close(ctx) // it has no files or other resources whose release could fail
 		img, err = (&decoding{ctx, module}).decode(data, width, height)
@@ -153,7 +158,8 @@ func (d *decoding) decode(data []byte, width, height int) (*image.RGBA, error) {
 	if !ok {
 		return nil, errOutside
 	}
-	w, h, depth := binary.LittleEndian.Uint32(head[atWidth:]), binary.LittleEndian.Uint32(head[atHeight:]), binary.LittleEndian.Uint32(head[atDepth:])
+	w, h, depth := binary.LittleEndian.Uint32(head[atWidth:]), binary.LittleEndian.Uint32(head[atHeight:]),
+		binary.LittleEndian.Uint32(head[atDepth:])
 	if w != uint32(width) || h != uint32(height) {
 		return nil, fmt.Errorf("it has %d×%d pixels, and not %d×%d", w, h, width, height)
 	}
@@ -196,7 +202,8 @@ var (
 func (d *decoding) run(file uint32, length int, onlyHeader uint64, results, out uint32) error {
 	const onlyFirst = 0
 	done, err := d.module.ExportedFunction("decode").Call(d.ctx, uint64(file), uint64(length), onlyHeader, onlyFirst,
-		uint64(results+atWidth), uint64(results+atHeight), uint64(results+atDepth), uint64(results+atCount), uint64(results+atDelay), uint64(out))
+		uint64(results+atWidth), uint64(results+atHeight), uint64(results+atDepth), uint64(results+atCount),
+		uint64(results+atDelay), uint64(out))
 	if err == nil && done[0] == 0 {
 		err = errRejected
 	}

@@ -28,12 +28,17 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime) error {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
 	builder := runtime.NewHostModuleBuilder("wasi_snapshot_preview1")
 	for name, takes := range map[string][]api.ValueType{
-		"fd_prestat_get": {i32, i32}, "fd_prestat_dir_name": {i32, i32, i32}, "fd_seek": {i32, i64, i32, i32}, "fd_write": {i32, i32, i32, i32},
+		"fd_prestat_get": {i32, i32}, "fd_prestat_dir_name": {i32, i32, i32}, "fd_seek": {i32, i64, i32, i32},
+		"fd_write": {i32, i32, i32, i32},
 	} {
-		builder = builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) { stack[0] = badFile }), takes, []api.ValueType{i32}).Export(name)
+		builder = builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) {
+			stack[0] = badFile
+		}), takes, []api.ValueType{i32}).Export(name)
 	}
-	builder = builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(closeFile), []api.ValueType{i32}, []api.ValueType{i32}).Export("fd_close")
-	exit := api.GoFunc(func(context.Context, []uint64) { panic(errors.New("the decoder ends itself")) }) // as wazero requires
+	builder = builder.NewFunctionBuilder().WithGoFunction(api.GoFunc(closeFile), []api.ValueType{i32},
+		[]api.ValueType{i32}).Export("fd_close")
+	// as wazero requires
+	exit := api.GoFunc(func(context.Context, []uint64) { panic(errors.New("the decoder ends itself")) })
 	builder = builder.NewFunctionBuilder().WithGoFunction(exit, []api.ValueType{i32}, nil).Export("proc_exit")
 	_, err := builder.Instantiate(ctx)
 	return err

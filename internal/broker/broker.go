@@ -52,9 +52,11 @@ func (m Message) Validate() error {
 	case len(m.Key) > MaxKeyBytes:
 		return fmt.Errorf("%w: key of message %s has %d bytes, at most %d", ErrInvalid, m.ID, len(m.Key), MaxKeyBytes)
 	case len(m.Payload) > MaxPayloadBytes:
-		return fmt.Errorf("%w: payload of message %s has %d bytes, at most %d", ErrInvalid, m.ID, len(m.Payload), MaxPayloadBytes)
+		return fmt.Errorf("%w: payload of message %s has %d bytes, at most %d",
+			ErrInvalid, m.ID, len(m.Payload), MaxPayloadBytes)
 	case len(m.Metadata) > MaxMetadata:
-		return fmt.Errorf("%w: message %s has %d metadata entries, at most %d", ErrInvalid, m.ID, len(m.Metadata), MaxMetadata)
+		return fmt.Errorf("%w: message %s has %d metadata entries, at most %d",
+			ErrInvalid, m.ID, len(m.Metadata), MaxMetadata)
 	}
 	return nil
 }

@@ -195,7 +195,8 @@ func (b *Bus) handle(m *message.Message, topic, group string, process message.Ha
 	_, err := process(m)
 	if err != nil {
 		b.handled.WithLabelValues(topic, group, "returned").Inc()
-		b.cfg.Logger.Info("message returned to its topic", "topic", topic, "group", group, "message_id", m.UUID, "error", err)
+		b.cfg.Logger.Info("message returned to its topic", "topic", topic, "group", group,
+			"message_id", m.UUID, "error", err)
 		m.Nack()
 		return
 	}
@@ -250,7 +251,8 @@ func (p deadLetterer) Publish(to string, messages ...*message.Message) error {
 			return err
 		}
 		p.bus.handled.WithLabelValues(p.topic, p.group, "set_aside").Inc()
-		p.bus.cfg.Logger.Error("message is dead-lettered", "topic", p.topic, "group", p.group, "message_id", m.UUID, "error", reason)
+		p.bus.cfg.Logger.Error("message is dead-lettered", "topic", p.topic, "group", p.group,
+			"message_id", m.UUID, "error", reason)
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func EventType(m Message) (eventType string, version int, err error) {
 	}
 	version, err = strconv.Atoi(m.Metadata[MetaVersion])
 	if err != nil || version < 1 {
-		return "", 0, fmt.Errorf("%w: message %s has the schema version %.32q", ErrInvalid, m.ID, m.Metadata[MetaVersion])
+		return "", 0, fmt.Errorf("%w: message %s has the schema version %.32q", ErrInvalid, m.ID,
+			m.Metadata[MetaVersion])
 	}
 	return m.Metadata[MetaType], version, nil
 }

@@ -28,11 +28,11 @@ import (
 type Config struct {
 	Data   string // folder of all embedded stores
 	Listen string // host:port
-	// MetricsListen is the host:port that serves only /metrics; MetricsWithAPI to serve it on Listen; MetricsWithAdmin to
-	// serve it on AdminListen; "" = not served.
+	// MetricsListen is the host:port that serves only /metrics; MetricsWithAPI to serve it on Listen; MetricsWithAdmin
+	// to serve it on AdminListen; "" = not served.
 	MetricsListen string
-	// AdminListen is the host:port of the admin API; "" = not served. If AdminDefault is true it was not set, and any free
-	// port will do.
+	// AdminListen is the host:port of the admin API; "" = not served. If AdminDefault is true it was not set, and any
+	// free port will do.
 	AdminListen  string
 	AdminDefault bool
 	AdminHosts   []string // names of the admin API in requests, in addition to localhost and addresses
@@ -122,11 +122,12 @@ func (s Setting) ShownDefault() string { return cmp.Or(s.Default, s.DefaultText)
 // Settings returns the table, in the documented order.
 func Settings() []Setting {
 	return []Setting{
-		{"LETTERHEAD_DATA", "./data", "", "folder for all data that is not kept in other services", func(c *Config, v string) error {
-			abs, err := filepath.Abs(v)
-			c.Data = abs
-			return err
-		}},
+		{"LETTERHEAD_DATA", "./data", "", "folder for all data that is not kept in other services",
+			func(c *Config, v string) error {
+				abs, err := filepath.Abs(v)
+				c.Data = abs
+				return err
+			}},
 		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "", "address to serve HTTP on", func(c *Config, v string) error {
 			if _, _, err := net.SplitHostPort(v); err != nil {
 				return fmt.Errorf("%q is not host:port", v)
@@ -134,35 +135,58 @@ func Settings() []Setting {
 			c.Listen = v
 			return nil
 		}},
-		{"LETTERHEAD_BASE_URL", "", "http:// + listen", "URL under which clients reach this service; used in asset, docs and logo URLs", func(c *Config, v string) error {
-			if v == "" {
-				c.BaseURL = baseURLOf(c.Listen)
+		{
+			"LETTERHEAD_BASE_URL", "", "http:// + listen",
+			"URL under which clients reach this service; used in asset, docs and logo URLs",
+			func(c *Config, v string) error {
+				if v == "" {
+					c.BaseURL = baseURLOf(c.Listen)
+					return nil
+				}
+				c.baseURLSet = true
+				u, err := url.Parse(v)
+				if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" ||
+					u.Fragment != "" {
+					return fmt.Errorf("%q is not an http or https URL without query", v)
+				}
+				c.BaseURL = strings.TrimRight(v, "/")
 				return nil
-			}
-			c.baseURLSet = true
-			u, err := url.Parse(v)
-			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-				return fmt.Errorf("%q is not an http or https URL without query", v)
-			}
-			c.BaseURL = strings.TrimRight(v, "/")
-			return nil
-		}},
-		{"LETTERHEAD_BILLING_URL", "", "base URL + /dashboard/credits", "URL for adding credits, in 402 and quota answers", func(c *Config, v string) error {
-			c.BillingURL = cmp.Or(v, c.BaseURL+"/dashboard/credits")
-			return nil
-		}},
-		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, stores.Schemes()...)},
-		{"LETTERHEAD_DATABASE", "sqlite", "", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
-		{"LETTERHEAD_DATABASE_CONNECTIONS", "", "8, and 2 for each processor (4 to 32)", "limit of this process's pools of connections to PostgreSQL, at least 4; up to 6 more connections hold its name and its leaderships", databaseConnections},
-		{"LETTERHEAD_SEARCH", "bleve", "", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
-		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
-		{"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets", "bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
-			if v != "" && !strings.HasPrefix(v, "file:///") && !strings.HasPrefix(v, "s3://") {
-				return errors.New("a bucket is a file:/// or an s3:// URL")
-			}
-			c.Assets = v
-			return nil
-		}},
+			},
+		},
+		{"LETTERHEAD_BILLING_URL", "", "base URL + /dashboard/credits",
+			"URL for adding credits, in 402 and quota answers", func(c *Config, v string) error {
+				c.BillingURL = cmp.Or(v, c.BaseURL+"/dashboard/credits")
+				return nil
+			}},
+		{
+			"LETTERHEAD_EVENTSTORE", "sqlite", "",
+			"event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://",
+			embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, stores.Schemes()...),
+		},
+		{
+			"LETTERHEAD_DATABASE", "sqlite", "",
+			"database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://",
+			embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql"),
+		},
+		{
+			"LETTERHEAD_DATABASE_CONNECTIONS", "", "8, and 2 for each processor (4 to 32)",
+			"limit of this process's pools of connections to PostgreSQL, at least 4; up to 6 more connections hold its name and its leaderships", databaseConnections,
+		},
+		{"LETTERHEAD_SEARCH", "bleve", "",
+			"search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://",
+			embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
+		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://",
+			embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
+		{
+			"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets",
+			"bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
+				if v != "" && !strings.HasPrefix(v, "file:///") && !strings.HasPrefix(v, "s3://") {
+					return errors.New("a bucket is a file:/// or an s3:// URL")
+				}
+				c.Assets = v
+				return nil
+			},
+		},
 		{"LETTERHEAD_LEDGER_KEY", "", "a key in the data folder", "private key that signs checkpoints of the ledger, from \"letterhead ledger key --new\"; nodes that share an event store need it", func(c *Config, v string) error {
 			if v != "" {
 				if _, err := note.NewSigner(v); err != nil {
@@ -172,30 +196,42 @@ func Settings() []Setting {
 			c.LedgerKey = v
 			return nil
 		}},
-		{"LETTERHEAD_STRIPE_WEBHOOK_SECRET", "", "no webhooks", "signing secret of Stripe's webhook endpoint; during a rotation several, separated by commas", func(c *Config, v string) error {
-			for secret := range strings.SplitSeq(v, ",") {
-				if secret = strings.TrimSpace(secret); secret != "" {
-					c.StripeSecrets = append(c.StripeSecrets, secret)
+		{
+			"LETTERHEAD_STRIPE_WEBHOOK_SECRET", "", "no webhooks",
+			"signing secret of Stripe's webhook endpoint; during a rotation several, separated by commas",
+			func(c *Config, v string) error {
+				for secret := range strings.SplitSeq(v, ",") {
+					if secret = strings.TrimSpace(secret); secret != "" {
+						c.StripeSecrets = append(c.StripeSecrets, secret)
+					}
 				}
-			}
-			return nil
-		}},
-		{"LETTERHEAD_STRIPE_KEY", "", "no checkout", "secret key of Stripe's API, for sessions of checkout and of the customer portal", func(c *Config, v string) error {
-			c.StripeKey = v
-			return nil
-		}},
-		{"LETTERHEAD_STRIPE_URL", "https://api.stripe.com", "", "address of Stripe's API; it may be private", func(c *Config, v string) error {
-			u, err := url.Parse(v)
-			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-				return fmt.Errorf("%q is not an http or https URL without query", v)
-			}
-			c.StripeURL = strings.TrimRight(v, "/")
-			return nil
-		}},
-		{"LETTERHEAD_BILLING_FILE", "", "no plans and packs", "YAML file with the prices of plans and packs of credits (docs/billing.md)", func(c *Config, v string) error {
-			c.BillingFile = v
-			return nil
-		}},
+				return nil
+			},
+		},
+		{"LETTERHEAD_STRIPE_KEY", "", "no checkout",
+			"secret key of Stripe's API, for sessions of checkout and of the customer portal",
+			func(c *Config, v string) error {
+				c.StripeKey = v
+				return nil
+			}},
+		{
+			"LETTERHEAD_STRIPE_URL", "https://api.stripe.com", "", "address of Stripe's API; it may be private",
+			func(c *Config, v string) error {
+				u, err := url.Parse(v)
+				if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" ||
+					u.Fragment != "" {
+					return fmt.Errorf("%q is not an http or https URL without query", v)
+				}
+				c.StripeURL = strings.TrimRight(v, "/")
+				return nil
+			},
+		},
+		{"LETTERHEAD_BILLING_FILE", "", "no plans and packs",
+			"YAML file with the prices of plans and packs of credits (docs/billing.md)",
+			func(c *Config, v string) error {
+				c.BillingFile = v
+				return nil
+			}},
 		{"LETTERHEAD_NOTICES_KEY", "", "a key in the data folder", "private key that signs webhooks of notices, from \"letterhead account notices --new-key\"; nodes that share an event store need it for webhooks", func(c *Config, v string) (err error) {
 			if v != "" {
 				c.NoticesKey, err = webhook.ParseKey(v)
@@ -208,43 +244,56 @@ func Settings() []Setting {
 			}
 			return err
 		}},
-		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of e-mail, such as Example <billing@example.com>", func(c *Config, v string) (err error) {
-			if v != "" {
-				c.MailFrom, err = email.ParseSender(v)
-			}
-			return err
-		}},
-		{"LETTERHEAD_ROLES", "all", "", "roles of this process: all, or some of api, crawler, projector, relay, sweeper, refresher", func(c *Config, v string) error {
-			var err error
-			c.Roles, err = parseRoles(v)
-			return err
-		}},
-		{"LETTERHEAD_NODE", "", "main; the host name with a shared event store", "name of this node (letters, digits, dashes), unique per process; it names the node's usage stream", func(c *Config, v string) error {
-			if v == "" {
-				v = "main"
-				if c.Shared() {
-					v = hostName()
+		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of e-mail, such as Example <billing@example.com>",
+			func(c *Config, v string) (err error) {
+				if v != "" {
+					c.MailFrom, err = email.ParseSender(v)
 				}
-			}
-			if len(v) > maxNode || strings.Trim(v, nodeLetters) != "" {
-				return fmt.Errorf("%q is not a name of 1 to 63 letters, digits and dashes", v)
-			}
-			c.Node = v
-			return nil
-		}},
-		{"LETTERHEAD_ADMIN_LISTEN", "", "127.0.0.1:8090, or another free port, for a single process whose LETTERHEAD_LISTEN is loopback; else off", "address to serve the admin API on: host:port, or off", func(c *Config, v string) error {
-			switch {
-			case v == "" && !c.Shared() && isLoopback(c.Listen):
-				c.AdminListen, c.AdminDefault = defaultAdminListen, true
-			case v == "", v == "off":
-			default:
-				if _, _, err := net.SplitHostPort(v); err != nil {
-					return fmt.Errorf("%q is neither host:port nor off", v)
+				return err
+			}},
+		{
+			"LETTERHEAD_ROLES", "all", "",
+			"roles of this process: all, or some of api, crawler, projector, relay, sweeper, refresher",
+			func(c *Config, v string) error {
+				var err error
+				c.Roles, err = parseRoles(v)
+				return err
+			},
+		},
+		{
+			"LETTERHEAD_NODE", "", "main; the host name with a shared event store",
+			"name of this node (letters, digits, dashes), unique per process; it names the node's usage stream",
+			func(c *Config, v string) error {
+				if v == "" {
+					v = "main"
+					if c.Shared() {
+						v = hostName()
+					}
 				}
-				c.AdminListen = v
-			}
-			return nil
-		}},
+				if len(v) > maxNode || strings.Trim(v, nodeLetters) != "" {
+					return fmt.Errorf("%q is not a name of 1 to 63 letters, digits and dashes", v)
+				}
+				c.Node = v
+				return nil
+			},
+		},
+		{
+			"LETTERHEAD_ADMIN_LISTEN", "",
+			"127.0.0.1:8090, or another free port, for a single process whose LETTERHEAD_LISTEN is loopback; else off",
+			"address to serve the admin API on: host:port, or off", func(c *Config, v string) error {
+				switch {
+				case v == "" && !c.Shared() && isLoopback(c.Listen):
+					c.AdminListen, c.AdminDefault = defaultAdminListen, true
+				case v == "", v == "off":
+				default:
+					if _, _, err := net.SplitHostPort(v); err != nil {
+						return fmt.Errorf("%q is neither host:port nor off", v)
+					}
+					c.AdminListen = v
+				}
+				return nil
+			},
+		},
 		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as the name of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", func(c *Config, v string) error {
 			if v == "none" {
 				return nil
@@ -260,68 +309,120 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_METRICS_LISTEN", "", "with the admin API, or with the API if there is none; off with a shared event store", "address to serve /metrics on: host:port (with /healthz and /readyz), admin for LETTERHEAD_ADMIN_LISTEN (with a token), api for LETTERHEAD_LISTEN (public), or off", func(c *Config, v string) error {
-			switch {
-			case v == "" && !c.Shared() && c.AdminListen != "", v == MetricsWithAdmin:
-				c.MetricsListen = MetricsWithAdmin
-			case v == "" && !c.Shared(), v == MetricsWithAPI:
-				c.MetricsListen = MetricsWithAPI
-			case v == "", v == "off":
-				c.MetricsListen = ""
-			default:
-				if _, _, err := net.SplitHostPort(v); err != nil {
-					return fmt.Errorf("%q is neither host:port nor admin nor api nor off", v)
+		{
+			"LETTERHEAD_METRICS_LISTEN", "",
+			"with the admin API, or with the API if there is none; off with a shared event store",
+			"address to serve /metrics on: host:port (with /healthz and /readyz), admin for LETTERHEAD_ADMIN_LISTEN (with a token), api for LETTERHEAD_LISTEN (public), or off",
+			func(c *Config, v string) error {
+				switch {
+				case v == "" && !c.Shared() && c.AdminListen != "", v == MetricsWithAdmin:
+					c.MetricsListen = MetricsWithAdmin
+				case v == "" && !c.Shared(), v == MetricsWithAPI:
+					c.MetricsListen = MetricsWithAPI
+				case v == "", v == "off":
+					c.MetricsListen = ""
+				default:
+					if _, _, err := net.SplitHostPort(v); err != nil {
+						return fmt.Errorf("%q is neither host:port nor admin nor api nor off", v)
+					}
+					c.MetricsListen = v
 				}
-				c.MetricsListen = v
-			}
-			return nil
-		}},
-		{"LETTERHEAD_PPROF", "off", "", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
-		{"LETTERHEAD_BOOKS_METRICS", "off", "", "export metrics of revenue, credits and accounts (for the dashboard business); at the start, one node with the role sweeper reads the events of all accounts for them: on or off", onOff(func(c *Config) *bool { return &c.BooksMetrics })},
-		{"LETTERHEAD_STARTER", "on", "", "load the embedded starter index at startup if it is missing or from an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
-		{"LETTERHEAD_REFRESH", "on", "", "crawl in the background: due records, and imported brands after their first look-up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
-		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
-		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; items in progress still finish", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
-		{"LETTERHEAD_CRAWL_WORKERS", "32", "", "concurrent live crawls", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
-		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
-		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum number of live crawls per minute, for the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
-		{"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan", func(c *Config, v string) error {
-			c.PlanCrawls = map[string]int{}
-			for _, part := range strings.Split(v, ",") {
-				name, n, ok := strings.Cut(strings.TrimSpace(part), "=")
-				count, err := strconv.Atoi(n)
-				if !ok || err != nil || count < 0 {
-					return fmt.Errorf("%q is not plan=number", part)
-				}
-				c.PlanCrawls[name] = count
-			}
-			return nil
-		}},
-		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "", "memory for rendered brand records", byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
-		{"LETTERHEAD_SCRUB_PERCENT", "1", "", "share of one core, 1 to 50 percent, for comparing the read models with the event log while the server runs", number(1, 50, func(c *Config) *int { return &c.ScrubPercent })},
-		{"LETTERHEAD_LOGO_HOST", "none", "", "second host name that serves logos at its root: https://logos.example.com/acme.com", func(c *Config, v string) error {
-			if v == "none" {
 				return nil
-			}
-			u, err := url.Parse("//" + v)
-			if err != nil || u.Host != v || u.Hostname() == "" || strings.Trim(strings.ToLower(v), hostBytes) != "" {
-				return fmt.Errorf("%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
-			}
-			c.LogoHost = strings.ToLower(v)
-			return nil
-		}},
-		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
-		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
-		{"LETTERHEAD_TRUSTED_PROXIES", "none", "", "comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
-		{"LETTERHEAD_CRAWL_DENY", "none", "", "comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
-		{"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "User-Agent header of the crawler", func(c *Config, v string) error {
-			c.UserAgent = cmp.Or(v, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +"+c.BaseURL+"/bot)")
-			return nil
-		}},
-		{"LETTERHEAD_RENDERER", "off", "", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
-		{"LETTERHEAD_CLOCK_SKEW", "0s", "", "added to this machine's clock before the database corrects it; for tests of nodes with wrong clocks", duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
-		{"LETTERHEAD_LOG_LEVEL", "info", "", "minimum level of log messages: debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
-		{"LETTERHEAD_LOG_FORMAT", "text", "", "format of log messages: text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
+			},
+		},
+		{"LETTERHEAD_PPROF", "off", "",
+			"serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off",
+			onOff(func(c *Config) *bool { return &c.Pprof })},
+		{"LETTERHEAD_BOOKS_METRICS", "off", "", "export metrics of revenue, credits and accounts (for the dashboard business); at the start, one node with the role sweeper reads the events of all accounts for them: on or off", onOff(func(c *Config) *bool { return &c.BooksMetrics })},
+		{"LETTERHEAD_STARTER", "on", "",
+			"load the embedded starter index at startup if it is missing or from an older release: on or off",
+			onOff(func(c *Config) *bool { return &c.Starter })},
+		{"LETTERHEAD_REFRESH", "on", "",
+			"crawl in the background: due records, and imported brands after their first look-up: on or off",
+			onOff(func(c *Config) *bool { return &c.Refresh })},
+		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl",
+			duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
+		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; items in progress still finish",
+			duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
+		{"LETTERHEAD_CRAWL_WORKERS", "32", "", "concurrent live crawls",
+			number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
+		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls",
+			number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
+		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum number of live crawls per minute, for the whole service",
+			number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
+		{
+			"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan",
+			func(c *Config, v string) error {
+				c.PlanCrawls = map[string]int{}
+				for _, part := range strings.Split(v, ",") {
+					name, n, ok := strings.Cut(strings.TrimSpace(part), "=")
+					count, err := strconv.Atoi(n)
+					if !ok || err != nil || count < 0 {
+						return fmt.Errorf("%q is not plan=number", part)
+					}
+					c.PlanCrawls[name] = count
+				}
+				return nil
+			},
+		},
+		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "", "memory for rendered brand records",
+			byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
+		{"LETTERHEAD_SCRUB_PERCENT", "1", "",
+			"share of one core, 1 to 50 percent, for comparing the read models with the event log while the server runs",
+			number(1, 50, func(c *Config) *int { return &c.ScrubPercent })},
+		{
+			"LETTERHEAD_LOGO_HOST", "none", "",
+			"second host name that serves logos at its root: https://logos.example.com/acme.com",
+			func(c *Config, v string) error {
+				if v == "none" {
+					return nil
+				}
+				u, err := url.Parse("//" + v)
+				if err != nil || u.Host != v || u.Hostname() == "" ||
+					strings.Trim(strings.ToLower(v), hostBytes) != "" {
+					return fmt.Errorf(
+						"%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
+				}
+				c.LogoHost = strings.ToLower(v)
+				return nil
+			},
+		},
+		{
+			"LETTERHEAD_LOGO_TIMEOUT", "4s", "",
+			"how long a logo request with a key waits for the crawl of a new domain before it gets the fallback",
+			duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout }),
+		},
+		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos",
+			byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
+		{
+			"LETTERHEAD_TRUSTED_PROXIES", "none", "",
+			"comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too",
+			networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
+		},
+		{
+			"LETTERHEAD_CRAWL_DENY", "none", "",
+			"comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix",
+			networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny }),
+		},
+		{
+			"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)",
+			"User-Agent header of the crawler", func(c *Config, v string) error {
+				c.UserAgent = cmp.Or(v, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +"+c.BaseURL+"/bot)")
+				return nil
+			},
+		},
+		{
+			"LETTERHEAD_RENDERER", "off", "",
+			"browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)",
+			oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer }),
+		},
+		{"LETTERHEAD_CLOCK_SKEW", "0s", "",
+			"added to this machine's clock before the database corrects it; for tests of nodes with wrong clocks",
+			duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
+		{"LETTERHEAD_LOG_LEVEL", "info", "", "minimum level of log messages: debug, info, warn or error",
+			oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
+		{"LETTERHEAD_LOG_FORMAT", "text", "", "format of log messages: text or json",
+			oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
 	}
 }
 
@@ -339,7 +440,8 @@ func Load(lookup func(string) (string, bool), overrides map[string]string) (Conf
 			value = v
 		}
 		if value != "" && value == s.DefaultText {
-			errs = append(errs, fmt.Errorf("%s: %q only describes the default; leave the variable unset", s.Name, value))
+			errs = append(errs,
+				fmt.Errorf("%s: %q only describes the default; leave the variable unset", s.Name, value))
 			continue
 		}
 		if err := s.apply(&c, value); err != nil {
@@ -360,8 +462,8 @@ func (c Config) EventsPath() string   { return filepath.Join(c.Data, "events.db"
 func (c Config) DatabasePath() string { return filepath.Join(c.Data, "letterhead.db") }
 func (c Config) SearchPath() string   { return filepath.Join(c.Data, "search") }
 
-// LedgerKeyPath is the file with the private key that signs checkpoints, unless that is a setting. LedgerKeysPath has the
-// public keys, the current one first.
+// LedgerKeyPath is the file with the private key that signs checkpoints, unless that is a setting. LedgerKeysPath has
+// the public keys, the current one first.
 func (c Config) LedgerKeyPath() string  { return filepath.Join(c.Data, "ledger.key") }
 func (c Config) LedgerKeysPath() string { return filepath.Join(c.Data, "ledger.pub") }
 
@@ -450,7 +552,8 @@ func embeddedOr(embedded string, field func(*Config) *string, schemes ...string)
 		}
 		scheme, rest, found := strings.Cut(v, "://")
 		if !found || rest == "" || !slices.Contains(schemes, scheme) {
-			return fmt.Errorf("it is neither %q nor a URL that begins with %s://", embedded, strings.Join(schemes, ":// or "))
+			return fmt.Errorf("it is neither %q nor a URL that begins with %s://",
+				embedded, strings.Join(schemes, ":// or "))
 		}
 		*field(c) = v
 		return nil

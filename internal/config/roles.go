@@ -22,7 +22,8 @@ const (
 	RoleCrawler   Role = "crawler"   // fetches sites; needs internet access
 	RoleProjector Role = "projector" // folds the log into the read models and the search index; one process leads
 	RoleRelay     Role = "relay"     // copies the log to the topics of the broker; one process leads each topic
-	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls, and sends notices, for which it needs internet access; one process leads
+	// ends overdue holds and crawls, and sends notices, for which it needs internet access; one process leads
+	RoleSweeper   Role = "sweeper"
 	RoleRefresher Role = "refresher" // requests crawls of old records; one process leads
 )
 
@@ -63,17 +64,22 @@ func (c Config) check() error {
 			errs = append(errs, errors.New(text))
 		}
 	}
-	needs(c.SMTP.IsSet() && c.MailFrom == nil, "LETTERHEAD_MAIL_FROM: e-mail needs a sender; set it, or remove LETTERHEAD_SMTP_URL")
-	needs(!c.SMTP.IsSet() && c.MailFrom != nil, "LETTERHEAD_SMTP_URL: e-mail needs a mail server; set it, or remove LETTERHEAD_MAIL_FROM")
+	needs(c.SMTP.IsSet() && c.MailFrom == nil,
+		"LETTERHEAD_MAIL_FROM: e-mail needs a sender; set it, or remove LETTERHEAD_SMTP_URL")
+	needs(!c.SMTP.IsSet() && c.MailFrom != nil,
+		"LETTERHEAD_SMTP_URL: e-mail needs a mail server; set it, or remove LETTERHEAD_MAIL_FROM")
 	if !c.Shared() {
 		needs(some, "LETTERHEAD_ROLES: an event store in the data folder belongs to one process, which must have all roles; set LETTERHEAD_EVENTSTORE to an EventStoreDB to run them apart")
 		return errors.Join(errs...)
 	}
-	needs(c.Database == Embedded, "LETTERHEAD_DATABASE: nodes that share an event store must share a database; set a postgres:// URL")
+	needs(c.Database == Embedded,
+		"LETTERHEAD_DATABASE: nodes that share an event store must share a database; set a postgres:// URL")
 	needs(c.Assets == "", "LETTERHEAD_ASSETS: nodes that share an event store must share a bucket of assets; set an s3:// URL, or a file:/// URL of a folder that all of them see")
 	if some {
-		needs(c.Broker == Embedded, "LETTERHEAD_BROKER: roles that run apart need a broker between them; set a kafka:// URL")
-		needs(c.Search == Embedded, "LETTERHEAD_SEARCH: roles that run apart must share a search index; set the URL of an Elasticsearch")
+		needs(c.Broker == Embedded,
+			"LETTERHEAD_BROKER: roles that run apart need a broker between them; set a kafka:// URL")
+		needs(c.Search == Embedded,
+			"LETTERHEAD_SEARCH: roles that run apart must share a search index; set the URL of an Elasticsearch")
 	}
 	return errors.Join(errs...)
 }
@@ -85,7 +91,8 @@ func (c Config) CheckServe() error {
 		errs = append(errs, errors.New("LETTERHEAD_BASE_URL: nodes that share an event store answer with the same URLs; set how clients reach the service, such as the proxy's address"))
 	}
 	if c.MetricsListen == MetricsWithAdmin && c.AdminListen == "" {
-		errs = append(errs, errors.New("LETTERHEAD_METRICS_LISTEN: there is no admin API to serve metrics with; set LETTERHEAD_ADMIN_LISTEN"))
+		errs = append(errs, errors.New(
+			"LETTERHEAD_METRICS_LISTEN: there is no admin API to serve metrics with; set LETTERHEAD_ADMIN_LISTEN"))
 	}
 	if c.Pprof && (c.MetricsListen == "" || c.MetricsListen == MetricsWithAPI || c.MetricsListen == MetricsWithAdmin) {
 		errs = append(errs, errors.New("LETTERHEAD_PPROF: profiles are not served where clients are; set LETTERHEAD_METRICS_LISTEN to an address that only operators reach, such as 127.0.0.1:9091"))

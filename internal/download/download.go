@@ -24,8 +24,8 @@ type File struct {
 	size int64
 }
 
-// Make makes a file with what write writes, so that sending it needs nothing else, however slowly a client reads. Errors:
-// those of write and of the disk.
+// Make makes a file with what write writes, so that sending it needs nothing else, however slowly a client reads.
+// Errors: those of write and of the disk.
 func Make(write func(io.Writer) error) (*File, error) {
 	file, err := os.CreateTemp("", "letterhead-download-")
 	if err != nil {
@@ -51,7 +51,8 @@ func Make(write func(io.Writer) error) (*File, error) {
 // Close removes the file.
 func (f *File) Close() error { return errors.Join(f.file.Close(), os.Remove(f.file.Name())) }
 
-// Send answers with the file. The client may take as long as its size needs at 100 KiB a second, and 30 seconds at least.
+// Send answers with the file. The client may take as long as its size needs at 100 KiB a second, and 30 seconds at
+// least.
 func (f *File) Send(w http.ResponseWriter, contentType, name string) {
 	within := max(leastTime, time.Duration(f.size/slowest)*time.Second)
 	// Without a connection there is no deadline to move.
@@ -61,5 +62,6 @@ func (f *File) Send(w http.ResponseWriter, contentType, name string) {
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Content-Length", strconv.FormatInt(f.size, 10))
 	w.WriteHeader(http.StatusOK)
-	_, _ = io.Copy(w, f.file) // an error means that the client has left; a file that is cut off lacks bytes of its length
+	// an error means that the client has left; a file that is cut off lacks bytes of its length
+	_, _ = io.Copy(w, f.file)
 }

@@ -44,11 +44,12 @@ type Server struct {
 	roots          *x509.CertPool // nil: the machine's
 }
 
-// ParseURL parses the URL of a mail server. Without a port it is 587 for smtp, which begins with STARTTLS, and 465 for smtps.
-// TLS is required, unless the host is loopback or the query says tls=off.
+// ParseURL parses the URL of a mail server. Without a port it is 587 for smtp, which begins with STARTTLS, and 465 for
+// smtps. TLS is required, unless the host is loopback or the query says tls=off.
 func ParseURL(text string) (Server, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
+	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Fragment != "" ||
+		u.Path != "" && u.Path != "/" {
 		return Server{}, errURL
 	}
 	s := Server{host: u.Hostname(), port: submissionPort, implicit: u.Scheme == "smtps"}
@@ -110,8 +111,8 @@ type Message struct {
 	At      time.Time
 }
 
-// Send passes a message to the server. Errors: ErrRejected, ctx.Err(), and others, after which a later attempt may succeed.
-// Errors never contain the recipient's address.
+// Send passes a message to the server. Errors: ErrRejected, ctx.Err(), and others, after which a later attempt may
+// succeed. Errors never contain the recipient's address.
 func (s Server) Send(ctx context.Context, m Message) error {
 	if strings.ContainsAny(m.To+m.Subject+m.ID, "\r\n") {
 		return fmt.Errorf("%w: a header would have several lines", ErrRejected)
@@ -129,13 +130,15 @@ func (s Server) Send(ctx context.Context, m Message) error {
 	message.SetBodyString(gomail.TypeTextPlain, m.Text)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	client, err := gomail.NewClient(s.host, append(s.options(), gomail.WithDialContextFunc(func(dialing context.Context, _, _ string) (net.Conn, error) {
-		connection, err := s.dial(dialing)
-		if err == nil { // the module does not follow ctx from here on, and leaves the connection open after an error
-			context.AfterFunc(ctx, func() { connection.Close() })
-		}
-		return connection, err
-	}))...)
+	client, err := gomail.NewClient(s.host,
+		append(s.options(), gomail.WithDialContextFunc(func(dialing context.Context, _, _ string) (net.Conn, error) {
+			connection, err := s.dial(dialing)
+			// the module does not follow ctx from here on, and leaves the connection open after an error
+			if err == nil {
+				context.AfterFunc(ctx, func() { connection.Close() })
+			}
+			return connection, err
+		}))...)
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,8 @@ func (s Server) Send(ctx context.Context, m Message) error {
 		return fmt.Errorf("%w: answer %d", ErrRejected, failed.ErrorCode())
 	}
 	if failed != nil { // its text contains the address
-		err = fmt.Errorf("the mail server did not accept the message (%s): answer %d", failed.Reason, failed.ErrorCode())
+		err = fmt.Errorf("the mail server did not accept the message (%s): answer %d",
+			failed.Reason, failed.ErrorCode())
 	}
 	return errors.Join(err, closed)
 }
@@ -184,10 +188,12 @@ func (s Server) options() []gomail.Option {
 		policy = gomail.TLSOpportunistic // the connection is encrypted already, which the module finds with this policy
 	}
 	options := []gomail.Option{
-		gomail.WithPort(s.port), gomail.WithTimeout(stepTime), gomail.WithoutNoop(), gomail.WithoutRset(), gomail.WithTLSPolicy(policy), gomail.WithTLSConfig(s.tlsConfig()),
+		gomail.WithPort(s.port), gomail.WithTimeout(stepTime), gomail.WithoutNoop(), gomail.WithoutRset(),
+		gomail.WithTLSPolicy(policy), gomail.WithTLSConfig(s.tlsConfig()),
 	}
 	if s.user != "" {
-		options = append(options, gomail.WithSMTPAuth(auth), gomail.WithUsername(s.user), gomail.WithPassword(s.password))
+		options = append(options, gomail.WithSMTPAuth(auth), gomail.WithUsername(s.user),
+			gomail.WithPassword(s.password))
 	}
 	return options
 }

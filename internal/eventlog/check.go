@@ -62,7 +62,8 @@ func CheckImport(runs []Run) error {
 			bytes += Size(&r.Events[j])
 		}
 		if events > MaxImportEvents || bytes > MaxImportBytes {
-			return fmt.Errorf("import of %d runs: %w: at most %d events and %d bytes", len(runs), ErrTooLarge, MaxImportEvents, MaxImportBytes)
+			return fmt.Errorf("import of %d runs: %w: at most %d events and %d bytes",
+				len(runs), ErrTooLarge, MaxImportEvents, MaxImportBytes)
 		}
 	}
 	return nil

@@ -250,15 +250,15 @@ type Subscription interface {
 // Log is an event store.
 type Log interface {
 	// Append writes all events at the end of a stream, or none. With an exact revision or NoStream it is idempotent: if
-	// the stream already holds events with the same ids at those revisions, Append returns the first result; it compares
-	// only ids. The events are durable when it returns. The log does not retain the slice.
+	// the stream already holds events with the same ids at those revisions, Append returns the first result; it
+	// compares only ids. The events are durable when it returns. The log does not retain the slice.
 	//
 	// Errors: ErrWrongRevision, ErrTooLarge, ErrInvalid, ErrUnavailable, ErrAmbiguous (also if ctx ended during
 	// the write), ErrClosed; ctx.Err() if ctx ended before anything was sent.
 	Append(ctx context.Context, stream string, expected Expected, events []Proposed) (Appended, error)
 
-	// ReadStream returns at most limit events of a stream, starting at a revision, in the given direction. A stream that
-	// does not exist has no events. Errors: ErrInvalid, ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+	// ReadStream returns at most limit events of a stream, starting at a revision, in the given direction. A stream
+	// that does not exist has no events. Errors: ErrInvalid, ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 	ReadStream(ctx context.Context, stream string, from uint64, direction Direction, limit int) ([]Recorded, error)
 
 	// ReadAll returns at most limit selected events after a position. Before the end it may return fewer,
@@ -289,8 +289,9 @@ type Importer interface {
 	Log
 
 	// Import does the appends that the runs describe, in order, or none of them: when it returns, all are durable, the
-	// events have exactly the given order, and readers and subscribers see them as after Append. A run may continue where
-	// an earlier one ended. Each run must respect the limits of Append, all together MaxImportEvents and MaxImportBytes.
+	// events have exactly the given order, and readers and subscribers see them as after Append. A run may continue
+	// where an earlier one ended. Each run must respect the limits of Append, all together MaxImportEvents and
+	// MaxImportBytes.
 	//
 	// Import skips a run whose events the stream already holds at their revisions, so an import may be repeated.
 	// It rejects Any, because repeats would not be recognized.

@@ -43,7 +43,8 @@ func (e *LossError) Error() string {
 	b.WriteString(": ")
 	switch {
 	case e.Remembered > e.Head && e.Shared:
-		fmt.Fprintf(&b, "the %s remembers position %d, and the log ends at position %d: ", e.Witness, e.Remembered, e.Head)
+		fmt.Fprintf(&b, "the %s remembers position %d, and the log ends at position %d: ",
+			e.Witness, e.Remembered, e.Head)
 	case e.Remembered > e.Head:
 		fmt.Fprintf(&b, "the %s remembers position %d, and the log can be read up to position %d, so positions %d to %d (%d) are missing: ",
 			e.Witness, e.Remembered, e.Head, e.Head+1, e.Remembered, e.Remembered-e.Head)
@@ -56,11 +57,13 @@ func (e *LossError) Error() string {
 		if e.Remembered > 0 {
 			fmt.Fprintf(&b, " and reaches position %d", e.Remembered)
 		}
-		fmt.Fprintf(&b, "; the log that was found %s and ends at position %d", beginning(e.HeldFirst, "has no readable event"), e.Head)
+		fmt.Fprintf(&b, "; the log that was found %s and ends at position %d",
+			beginning(e.HeldFirst, "has no readable event"), e.Head)
 	}
 	if e.Shared {
-		b.WriteString(". Nothing was changed. Bring back the event store that holds the events, or restore a backup of it, " +
-			"or continue with the events that this one holds: letterhead recover accept-loss")
+		b.WriteString(
+			". Nothing was changed. Bring back the event store that holds the events, or restore a backup of it, " +
+				"or continue with the events that this one holds: letterhead recover accept-loss")
 	} else {
 		b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
 			"(letterhead restore BACKUP --data NEW), or continue with the remaining events: letterhead recover accept-loss")

@@ -27,16 +27,16 @@ type Analysis struct {
 	Transparent bool
 	// Blank is set if there is no ink: the image is clear, or of one color.
 	Blank bool
-	// Ink is the bounding box of the ink: all pixels that are not clear, or, in an image without clear parts, those that
-	// differ from the color of the corners. It is empty if the image is blank.
+	// Ink is the bounding box of the ink: all pixels that are not clear, or, in an image without clear parts, those
+	// that differ from the color of the corners. It is empty if the image is blank.
 	Ink image.Rectangle
 	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; if none is
 	// opaque, of all visible pixels, weighted by alpha; 0 for a clear image.
 	Luma float64
 	// Palette lists the colors of the opaque pixels, largest share first, with similar colors merged.
 	Palette []Swatch
-	// Hash is a perceptual hash: similar images differ in few bits (HashDistance), whatever their size. A light and a dark
-	// version of one logo are not similar.
+	// Hash is a perceptual hash: similar images differ in few bits (HashDistance), whatever their size. A light and a
+	// dark version of one logo are not similar.
 	Hash uint64
 }
 
@@ -205,8 +205,8 @@ func differsFrom(img *image.NRGBA, background RGB) func(int) bool {
 const (
 	hashColumns = 9
 	hashRows    = 8
-	// hashStep is the minimum difference in brightness between cells, of 255: flat areas, which are common in logos, would
-	// otherwise depend on rounding.
+	// hashStep is the minimum difference in brightness between cells, of 255: flat areas, which are common in logos,
+	// would otherwise depend on rounding.
 	hashStep = 5
 )
 

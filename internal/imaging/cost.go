@@ -39,7 +39,8 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 		return nil
 	})
 	if err == nil && (cost > MaxDecoded || cost+tables > maxWithTables) {
-		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height, ErrTooLarge, cost+tables)
+		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height,
+			ErrTooLarge, cost+tables)
 	}
 	return cost + tables, err
 }
@@ -217,7 +218,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		}
 		planes := pixels * samples / most
 		cost = planes
-		if p[5] == 4 || p[5] == 3 && (adobe || string([]byte{p[header], p[header+perComponent], p[header+2*perComponent]}) == "RGB") {
+		if p[5] == 4 || p[5] == 3 &&
+			(adobe || string([]byte{p[header], p[header+perComponent], p[header+2*perComponent]}) == "RGB") {
 			cost += 4 * pixels // inks, or red, green and blue, are combined
 		}
 		if marker == progressive {

@@ -60,7 +60,8 @@ func parseHex(hex string) (RGB, float64, bool) {
 
 // colorFunction parses both syntaxes: with commas, and with spaces and a slash.
 func colorFunction(name, inside string) (RGB, float64, bool) {
-	args := strings.FieldsFunc(inside, func(r rune) bool { return r == ',' || r == '/' || r == ' ' || r == '\t' || r == '\n' })
+	args := strings.FieldsFunc(inside,
+		func(r rune) bool { return r == ',' || r == '/' || r == ' ' || r == '\t' || r == '\n' })
 	if name == "color" {
 		if len(args) < 4 || args[0] != "srgb" {
 			return RGB{}, 0, false

@@ -65,7 +65,8 @@ func decodeReduced(info Info, data []byte, limits Limits, factor int) (*image.NR
 	return decode(info, data, limits)
 }
 
-func decodeWith(data []byte, limits Limits, how func(Info, []byte, Limits) (*image.NRGBA, error)) (*image.NRGBA, Info, error) {
+func decodeWith(data []byte, limits Limits,
+	how func(Info, []byte, Limits) (*image.NRGBA, error)) (*image.NRGBA, Info, error) {
 	limits = limits.withDefaults()
 	info, err := ProbeWithin(data, limits)
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 // isICO recognizes the header of an icon or cursor file with at least one entry, and the zero byte of every entry,
 // because four bytes alone are weak magic.
 func isICO(data []byte) bool {
-	return len(data) >= icoHeader+icoEntry && data[0] == 0 && data[1] == 0 && (data[2] == 1 || data[2] == 2) && data[3] == 0 &&
+	return len(data) >= icoHeader+icoEntry && data[0] == 0 && data[1] == 0 &&
+		(data[2] == 1 || data[2] == 2) && data[3] == 0 &&
 		binary.LittleEndian.Uint16(data[4:]) > 0 && data[icoHeader+3] == 0
 }
 
@@ -52,7 +53,8 @@ func largestEntry(data []byte, limits Limits) (entry, error) {
 			}
 			continue
 		}
-		if pixels, most := e.width*e.height, best.width*best.height; pixels > most || pixels == most && e.depth > best.depth {
+		pixels, most := e.width*e.height, best.width*best.height
+		if pixels > most || pixels == most && e.depth > best.depth {
 			best = e
 		}
 	}

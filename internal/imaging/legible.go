@@ -16,11 +16,11 @@ const (
 	// dark reds, and from oranges on the blue (1.9 and 31 to 58).
 	plainContrast   = 1.8
 	plainDifference = 32
-	// mostLostParts is the share of a logo's cells that may be in parts that cannot be seen. On dark pages, the black word
-	// below the circles of Mastercard is 0.07, and registered-trademark signs are 0.02 and less.
+	// mostLostParts is the share of a logo's cells that may be in parts that cannot be seen. On dark pages, the black
+	// word below the circles of Mastercard is 0.07, and registered-trademark signs are 0.02 and less.
 	mostLostParts = 0.03
-	// mostSwallowed is the share of its cells that a logo may lose in parts that remain visible otherwise. The yellow half
-	// of Python's snakes is 0.44 on white, and the logo is recognized by everyone.
+	// mostSwallowed is the share of its cells that a logo may lose in parts that remain visible otherwise. The yellow
+	// half of Python's snakes is 0.44 on white, and the logo is recognized by everyone.
 	mostSwallowed = 0.5
 	// lostPart is the share of a part's cells that the page swallows if the
 	// part cannot be seen: the rest is the mixed color of edges.
@@ -62,7 +62,8 @@ func (c RGB) isLight() bool { return Contrast(c, Black) >= Contrast(c, White) }
 func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	opaque := opaqueCells(img)
-	swallowed := swallowedOn(img, func(pixel []uint8) bool { return pixel[3] > 0 && over(page, pixel).IsLegibleOn(page) })
+	swallowed := swallowedOn(img,
+		func(pixel []uint8) bool { return pixel[3] > 0 && over(page, pixel).IsLegibleOn(page) })
 	total, gone, lost := 0, 0, 0
 	box := image.Rectangle{}
 	visited := make([]bool, w*h)

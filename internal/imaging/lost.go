@@ -12,15 +12,15 @@ var DarkPage = RGB{0x1c, 0x1c, 0x1c}
 
 const (
 	// leastContrast is the minimum contrast with the page, according to WCAG, of visible ink. APCA, which defines a
-	// minimum where WCAG does not, calls Lc 15 the point of invisibility; for gray on white that is 1.31 (#e1e1e1). Yellow
-	// like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
+	// minimum where WCAG does not, calls Lc 15 the point of invisibility; for gray on white that is 1.31 (#e1e1e1).
+	// Yellow like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
 	// #303030. There APCA would require more, 2.5 on #121212, and reject reds
 	// and blues (#8f0000, #003e95) that are clearly visible: of 120 marks of the starter index on #121212, sorted by
 	// contrast, those below about 1.4 are hard to see, which is this limit again.
 	leastContrast = 1.3
-	// mostUnseen is the share of its ink that a logo may lose on a page. In the starter index the white rims of marks, and
-	// white letters open to the edge of their plate, are up to 0.36 on white, and those logos are clearly visible; white
-	// words next to a mark are 0.8 and more.
+	// mostUnseen is the share of its ink that a logo may lose on a page. In the starter index the white rims of marks,
+	// and white letters open to the edge of their plate, are up to 0.36 on white, and those logos are clearly visible;
+	// white words next to a mark are 0.8 and more.
 	mostUnseen = 0.4
 )
 
@@ -29,7 +29,8 @@ func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > most
 
 // unseenOn returns the share of an image's ink that is invisible on a page.
 func unseenOn(img *image.NRGBA, page RGB) float64 {
-	swallowed := swallowedOn(img, func(pixel []uint8) bool { return Contrast(page, over(page, pixel)) >= leastContrast })
+	swallowed := swallowedOn(img,
+		func(pixel []uint8) bool { return Contrast(page, over(page, pixel)) >= leastContrast })
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	ink, unseen := 0, 0
 	for y := range h {

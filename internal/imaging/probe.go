@@ -84,8 +84,8 @@ var (
 // Info is the information in an image's header.
 type Info struct {
 	Format Format
-	// Width and Height are in pixels. For an ICO they belong to the entry that Decode would take, for a JPEG or AVIF those
-	// after its orientation is applied, for a vector 0.
+	// Width and Height are in pixels. For an ICO they belong to the entry that Decode would take, for a JPEG or AVIF
+	// those after its orientation is applied, for a vector 0.
 	Width, Height int
 }
 
@@ -189,7 +189,8 @@ func Sniff(data []byte) Format {
 		return GIF
 	case has(0, "RIFF") && has(8, "WEBP"):
 		return WebP
-	case has(0, "BM") && len(data) >= bmpFileHeader+dibCoreHeader && isDIBHeader(binary.LittleEndian.Uint32(data[bmpFileHeader:])):
+	case has(0, "BM") && len(data) >= bmpFileHeader+dibCoreHeader &&
+		isDIBHeader(binary.LittleEndian.Uint32(data[bmpFileHeader:])):
 		return BMP
 	case isICO(data):
 		return ICO

@@ -27,7 +27,8 @@ type boxes struct {
 
 func newBoxes(size image.Point, factor int) *boxes {
 	to := reduced(size, factor)
-	return &boxes{factor: factor, out: image.NewNRGBA(image.Rectangle{Max: to}), sums: make([]uint64, 4*to.X), width: size.X}
+	return &boxes{factor: factor, out: image.NewNRGBA(image.Rectangle{Max: to}),
+		sums: make([]uint64, 4*to.X), width: size.X}
 }
 
 // add adds the next row, as 8-bit pixels with straight alpha.
@@ -131,7 +132,8 @@ func gifRows(frame image.Image) func(y int, row []byte) {
 		if !ok || y < r.Min.Y || y >= r.Max.Y {
 			return
 		}
-		line := &image.Paletted{Pix: few.Pix[few.PixOffset(r.Min.X, y):], Stride: few.Stride, Rect: image.Rect(0, 0, r.Dx(), 1), Palette: few.Palette}
+		line := &image.Paletted{Pix: few.Pix[few.PixOffset(r.Min.X, y):], Stride: few.Stride,
+			Rect: image.Rect(0, 0, r.Dx(), 1), Palette: few.Palette}
 		part := row[4*r.Min.X:]
 		fromPaletted(&image.NRGBA{Pix: part, Stride: len(part), Rect: line.Rect}, line)
 	}
@@ -346,7 +348,8 @@ func (e *expander) expandWhole(row, out []byte) {
 			continue
 		}
 		isClear := e.color == pngGray && channel(p, 0) == e.clearAt[0] ||
-			e.color == pngRGB && channel(p, 0) == e.clearAt[0] && channel(p, 1) == e.clearAt[1] && channel(p, 2) == e.clearAt[2]
+			e.color == pngRGB && channel(p, 0) == e.clearAt[0] && channel(p, 1) == e.clearAt[1] &&
+				channel(p, 2) == e.clearAt[2]
 		if isClear {
 			to[0], to[1], to[2], to[3] = 0, 0, 0, 0
 		}

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// DefaultBytes is enough for one image of four million pixels, or a few of one million, together with many small ones.
-	// The process takes up to twice as much, because the garbage collector runs when garbage equals the memory in use.
+	// DefaultBytes is enough for one image of four million pixels, or a few of one million, together with many small
+	// ones. The process takes up to twice as much, because the garbage collector runs when garbage equals the memory in
+	// use.
 	DefaultBytes = 96 << 20
 	// smallBytes is the memory for making a small image, including its source file.
 	smallBytes = 4 << 20

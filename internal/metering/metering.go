@@ -3,8 +3,8 @@
 // wazero can stop a module only by a check at the head of each loop, which leaves the compiled code each time and makes
 // logos take five times as long. Instead, Rewrite changes the module: at the head of each loop and function it
 // decrements a counter, and only when the counter reaches zero it calls the host, which counts these calls and may stop
-// the module. Copying or filling memory decrements it by the number of bytes. The host's function is one that the module
-// imports anyway, so that no function index changes.
+// the module. Copying or filling memory decrements it by the number of bytes. The host's function is one that the
+// module imports anyway, so that no function index changes.
 //
 // Unlike the time, the count is the same on every machine and under any load.
 package metering

@@ -56,7 +56,8 @@ func (m Monogram) Draw(side int) *image.NRGBA {
 		// The color extends beyond the edges, where only alpha decreases: no other color appears when
 		// the image is scaled or flattened.
 		px := img.Pix[4*i : 4*i+4 : 4*i+4]
-		px[0], px[1], px[2], px[3] = mix(tile.R, ink.R, share), mix(tile.G, ink.G, share), mix(tile.B, ink.B, share), back.Pix[i]
+		px[0], px[1], px[2], px[3] = mix(tile.R, ink.R, share), mix(tile.G, ink.G, share),
+			mix(tile.B, ink.B, share), back.Pix[i]
 	}
 	return img
 }
@@ -128,7 +129,8 @@ func centred(word outline, letters int, side float64, fitted bool) outline {
 	scaleY := scaleX
 	if fitted {
 		odd := math.Mod(side, 2)
-		even := func(pixels float64) float64 { return max(2*math.Round((pixels-odd)/2)+odd, 1) } // equal margins on both sides
+		// equal margins on both sides
+		even := func(pixels float64) float64 { return max(2*math.Round((pixels-odd)/2)+odd, 1) }
 		scaleY = even(ink.height()*scaleX) / ink.height()
 		columns := ink.width() * scaleY
 		if columns < narrow {

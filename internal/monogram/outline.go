@@ -173,9 +173,11 @@ func (p *pen) close() *pen {
 // disc draws a circle, in the opposite direction for a hole.
 func (p *pen) disc(x, y, r float64, hole bool) *pen {
 	if hole {
-		return p.move(x, y-r).quarter(false, x-r, y).quarter(true, x, y+r).quarter(false, x+r, y).quarter(true, x, y-r).close()
+		return p.move(x, y-r).quarter(false, x-r, y).quarter(true, x, y+r).quarter(false, x+r,
+			y).quarter(true, x, y-r).close()
 	}
-	return p.move(x, y-r).quarter(false, x+r, y).quarter(true, x, y+r).quarter(false, x-r, y).quarter(true, x, y-r).close()
+	return p.move(x, y-r).quarter(false, x+r, y).quarter(true, x, y+r).quarter(false, x-r,
+		y).quarter(true, x, y-r).close()
 }
 
 // block draws a rectangle.

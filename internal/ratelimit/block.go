@@ -54,7 +54,8 @@ func (s *Shared) fromBlock(q question) (Decision, bool) {
 	b.left -= q.units
 	b.callers++
 	b.last = time.Now()
-	return Decision{Allowed: true, Limit: q.limit, Remaining: max(0, q.limit-(b.counted-b.left)), Reset: windowEnd(b.minute)}, true
+	return Decision{Allowed: true, Limit: q.limit, Remaining: max(0, q.limit-(b.counted-b.left)),
+		Reset: windowEnd(b.minute)}, true
 }
 
 // ahead returns how many extra units a statement should take.

@@ -82,7 +82,8 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	if units <= limit && used <= limit-units {
 		if !seen {
 			if s.keys[key.Scope] >= m.keysPerShard {
-				return Decision{}, fmt.Errorf("take of %s: %d keys in one minute: %w", key.Scope, m.keysPerShard*shards, ErrUnavailable)
+				return Decision{}, fmt.Errorf("take of %s: %d keys in one minute: %w", key.Scope,
+					m.keysPerShard*shards, ErrUnavailable)
 			}
 			s.keys[key.Scope]++
 		}

@@ -29,8 +29,9 @@ const (
 	sweepRows  = 1000
 	// maxSweeps bounds the statements of one sweep: a million counters.
 	maxSweeps = 1000
-	// unrecorded is the number of units of a counter that are allowed in a minute before the first ceiling is recorded, so
-	// that counters with little demand cause no disk writes. After a crash each counter starts with as many units used.
+	// unrecorded is the number of units of a counter that are allowed in a minute before the first ceiling is recorded,
+	// so that counters with little demand cause no disk writes. After a crash each counter starts with as many units
+	// used.
 	unrecorded = 4
 	// ceilingPart is the divisor for raising a ceiling: it grows by one eighth of the remaining units. If
 	// fewer than eight remain, each unit is recorded singly.
@@ -179,8 +180,9 @@ func takeUnits(begun string) string {
 	granted := strings.ReplaceAll(fits, "{used}", "c.used")
 	used := "c.used + " + granted
 	return strings.NewReplacer(
-		"{step}", fmt.Sprint(int64(maxStepBack/Window)), "{unrecorded}", fmt.Sprint(unrecorded), "{part}", fmt.Sprint(ceilingPart),
-		"{from}", fmt.Sprint(blockFrom), "{share}", fmt.Sprint(blockPart), "{after}", fmt.Sprint(crashMinutes),
+		"{step}", fmt.Sprint(int64(maxStepBack/Window)), "{unrecorded}", fmt.Sprint(unrecorded), "{part}",
+		fmt.Sprint(ceilingPart), "{from}", fmt.Sprint(blockFrom), "{share}", fmt.Sprint(blockPart), "{after}",
+		fmt.Sprint(crashMinutes),
 	).Replace(`
 WITH now AS (
 	SELECT ` + thisMinute + ` AS minute, incomplete FROM ratelimit_epoch WHERE one = 1
@@ -191,13 +193,15 @@ WITH now AS (
 ), taken AS (
 	INSERT INTO ratelimit_counters AS c (scope, id, minute, used, granted, ceiling, ceiling_minute, raised)
 	SELECT $1::text, $2::text, minute, used, granted,
-		CASE WHEN used > ceiling THEN ` + strings.ReplaceAll(raise, "{used}", "used") + ` ELSE ceiling END, minute, used > ceiling
+		CASE WHEN used > ceiling THEN ` + strings.ReplaceAll(raise, "{used}", "used") +
+		` ELSE ceiling END, minute, used > ceiling
 	FROM first
 	ON CONFLICT (scope, id) DO UPDATE SET
 		minute = CASE WHEN ` + inForce + ` THEN c.minute ELSE excluded.minute END,
 		used = CASE WHEN ` + inForce + ` THEN ` + used + ` ELSE excluded.used END,
 		granted = CASE WHEN ` + inForce + ` THEN ` + granted + ` ELSE excluded.granted END,
-		ceiling = CASE WHEN ` + inForce + ` THEN CASE WHEN ` + used + ` > ` + ceiling + ` THEN ` + strings.ReplaceAll(raise, "{used}", used) + ` ELSE ` + ceiling + ` END ELSE excluded.ceiling END,
+		ceiling = CASE WHEN ` + inForce + ` THEN CASE WHEN ` + used + ` > ` + ceiling + ` THEN ` +
+		strings.ReplaceAll(raise, "{used}", used) + ` ELSE ` + ceiling + ` END ELSE excluded.ceiling END,
 		ceiling_minute = CASE WHEN ` + inForce + ` THEN c.minute ELSE excluded.minute END,
 		raised = CASE WHEN ` + inForce + ` THEN ` + used + ` > ` + ceiling + ` ELSE excluded.raised END
 	RETURNING minute, used, granted, ceiling, raised
@@ -268,7 +272,8 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 	if err := s.setup(ctx); err != nil {
 		return nil, fmt.Errorf("create tables of the rate-limit counters: %w", unavailable(err))
 	}
-	if err := telemetry.Register(cfg.Registerer, s.asked, s.taken); err != nil { // last, so that a retry can register them again
+	// last, so that a retry can register them again
+	if err := telemetry.Register(cfg.Registerer, s.asked, s.taken); err != nil {
 		return nil, fmt.Errorf("register metrics of the rate-limit counters: %w", err)
 	}
 	return s, nil
@@ -289,7 +294,8 @@ func (s *Shared) setup(ctx context.Context) error {
 			return nil
 		}
 		// Nothing was ever counted, so nothing is missing.
-		_, err = tx.ExecContext(ctx, "INSERT INTO ratelimit_epoch (one, incomplete) VALUES (1, 0) ON CONFLICT DO NOTHING")
+		_, err = tx.ExecContext(ctx,
+			"INSERT INTO ratelimit_epoch (one, incomplete) VALUES (1, 0) ON CONFLICT DO NOTHING")
 		return err
 	})
 }
@@ -443,7 +449,8 @@ func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t 
 	ask := func(statement string) error {
 		s.asked.Inc()
 		var millis int64
-		err := s.store.One(ctx, statement, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units, ahead}, &t.minute, &t.used, &t.granted, &millis)
+		err := s.store.One(ctx, statement, []any{q.key.Scope, q.key.ID, wanted, q.limit, q.units, ahead}, &t.minute,
+			&t.used, &t.granted, &millis)
 		t.rest = time.Duration(millis) * time.Millisecond
 		return err
 	}
@@ -453,7 +460,8 @@ func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t 
 	if errors.Is(err, sql.ErrNoRows) {
 		var incomplete int64
 		if err = s.store.One(ctx, beginEpoch, nil, &incomplete); err == nil {
-			s.logger.WarnContext(ctx, "the database crashed or failed over; minute counters continue at their recorded ceilings",
+			s.logger.WarnContext(ctx,
+				"the database crashed or failed over; minute counters continue at their recorded ceilings",
 				slog.Time("until", windowEnd(incomplete+crashMinutes)))
 			err = ask(takeRecorded)
 		}

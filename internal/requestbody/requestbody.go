@@ -66,14 +66,16 @@ func uncompressed(coding string, sent []byte, max int) ([]byte, error) {
 		r, err = gzip.NewReader(bytes.NewReader(sent))
 	case "zstd":
 		var z *zstd.Decoder
-		z, err = zstd.NewReader(bytes.NewReader(sent), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+		z, err = zstd.NewReader(bytes.NewReader(sent), zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderMaxWindow(maxWindow),
 			zstd.WithDecoderLowmem(true))
 		if err == nil {
 			defer z.Close()
 			r = z
 		}
 	default:
-		return nil, refused("The body has the Content-Encoding %.40q. Use gzip or zstd, or send it without one.", coding)
+		return nil, refused("The body has the Content-Encoding %.40q. Use gzip or zstd, or send it without one.",
+			coding)
 	}
 	var body []byte
 	if err == nil {

@@ -105,7 +105,8 @@ type drawing struct {
 }
 
 // draw draws one image with at most the given quanta of steps.
-func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, quanta int64) (img *image.NRGBA, err error) {
+func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int,
+	quanta int64) (img *image.NRGBA, err error) {
 	d := drawing{host: &host{limit: int(mem.limit), quanta: quanta}}
 	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
 	defer func() {
@@ -116,9 +117,11 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 			img, err = nil, recovered(p)
 		}
 	}()
-	starting := experimental.WithMemoryAllocator(d.ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
+	starting := experimental.WithMemoryAllocator(d.ctx,
+		experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
 	// An empty name allows several instances.
-	if d.module, err = e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName("")); err != nil {
+	d.module, err = e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName(""))
+	if err != nil {
 		return nil, errors.New(firstLine(err))
 	}
 	tree, wide, err := d.load(svg, side)
@@ -196,7 +199,8 @@ func (d *drawing) parse(svg []byte, wide bool, side int) (uint64, error) {
 		return 0, err
 	}
 	const noFonts = 0
-	return d.result("resvg_new", uint64(d.host.add(svg)), uint64(place(d.ctx, d.module, text)), uint64(len(text)), noFonts)
+	return d.result("resvg_new", uint64(d.host.add(svg)), uint64(place(d.ctx, d.module, text)),
+		uint64(len(text)), noFonts)
 }
 
 func (d *drawing) render(tree uint64, side int) (*image.NRGBA, error) {

@@ -140,5 +140,6 @@ func encodings(header http.Header) (int, error) {
 
 func isText(contentType string) bool {
 	kind := lowerASCII(contentType)
-	return strings.HasPrefix(kind, "text/") || strings.Contains(kind, "xml") || strings.Contains(kind, "json") || strings.Contains(kind, "javascript")
+	return strings.HasPrefix(kind, "text/") || strings.Contains(kind, "xml") || strings.Contains(kind, "json") ||
+		strings.Contains(kind, "javascript")
 }

@@ -60,7 +60,8 @@ func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn,
 		}
 	}
 	if blocked != nil {
-		c.cfg.Logger.WarnContext(ctx, "address blocked", "host", host, "answers", len(addrs), "approved", len(approved), "error", blocked)
+		c.cfg.Logger.WarnContext(ctx, "address blocked", "host", host, "answers", len(addrs), "approved", len(approved),
+			"error", blocked)
 	}
 	if len(approved) == 0 {
 		return nil, blocked

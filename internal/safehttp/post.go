@@ -11,7 +11,8 @@ import (
 // the server has answered with a status, nothing can turn that into a failure. Post follows no redirect, and has no
 // cookies: what it sends is only for the host of the URL. Any HTTP status is a response. Only the time of the limits
 // counts. Errors are those of Get before the response, and ErrForbiddenURL for an http URL.
-func (c *Client) Post(ctx context.Context, rawURL string, body []byte, limits Limits, headers ...Header) (*Response, error) {
+func (c *Client) Post(ctx context.Context, rawURL string, body []byte, limits Limits,
+	headers ...Header) (*Response, error) {
 	began := c.cfg.Now()
 	limits = limits.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, limits.Time)

@@ -95,7 +95,8 @@ func (s *Session) Get(ctx context.Context, rawURL string, limits Limits, headers
 	}
 	took := c.cfg.Now().Sub(began)
 	c.metrics.observe(took, size, err)
-	c.cfg.Logger.DebugContext(ctx, "fetch", "url", redact(rawURL), "outcome", Reason(err), "bytes", size, "duration", took)
+	c.cfg.Logger.DebugContext(ctx, "fetch", "url", redact(rawURL), "outcome", Reason(err),
+		"bytes", size, "duration", took)
 	return res, err
 }
 
@@ -133,7 +134,8 @@ func (s *Session) get(ctx context.Context, rawURL string, limits Limits, headers
 
 func isRedirect(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false

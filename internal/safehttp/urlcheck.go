@@ -115,7 +115,8 @@ func check(u *url.URL) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	checked := &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
+	checked := &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery,
+		ForceQuery: u.ForceQuery}
 	checked.Path = cmp.Or(checked.Path, "/")
 	if n := len(checked.String()); n > maxURLBytes { // escaping may have made it longer
 		return nil, forbidden("%d bytes long", n)

@@ -76,7 +76,8 @@ func digit(r rune) rune {
 
 // unspaced are scripts that are written without spaces or, like Korean names, are joined with words of
 // another script. A word ends where one of them begins or ends: 東京ガス is 東京 and ガス.
-var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai,
+	unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
 // parts splits words where the script changes.
 func parts(words []string) []string {
@@ -145,7 +146,8 @@ func KeysOf(d Document) Keys {
 	k := nameKeys(cut(d.Name))
 	k.Domain = d.Domain
 	k.Label = labelOf(d.Domain)
-	if own := ownScript(d.Domain); strings.Contains(strings.ToLower(d.Name), own) && k.Core == fold(own) && k.Label != "" {
+	own := ownScript(d.Domain)
+	if strings.Contains(strings.ToLower(d.Name), own) && k.Core == fold(own) && k.Label != "" {
 		k.Core, k.Words = k.Label, parts([]string{k.Label})
 	}
 	return k
@@ -167,7 +169,8 @@ func ReadQuery(text string) Keys {
 		text = a.host
 	}
 	k := nameKeys(text)
-	if typed := strings.ToLower(strings.TrimSpace(text)); k.Full != "" && !strings.ContainsFunc(typed, unicode.IsSpace) {
+	typed := strings.ToLower(strings.TrimSpace(text))
+	if k.Full != "" && !strings.ContainsFunc(typed, unicode.IsSpace) {
 		k.Typed = strings.TrimPrefix(typed, "www.")
 	} else if domain, ok := namedDomain(text, k); ok {
 		k.Domain, k.Label = domain, labelOf(domain)

@@ -32,7 +32,9 @@ type Analyzer struct {
 	// of two releases share an index, each version has a separate index and both are fed.
 	Format int
 	Terms  func(Document) Terms
-	Find   func(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error)
+	Find   func(
+		ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error),
+	) ([]Hit, error)
 }
 
 // Analyzers returns the analyzers of this release: the current one first, then the analyzer of the previous
@@ -56,7 +58,8 @@ const (
 // Words up to MaxBeginning runes.
 type Terms struct {
 	Exact, Begins, Words, Typos []string
-	// Order sorts candidates, ascending, like Rank: popular brands first, then the better record, then the shorter name.
+	// Order sorts candidates, ascending, like Rank: popular brands first, then the better record, then the shorter
+	// name.
 	Order int64
 }
 
@@ -92,7 +95,8 @@ type Term struct {
 // Find answers a search from the candidates that an adapter returns. It asks for exact matches and
 // prefixes, and for typing errors only if those gave no exact match and too few hits. Errors:
 // ErrInvalid for the limit, and the errors of the adapter.
-func Find(ctx context.Context, text string, limit int, ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error) {
+func Find(ctx context.Context, text string, limit int,
+	ask func(context.Context, []Ask) ([]Document, error)) ([]Hit, error) {
 	if limit < 1 || limit > MaxLimit {
 		return nil, fmt.Errorf("search for at most %d: %w", limit, ErrInvalid)
 	}
@@ -122,7 +126,8 @@ func Find(ctx context.Context, text string, limit int, ask func(context.Context,
 func (k Keys) plainAsks() []Ask {
 	// The domain is a separate question: many brands with that name must not crowd out the brand at the domain.
 	domain := terms(ExactField, mark('d', k.Domain))
-	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full), mark('l', k.Core))
+	exact := terms(ExactField, mark('d', k.Typed), mark('n', k.Full), mark('n', k.Core), mark('l', k.Full),
+		mark('l', k.Core))
 	begins := terms(BeginsField, beginning(k.Full), beginning(k.Typed))
 	// The same label under another suffix counts as a prefix match.
 	begins = append(begins, terms(ExactField, mark('l', k.Label), mark('n', k.Label))...)
@@ -130,11 +135,14 @@ func (k Keys) plainAsks() []Ask {
 	for _, w := range k.Words {
 		words = append(words, beginning(w))
 	}
-	var core []Term // a separate question: of "UAB Med" it is "med", and names that begin with it must not crowd out names that begin with the whole
+	// a separate question: of "UAB Med" it is "med", and names that begin with it must not crowd out names that begin
+	// with the whole
+	var core []Term
 	if k.Core != k.Full {
 		core = terms(BeginsField, beginning(k.Core))
 	}
-	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: core}, Ask{Terms: terms(WordsField, words...), All: true})
+	return asking(Ask{Terms: domain}, Ask{Terms: exact}, Ask{Terms: begins}, Ask{Terms: core},
+		Ask{Terms: terms(WordsField, words...), All: true})
 }
 
 // typoAsks searches for whole names with typing errors, then for their prefixes, then for names that

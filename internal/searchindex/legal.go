@@ -28,8 +28,9 @@ const (
 		בע״מ, בע"מ, ש.م.م, ش.م.م, ذ.م.م, ش.ذ.م.م, ش.م.ع, ش.م.ك, المحدودة,
 		प्राइवेट लिमिटेड, लिमिटेड, มหาชน,
 		株, 有, 주, 유`
-	// leadingForms occur at the beginning of a name. Latin forms are listed only if hardly any name begins with them (PT
-	// Cruiser and UAB Medicine do, and are still found by their whole name, which is compared in addition to the core).
+	// leadingForms occur at the beginning of a name. Latin forms are listed only if hardly any name begins with them
+	// (PT Cruiser and UAB Medicine do, and are still found by their whole name, which is compared in addition to the
+	// core).
 	leadingForms = `
 		ооо, оао, зао, пао, ао, ип, тоо, тов, пат, прат, ooo, oao, zao, pao, uab, pt,
 		công ty tnhh, công ty cổ phần, ctcp, شركة, 株, 有, 주, 유`

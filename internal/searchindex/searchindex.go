@@ -83,8 +83,8 @@ type Index interface {
 	// ErrUnavailable, ErrReplaced, ErrClosed, ctx.Err().
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
 
-	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new index. Later searches
-	// find everything applied before it. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new index. Later
+	// searches find everything applied before it. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 	Checkpoint(ctx context.Context) (uint64, error)
 
 	// Search returns at most limit hits, the best first. Any text is valid; a text without letters or
@@ -94,8 +94,8 @@ type Index interface {
 	// Scan returns documents after a domain in the order of domains, including tombstones. Errors: as Search.
 	Scan(ctx context.Context, after string, limit int) ([]Document, error)
 
-	// Rebuild starts an empty generation. Only one rebuild may be running: a second one of this Index is rejected, and one
-	// of another process becomes void. Errors: ErrInvalid if one is running, ErrUnavailable, ErrClosed, ctx.Err().
+	// Rebuild starts an empty generation. Only one rebuild may be running: a second one of this Index is rejected, and
+	// one of another process becomes void. Errors: ErrInvalid if one is running, ErrUnavailable, ErrClosed, ctx.Err().
 	Rebuild(ctx context.Context) (Generation, error)
 
 	// Close releases the index.
@@ -112,8 +112,8 @@ type Generation interface {
 	// The next writer eventually thaws a frozen generation whose rebuild has died. Errors: as Publish.
 	Freeze(ctx context.Context) (checkpoint uint64, err error)
 	// Publish atomically makes the generation live and drops the previous one. It may be called without Freeze if later
-	// writes to the previous one no longer matter. Errors: ErrReplaced for a void rebuild and if the frozen generation was
-	// thawed, ErrUnavailable, ErrClosed, ctx.Err(); then the previous one stays live.
+	// writes to the previous one no longer matter. Errors: ErrReplaced for a void rebuild and if the frozen generation
+	// was thawed, ErrUnavailable, ErrClosed, ctx.Err(); then the previous one stays live.
 	Publish(ctx context.Context) error
 	// Discard drops the generation. After Publish it does nothing.
 	Discard() error

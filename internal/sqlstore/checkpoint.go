@@ -25,8 +25,8 @@ const (
 // default) the copy and its two flushes would determine the p99 of every writer.
 //
 // Each round first copies while others write, which takes most of the time, and then copies the rest while it holds the
-// writer slot. Only after a complete copy does the next writer restart the log at its beginning; without the second step
-// the log would grow without limit while writers are busy.
+// writer slot. Only after a complete copy does the next writer restart the log at its beginning; without the second
+// step the log would grow without limit while writers are busy.
 type checkpointer struct {
 	store *sqliteFile
 	dirty chan struct{} // capacity 1: has an entry after a commit
@@ -85,7 +85,8 @@ func (c *checkpointer) round(ctx context.Context) error {
 	}
 	c.store.metrics.walFrames.Set(float64(frames))
 	if frames > manyWALFrames {
-		c.store.cfg.Logger.Warn("write-ahead log of the database is long; is a reader stuck?", slog.Int64("frames", frames))
+		c.store.cfg.Logger.Warn("write-ahead log of the database is long; is a reader stuck?",
+			slog.Int64("frames", frames))
 	}
 	return nil
 }

@@ -102,7 +102,8 @@ func (c *Clock) Run(ctx context.Context) error {
 		}
 		if err := c.Measure(ctx); err != nil && ctx.Err() == nil {
 			c.store.metrics.clockFailures.Inc()
-			c.logger.WarnContext(ctx, "reading the database's clock failed; using the last offset", slog.Any("error", err))
+			c.logger.WarnContext(ctx, "reading the database's clock failed; using the last offset",
+				slog.Any("error", err))
 		}
 	}
 }

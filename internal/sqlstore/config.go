@@ -35,8 +35,8 @@ type Config struct {
 	// Path of the SQLite file. It is created if it is missing; its folder must exist.
 	Path string
 	// URL of a PostgreSQL server (14 or newer), in the syntax of libpq and pgx: postgres://user:password@host/database,
-	// several hosts, sslmode, target_session_attrs, connect_timeout, application_name, search_path=NAME for a schema that
-	// must exist, and pool_max_conns=N, at least 2, which limits the connections of both pools together.
+	// several hosts, sslmode, target_session_attrs, connect_timeout, application_name, search_path=NAME for a schema
+	// that must exist, and pool_max_conns=N, at least 2, which limits the connections of both pools together.
 	URL string
 	// Format and Node are the data format and the name of this process, which Sessions returns in other processes.
 	Format int

@@ -12,10 +12,11 @@ import (
 
 const (
 	// copyRows is the number of rows above which COPY into the table is faster, and mergeRows the one above which COPY
-	// into a temporary table and an INSERT from there is. Measured by BenchmarkInsertPostgres with twelve columns: 16 rows
-	// take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT 7.2), 3.9 and 5.9.
-	// Under load the server's processor time matters: 233 rows with ON CONFLICT take 1.5 ms of it by INSERT and 3.2 by a
-	// temporary table, about 450 rows 2.5 and 4.7, about 650 rows 4.3 and 5.3. Arrays for unnest take as much as INSERT.
+	// into a temporary table and an INSERT from there is. Measured by BenchmarkInsertPostgres with twelve columns: 16
+	// rows take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT 7.2), 3.9
+	// and 5.9. Under load the server's processor time matters: 233 rows with ON CONFLICT take 1.5 ms of it by INSERT
+	// and 3.2 by a temporary table, about 450 rows 2.5 and 4.7, about 650 rows 4.3 and 5.3. Arrays for unnest take as
+	// much as INSERT.
 	copyRows, mergeRows = 16, 600
 	// maxPostgresParameters is the protocol's limit of parameters in one statement.
 	maxPostgresParameters = 65535
@@ -67,14 +68,16 @@ func (tx *Tx) merge(ctx context.Context, table string, columns []string, rows in
 	staged := fmt.Sprintf("letterhead_copy_%d", tx.copies)
 	list := strings.Join(columns, ", ")
 	// AS … WITH NO DATA takes only the types of the columns, without NOT NULL.
-	make := fmt.Sprintf("CREATE TEMPORARY TABLE %s ON COMMIT DROP AS SELECT %s FROM %s WITH NO DATA", staged, list, table)
+	make := fmt.Sprintf("CREATE TEMPORARY TABLE %s ON COMMIT DROP AS SELECT %s FROM %s WITH NO DATA",
+		staged, list, table)
 	if _, err := tx.ExecContext(ctx, make); err != nil {
 		return err
 	}
 	if err := tx.copyInto(ctx, staged, columns, rows.values); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s SELECT %s FROM pg_temp.%s %s", rows.into, list, staged, rows.conflict))
+	_, err := tx.ExecContext(ctx,
+		fmt.Sprintf("INSERT INTO %s SELECT %s FROM pg_temp.%s %s", rows.into, list, staged, rows.conflict))
 	return err
 }
 
@@ -85,7 +88,8 @@ func (tx *Tx) copyInto(ctx context.Context, table string, columns []string, valu
 		if !ok {
 			return fmt.Errorf("the connection is a %T", c)
 		}
-		_, err := raw.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, &copySource{values: values, columns: len(columns)})
+		_, err := raw.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns,
+			&copySource{values: values, columns: len(columns)})
 		return err
 	})
 }

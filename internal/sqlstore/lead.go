@@ -22,8 +22,8 @@ const (
 	heartbeatEvery = 2 * time.Second
 	// heartbeatTimeout is how long it waits for the answer before it stops leading.
 	heartbeatTimeout = 3 * time.Second
-	// leaderSilence is when the server ends the connection of a leader that was cut off (idle_session_timeout). It gives
-	// do some seconds to notice that its context ended.
+	// leaderSilence is when the server ends the connection of a leader that was cut off (idle_session_timeout). It
+	// gives do some seconds to notice that its context ended.
 	leaderSilence = 10 * time.Second
 	// standbyWait is how long a standby queues at the server for the lock before it asks again. The server wakes it at
 	// once when the lock is free; asking again checks that the server is available.
@@ -44,8 +44,8 @@ const (
 // must then return soon, and no other do of this process runs before.
 //
 // On PostgreSQL leadership is an advisory lock of a dedicated connection, so a pooler in transaction mode cannot be
-// used. Standbys queue at the server and take over immediately when a leader leaves or dies; after a leader was cut off from
-// the network, within leaderSilence (10 s). Lead logs failures of the database and retries while ctx lasts.
+// used. Standbys queue at the server and take over immediately when a leader leaves or dies; after a leader was cut off
+// from the network, within leaderSilence (10 s). Lead logs failures of the database and retries while ctx lasts.
 //
 // A database that is not shared (SQLite) is always led.
 func (s *Store) Lead(ctx context.Context, name string, do func(ctx context.Context) error) error {
@@ -93,7 +93,8 @@ func (p *postgres) hold(ctx context.Context, name string, held func()) error {
 		if errors.Is(err, ErrHeld) {
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "could not hold a name; will retry", slog.String("name", name), slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "could not hold a name; will retry", slog.String("name", name),
+			slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
 		}
@@ -151,7 +152,8 @@ func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Co
 		case led && !errors.Is(err, errNotLeading):
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("name", name), slog.Bool("led", led), slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("name", name), slog.Bool("led", led),
+			slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
 		}
@@ -160,7 +162,8 @@ func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Co
 
 // leadOnce queues for the lock on a new connection and runs do under it. led reports whether do ran; the error is then
 // do's own or errNotLeading.
-func (p *postgres) leadOnce(ctx context.Context, name string, do func(ctx context.Context) error) (led bool, err error) {
+func (p *postgres) leadOnce(ctx context.Context, name string,
+	do func(ctx context.Context) error) (led bool, err error) {
 	conn, err := p.leaderConnection(ctx)
 	if err != nil {
 		return false, err
@@ -220,8 +223,8 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 	return nil
 }
 
-// heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the reason).
-// In between it listens, so that it notices the end of the connection immediately.
+// heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the
+// reason). In between it listens, so that it notices the end of the connection immediately.
 func heartbeats(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		listen, cancel := context.WithTimeout(ctx, heartbeatEvery)

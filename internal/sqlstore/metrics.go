@@ -41,7 +41,10 @@ func newMetrics() *metrics {
 		Name: "letterhead_clock_failures_total",
 		Help: "Measurements of the database's clock that failed. While they do, the last offset stays in force.",
 	})
-	return &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
+	return &metrics{
+		normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
 		repeats: repeats, leading: leading, clockOffset: offset,
-		clockFailures: clockFailures, all: []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures}}
+		clockFailures: clockFailures,
+		all:           []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures},
+	}
 }

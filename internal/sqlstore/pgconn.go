@@ -40,8 +40,8 @@ func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &pgConn{Conn: inner, timeline: c.timeline}, nil
 }
 
-// pgConn is a connection of the driver whose transactions know their number and whose texts PostgreSQL can store. It has
-// one user at a time.
+// pgConn is a connection of the driver whose transactions know their number and whose texts PostgreSQL can store. It
+// has one user at a time.
 type pgConn struct {
 	*stdlib.Conn
 	timeline string      // expression; "" if transactions are not tracked
@@ -118,8 +118,8 @@ func (t *pgTx) Commit() error {
 	if raw.IsClosed() {
 		return pgconn.ErrConnClosed
 	}
-	// From here on no error proves that nothing was sent: the driver reports a connection that broke after COMMIT as one
-	// that was closed before.
+	// From here on no error proves that nothing was sent: the driver reports a connection that broke after COMMIT as
+	// one that was closed before.
 	t.conn.last.sent = true
 	results, err := raw.Exec(t.ctx, "commit").ReadAll()
 	if err != nil {

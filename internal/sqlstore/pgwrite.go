@@ -15,8 +15,8 @@ import (
 
 // Limits of the retries of one Write on PostgreSQL.
 const (
-	// maxRuns limits how often one fn runs. With the pauses below, the last run starts about two seconds after the first,
-	// about as long as a server takes to restart.
+	// maxRuns limits how often one fn runs. With the pauses below, the last run starts about two seconds after the
+	// first, about as long as a server takes to restart.
 	maxRuns = 12
 	// minPause and maxPause limit the pause before a retry; it doubles, and a random part of up to half is omitted.
 	minPause = 4 * time.Millisecond
@@ -43,8 +43,8 @@ func (p *postgres) setup(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// lockSchema waits until no other node changes the schema. It has no lock timeout, because the creation of an index takes
-// minutes; ctx and WriteTimeout limit it.
+// lockSchema waits until no other node changes the schema. It has no lock timeout, because the creation of an index
+// takes minutes; ctx and WriteTimeout limit it.
 func (p *postgres) lockSchema(ctx context.Context, tx *Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (p *postgres) lockSchema(ctx context.Context, tx *Tx) error {
 	return err
 }
 
-func (p *postgres) transact(ctx context.Context, took prometheus.Observer, level sql.IsolationLevel, fn func(*Tx) error) error {
+func (p *postgres) transact(ctx context.Context, took prometheus.Observer, level sql.IsolationLevel,
+	fn func(*Tx) error) error {
 	if p.life.Err() != nil || isClosed(p.store.closing) {
 		return ErrClosed
 	}
@@ -98,7 +99,8 @@ func (p *postgres) final(ctx, bound context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, ErrAmbiguous) && !errors.Is(err, context.Canceled):
 		return fmt.Errorf("write: %w: %w", ctx.Err(), err)
 	case errors.Is(err, ErrAmbiguous):
-	case errors.Is(bound.Err(), context.DeadlineExceeded) && (errors.Is(err, sql.ErrTxDone) || errors.Is(err, context.Canceled)):
+	case errors.Is(bound.Err(), context.DeadlineExceeded) &&
+		(errors.Is(err, sql.ErrTxDone) || errors.Is(err, context.Canceled)):
 		// The deadline expired between statements, or in one with a context derived from the transaction's. No caller
 		// cancelled anything, so the cause is not passed on.
 		return fmt.Errorf("write: %w: %w: %v", ErrUnavailable, bound.Err(), err)
@@ -187,7 +189,8 @@ func (p *postgres) uncommitted(ctx context.Context, lost transaction, cause erro
 	for check := 1; check <= maxOutcomeChecks; check++ {
 		var status sql.NullString
 		var timeline string
-		err := p.write.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8), "+p.timeline, lost.number).Scan(&status, &timeline)
+		err := p.write.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8), "+p.timeline,
+			lost.number).Scan(&status, &timeline)
 		switch {
 		case err == nil && timeline != lost.timeline:
 			return fmt.Errorf("%w: another server has taken over: %w", ErrAmbiguous, cause)

@@ -34,7 +34,8 @@ const (
 	// idleInWrite is the same for a transaction that writes. A leader that froze in one must not lock rows for longer
 	// than it leads. The functions of Write do no slow work between statements.
 	idleInWrite = leaderSilence
-	// connLifetime lets connections move to another server behind the same name, and frees caches of the server's process.
+	// connLifetime lets connections move to another server behind the same name, and frees caches of the server's
+	// process.
 	connLifetime = time.Hour
 	connJitter   = 10 * time.Minute
 	// closeTimeout limits how long Close waits for connections in use.
@@ -123,7 +124,8 @@ func (p *postgres) configure(c *pgxpool.Config, size int, statement, idle time.D
 	c.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return alive(conn.PgConn().Conn()), nil }
 	params := c.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
-		"application_name":                    sessionName(p.cfg.Format, cmp.Or(params["search_path"], "public"), p.cfg.Node),
+		"application_name": sessionName(p.cfg.Format,
+			cmp.Or(params["search_path"], "public"), p.cfg.Node),
 		"statement_timeout":                   milliseconds(statement),
 		"lock_timeout":                        milliseconds(min(p.cfg.BusyTimeout, statement)),
 		"idle_in_transaction_session_timeout": milliseconds(idle),
@@ -146,7 +148,8 @@ func (p *postgres) inspect(ctx context.Context) error {
 	var encoding string
 	var schema sql.NullString
 	err := p.writePool.QueryRow(ctx, `
-SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_schema()::text`).Scan(&version, &encoding, &schema)
+SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_schema()::text`).Scan(
+		&version, &encoding, &schema)
 	switch {
 	case err != nil:
 		return err
@@ -180,7 +183,8 @@ func (p *postgres) inspectTimeline(ctx context.Context) error {
 		p.timeline = knownTimeline
 	case errors.As(err, &serverErr) && !lostConnection(err):
 		p.timeline = noTimeline
-		p.cfg.Logger.WarnContext(ctx, "the server does not report its timeline; the outcome of a COMMIT whose response is lost in a fail-over may be misjudged", slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "the server does not report its timeline; the outcome of a COMMIT whose response is lost in a fail-over may be misjudged",
+			slog.Any("error", err))
 	default:
 		return err
 	}
@@ -191,7 +195,8 @@ func (p *postgres) inspectTimeline(ctx context.Context) error {
 func parseURL(text string) (*pgxpool.Config, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL of the database is malformed (write @, : and / in the password as %40, %3A, %2F)")
+		return nil, errors.New(
+			"the URL of the database is malformed (write @, : and / in the password as %40, %3A, %2F)")
 	}
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, errors.New("the URL of the database must begin with postgres://")

@@ -103,7 +103,8 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSnapshotBytes), zstd.WithDecoderConcurrency(1), zstd.IgnoreChecksum(true))
+	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSnapshotBytes), zstd.WithDecoderConcurrency(1),
+		zstd.IgnoreChecksum(true))
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
@@ -113,7 +114,8 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 // Load returns the state of a stream after the event with the returned revision, if this fold version saved one.
 // Errors:
 // ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
-func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error) {
+func (s *Snapshots) Load(ctx context.Context, stream string,
+	foldVersion int) (revision uint64, state []byte, found bool, err error) {
 	stored, err := s.read(ctx, stream, foldVersion)
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("load snapshot of %s: %w", stream, s.store.classify(err))
@@ -123,10 +125,12 @@ func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (r
 	}
 	packed, err := joinParts(stream, foldVersion, stored)
 	if err != nil {
-		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d, written by release %q: %w", stream, foldVersion, stored[0].writtenBy, err)
+		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d, written by release %q: %w",
+			stream, foldVersion, stored[0].writtenBy, err)
 	}
 	if state, err = s.unpack.DecodeAll(packed, []byte{}); err != nil {
-		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d: %w: %w", stream, foldVersion, ErrSnapshotDamaged, err)
+		return 0, nil, false, fmt.Errorf("load snapshot of %s, fold version %d: %w: %w", stream, foldVersion,
+			ErrSnapshotDamaged, err)
 	}
 	return uint64(stored[0].revision), state, true, nil
 }
@@ -167,7 +171,8 @@ func joinParts(stream string, foldVersion int, stored []storedPart) ([]byte, err
 		}
 		packed = append(packed, p.state...)
 	}
-	if sum := snapshotChecksum(stream, foldVersion, first.revision, first.writtenBy, packed); !bytes.Equal(sum, first.checksum) {
+	sum := snapshotChecksum(stream, foldVersion, first.revision, first.writtenBy, packed)
+	if !bytes.Equal(sum, first.checksum) {
 		return nil, fmt.Errorf("%w: the checksum does not match the content", ErrSnapshotDamaged)
 	}
 	return packed, nil
@@ -198,7 +203,8 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 	parts := max(1, (len(packed)+snapshotPart-1)/snapshotPart)
 	part := func(i int) []byte { return packed[i*snapshotPart : min((i+1)*snapshotPart, len(packed))] }
 	err := s.store.Write(ctx, func(tx *Tx) error {
-		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, parts, int64(revision), s.release, sum, part(0))
+		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, parts, int64(revision),
+			s.release, sum, part(0))
 		if err != nil {
 			return err
 		}
@@ -209,7 +215,8 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 			return err
 		}
 		for i := 1; i < parts; i++ {
-			if _, err := tx.ExecContext(ctx, saveFurtherPart, stream, foldVersion, i, parts, int64(revision), s.release, []byte{}, part(i)); err != nil {
+			if _, err := tx.ExecContext(ctx, saveFurtherPart, stream, foldVersion, i, parts, int64(revision), s.release,
+				[]byte{}, part(i)); err != nil {
 				return err
 			}
 		}
@@ -302,7 +309,8 @@ type snapshotKey struct {
 }
 
 func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) (keys []snapshotKey, err error) {
-	rows, err := s.store.Read().QueryContext(ctx, listOutdated, streamPrefix, prefixEnd(streamPrefix), oldest, pruneBatch)
+	rows, err := s.store.Read().QueryContext(ctx, listOutdated, streamPrefix, prefixEnd(streamPrefix),
+		oldest, pruneBatch)
 	if err != nil {
 		return nil, err
 	}

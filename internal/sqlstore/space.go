@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// reclaimPages is the number of pages (of 4 KiB) that one step of Reclaim frees. It moves at most as many, while the
-	// writers of this process wait: 4 MiB, about ten milliseconds.
+	// reclaimPages is the number of pages (of 4 KiB) that one step of Reclaim frees. It moves at most as many, while
+	// the writers of this process wait: 4 MiB, about ten milliseconds.
 	reclaimPages = 1024
 	// maxReclaimSteps limits one Reclaim to 4 TiB, in case the file grows meanwhile.
 	maxReclaimSteps = 1 << 20
@@ -36,7 +36,8 @@ func (s *Store) Size(ctx context.Context, tables []string) (Size, error) {
 
 func (s *sqliteFile) size(ctx context.Context, tables []string) (Size, error) {
 	size := Size{Folder: filepath.Dir(s.cfg.Path)}
-	err := s.read.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&size.Unused)
+	err := s.read.QueryRowContext(ctx,
+		"SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&size.Unused)
 	if err != nil {
 		return Size{}, err
 	}
@@ -86,7 +87,8 @@ func (s *sqliteFile) reclaim(ctx context.Context) (bytes int64, err error) {
 func (s *sqliteFile) reclaimStep(ctx context.Context) (freed int64, err error) {
 	err = s.normal(ctx, func(tx *Tx) error {
 		var before, after, pageBytes int64
-		if err := tx.QueryRow("SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&before, &pageBytes); err != nil {
+		if err := tx.QueryRow("SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&before,
+			&pageBytes); err != nil {
 			return err
 		}
 		rows, err := tx.Query(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", reclaimPages))

@@ -28,7 +28,8 @@ type sqliteFile struct {
 	write   *sql.DB // synchronous=NORMAL, one connection
 	durable *sql.DB // synchronous=FULL, one connection
 	copier  *sql.DB // for the checkpointer, so that no writer waits for a connection
-	// slot is held by the writer. It serves the writers of this process in order; SQLite's own lock would make them poll.
+	// slot is held by the writer. It serves the writers of this process in order; SQLite's own lock would make them
+	// poll.
 	slot    chan struct{}
 	check   *checkpointer
 	closing <-chan struct{}
@@ -38,7 +39,8 @@ type sqliteFile struct {
 }
 
 func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
-	s := &sqliteFile{store: store, cfg: store.cfg, metrics: store.metrics, slot: make(chan struct{}, 1), closing: store.closing}
+	s := &sqliteFile{store: store, cfg: store.cfg, metrics: store.metrics, slot: make(chan struct{}, 1),
+		closing: store.closing}
 	if s.cfg.ReadOnly {
 		return s, s.connectReaders(ctx)
 	}
@@ -71,7 +73,8 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	// The writer comes first: it creates the file and enables WAL, which readers cannot do.
-	if s.write, err = s.pool(ctx, 1, writerCacheBytes, "synchronous(NORMAL)", "temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
+	if s.write, err = s.pool(ctx, 1, writerCacheBytes, "synchronous(NORMAL)",
+		"temp_store_directory("+quoted(filepath.Dir(s.cfg.Path))+")"); err != nil {
 		return err
 	}
 	if err := s.checkLength(ctx); err != nil {
@@ -137,9 +140,9 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 	return db, nil
 }
 
-// checkLength compares the length of the file with the expected one, after the write-ahead log was moved into it. SQLite
-// itself notices a truncated file only when it reads a missing page. While another process reads (a verify alongside
-// the server), not all of the log can be moved, and the file may be shorter.
+// checkLength compares the length of the file with the expected one, after the write-ahead log was moved into it.
+// SQLite itself notices a truncated file only when it reads a missing page. While another process reads (a verify
+// alongside the server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64
 	err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied)
@@ -155,7 +158,8 @@ func (s *sqliteFile) checkLength(ctx context.Context) error {
 		return nil
 	}
 	var pages, pageBytes int64
-	if err := s.write.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&pages, &pageBytes); err != nil {
+	if err := s.write.QueryRowContext(ctx,
+		"SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&pages, &pageBytes); err != nil {
 		return err
 	}
 	info, err := os.Stat(s.cfg.Path)
@@ -163,7 +167,8 @@ func (s *sqliteFile) checkLength(ctx context.Context) error {
 		return err
 	}
 	if info.Size() < pages*pageBytes {
-		return fmt.Errorf("%w: it has %d bytes and should have %d: it is truncated", ErrCorrupt, info.Size(), pages*pageBytes)
+		return fmt.Errorf("%w: it has %d bytes and should have %d: it is truncated",
+			ErrCorrupt, info.Size(), pages*pageBytes)
 	}
 	return nil
 }

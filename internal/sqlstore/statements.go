@@ -41,7 +41,8 @@ func Insert(ctx context.Context, tx *Tx, into string, columns int, conflict stri
 	if len(values) == 0 {
 		return nil
 	}
-	return tx.store.engine.insert(ctx, tx, insertion{into: into, columns: columns, conflict: conflict, values: storableAll(values)})
+	return tx.store.engine.insert(ctx, tx,
+		insertion{into: into, columns: columns, conflict: conflict, values: storableAll(values)})
 }
 
 // insert uses ? because SQLite looks up the name of a $1 for every row that is bound.

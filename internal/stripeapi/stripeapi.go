@@ -30,7 +30,8 @@ const (
 
 var (
 	// ErrNoSecret means that no secret of webhooks is configured.
-	ErrNoSecret = errors.New("no webhook secret is configured: set LETTERHEAD_STRIPE_WEBHOOK_SECRET to the signing secret of the endpoint")
+	ErrNoSecret = errors.New(
+		"no webhook secret is configured: set LETTERHEAD_STRIPE_WEBHOOK_SECRET to the signing secret of the endpoint")
 	// ErrHeader means that the header Stripe-Signature cannot be read.
 	ErrHeader = errors.New("the header Stripe-Signature is missing or has no time and signature")
 	// ErrSignature means that a webhook is not signed with any of the secrets.
@@ -39,7 +40,8 @@ var (
 	ErrTooOld = errors.New("the signature is older than 5 minutes")
 	// ErrTooNew means that the time of a webhook's signature is further in the future than Tolerance. It could be sent
 	// again for as long.
-	ErrTooNew = errors.New("the time of the signature is more than 5 minutes in the future; set the clock of this machine")
+	ErrTooNew = errors.New(
+		"the time of the signature is more than 5 minutes in the future; set the clock of this machine")
 	// ErrNotEvent means that the signed body is not an event.
 	ErrNotEvent = errors.New("the body is not an event")
 	// ErrNoKey means that no key of the API is configured.
@@ -67,10 +69,12 @@ func New(cfg Config) *Client {
 	}
 	cfg.URL = cmp.Or(cfg.URL, DefaultURL)
 	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
-		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime}, MaxNetworkRetries: stripe.Int64(callRepeats),
-		EnableTelemetry: stripe.Bool(false), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime},
+		MaxNetworkRetries: stripe.Int64(callRepeats), EnableTelemetry: stripe.Bool(false),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
-	c.api = stripe.NewClient(cfg.Key, stripe.WithBackends(&stripe.Backends{API: backend, Connect: backend, Uploads: backend, MeterEvents: backend}))
+	c.api = stripe.NewClient(cfg.Key,
+		stripe.WithBackends(&stripe.Backends{API: backend, Connect: backend, Uploads: backend, MeterEvents: backend}))
 	return c
 }
 
@@ -114,15 +118,18 @@ func tooNew(signature string) bool {
 func (c *Client) Verify(body []byte, signature string) (Event, error) {
 	failed := ErrNoSecret
 	for _, secret := range c.cfg.Secrets {
-		e, err := webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{Tolerance: Tolerance, IgnoreAPIVersionMismatch: true})
+		e, err := webhook.ConstructEventWithOptions(body, signature, secret,
+			webhook.ConstructEventOptions{Tolerance: Tolerance, IgnoreAPIVersionMismatch: true})
 		switch {
 		case err == nil && tooNew(signature):
 			return Event{}, ErrTooNew
 		case err == nil && e.Data != nil:
-			return Event{ID: e.ID, Type: string(e.Type), APIVersion: e.APIVersion, Created: e.Created, Object: e.Data.Raw}, nil
+			return Event{ID: e.ID, Type: string(e.Type), APIVersion: e.APIVersion, Created: e.Created,
+				Object: e.Data.Raw}, nil
 		case errors.Is(err, webhook.ErrTooOld):
 			failed = ErrTooOld
-		case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrNotSigned), errors.Is(err, webhook.ErrInvalidHeader):
+		case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrNotSigned),
+			errors.Is(err, webhook.ErrInvalidHeader):
 			if !errors.Is(failed, ErrTooOld) {
 				failed = ErrSignature
 			}
@@ -157,7 +164,8 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 	}
 	params := &stripe.CheckoutSessionCreateParams{
 		ClientReferenceID: stripe.String(in.AccountID), SuccessURL: stripe.String(in.SuccessURL), Metadata: in.Metadata,
-		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price), Quantity: stripe.Int64(1)}},
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price),
+			Quantity: stripe.Int64(1)}},
 	}
 	if in.Customer != "" {
 		params.Customer = stripe.String(in.Customer)
@@ -185,7 +193,9 @@ func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string
 	if c.api == nil {
 		return "", ErrNoKey
 	}
-	s, err := c.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{Customer: stripe.String(customer), ReturnURL: stripe.String(returnURL)})
+	s, err := c.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
+		Customer: stripe.String(customer), ReturnURL: stripe.String(returnURL),
+	})
 	if err != nil {
 		return "", fmt.Errorf("create a session of the customer portal: %w", err)
 	}

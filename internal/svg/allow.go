@@ -241,7 +241,8 @@ const (
 func (d *document) embedded(href string) string {
 	media, payload, found := strings.Cut(href, ",")
 	media = strings.ToLower(media)
-	if !found || !strings.HasPrefix(media, "data:image/") || !strings.HasSuffix(media, ";base64") || d.rasters >= maxRasters {
+	if !found || !strings.HasPrefix(media, "data:image/") || !strings.HasSuffix(media, ";base64") ||
+		d.rasters >= maxRasters {
 		return ""
 	}
 	d.rasters++

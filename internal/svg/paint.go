@@ -155,7 +155,8 @@ func (p *painter) drawUse(n *node, k pen) {
 		return
 	}
 	switch target.name {
-	case "symbol", "svg", "g", "switch", "use", "text", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon":
+	case "symbol", "svg", "g", "switch", "use", "text", "image", "path", "rect", "circle", "ellipse", "line",
+		"polyline", "polygon":
 		x, _ := pixels(n.attr("x"))
 		y, _ := pixels(n.attr("y"))
 		k.m = k.m.times(matrix{1, 0, 0, 1, x, y})

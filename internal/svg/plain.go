@@ -38,12 +38,14 @@ func (n *node) bearImportance() bool {
 }
 
 // transformed are the elements that have the attribute transform.
-var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text")
+var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle", "ellipse", "line", "polyline",
+	"polygon", "text")
 
 // moveTransforms converts the property transform, whose numbers have units, to the attribute.
 func (d *document) moveTransforms() bool {
 	isTransform := func(x declaration) bool { return x.name == "transform" }
-	declared := slices.ContainsFunc(d.order, func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) ||
+	declared := slices.ContainsFunc(d.order,
+		func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) ||
 		slices.ContainsFunc(d.rules, func(r rule) bool { return slices.ContainsFunc(r.declarations, isTransform) })
 	if !declared {
 		return false

@@ -196,8 +196,9 @@ func (n *node) hasSheet() bool {
 // unruled returns the style of a shape that no rule of a style sheet changes.
 func unruled(style []declaration) []declaration {
 	style = append(style, []declaration{
-		{name: "fill-opacity", value: "1"}, {name: "stroke", value: "none"}, {name: "opacity", value: "1"}, {name: "display", value: "inline"}, {name: "visibility", value: "visible"},
-		{name: "filter", value: "none"}, {name: "mask", value: "none"}, {name: "clip-path", value: "none"},
+		{name: "fill-opacity", value: "1"}, {name: "stroke", value: "none"}, {name: "opacity", value: "1"},
+		{name: "display", value: "inline"}, {name: "visibility", value: "visible"}, {name: "filter", value: "none"},
+		{name: "mask", value: "none"}, {name: "clip-path", value: "none"},
 	}...)
 	for i := range style {
 		style[i].important = true

@@ -154,7 +154,8 @@ const (
 )
 
 // unpainted are containers that draw nothing in their place.
-var unpainted = setOf("defs", "symbol", "clipPath", "mask", "pattern", "linearGradient", "radialGradient", "filter", "style")
+var unpainted = setOf("defs", "symbol", "clipPath", "mask", "pattern", "linearGradient", "radialGradient",
+	"filter", "style")
 
 // price is the cost of drawing an element, and the depth of its references.
 type price struct {

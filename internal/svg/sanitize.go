@@ -109,7 +109,8 @@ func (d *document) fixRoot() error {
 	root := d.root
 	width, hasWidth := pixels(root.attr("width"))
 	height, hasHeight := pixels(root.attr("height"))
-	if !hasWidth || !hasHeight || width > imaging.MaxSide || height > imaging.MaxSide || width < minExtent || height < minExtent {
+	if !hasWidth || !hasHeight || width > imaging.MaxSide || height > imaging.MaxSide || width < minExtent ||
+		height < minExtent {
 		hasWidth, hasHeight = false, false
 		root.drop("width")
 		root.drop("height")

@@ -16,8 +16,8 @@ import (
 const (
 	// maxVariables limits the custom properties that apply to one element.
 	maxVariables = 256
-	// maxVarDepth and maxVarSteps limit the depth of references between variables, and the number of references that are
-	// followed for one document.
+	// maxVarDepth and maxVarSteps limit the depth of references between variables, and the number of references that
+	// are followed for one document.
 	maxVarDepth = 8
 	maxVarSteps = 100_000
 	// maxVarBytes limits a value after substitution.
@@ -29,7 +29,8 @@ func (d *document) hasVariables() bool {
 	return slices.ContainsFunc(d.order, func(n *node) bool {
 		return slices.ContainsFunc(n.attrs, func(a attribute) bool { return isVariable(a.name, a.value) }) ||
 			slices.ContainsFunc(n.inline, declaration.isVariable) ||
-			slices.ContainsFunc(n.rules, func(r rule) bool { return slices.ContainsFunc(r.declarations, declaration.isVariable) })
+			slices.ContainsFunc(n.rules,
+				func(r rule) bool { return slices.ContainsFunc(r.declarations, declaration.isVariable) })
 	})
 }
 
@@ -99,7 +100,8 @@ func (d *document) setByRules() map[string]bool {
 
 // setsItself reports whether an element's own attributes or style set a property without a variable.
 func (n *node) setsItself(name string) bool {
-	return slices.ContainsFunc(n.attrs, func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
+	return slices.ContainsFunc(n.attrs,
+		func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
 		slices.ContainsFunc(n.inline, func(x declaration) bool { return x.name == name && !x.isVariable() })
 }
 

@@ -37,7 +37,8 @@ type job struct {
 }
 
 // join adds the caller to the job of a key, and starts the job if there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), within bool) (*job, error) {
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error),
+	within bool) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

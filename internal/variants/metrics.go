@@ -24,16 +24,19 @@ func newMetrics() *metrics {
 			Name: "letterhead_logo_variants_asked_total",
 			Help: "Requests for drawn logos, by source: memory, made, or joined to the making of another request.",
 		}, []string{"from"}),
-		failed:    counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
-		refused:   counter("letterhead_logo_variants_refused_total", "Logos that were not begun because too many were being made."),
-		abandoned: counter("letterhead_logo_variants_abandoned_total", "Logos that were not begun because all who waited had left."),
+		failed: counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
+		refused: counter("letterhead_logo_variants_refused_total",
+			"Logos that were not begun because too many were being made."),
+		abandoned: counter("letterhead_logo_variants_abandoned_total",
+			"Logos that were not begun because all who waited had left."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "letterhead_logo_variants_make_seconds",
 			Help:    "Duration of making a logo, excluding the wait for its turn.",
 			Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5},
 		}),
 	}
-	m.memory, m.made, m.joined = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("made"), m.asked.WithLabelValues("joined")
+	m.memory, m.made, m.joined = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("made"),
+		m.asked.WithLabelValues("joined")
 	return m
 }
 

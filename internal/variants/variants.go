@@ -25,8 +25,8 @@ const (
 	DefaultMemoryBytes = 64 << 20
 	// DefaultWaiting is the number of images that a machine with two processors makes within a second.
 	DefaultWaiting = 256
-	// CloseTimeout limits Close, which a function that ignores its context would otherwise block forever. It is more than
-	// an image takes, and much less than a process is given to exit.
+	// CloseTimeout limits Close, which a function that ignores its context would otherwise block forever. It is more
+	// than an image takes, and much less than a process is given to exit.
 	CloseTimeout = 5 * time.Second
 	// DefaultMakeTimeout is more than rendering takes and less than a browser's user waits.
 	DefaultMakeTimeout = 5 * time.Second
@@ -155,7 +155,8 @@ func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Co
 // Kept returns an image if it is cached.
 func (s *Store) Kept(key Key) (Image, bool) { return s.memory.get(key) }
 
-func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), within bool) (Image, error) {
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error),
+	within bool) (Image, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil

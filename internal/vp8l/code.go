@@ -100,7 +100,8 @@ func (o *writer) lengths(long []uint8) {
 		counts[r.symbol]++
 	}
 	inner := o.codeLengths(counts[:], maxLengthLength)
-	order := [lengthSymbols]uint8{fewZeros, manyZeros, 0, 1, 2, 3, 4, 5, repeatLength, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	order := [lengthSymbols]uint8{fewZeros, manyZeros, 0, 1, 2, 3, 4, 5, repeatLength, 6, 7, 8, 9, 10,
+		11, 12, 13, 14, 15}
 	n := len(order)
 	for n > 4 && inner[order[n-1]] == 0 {
 		n--

@@ -39,7 +39,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			alpha &= a
 			to[x] = 0
 			if a > 0 {
-				// Subtract green from the other channels. This transform is declared first below, so a decoder undoes it last.
+				// Subtract green from the other channels. This transform is declared first below, so a decoder undoes
+				// it last.
 				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
 			}
 		}

@@ -80,8 +80,8 @@ func Send(w http.ResponseWriter, status int, contentType []string, coding conten
 	_, _ = w.Write(body) // an error means that the client has left, and has no recipient
 }
 
-// SendPage answers with a whole body that is not compressed: the length of a compressed page of a signed-in person would
-// reveal whether it repeats what another site made the browser send (BREACH).
+// SendPage answers with a whole body that is not compressed: the length of a compressed page of a signed-in person
+// would reveal whether it repeats what another site made the browser send (BREACH).
 func SendPage(w http.ResponseWriter, status int, contentType string, body []byte) {
 	Send(w, status, []string{contentType}, contentcoding.Identity, body)
 }

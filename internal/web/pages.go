@@ -107,8 +107,8 @@ func (x *Page) ReadForm(max int64) error {
 // FromOwnPage reports whether a form comes from a page of its own site.
 //
 // Browsers say where a request comes from, in Sec-Fetch-Site or else in Origin. Over plain HTTP to another machine they
-// do not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must have
-// the token of its session, which pages of other sites cannot read.
+// do not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must
+// have the token of its session, which pages of other sites cannot read.
 func (x *Page) FromOwnPage() bool {
 	if x.Protection.Check(x.Request) == nil {
 		return true

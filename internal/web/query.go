@@ -16,9 +16,9 @@ func Invalid(format string, args ...any) *Problem {
 // IsText reports whether a value can be part of a query of the database or of an event: PostgreSQL rejects other texts.
 func IsText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
 
-// QueryValue returns the only value of a parameter, and whether it is present. It ignores all others, so that an invalid
-// one that another party added (a campaign tag, for example) does no harm. The problem is about a parameter that is
-// repeated or cannot be decoded.
+// QueryValue returns the only value of a parameter, and whether it is present. It ignores all others, so that an
+// invalid one that another party added (a campaign tag, for example) does no harm. The problem is about a parameter
+// that is repeated or cannot be decoded.
 func QueryValue(rawQuery, name string) (value string, present bool, problem *Problem) {
 	for rawQuery != "" {
 		var pair string

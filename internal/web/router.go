@@ -65,8 +65,8 @@ func decodePath(next http.Handler) http.Handler {
 	})
 }
 
-// Clean redirects requests with an unclean path, such as one with two slashes, to the clean one. It returns false if the
-// path is clean.
+// Clean redirects requests with an unclean path, such as one with two slashes, to the clean one. It returns false if
+// the path is clean.
 func Clean(w http.ResponseWriter, r *http.Request) bool {
 	sent := r.URL.EscapedPath()
 	clean := path.Clean("/" + sent)

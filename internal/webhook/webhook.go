@@ -1,5 +1,5 @@
-// Package webhook signs webhooks as Standard Webhooks specify (https://www.standardwebhooks.com), with Ed25519: receivers
-// verify them with a public key, and share no secret with the sender.
+// Package webhook signs webhooks as Standard Webhooks specify (https://www.standardwebhooks.com), with Ed25519:
+// receivers verify them with a public key, and share no secret with the sender.
 package webhook
 
 import (
@@ -73,6 +73,7 @@ func (k Key) Headers(id string, at time.Time, body []byte) map[string]string {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signed := fmt.Appendf(nil, "%s.%s.%s", id, timestamp, body)
 	return map[string]string{
-		IDHeader: id, TimestampHeader: timestamp, SignatureHeader: signaturePrefix + base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, signed)),
+		IDHeader: id, TimestampHeader: timestamp,
+		SignatureHeader: signaturePrefix + base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, signed)),
 	}
 }

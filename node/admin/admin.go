@@ -1,6 +1,6 @@
-// Package admin serves a unix socket in the data folder of a running server. Its permissions admit only the folder's owner.
-// The socket answers the admin API, of which the command line is a client, and runs the command lines of other processes
-// inside the server: the arguments travel over the socket, and the output travels back.
+// Package admin serves a unix socket in the data folder of a running server. Its permissions admit only the folder's
+// owner. The socket answers the admin API, of which the command line is a client, and runs the command lines of other
+// processes inside the server: the arguments travel over the socket, and the output travels back.
 package admin
 
 import (
@@ -116,7 +116,8 @@ func Serve(folder string, run Runner, api http.Handler, logger *slog.Logger) (*S
 			api.ServeHTTP(w, r)
 		}
 	})
-	a.http = &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return base }}
+	a.http = &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return base }}
 	go func() {
 		defer close(a.done)
 		if err := a.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

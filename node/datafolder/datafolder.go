@@ -118,7 +118,8 @@ func ReadFormat(path, release string) (int, error) {
 		return 0, fmt.Errorf("%s is not what letterhead writes there; restore it from a backup", name)
 	}
 	if f.Format > Format {
-		return 0, fmt.Errorf("the data folder %s has format %d, written by letterhead %s; this is letterhead %s, which knows format %d: use a newer release", path, f.Format, f.Written, release, Format)
+		return 0, fmt.Errorf("the data folder %s has format %d, written by letterhead %s; this is letterhead %s, which knows format %d: use a newer release",
+			path, f.Format, f.Written, release, Format)
 	}
 	return f.Format, nil
 }

@@ -36,5 +36,7 @@ func CheckRestored(folder string) error {
 	if err != nil {
 		return fmt.Errorf("check for an unfinished restore: %w", err)
 	}
-	return fmt.Errorf("the restore into %s is unfinished; run \"letterhead restore\" again, or start over with an empty folder", folder)
+	return fmt.Errorf(
+		"the restore into %s is unfinished; run \"letterhead restore\" again, or start over with an empty folder",
+		folder)
 }

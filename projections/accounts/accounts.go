@@ -56,7 +56,8 @@ var table = projections.Keyed[string, Account]{
 	},
 	// The first three let a page of a sorted listing read its own rows only. They have plan and status, because a
 	// filter that few accounts match would otherwise read all rows in the order of an index: a second for 100,000
-	// accounts. The last is for selectOutstanding, whose order it has. It has a condition so that listings do not use it.
+	// accounts. The last is for selectOutstanding, whose order it has. It has a condition so that listings do not use
+	// it.
 	Indexes: []projections.Index{
 		{Name: "by_balance", On: "(balance, id, plan, status)"},
 		{Name: "by_spend", On: "(spent_month, spent, id, plan, status)"},
@@ -102,8 +103,8 @@ type Account struct {
 	// charged in it, less those that were returned since it began. Both are zero before the first charge.
 	SpentMonth time.Time `json:"spent_month"`
 	Spent      int64     `json:"spent"`
-	// UsedAt is the time of the latest look-up that held or cost credits, or of the latest use of a key that is recorded. It
-	// is zero before.
+	// UsedAt is the time of the latest look-up that held or cost credits, or of the latest use of a key that is
+	// recorded. It is zero before.
 	UsedAt time.Time `json:"used_at"`
 }
 
@@ -134,7 +135,8 @@ func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
 
 // sorts are the columns by which Select sorts, by the name that a Selection uses.
 var sorts = map[string][]string{
-	"": nil, "id": nil, "balance": {"balance"}, "spend": {"spent_month", "spent"}, "used": {"used_at"}, "plan": {"plan"}, "status": {"status"}, "opened": {"opened_at"},
+	"": nil, "id": nil, "balance": {"balance"}, "spend": {"spent_month", "spent"}, "used": {"used_at"},
+	"plan": {"plan"}, "status": {"status"}, "opened": {"opened_at"},
 }
 
 // Sorts are the values of Selection.Sort.
@@ -160,7 +162,8 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 	if !ok {
 		return nil, fmt.Errorf("accounts cannot be sorted by %q", s.Sort)
 	}
-	page := projections.Page[string, Account]{By: by, Descending: s.Descending, Limit: min(max(limit, 0), MaxPage), After: after}
+	page := projections.Page[string, Account]{By: by, Descending: s.Descending,
+		Limit: min(max(limit, 0), MaxPage), After: after}
 	page.Equal("plan", string(s.Plan))
 	page.Equal("status", string(s.Status))
 	if after != nil {
@@ -196,9 +199,10 @@ type Outstanding struct {
 func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 	var all []Outstanding
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) (err error) {
-		all, err = projections.AllRows(ctx, q, t.SQL(selectOutstanding), func(o *Outstanding, row projections.Scanner) error {
-			return row.Scan(&o.Plan, &o.Status, &o.Accounts, &o.Credits)
-		})
+		all, err = projections.AllRows(ctx, q,
+			t.SQL(selectOutstanding), func(o *Outstanding, row projections.Scanner) error {
+				return row.Scan(&o.Plan, &o.Status, &o.Accounts, &o.Credits)
+			})
 		return err
 	})
 	if err != nil {

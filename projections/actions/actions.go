@@ -36,7 +36,8 @@ var table = projections.Keyed[uint64, Action]{
 		projections.Number("revision", func(a *Action) *uint64 { return &a.Revision }),
 		projections.Text("request_id", func(a *Action) *string { return &a.RequestID }),
 	},
-	Indexes: []projections.Index{{Name: "by_actor", On: "(actor, position)"}, {Name: "by_stream", On: "(stream, position)"}},
+	Indexes: []projections.Index{{Name: "by_actor", On: "(actor, position)"}, {Name: "by_stream",
+		On: "(stream, position)"}},
 	Compare: cmp.Compare[uint64],
 	Found:   func(position uint64, a *Action) { a.Position = position },
 }
@@ -58,8 +59,10 @@ type Model struct{ projections.Model }
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
 	return &Model{projections.NewModel(Name, store, projections.Version{
-		Number:  1,
-		Streams: []string{account.StreamPrefix, brand.StreamPrefix, eventschemas.BooksStream, eventschemas.CheckpointsStream, eventschemas.OperatorsStream, eventschemas.NoticesPrefix, eventschemas.SignInsPrefix, eventschemas.BillingPrefix},
+		Number: 1,
+		Streams: []string{account.StreamPrefix,
+			brand.StreamPrefix, eventschemas.BooksStream, eventschemas.CheckpointsStream, eventschemas.OperatorsStream,
+			eventschemas.NoticesPrefix, eventschemas.SignInsPrefix, eventschemas.BillingPrefix},
 		Tables:  []projections.Table{table.Table()},
 		NewFold: table.Fold(keptRows, nil, fold),
 	})}
@@ -87,7 +90,8 @@ func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([
 func fold(rows *projections.Rows[uint64, Action], e *projections.Event) error {
 	if strings.HasPrefix(e.Metadata.Actor, actorPrefix) {
 		*rows.Change(uint64(e.Position)) = Action{
-			At: e.OccurredAt, Actor: e.Metadata.Actor, Type: e.Type, Stream: e.Stream, Revision: e.Revision, RequestID: e.Metadata.RequestID,
+			At: e.OccurredAt, Actor: e.Metadata.Actor, Type: e.Type, Stream: e.Stream, Revision: e.Revision,
+			RequestID: e.Metadata.RequestID,
 		}
 	}
 	return nil

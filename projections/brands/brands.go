@@ -173,7 +173,8 @@ func (m *Model) version(number, format int) projections.Version {
 		Format:  format,
 		Streams: []string{brand.StreamPrefix},
 		Tables: []projections.Table{{
-			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue}, Key: []string{"domain"},
+			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue},
+			Key: []string{"domain"},
 		}},
 		NewFold: m.newFold,
 	}
@@ -190,7 +191,8 @@ func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables
 // Invalidate implements projections.Invalidator: another node folded events. Brands whose events this node has itself
 // read from the log have been removed from the cache; for others the rows show what changed. A reader that took an
 // older row began before this call, so its ticket is no longer valid (see cache).
-func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, upTo eventlog.Position) error {
+func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables,
+	after, upTo eventlog.Position) error {
 	if m.followed.cover(after, upTo) {
 		return nil
 	}
@@ -210,7 +212,8 @@ func (m *Model) Invalidate(ctx context.Context, q projections.Queryer, t *projec
 }
 
 // changedDomains returns at most maxInvalidated+1 domains whose answer changed after a position.
-func changedDomains(ctx context.Context, q projections.Queryer, t *projections.Tables, after eventlog.Position) ([]string, error) {
+func changedDomains(ctx context.Context, q projections.Queryer, t *projections.Tables,
+	after eventlog.Position) ([]string, error) {
 	const statement = `SELECT domain FROM {brands} WHERE position > $1 ORDER BY position LIMIT $2`
 	scan := func(domain *string, row projections.Scanner) error { return row.Scan(domain) }
 	return projections.AllRows(ctx, q, t.SQL(statement), scan, int64(after), maxInvalidated+1)
@@ -275,7 +278,8 @@ func (m *Model) one(ctx context.Context, domain string) (*Entry, eventlog.Positi
 		return nil, 0, fmt.Errorf("%s: %w", domain, ErrNotFound)
 	}
 	return &Entry{
-		ID: id.String, Domain: found.String, Status: status.String, HasLogo: logo.Bool, Revision: uint64(revision.Int64), Body: Body{marked: body},
+		ID: id.String, Domain: found.String, Status: status.String, HasLogo: logo.Bool,
+		Revision: uint64(revision.Int64), Body: Body{marked: body},
 	}, at, nil
 }
 
@@ -320,12 +324,13 @@ func (m *Model) Due(ctx context.Context, now time.Time, after Due, limit int) ([
 		}
 		all, err = projections.AllRows(ctx, q, t.SQL(`
 SELECT due, domain FROM {brands}
-WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`), func(d *Due, row projections.Scanner) error {
-			var at int64
-			err := row.Scan(&at, &d.Domain)
-			d.At = time.Unix(at, 0).UTC()
-			return err
-		}, now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
+WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`),
+			func(d *Due, row projections.Scanner) error {
+				var at int64
+				err := row.Scan(&at, &d.Domain)
+				d.At = time.Unix(at, 0).UTC()
+				return err
+			}, now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
 		return err
 	})
 	if err != nil {
@@ -337,7 +342,8 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 // Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position, in the order of
 // their last change. All changes up to upTo are among those returned by this and the previous calls: continue from
 // there. When there are no more, upTo is the position of the read model. Errors: as List.
-func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int) (docs []Doc, upTo eventlog.Position, err error) {
+func (m *Model) Changed(ctx context.Context, after eventlog.Position,
+	limit int) (docs []Doc, upTo eventlog.Position, err error) {
 	limit = min(max(limit, 1), MaxPage)
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		upTo = max(at, after)
@@ -345,7 +351,8 @@ func (m *Model) Changed(ctx context.Context, after eventlog.Position, limit int)
 SELECT domain, id, coalesce(name, ''), claimed, quality, imported, readable, position FROM {brands}
 WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.Scanner) error {
 			var readable bool
-			err := row.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &d.Imported, &readable, &d.Position)
+			err := row.Scan(&d.Domain, &d.BrandID, &d.Name, &d.Claimed, &d.QualityScore, &d.Imported,
+				&readable, &d.Position)
 			d.Gone = !readable
 			return err
 		}, int64(after), limit)

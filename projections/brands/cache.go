@@ -40,8 +40,8 @@ const (
 // only while it is unchanged.
 //
 // If the log is followed (see Event), an event is known before it is folded. Each shard has the positions of the last
-// events of its brands, and accepts only rows of tables that are folded up to there. It keeps a position when such a row
-// is put, because a reader of older tables may still be in progress.
+// events of its brands, and accepts only rows of tables that are folded up to there. It keeps a position when such a
+// row is put, because a reader of older tables may still be in progress.
 //
 // Otherwise the invalidation comes a moment after the commit of another node: until then the older answer is returned
 // (see Invalidate), and a row that was read before the commit has an outdated ticket all the same.

@@ -14,8 +14,8 @@ import (
 const (
 	// crawlPage is the number of events that Crawls reads at a time; few streams are longer.
 	crawlPage = 32
-	// maxCrawlEvents limits the events that one call of Crawls reads. A batch of 100 domains that were unknown before it
-	// needs a few hundred.
+	// maxCrawlEvents limits the events that one call of Crawls reads. A batch of 100 domains that were unknown before
+	// it needs a few hundred.
 	maxCrawlEvents = 8192
 )
 
@@ -61,7 +61,8 @@ func Crawls(ctx context.Context, log eventlog.Log, waits []Wait) ([]Crawl, error
 	for i := range waits {
 		events, err := crawlEvents(ctx, log, &waits[i], &left)
 		if err != nil {
-			return nil, fmt.Errorf("get the crawl of %s for the hold at position %d: %w", waits[i].Domain, waits[i].Held, err)
+			return nil, fmt.Errorf("get the crawl of %s for the hold at position %d: %w",
+				waits[i].Domain, waits[i].Held, err)
 		}
 		if c := waitedFor(&waits[i], events); c != nil {
 			found = append(found, *c)
@@ -113,7 +114,8 @@ func crawlEvents(ctx context.Context, log eventlog.Log, w *Wait, left *int) ([]c
 // crawlEventOf returns the zero crawlEvent for other events.
 func crawlEventOf(e *eventlog.Recorded, w *Wait) (crawlEvent, error) {
 	switch e.Type {
-	case eventschemas.CrawlRequested{}.EventType(), eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(), eventschemas.CrawlFailed{}.EventType():
+	case eventschemas.CrawlRequested{}.EventType(), eventschemas.CrawlSucceeded{}.EventType(),
+		eventschemas.CrawlConfirmed{}.EventType(), eventschemas.CrawlFailed{}.EventType():
 	default:
 		return crawlEvent{}, nil
 	}
@@ -137,7 +139,8 @@ func waitedFor(w *Wait, events []crawlEvent) *Crawl {
 		if e.cause == "" || !e.live || w.Closed > 0 && e.Position > w.Closed {
 			continue
 		}
-		c := Crawl{Domain: w.Domain, CrawlID: e.crawlID, Joined: !e.own, Cause: e.cause, Outcome: Running, Requested: e.Moment}
+		c := Crawl{Domain: w.Domain, CrawlID: e.crawlID, Joined: !e.own, Cause: e.cause, Outcome: Running,
+			Requested: e.Moment}
 		if !c.end(w, events[i+1:]) {
 			continue
 		}
@@ -173,7 +176,8 @@ func (c *Crawl) end(w *Wait, later []crawlEvent) bool {
 func (c *Crawl) Meaning() string {
 	begin := fmt.Sprintf("The site of %s was crawled for this request. ", c.Domain)
 	if c.Joined {
-		begin = fmt.Sprintf("The request waited for a crawl of the site of %s that another request had started. ", c.Domain)
+		begin = fmt.Sprintf("The request waited for a crawl of the site of %s that another request had started. ",
+			c.Domain)
 	}
 	return begin + map[string]string{
 		Running:           "The crawl had not ended.",

@@ -62,7 +62,8 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 
 // Fold implements projections.Fold. However many events of a brand are in the batch, its state and
 // body are written once.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	err := f.rows.Want(ctx, q, func(yield func(string) bool) {
 		for _, e := range events {
 			// The first event of a stream needs no row; an import of a data set consists only of such events.
@@ -136,7 +137,8 @@ func (f *fold) appendRow(values []any, domain string, row *folded) ([]any, error
 		name = *v.Record.Name
 	}
 	return append(values, domain, v.ID, int64(1), v.Status, name, number(v.Claimed), v.Record.QualityScore,
-		number(row.brand.Imported() != nil), number(v.Record.HasLogo()), int64(v.Revision), row.position, due(row.brand), Render(v).marked, state), nil
+		number(row.brand.Imported() != nil), number(v.Record.HasLogo()), int64(v.Revision), row.position,
+		due(row.brand), Render(v).marked, state), nil
 }
 
 // due returns the column of the next scheduled crawl.

@@ -105,7 +105,8 @@ func changeOf(body eventschemas.Event) (Change, *eventschemas.Record) {
 	case eventschemas.BrandImported:
 		return Change{Source: ev.Source, Evidence: ev.Evidence}, &ev.Record
 	case eventschemas.FieldOverridden:
-		return Change{Fields: []FieldChange{{Field: ev.Field, After: json.RawMessage(ev.Value)}}, Reason: ev.Reason}, nil
+		return Change{Fields: []FieldChange{{Field: ev.Field, After: json.RawMessage(ev.Value)}}, Reason: ev.Reason},
+			nil
 	case eventschemas.OverrideRemoved:
 		return Change{Fields: []FieldChange{{Field: ev.Field}}}, nil
 	}

@@ -36,7 +36,8 @@ var listing = projections.Keyed[string, Listed]{
 }
 
 // sorts are the columns by which List sorts, by the name that a Selection uses.
-var sorts = map[string][]string{"": nil, "domain": nil, "status": {"status"}, "quality": {"quality"}, "logo": {"has_logo"}, "revision": {"revision"}}
+var sorts = map[string][]string{"": nil, "domain": nil, "status": {"status"}, "quality": {"quality"},
+	"logo": {"has_logo"}, "revision": {"revision"}}
 
 // Sorts are the values of Selection.Sort.
 var Sorts = []string{"domain", "status", "quality", "logo", "revision"}
@@ -51,7 +52,8 @@ type Selection struct {
 }
 
 // List returns at most limit readable brands after the given one, which is nil for the first page. Sorted by domain,
-// they are no more than MaxPage; any other order sorts all brands for each page, so it has no such maximum. If a brand changes its place in the order between two pages, it is returned twice or not at all. Errors:
+// they are no more than MaxPage; any other order sorts all brands for each page, so it has no such maximum. If a brand
+// changes its place in the order between two pages, it is returned twice or not at all. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that names an unknown Sort.
 func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int) ([]Listed, error) {
 	by, ok := sorts[s.Sort]

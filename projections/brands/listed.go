@@ -23,7 +23,8 @@ const (
 	// a call continues where the previous one stopped.
 	listedEvery  = time.Second
 	listedWithin = 500 * time.Millisecond
-	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of it.
+	// listedPage is the number of brands that are read at a time. The database reads about 1 MB and returns little of
+	// it.
 	listedPage = 200
 	// maxListed limits the brands with symbols, about 300 bytes each. All exchanges of the world list 60,000 companies.
 	maxListed = 200_000

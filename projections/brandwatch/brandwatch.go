@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// keptOutcomes limits the outcomes that a Watch stores for its owner. A crawl lasts seconds and a brand has one live
-	// crawl at a time; if more than these end between Watch and Wait, the oldest are dropped.
+	// keptOutcomes limits the outcomes that a Watch stores for its owner. A crawl lasts seconds and a brand has one
+	// live crawl at a time; if more than these end between Watch and Wait, the oldest are dropped.
 	keptOutcomes = 16
 	// DefaultMaxWatches limits the requests that wait at a time.
 	DefaultMaxWatches = 100_000
@@ -59,8 +59,8 @@ type Config struct {
 
 // Follower keeps data up to date that depends on the brand streams.
 type Follower interface {
-	// Event is called, in order, for each event of a brand's stream that may change answers about the brand. The request
-	// of a crawl changes none.
+	// Event is called, in order, for each event of a brand's stream that may change answers about the brand. The
+	// request of a crawl changes none.
 	Event(domain string, at eventlog.Position)
 	// Followed is called after Event was called for all such events after one position, up to and including another.
 	Followed(after, upTo eventlog.Position)

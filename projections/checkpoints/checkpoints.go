@@ -69,14 +69,15 @@ func (m *Model) Last(ctx context.Context) (*Checkpoint, error) {
 	return &all[0], nil
 }
 
-// List returns checkpoints before the one of a size, the last ones if it is 0, the newest first. Errors: projections.ErrNotReady,
-// sqlstore.ErrUnavailable, ctx.Err().
+// List returns checkpoints before the one of a size, the last ones if it is 0, the newest first. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, before uint64, limit int) ([]Checkpoint, error) {
 	below := int64(math.MaxInt64)
 	if before > 0 {
 		below = int64(before)
 	}
-	all, err := table.List(ctx, m.Handle(), "WHERE size < $1 ORDER BY size DESC LIMIT $2", below, min(max(limit, 0), MaxPage))
+	all, err := table.List(ctx, m.Handle(), "WHERE size < $1 ORDER BY size DESC LIMIT $2", below,
+		min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list checkpoints: %w", err)
 	}

@@ -153,7 +153,8 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 }
 
 // build fills the models' building generations and makes them live.
-func (r *Runner) build(ctx context.Context, models []*model, space freeSpace, progress func(Progress)) (failed map[*model]error, err error) {
+func (r *Runner) build(ctx context.Context, models []*model, space freeSpace,
+	progress func(Progress)) (failed map[*model]error, err error) {
 	c := &catchUp{r: r, progress: progress, space: space}
 	for _, m := range models {
 		m.mu.Lock()
@@ -266,14 +267,16 @@ func (r *Runner) dropLogged(ctx context.Context, e record) {
 			slog.String("projection", e.name), slog.Int("generation", e.generation), slog.Any("error", err))
 		return
 	}
-	r.cfg.Logger.DebugContext(ctx, "dropped tables", slog.String("projection", e.name), slog.Int("generation", e.generation))
+	r.cfg.Logger.DebugContext(ctx, "dropped tables", slog.String("projection", e.name),
+		slog.Int("generation", e.generation))
 	if !r.shared {
 		r.reclaim(ctx)
 	}
 }
 
 func (g *generation) record() record {
-	return record{name: g.model.name, version: g.version.Number, generation: g.number, state: g.state, position: g.position()}
+	return record{name: g.model.name, version: g.version.Number, generation: g.number, state: g.state,
+		position: g.position()}
 }
 
 // drop deletes a generation's tables. If ctx ends first, the next start drops them.

@@ -19,7 +19,8 @@ var errLiveTables = errors.New("the live tables cannot be read")
 const shownDifferences = 5
 
 // compareWholeTable counts the rows of both tables that differ. Both have the same columns.
-func compareWholeTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair) (out projections.TableComparison, err error) {
+func compareWholeTable(ctx context.Context, moment, now projections.Queryer, table projections.Table,
+	p pair) (out projections.TableComparison, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	out.Table = table.Name
@@ -42,10 +43,12 @@ func compareWholeTable(ctx context.Context, moment, now projections.Queryer, tab
 		switch order = compareKeys(table.Key, a.columns, live, rebuilt); {
 		case order < 0:
 			out.OnlyLive++
-			diff = &projections.Difference{Table: table.Name, Key: showKey(table.Key, a.columns, live), Live: "has it", Rebuilt: "lacks it"}
+			diff = &projections.Difference{Table: table.Name, Key: showKey(table.Key, a.columns, live), Live: "has it",
+				Rebuilt: "lacks it"}
 		case order > 0:
 			out.OnlyRebuilt++
-			diff = &projections.Difference{Table: table.Name, Key: showKey(table.Key, a.columns, rebuilt), Live: "lacks it", Rebuilt: "has it"}
+			diff = &projections.Difference{Table: table.Name, Key: showKey(table.Key, a.columns, rebuilt),
+				Live: "lacks it", Rebuilt: "has it"}
 		default:
 			if diff = compareRow(table, a.columns, live, rebuilt); diff == nil {
 				out.Same++

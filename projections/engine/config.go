@@ -29,9 +29,9 @@ const (
 	levelEvents = 2000
 	// liveGather is the pause after a small batch of the live loop, in which events of the next one gather. Under load
 	// each transaction then has many events; committing them one by one cost a third of the processor time of a metered
-	// look-up (BenchmarkLookupHit). Above gatherEvents the pause grows with the previous batch, and so with the load, up
-	// to liveGatherMost. A row that several events of a batch change is written once. An event after a quiet period is
-	// folded immediately, and WaitFor ends the pause; all others are visible after at most liveGatherMost.
+	// look-up (BenchmarkLookupHit). Above gatherEvents the pause grows with the previous batch, and so with the load,
+	// up to liveGatherMost. A row that several events of a batch change is written once. An event after a quiet period
+	// is folded immediately, and WaitFor ends the pause; all others are visible after at most liveGatherMost.
 	liveGather     = 100 * time.Millisecond
 	liveGatherMost = 400 * time.Millisecond
 	gatherEvents   = 64
@@ -125,7 +125,8 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("the function Decode is not set"))
 	}
 	if c.BatchEvents < 0 || c.BatchEvents > maxBatchEvents {
-		errs = append(errs, fmt.Errorf("BatchEvents is %d; it must be 0 (default) to %d", c.BatchEvents, maxBatchEvents))
+		errs = append(errs,
+			fmt.Errorf("BatchEvents is %d; it must be 0 (default) to %d", c.BatchEvents, maxBatchEvents))
 	}
 	if c.RetryFirst < 0 || c.RetryLast < 0 {
 		errs = append(errs, errors.New("RetryFirst and RetryLast must not be negative"))

@@ -58,7 +58,7 @@
 //
 // projections_registry also remembers the log that was folded: its first event, an event that was folded about a second
 // ago, and the position of each read model. A Runner compares that with the log before it folds, and fails with a
-// *eventlog.LossError if they differ, because the log lost events at its end or is another log. The read models then show
-// which events were lost, so they are neither folded further nor rebuilt. An operator restores a backup, or accepts the
-// loss with "letterhead recover accept-loss", which calls Forget.
+// *eventlog.LossError if they differ, because the log lost events at its end or is another log. The read models then
+// show which events were lost, so they are neither folded further nor rebuilt. An operator restores a backup, or
+// accepts the loss with "letterhead recover accept-loss", which calls Forget.
 package engine

@@ -47,7 +47,8 @@ type feed struct {
 }
 
 // start runs read, which passes pages to emit until that returns false.
-func (r *Runner) start(ctx context.Context, bounded bool, read func(ctx context.Context, emit func(page) bool) error) *feed {
+func (r *Runner) start(ctx context.Context, bounded bool,
+	read func(ctx context.Context, emit func(page) bool) error) *feed {
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, bounded: bounded, decoded: make(chan batch, pagesAhead)}
 	pages := make(chan page, 1)
@@ -127,7 +128,8 @@ func (r *Runner) between(ctx context.Context, after, upTo eventlog.Position) *fe
 	})
 }
 
-func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position, filter eventlog.Filter, limit int) (page, error) {
+func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position, filter eventlog.Filter,
+	limit int) (page, error) {
 	got, err := r.log.ReadAll(ctx, after, filter, limit)
 	if err != nil {
 		return page{}, err

@@ -173,8 +173,8 @@ func (r *Runner) Full() error {
 	return nil
 }
 
-// reachUnchanged lets waiters of live tables continue whose answers a batch does not change. Only the checkpoint of such
-// tables is missing, because the disk is full.
+// reachUnchanged lets waiters of live tables continue whose answers a batch does not change. Only the checkpoint of
+// such tables is missing, because the disk is full.
 func reachUnchanged(work []task, upTo eventlog.Position) {
 	for _, t := range work {
 		if t.changes.Unchanged && t.unit.state == stateLive {

@@ -91,7 +91,8 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 	for name, at := range m.Positions {
 		if at > end {
 			losses = append(losses, &eventlog.LossError{
-				Witness: "read model " + name, Remembered: at, Head: end, Detail: "it was folded from events that the log does not hold",
+				Witness: "read model " + name, Remembered: at, Head: end,
+				Detail: "it was folded from events that the log does not hold",
 			})
 		}
 	}
@@ -105,13 +106,17 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 		}
 		switch {
 		case !found && mark.Position > end:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end,
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
+				Remembered: mark.Position, Head: end,
 				Detail: fmt.Sprintf("event %s is not in it", mark.ID)})
 		case !found:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy", mark.ID)})
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
+				Remembered: mark.Position, Head: end, Other: true,
+				Detail: fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy",
+					mark.ID)})
 		case held.ID != mark.ID || held.Position != mark.Position:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
+				Remembered: mark.Position, Head: end, Other: true,
 				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
 					held.ID, held.Position, mark.ID, mark.Position)})
 		}
@@ -190,7 +195,8 @@ func (r *Runner) mark(ctx context.Context, b batch) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "marks of the event log could not be recorded; the next batch will retry", slog.Any("error", err))
+			r.cfg.Logger.WarnContext(ctx, "marks of the event log could not be recorded; the next batch will retry",
+				slog.Any("error", err))
 		}
 		return
 	}

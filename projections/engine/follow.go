@@ -105,7 +105,8 @@ func (r *Runner) poll(ctx context.Context) error {
 			return err
 		case err != nil:
 			r.pollFailed(began, err)
-			r.cfg.Logger.WarnContext(ctx, "reading the state of the read models failed; will retry", slog.Any("error", err))
+			r.cfg.Logger.WarnContext(ctx, "reading the state of the read models failed; will retry",
+				slog.Any("error", err))
 			pause, cutShort = failed.pause(), nil
 		case r.waiting.Load() > 0 && !r.leads.Load(): // a leader wakes waiters itself
 			pause, cutShort = busy.pause(), nil // the waiters are known
@@ -254,7 +255,8 @@ func (r *Runner) adoptLive(ctx context.Context, m *model, e *record) error {
 	g, stale := m.live, m.stale
 	if news := failureOf(m.failure) != e.failure || g == nil || g.number != e.generation; news {
 		defer r.cfg.Logger.DebugContext(ctx, "read model is folded by another node", slog.String("projection", m.name),
-			slog.Int("generation", e.generation), slog.Uint64("position", uint64(e.position)), slog.String("failure", e.failure))
+			slog.Int("generation", e.generation), slog.Uint64("position", uint64(e.position)),
+			slog.String("failure", e.failure))
 	}
 	m.failure = nil
 	var standing error

@@ -37,7 +37,8 @@ func (f format) requestedAt(now time.Time) int {
 func readFormat(ctx context.Context, q projections.Queryer) (format, error) {
 	var f format
 	var until int64
-	err := q.QueryRowContext(ctx, "SELECT in_force, requested, requested_until FROM projections_format").Scan(&f.inForce, &f.requested, &until)
+	err := q.QueryRowContext(ctx,
+		"SELECT in_force, requested, requested_until FROM projections_format").Scan(&f.inForce, &f.requested, &until)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return format{}, fmt.Errorf("read projections_format: %w", err)
 	}
@@ -75,6 +76,7 @@ INSERT INTO projections_format (id, in_force, requested, requested_until) VALUES
 ON CONFLICT (id) DO UPDATE SET in_force = excluded.in_force, requested = 0, requested_until = 0`, inForce); err != nil {
 		return fmt.Errorf("record the data format: %w", err)
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1 WHERE name = $2", inForce, oldFormatName)
+	_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1 WHERE name = $2",
+		inForce, oldFormatName)
 	return err
 }

@@ -39,7 +39,8 @@ func (g *generation) committed(c projections.Changes) {
 // withoutFold returns a generation that this node only reads.
 func (m *model) withoutFold(v *projections.Version, e record) *generation {
 	g := &generation{
-		model: m, version: v, number: e.generation, state: e.state, tables: m.tables(v, e.generation), readers: &readers{},
+		model: m, version: v, number: e.generation, state: e.state, tables: m.tables(v, e.generation),
+		readers: &readers{},
 	}
 	g.at.Store(uint64(e.position))
 	return g
@@ -70,7 +71,8 @@ func (m *model) nextNumber(records []record) int {
 }
 
 // begin registers a new generation and creates its tables, without the indexes.
-func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *projections.Version, number int, state string) (record, error) {
+func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *projections.Version, number int,
+	state string) (record, error) {
 	e := record{name: m.name, version: v.Number, generation: number, state: state}
 	tables, store := m.tables(v, number), m.r.store
 	for _, t := range v.Tables {
@@ -96,7 +98,8 @@ func (g *generation) index(ctx context.Context, tx *sqlstore.Tx) error {
 // drop deletes a generation, which must be in the record's state, and its tables. Errors: errDeposed if it is in
 // another state or gone.
 func drop(ctx context.Context, tx *sqlstore.Tx, e record) error {
-	err := oneRow(tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name = $1 AND generation = $2 AND state = $3",
+	err := oneRow(tx.ExecContext(ctx,
+		"DELETE FROM projections_registry WHERE name = $1 AND generation = $2 AND state = $3",
 		e.name, int64(e.generation), e.state))
 	if err != nil {
 		return fmt.Errorf("forget %s generation %d: %w", e.name, e.generation, err)

@@ -66,7 +66,8 @@ FROM projections_registry ORDER BY name, generation`, func(e *record, row projec
 // positionSQL is NULL if the tables are not live in the state of the database that the statement sees, else the
 // position up to which they are folded there.
 func positionSQL(name string, generation int) string {
-	return fmt.Sprintf("(SELECT position FROM projections_registry WHERE name = '%s' AND generation = %d AND state = '%s')",
+	return fmt.Sprintf(
+		"(SELECT position FROM projections_registry WHERE name = '%s' AND generation = %d AND state = '%s')",
 		name, generation, stateLive) // a name is a word: see validate
 }
 
@@ -164,7 +165,8 @@ func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to ev
 		return fmt.Errorf("checkpoint at position %d: %w", to, err)
 	}
 	if n != int64(len(units)) {
-		return fmt.Errorf("checkpoint at position %d: %d of %d generations are unchanged: %w", to, n, len(units), errDeposed)
+		return fmt.Errorf("checkpoint at position %d: %d of %d generations are unchanged: %w",
+			to, n, len(units), errDeposed)
 	}
 	return nil
 }

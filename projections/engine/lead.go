@@ -59,12 +59,14 @@ func (r *Runner) runNode(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return outdated(ctx)
-		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed), errors.Is(err, sqlstore.ErrClosed):
+		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed),
+			errors.Is(err, sqlstore.ErrClosed):
 			return err
 		case err == nil, errors.Is(err, errDeposed):
 			r.cfg.Logger.WarnContext(ctx, "this node no longer folds the read models", slog.Any("reason", err))
 		default:
-			r.cfg.Logger.ErrorContext(ctx, "this node failed to fold the read models; will retry", slog.Any("error", err))
+			r.cfg.Logger.ErrorContext(ctx, "this node failed to fold the read models; will retry",
+				slog.Any("error", err))
 		}
 		if delay.For(ctx, pause.pause()) != nil {
 			return outdated(ctx)
@@ -284,7 +286,8 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 			}
 			f.building = &e
 		}
-		if r.shared && f.next == nil && current.Number > target.Number && (f.live == nil || f.live.version < current.Number) {
+		if r.shared && f.next == nil && current.Number > target.Number &&
+			(f.live == nil || f.live.version < current.Number) {
 			e, err := m.begin(ctx, tx, current, m.nextNumber(records), stateNext)
 			if err != nil {
 				return nil, err
@@ -323,5 +326,6 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 }
 
 func newerRelease(m *model, e *record) error {
-	return fmt.Errorf("%w: %s has version %d, this release has version %d", projections.ErrNewerRelease, e.name, e.version, m.current().Number)
+	return fmt.Errorf("%w: %s has version %d, this release has version %d",
+		projections.ErrNewerRelease, e.name, e.version, m.current().Number)
 }

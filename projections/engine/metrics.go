@@ -18,11 +18,14 @@ var (
 	quarantinedDesc = prometheus.NewDesc("letterhead_projection_set_aside",
 		"1 while a read model is quarantined because its fold failed.", []string{"projection"}, nil)
 	scrubDoneDesc = prometheus.NewDesc("letterhead_projection_scrub_last_complete_timestamp_seconds",
-		"When the last whole comparison of a read model with the event log ended, on any node; 0 before the first.", []string{"projection"}, nil)
+		"When the last whole comparison of a read model with the event log ended, on any node; 0 before the first.",
+		[]string{"projection"}, nil)
 	repairedDesc = prometheus.NewDesc("letterhead_projection_scrub_repaired_rows_total",
-		"Rows of a read model that were repaired because they differed from the event log, on any node.", []string{"projection"}, nil)
+		"Rows of a read model that were repaired because they differed from the event log, on any node.",
+		[]string{"projection"}, nil)
 	scrubPositionDesc = prometheus.NewDesc("letterhead_projection_scrub_position",
-		"Position up to which this node has folded the event log again, to compare a read model with it. Absent while it does not.", []string{"projection"}, nil)
+		"Position up to which this node has folded the event log again, to compare a read model with it. Absent while it does not.",
+		[]string{"projection"}, nil)
 )
 
 type metrics struct {
@@ -68,7 +71,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.r.metrics.pollFailures.Collect(ch)
 	c.r.metrics.scrubDiffers.Collect(ch)
 	if g := c.r.scrubbing.Load(); g != nil {
-		ch <- prometheus.MustNewConstMetric(scrubPositionDesc, prometheus.GaugeValue, float64(g.position()), g.model.name)
+		ch <- prometheus.MustNewConstMetric(scrubPositionDesc, prometheus.GaugeValue,
+			float64(g.position()), g.model.name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // Collect has no context
 	defer cancel()

@@ -55,7 +55,8 @@ func failureText(err error) string {
 func (r *Runner) storeFailure(ctx context.Context, g *generation, text string) {
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g, text) })
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(ctx, "state of a read model could not be recorded", slog.String("projection", g.model.name), slog.Any("error", err))
+		r.cfg.Logger.WarnContext(ctx, "state of a read model could not be recorded",
+			slog.String("projection", g.model.name), slog.Any("error", err))
 	}
 }
 

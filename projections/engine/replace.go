@@ -18,14 +18,15 @@ type Replaced struct {
 	Live bool // false if the new tables were dropped, or ctx ended and the next rebuild, start or leader continues
 }
 
-// Replace rebuilds read models as Rebuild does, but compares every row with a snapshot of the live tables before it makes
-// the new ones live. It returns the read models whose new tables were compared, by name, also with an error. Live tables
-// that cannot be read are replaced, too; the Comparison then has the reason. progress gets the name of each step:
-// rebuild, compare, switch.
+// Replace rebuilds read models as Rebuild does, but compares every row with a snapshot of the live tables before it
+// makes the new ones live. It returns the read models whose new tables were compared, by name, also with an error. Live
+// tables that cannot be read are replaced, too; the Comparison then has the reason. progress gets the name of each
+// step: rebuild, compare, switch.
 //
 // This process fills the new tables, also on a shared database; there the leader makes them live, and Replace waits for
 // it. An interrupted Replace is continued by the next one. Errors: as Rebuild, projections.ErrNotReady.
-func (r *Runner) Replace(ctx context.Context, names []string, progress func(step string) func(Progress)) ([]Replaced, error) {
+func (r *Runner) Replace(ctx context.Context, names []string,
+	progress func(step string) func(Progress)) ([]Replaced, error) {
 	models, err := r.choose(names)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (r *Runner) Replace(ctx context.Context, names []string, progress func(step
 	failed = errors.Join(failed, p.reject(ctx, func(g *generation) error { return p.results[g.model.name].Err }))
 	err = p.publish(ctx, progress("switch"))
 	for i := range found {
-		found[i].Live = err == nil && slices.ContainsFunc(p.scratch, func(g *generation) bool { return g.model.name == found[i].Name })
+		found[i].Live = err == nil &&
+			slices.ContainsFunc(p.scratch, func(g *generation) bool { return g.model.name == found[i].Name })
 	}
 	return found, errors.Join(failed, err)
 }
@@ -201,7 +203,8 @@ func (p *replacement) compareTables(ctx context.Context) (map[string][]projectio
 	for _, pair := range p.pairs {
 		name := pair.live.model.name
 		if at := pair.scratch.position(); at != pair.live.position() {
-			p.results[name].Err = fmt.Errorf("the new tables are at position %d, the live ones at %d", at, pair.live.position())
+			p.results[name].Err = fmt.Errorf("the new tables are at position %d, the live ones at %d",
+				at, pair.live.position())
 			continue
 		}
 		for _, table := range pair.live.version.Tables {

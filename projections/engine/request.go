@@ -93,7 +93,8 @@ func (m *model) checkFree(records []record, target *projections.Version) error {
 		case e.state == stateLive && e.version > m.current().Number:
 			return newerRelease(m, e)
 		case e.state == stateLive && e.version < target.Number:
-			return fmt.Errorf("%s: version %d of this release has not been built yet: %w", m.name, target.Number, ErrBuilding)
+			return fmt.Errorf("%s: version %d of this release has not been built yet: %w",
+				m.name, target.Number, ErrBuilding)
 		}
 	}
 	return nil

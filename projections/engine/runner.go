@@ -40,8 +40,8 @@ type Runner struct {
 	// lead runs its argument while this node leads: Store.Lead, except in tests.
 	lead func(ctx context.Context, name string, do func(context.Context) error) error
 
-	// step is held by the live loop while it folds a batch, by a catch-up loop that has reached it, and during a poll of
-	// a shared database. It guards inLive, the generations in it, and which generation of a model is live.
+	// step is held by the live loop while it folds a batch, by a catch-up loop that has reached it, and during a poll
+	// of a shared database. It guards inLive, the generations in it, and which generation of a model is live.
 	step   gate
 	inLive []*generation
 	// leading is not nil while this node folds into shared tables; step guards it. leads is the same for callers that

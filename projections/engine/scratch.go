@@ -41,7 +41,8 @@ func openScratch(ctx context.Context, parent string) (_ *scratch, err error) {
 	if err := s.lock.Lock(); err != nil {
 		return nil, fmt.Errorf("lock the folder of scratch tables: %w", err)
 	}
-	if s.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(s.folder, "tables.db"), Disposable: true}); err != nil {
+	s.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(s.folder, "tables.db"), Disposable: true})
+	if err != nil {
 		return nil, fmt.Errorf("create a file for scratch tables: %w", err)
 	}
 	err = s.store.Write(ctx, func(tx *sqlstore.Tx) error {

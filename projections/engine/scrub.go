@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// scrubEvents limits the events of one step of a scrub. It is less than folds take for a replay, so that they keep few
-	// rows in memory.
+	// scrubEvents limits the events of one step of a scrub. It is less than folds take for a replay, so that they keep
+	// few rows in memory.
 	scrubEvents = 400
 	// scrubRows limits the rows of one table that a step compares.
 	scrubRows = 500
@@ -173,7 +173,8 @@ func (r *Runner) nextToScrub(ctx context.Context, tried map[*model]time.Time, be
 }
 
 // scrub is a pass over one read model. pace is called after each step with the time that it took.
-func (r *Runner) scrub(ctx context.Context, m *model, pace func(ctx context.Context, worked time.Duration) error) error {
+func (r *Runner) scrub(ctx context.Context, m *model,
+	pace func(ctx context.Context, worked time.Duration) error) error {
 	s := &scrub{verifier: &verifier{r: r, results: make(map[string]*projections.Verification)}, m: m, pace: pace}
 	defer s.end(ctx)
 	if err := s.run(ctx); err != nil {
@@ -303,7 +304,8 @@ func (s *scrub) approach(ctx context.Context) error {
 
 // fold folds the next events up to a position. It reports whether it got there.
 func (s *scrub) fold(ctx context.Context, upTo eventlog.Position) (reached bool, err error) {
-	p, err := s.r.readPage(ctx, s.folded.position(), upTo, eventlog.Filter{StreamPrefixes: s.folded.version.Streams}, scrubEvents)
+	p, err := s.r.readPage(ctx, s.folded.position(), upTo,
+		eventlog.Filter{StreamPrefixes: s.folded.version.Streams}, scrubEvents)
 	if err != nil {
 		return false, err
 	}
@@ -378,9 +380,11 @@ func (f *compared) differs(table projections.Table, row []any, how string) {
 }
 
 // compareRows compares at most scrubRows rows of each table.
-func (s *scrub) compareRows(ctx context.Context, q projections.Queryer, table projections.Table, after []any) (f compared, err error) {
+func (s *scrub) compareRows(ctx context.Context, q projections.Queryer, table projections.Table,
+	after []any) (f compared, err error) {
 	a := &walk{q: q, name: s.live.tables.Name(table.Name), key: table.Key, last: after, limit: scrubRows}
-	b := &walk{q: s.folder.store.Read(), name: s.folded.tables.Name(table.Name), key: table.Key, last: after, limit: scrubRows}
+	b := &walk{q: s.folder.store.Read(), name: s.folded.tables.Name(table.Name), key: table.Key,
+		last: after, limit: scrubRows}
 	if err := errors.Join(a.read(ctx), b.read(ctx)); err != nil {
 		return f, err
 	}
@@ -400,7 +404,8 @@ func (s *scrub) compareRows(ctx context.Context, q projections.Queryer, table pr
 		switch order := compareKeys(table.Key, f.columns, l, r); {
 		case order < 0:
 			f.differs(table, l, "is not in the event log")
-			f.wrong, f.upTo, live = append(f.wrong, keyOf(table.Key, f.columns, l)), keyOf(table.Key, f.columns, l), live[1:]
+			f.wrong, f.upTo, live = append(f.wrong, keyOf(table.Key, f.columns, l)),
+				keyOf(table.Key, f.columns, l), live[1:]
 		case order > 0:
 			f.differs(table, r, "is missing")
 			f.right, f.upTo, right = append(f.right, r), keyOf(table.Key, f.columns, r), right[1:]
@@ -444,7 +449,8 @@ func (s *scrub) repair(ctx context.Context, table projections.Table, after []any
 		return f, errors.Join(err, ctx.Err())
 	}
 	r.metrics.scrubDiffers.WithLabelValues(s.m.name).Add(float64(f.count))
-	r.cfg.Logger.ErrorContext(ctx, "rows of a read model differ from the event log", slog.String("projection", s.m.name),
+	r.cfg.Logger.ErrorContext(ctx, "rows of a read model differ from the event log",
+		slog.String("projection", s.m.name),
 		slog.String("table", table.Name), slog.Int64("rows", f.count), slog.String("first", f.first),
 		slog.Uint64("position", uint64(s.live.position())), slog.Bool("repaired", err == nil))
 	if err == nil {
@@ -466,7 +472,8 @@ func (s *scrub) replace(ctx context.Context, tx *sqlstore.Tx, table projections.
 	name := s.live.tables.Name(table.Name)
 	if len(f.wrong) > 0 {
 		keys := slices.Concat(f.wrong...)
-		query := "DELETE FROM " + name + " WHERE (" + strings.Join(table.Key, ", ") + ") IN " + sqlstore.InValues(len(table.Key), keys)
+		query := "DELETE FROM " + name + " WHERE (" + strings.Join(table.Key, ", ") + ") IN " +
+			sqlstore.InValues(len(table.Key), keys)
 		if _, err := tx.ExecContext(ctx, query, keys...); err != nil {
 			return err
 		}

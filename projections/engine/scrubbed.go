@@ -60,7 +60,8 @@ func Scrubs(models []Status) string {
 	if rows == 0 {
 		return text + ", no row ever differed"
 	}
-	return fmt.Sprintf("%s, %d rows differed and were repaired, the last at %s", text, rows, repaired.Format(time.RFC3339))
+	return fmt.Sprintf("%s, %d rows differed and were repaired, the last at %s",
+		text, rows, repaired.Format(time.RFC3339))
 }
 
 // record changes the result, in a transaction that fails with errDeposed if another node has moved the live tables.

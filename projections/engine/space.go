@@ -32,7 +32,8 @@ type freeSpace struct {
 
 // spaceFor returns the space for copies of the models' live tables in a folder, or in the database file if folder is
 // empty; there, begun returns the copies that an interrupted command has begun. Errors: ErrNoSpace if they do not fit.
-func (r *Runner) spaceFor(ctx context.Context, models []*model, folder string, begun func(*model) *generation) (freeSpace, error) {
+func (r *Runner) spaceFor(ctx context.Context, models []*model, folder string,
+	begun func(*model) *generation) (freeSpace, error) {
 	size, err := r.store.Size(ctx, tablesOf(models, (*model).liveGeneration))
 	if err != nil || size.Folder == "" {
 		return freeSpace{}, err
@@ -104,6 +105,7 @@ func (r *Runner) reclaim(ctx context.Context) {
 	case err == nil:
 		r.cfg.Logger.DebugContext(ctx, "returned the space of dropped tables", slog.Int64("bytes", bytes))
 	case ctx.Err() == nil && !errors.Is(err, sqlstore.ErrClosed):
-		r.cfg.Logger.WarnContext(ctx, "the space of dropped tables could not be returned; new rows will use it", slog.Any("error", err))
+		r.cfg.Logger.WarnContext(ctx, "the space of dropped tables could not be returned; new rows will use it",
+			slog.Any("error", err))
 	}
 }

@@ -195,8 +195,8 @@ type Status struct {
 	Building *Building `json:"building,omitempty"`
 	// Scrub is nil until rows were compared with the log; see Runner.Scrub.
 	Scrub *Scrubbed `json:"scrub,omitempty"`
-	// Kept is a generation that a rebuild fills beside the live one before it compares both, or that it left when it was
-	// interrupted.
+	// Kept is a generation that a rebuild fills beside the live one before it compares both, or that it left when it
+	// was interrupted.
 	Kept *Building `json:"kept,omitempty"`
 }
 

@@ -89,7 +89,8 @@ func (s *sweeper) keep(e record) (time.Duration, bool) {
 func (s *sweeper) drop(ctx context.Context, e record) bool {
 	err := s.r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		if s.r.store.Shared() {
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
+			_, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds()))
+			if err != nil {
 				return err
 			}
 		}

@@ -30,8 +30,8 @@ const (
 	// finishTimeout is how long FinishUpgrade waits without progress: several times what a leader needs to see the
 	// request, or to take over from one that has just died.
 	finishTimeout = 30 * time.Second
-	// requestLease is how long a request to finish is valid after its last renewal. A killed command cannot withdraw its
-	// request, and no node may finish the upgrade much later because of it. Clocks of nodes may differ by seconds.
+	// requestLease is how long a request to finish is valid after its last renewal. A killed command cannot withdraw
+	// its request, and no node may finish the upgrade much later because of it. Clocks of nodes may differ by seconds.
 	requestLease = 10 * time.Second
 	// renewRequest is the interval between two renewals.
 	renewRequest = requestLease / 4
@@ -114,11 +114,14 @@ func (r *Runner) agree(ctx context.Context) error {
 func (r *Runner) adoptFormat(inForce int) error {
 	switch own := r.cfg.Format; {
 	case inForce > own:
-		return fmt.Errorf("%w: the upgrade to data format %d is finished, and this release reads nothing newer than format %d. "+
-			"Run the newer release; the state before the upgrade comes back only from a backup", projections.ErrNewerRelease, inForce, own)
+		return fmt.Errorf(
+			"%w: the upgrade to data format %d is finished, and this release reads nothing newer than format %d. "+
+				"Run the newer release; the state before the upgrade comes back only from a backup",
+			projections.ErrNewerRelease, inForce, own)
 	case inForce < own-1:
-		return fmt.Errorf("%w: the data has format %d, and this release can upgrade from format %d. Upgrade to the release before "+
-			"this one first and finish that upgrade (letterhead upgrade finish)", ErrSkippedRelease, inForce, own-1)
+		return fmt.Errorf(
+			"%w: the data has format %d, and this release can upgrade from format %d. Upgrade to the release before "+
+				"this one first and finish that upgrade (letterhead upgrade finish)", ErrSkippedRelease, inForce, own-1)
 	}
 	if before := r.format.Swap(int64(inForce)); before != int64(inForce) {
 		r.cfg.Logger.Info("data format in force", slog.Int("format", inForce), slog.Int("release", r.cfg.Format))
@@ -174,7 +177,8 @@ func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 			r.nextFailed(ctx, g, cause)
 		}
 		if err != nil {
-			r.cfg.Logger.ErrorContext(ctx, "building tables of this release's versions failed; will retry", slog.Any("error", err))
+			r.cfg.Logger.ErrorContext(ctx, "building tables of this release's versions failed; will retry",
+				slog.Any("error", err))
 		}
 		if len(units) > 0 && delay.For(ctx, pause.pause()) != nil {
 			return
@@ -195,7 +199,8 @@ func (r *Runner) clearFailures(ctx context.Context, units []*generation) error {
 }
 
 func (r *Runner) nextFailed(ctx context.Context, g *generation, cause error) {
-	r.cfg.Logger.ErrorContext(ctx, "tables of this release's version are stopped; will retry", slog.String("projection", g.model.name),
+	r.cfg.Logger.ErrorContext(ctx, "tables of this release's version are stopped; will retry",
+		slog.String("projection", g.model.name),
 		slog.Int("version", g.version.Number), slog.Uint64("position", uint64(g.position())), slog.Any("error", cause))
 	r.storeFailure(ctx, g, failureText(cause))
 }
@@ -217,7 +222,9 @@ func (r *Runner) finishIfAsked(ctx context.Context, f format) error {
 	}
 	err := r.swap(ctx, units, func(tx *sqlstore.Tx) error {
 		// Still requested?
-		err := oneRow(tx.ExecContext(ctx, "UPDATE projections_format SET requested = 0 WHERE in_force = $1 AND requested = $2", r.Format(), r.cfg.Format))
+		err := oneRow(tx.ExecContext(ctx,
+			"UPDATE projections_format SET requested = 0 WHERE in_force = $1 AND requested = $2",
+			r.Format(), r.cfg.Format))
 		if err != nil {
 			return err
 		}
@@ -233,9 +240,9 @@ func (r *Runner) finishIfAsked(ctx context.Context, f format) error {
 }
 
 // FinishUpgrade puts the data format of this release in force on all nodes as soon as the tables of its versions have
-// caught up with the live ones. From then on readers get these tables, and nodes write the new versions of events. Nodes
-// of the previous release stop, and cannot be started again. If ctx ends first, or there is no progress for half a
-// minute, FinishUpgrade withdraws the request and nothing has changed. If the process is killed, the request expires
+// caught up with the live ones. From then on readers get these tables, and nodes write the new versions of events.
+// Nodes of the previous release stop, and cannot be started again. If ctx ends first, or there is no progress for half
+// a minute, FinishUpgrade withdraws the request and nothing has changed. If the process is killed, the request expires
 // after requestLease. A repeated call does nothing. progress may be nil.
 //
 // Errors: ErrNotStarted, ErrNewerRelease, ErrNotFolded, sqlstore.ErrUnavailable, ctx.Err().
@@ -317,7 +324,8 @@ func (r *Runner) nextProgress(records []record) (p Progress, failure string) {
 // requestFormat records which data format is requested and until when; 0 withdraws the request.
 func (r *Runner) requestFormat(ctx context.Context, format int, until time.Time) error {
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE projections_format SET requested = $1, requested_until = $2 WHERE in_force = $3",
+		_, err := tx.ExecContext(ctx,
+			"UPDATE projections_format SET requested = $1, requested_until = $2 WHERE in_force = $3",
 			format, until.UnixMicro(), r.cfg.Format-1)
 		return err
 	})

@@ -30,14 +30,16 @@ func validate(p projections.Projection, format int) error {
 			errs = append(errs, fmt.Errorf("version %d is out of order", v.Number))
 		}
 		if v.Format > format {
-			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d", v.Number, v.Format, format))
+			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d",
+				v.Number, v.Format, format))
 		}
 		if len(v.Streams) == 0 || v.NewFold == nil || len(v.Tables) == 0 {
 			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
 		}
 		for _, t := range v.Tables {
 			if !word.MatchString(t.Name) || t.Name == projections.PositionWord || t.Create == "" || len(t.Key) == 0 {
-				errs = append(errs, fmt.Errorf("version %d: table %q has a bad name, no CREATE or no key", v.Number, t.Name))
+				errs = append(errs,
+					fmt.Errorf("version %d: table %q has a bad name, no CREATE or no key", v.Number, t.Name))
 			}
 		}
 	}

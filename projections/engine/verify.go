@@ -37,7 +37,8 @@ const (
 //
 // Errors: ErrNotStarted, ErrUnknown, ErrNoSpace, sqlstore.ErrUnavailable, the errors of the log, ctx.Err(). The result
 // is in the Verifications, by name.
-func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]projections.Verification, error) {
+func (r *Runner) Verify(ctx context.Context, names []string,
+	progress func(Progress)) ([]projections.Verification, error) {
 	models, err := r.choose(names)
 	if err != nil {
 		return nil, err
@@ -319,7 +320,8 @@ func (v *verifier) cleanUp(ctx context.Context) {
 	v.leave()
 	if v.file != nil {
 		if err := v.file.close(); err != nil {
-			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start will retry", slog.Any("error", err))
+			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start will retry",
+				slog.Any("error", err))
 		}
 		return
 	}
@@ -331,7 +333,8 @@ func (v *verifier) cleanUp(ctx context.Context) {
 }
 
 // compareTable reads both tables in the order of the primary key.
-func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair) (rows int64, diff *projections.Difference, err error) {
+func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table,
+	p pair) (rows int64, diff *projections.Difference, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	for ; ; rows++ {
@@ -355,9 +358,11 @@ func compareTable(ctx context.Context, moment, now projections.Queryer, table pr
 func compareRow(table projections.Table, columns []string, left, right []any) *projections.Difference {
 	switch {
 	case right == nil:
-		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, left), Live: "has it", Rebuilt: "has no more rows"}
+		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, left), Live: "has it",
+			Rebuilt: "has no more rows"}
 	case left == nil:
-		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, right), Live: "has no more rows", Rebuilt: "has it"}
+		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, right),
+			Live: "has no more rows", Rebuilt: "has it"}
 	}
 	if l, r := showKey(table.Key, columns, left), showKey(table.Key, columns, right); l != r {
 		return &projections.Difference{Table: table.Name, Key: l, Live: "has it", Rebuilt: "has " + r + " in its place"}

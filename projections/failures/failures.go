@@ -58,8 +58,8 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// List returns the failures with an outcome, all if it is empty, before a position, the last ones if it is 0, the newest
-// first. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// List returns the failures with an outcome, all if it is empty, before a position, the last ones if it is 0, the
+// newest first. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, outcome string, before uint64, limit int) ([]Failure, error) {
 	page := projections.Page[uint64, Failure]{Descending: true, Limit: max(limit, 0), AfterKey: before}
 	page.Equal("outcome", outcome)

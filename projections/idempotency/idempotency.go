@@ -29,11 +29,13 @@ const (
 	selectThrough = `SELECT max(revision) FROM {charges} WHERE account = $1`
 )
 
-// key is the primary key. A key's hash is stored in two halves: the family, which all items of one key share, and the item.
+// key is the primary key. A key's hash is stored in two halves: the family, which all items of one key share, and the
+// item.
 type key struct{ account, family, item string }
 
 func compare(a, b key) int {
-	return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.family, b.family), strings.Compare(a.item, b.item))
+	return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.family, b.family),
+		strings.Compare(a.item, b.item))
 }
 
 // The latest charge of a key and item replaces an earlier one, which is a day old or was reversed.
@@ -106,7 +108,8 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(_ context.Context, _ projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(_ context.Context, _ projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	for _, e := range events {
 		ev, ok := e.Body.(eventschemas.CreditsCharged)
 		if !ok || ev.IdempotencyKeyHash == "" {

@@ -1,5 +1,5 @@
-// Package inbox is the read model of what payment processors reported: which reports were applied, which are in the inbox of
-// the operator, and which wait. It is for listings; domain/billing decides the reports.
+// Package inbox is the read model of what payment processors reported: which reports were applied, which are in the
+// inbox of the operator, and which wait. It is for listings; domain/billing decides the reports.
 package inbox
 
 import (
@@ -28,8 +28,8 @@ const (
 const Undecided = "new"
 
 const (
-	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted itself or
-	// as the invoice that the latest link names. It follows billing.State.
+	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted
+	// itself or as the invoice that the latest link names. It follows billing.State.
 	selectShown = `
 SELECT id, event, position, processor, at, type, account, customer, payment, reason, shown FROM (
 	SELECT r.id, r.event, r.position, r.open, r.processor, r.at, r.type, r.account, r.customer, r.payment, r.reason,
@@ -81,9 +81,9 @@ type row struct {
 	granted  string
 }
 
-// The state is empty until the report is decided. granted is the account to which the report was applied. usable is that of
-// billing.Usable, and reopened what it becomes when the report is reopened. ended means that the report says that its
-// subject, a subscription, has ended.
+// The state is empty until the report is decided. granted is the account to which the report was applied. usable is
+// that of billing.Usable, and reopened what it becomes when the report is reopened. ended means that the report says
+// that its subject, a subscription, has ended.
 var table = projections.Keyed[string, row]{
 	Name: "reports",
 	Key:  projections.TextKey("id"),
@@ -137,7 +137,8 @@ func (r *Report) Stream() string { return billing.Stream(r.Processor, r.EventID)
 func (r *Report) scan(row projections.Scanner) error {
 	var at int64
 	var position uint64
-	if err := row.Scan(&r.ID, &r.EventID, &position, &r.Processor, &at, &r.Type, &r.AccountID, &r.Customer, &r.PaymentID, &r.Reason, &r.State); err != nil {
+	if err := row.Scan(&r.ID, &r.EventID, &position, &r.Processor, &at, &r.Type, &r.AccountID, &r.Customer,
+		&r.PaymentID, &r.Reason, &r.State); err != nil {
 		return err
 	}
 	r.At = time.UnixMicro(at).UTC()
@@ -161,9 +162,9 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// List returns at most limit reports that were neither applied nor dismissed, in the order of the log, and how many there
-// are. state selects one of billing.Inbox, billing.Waiting and Undecided; all if it is empty. Errors: projections.ErrNotReady,
-// sqlstore.ErrUnavailable, ctx.Err().
+// List returns at most limit reports that were neither applied nor dismissed, in the order of the log, and how many
+// there are. state selects one of billing.Inbox, billing.Waiting and Undecided; all if it is empty. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, state string, limit int) (all []Report, total int, err error) {
 	list, count, args, counted := listOpen, countOpen, []any{max(limit, 0)}, []any(nil)
 	switch {
@@ -194,20 +195,22 @@ func (m *Model) Get(ctx context.Context, id string) (r Report, found bool, err e
 	return r, found, err
 }
 
-// AccountOfPayment returns the account to which a payment of a processor was granted, and "" if no report has granted it.
-// Errors: as List.
+// AccountOfPayment returns the account to which a payment of a processor was granted, and "" if no report has granted
+// it. Errors: as List.
 func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID string) (accountID string, err error) {
-	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&accountID) }, accountOfPay, processor, paymentID)
+	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&accountID) }, accountOfPay,
+		processor, paymentID)
 	if err != nil {
 		err = fmt.Errorf("find the account of payment %s: %w", paymentID, err)
 	}
 	return accountID, err
 }
 
-// SubscriberOf returns the customer of a processor whose subscription gives or gave an account its plan and has not ended; of
-// several, the one whose subscription changed last. It returns "" if there is none. Errors: as List.
+// SubscriberOf returns the customer of a processor whose subscription gives or gave an account its plan and has not
+// ended; of several, the one whose subscription changed last. It returns "" if there is none. Errors: as List.
 func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (customer string, err error) {
-	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&customer) }, subscriberOf, accountID, processor)
+	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&customer) }, subscriberOf,
+		accountID, processor)
 	if err != nil {
 		err = fmt.Errorf("find the customer of account %s: %w", accountID, err)
 	}
@@ -215,7 +218,8 @@ func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (
 }
 
 // one scans the only row of a query, and reports whether it has one.
-func (m *Model) one(ctx context.Context, scan func(projections.Scanner) error, query string, args ...any) (found bool, err error) {
+func (m *Model) one(ctx context.Context, scan func(projections.Scanner) error, query string,
+	args ...any) (found bool, err error) {
 	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		return scan(q.QueryRowContext(ctx, t.SQL(query), args...))
 	})

@@ -305,7 +305,8 @@ func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []L
 }
 
 // Reload implements projections.Reloader.
-func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projections.Tables) (apply func(), err error) {
+func (d *Directory) Reload(ctx context.Context, q projections.Queryer,
+	t *projections.Tables) (apply func(), err error) {
 	if d.shared {
 		return func() {}, nil
 	}
@@ -349,7 +350,8 @@ func (c *contents) standing(accountID string) *standing {
 }
 
 func (c *contents) put(k *row) {
-	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: !k.revokedAt.IsZero(), account: k.account, standing: c.standing(k.account), terms: k.terms()}
+	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: !k.revokedAt.IsZero(), account: k.account,
+		standing: c.standing(k.account), terms: k.terms()}
 	if before, ok := c.byID[k.id]; ok && before.hash != k.hash {
 		delete(c.byHash, before.hash)
 	}

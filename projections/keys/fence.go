@@ -115,7 +115,8 @@ func raise(ctx context.Context, tx *sqlstore.Tx, t *projections.Tables) error {
 
 func (d database) renew(ctx context.Context, holder string, done mark, number int64) (at mark, err error) {
 	ask := func() error {
-		return d.store.One(ctx, renewLease, []any{holder, done.epoch, done.fence, number}, &at.epoch, &at.fence, &at.generation)
+		return d.store.One(ctx, renewLease, []any{holder, done.epoch, done.fence, number}, &at.epoch,
+			&at.fence, &at.generation)
 	}
 	if err = ask(); errors.Is(err, sql.ErrNoRows) {
 		if err = d.begin(ctx); err == nil {

@@ -129,7 +129,8 @@ func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold 
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	if err := f.want(ctx, q, events); err != nil {
 		return projections.Changes{}, err
 	}

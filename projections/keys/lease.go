@@ -64,7 +64,8 @@ type fences interface {
 	look(ctx context.Context) (outlook, error)
 	// settle records that no lease of an earlier epoch is valid.
 	settle(ctx context.Context, epoch int64) error
-	// forget deletes the leases of these holders whose last renewal has the number given; with number 0 unconditionally.
+	// forget deletes the leases of these holders whose last renewal has the number given; with number 0
+	// unconditionally.
 	forget(ctx context.Context, last map[string]int64) error
 }
 
@@ -269,7 +270,8 @@ func cleanUp(ctx context.Context, db fences, logger *slog.Logger, first, now out
 		errs = append(errs, db.forget(ctx, over))
 	}
 	if err := errors.Join(errs...); err != nil {
-		logger.WarnContext(ctx, "leases of keys that are over could not be deleted; the next command waits for them again",
+		logger.WarnContext(ctx,
+			"leases of keys that are over could not be deleted; the next command waits for them again",
 			slog.Int("leases", len(over)), slog.Any("error", err))
 	}
 }

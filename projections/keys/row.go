@@ -51,7 +51,8 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	err = d.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
 		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).
-			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires, &scopes, &origins)
+			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires,
+				&scopes, &origins)
 		if err == nil && !at.Valid {
 			return projections.ErrRetired
 		}

@@ -23,11 +23,12 @@ import (
 
 // rareTypes are the types that indexRare has; of all others an account may have millions.
 var rareTypes = []string{
-	eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.ChargeReversed{}.EventType(),
+	eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
+	eventschemas.RefundReversed{}.EventType(), eventschemas.ChargeReversed{}.EventType(),
 	eventschemas.PaymentFeeRecorded{}.EventType(), eventschemas.BreakageRecognized{}.EventType(),
 	eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(),
-	eventschemas.AccountSuspended{}.EventType(), eventschemas.AccountReinstated{}.EventType(), eventschemas.AccountClosed{}.EventType(),
-	eventschemas.AccountNoted{}.EventType(),
+	eventschemas.AccountSuspended{}.EventType(), eventschemas.AccountReinstated{}.EventType(),
+	eventschemas.AccountClosed{}.EventType(), eventschemas.AccountNoted{}.EventType(),
 }
 
 // forOperators are the types that customers do not see.
@@ -40,8 +41,10 @@ func CustomerTypes() []string {
 
 // Types returns the types of the events that accounts have.
 func Types() []string {
-	return append(slices.Clone(rareTypes), eventschemas.CreditsHeld{}.EventType(), eventschemas.CreditsCharged{}.EventType(), eventschemas.HoldReleased{}.EventType(),
-		eventschemas.ChargeKept{}.EventType(), eventschemas.KeyIssued{}.EventType(), eventschemas.KeyRevoked{}.EventType())
+	return append(slices.Clone(rareTypes), eventschemas.CreditsHeld{}.EventType(),
+		eventschemas.CreditsCharged{}.EventType(), eventschemas.HoldReleased{}.EventType(),
+		eventschemas.ChargeKept{}.EventType(), eventschemas.KeyIssued{}.EventType(),
+		eventschemas.KeyRevoked{}.EventType())
 }
 
 // indexRare has the entries of the rare types. A query finds it if it names one of them as a literal.
@@ -50,8 +53,10 @@ var indexRare = `CREATE INDEX IF NOT EXISTS {entries}_by_type ON {entries} (acco
 
 // statuses are the statuses that begin with an event.
 var statuses = map[string]account.Status{
-	eventschemas.AccountOpened{}.EventType(): account.Active, eventschemas.AccountSuspended{}.EventType(): account.Suspended,
-	eventschemas.AccountReinstated{}.EventType(): account.Active, eventschemas.AccountClosed{}.EventType(): account.Closed,
+	eventschemas.AccountOpened{}.EventType():     account.Active,
+	eventschemas.AccountSuspended{}.EventType():  account.Suspended,
+	eventschemas.AccountReinstated{}.EventType(): account.Active,
+	eventschemas.AccountClosed{}.EventType():     account.Closed,
 }
 
 // maxHashes limits the requests that are looked up in one query.
@@ -119,11 +124,12 @@ func rareConditions(typ string) string {
 	return `WHERE e.account_no = $1 AND e.type = '` + typ + `' AND e.revision < $2 ORDER BY e.revision`
 }
 
-// Books returns the lots of an account after the last entry of a State. Errors: as State, and books.ErrSum if the money of the
-// lots cannot be summed up.
+// Books returns the lots of an account after the last entry of a State. Errors: as State, and books.ErrSum if the money
+// of the lots cannot be summed up.
 func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
-	moves, err := m.rare(ctx, last.AccountID, last.Revision, eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.ChargeReversed{}.EventType(),
-		eventschemas.BreakageRecognized{}.EventType())
+	moves, err := m.rare(ctx, last.AccountID, last.Revision, eventschemas.CreditsGranted{}.EventType(),
+		eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
+		eventschemas.ChargeReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType())
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +143,9 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 	// charge applies the charges that took the balance to after.
 	charge := func(after int64, e *Entry) {
 		if credits := balance - after; credits > 0 {
-			lots.Apply(eventschemas.CreditsCharged{ChargeID: fmt.Sprintf("before revision %d", e.Revision), Credits: credits}, e.Revision, e.At)
+			lots.Apply(
+				eventschemas.CreditsCharged{ChargeID: fmt.Sprintf("before revision %d", e.Revision), Credits: credits},
+				e.Revision, e.At)
 		}
 		balance = e.Balance
 	}
@@ -174,10 +182,14 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 			return err
 		}
 		moved := int64(0)
-		for _, typ := range []string{eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType()} {
-			statement := `SELECT COALESCE(SUM(amount), 0) FROM {entries} WHERE account_no = $1 AND type = '` + typ + `' AND revision > $2 AND revision <= $3`
+		for _, typ := range []string{eventschemas.CreditsGranted{}.EventType(),
+			eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
+			eventschemas.BreakageRecognized{}.EventType()} {
+			statement := `SELECT COALESCE(SUM(amount), 0) FROM {entries} WHERE account_no = $1 AND type = '` + typ +
+				`' AND revision > $2 AND revision <= $3`
 			var amount int64
-			if err := q.QueryRowContext(ctx, t.SQL(statement), s.no, from, int64(last[0].Revision)).Scan(&amount); err != nil {
+			if err := q.QueryRowContext(ctx, t.SQL(statement), s.no, from,
+				int64(last[0].Revision)).Scan(&amount); err != nil {
 				return err
 			}
 			moved += amount
@@ -199,11 +211,14 @@ func (e *Entry) event() eventschemas.Event {
 	}
 	switch e.Type {
 	case eventschemas.CreditsGranted{}.EventType():
-		return eventschemas.CreditsGranted{Kind: e.Kind, Credits: e.Amount, PaymentID: e.PaymentID, Money: money, Tax: e.Tax, Reason: e.Reason}
+		return eventschemas.CreditsGranted{Kind: e.Kind, Credits: e.Amount, PaymentID: e.PaymentID, Money: money,
+			Tax: e.Tax, Reason: e.Reason}
 	case eventschemas.PaymentRefunded{}.EventType():
-		return eventschemas.PaymentRefunded{RefundID: e.RefundID, PaymentID: e.PaymentID, Credits: -e.Amount, Money: money}
+		return eventschemas.PaymentRefunded{RefundID: e.RefundID, PaymentID: e.PaymentID,
+			Credits: -e.Amount, Money: money}
 	case eventschemas.RefundReversed{}.EventType():
-		return eventschemas.RefundReversed{RefundID: e.RefundID, PaymentID: e.PaymentID, Credits: e.Amount, Money: money}
+		return eventschemas.RefundReversed{RefundID: e.RefundID, PaymentID: e.PaymentID,
+			Credits: e.Amount, Money: money}
 	case eventschemas.ChargeReversed{}.EventType():
 		return eventschemas.ChargeReversed{ChargeID: e.ChargeID, Credits: e.Amount}
 	case eventschemas.BreakageRecognized{}.EventType():
@@ -238,8 +253,8 @@ func (m *Model) reversedCharges(ctx context.Context, last Entry, entries []Entry
 	return charges, nil
 }
 
-// Lookups returns the charges from a time, the beginning of a month, up to the last entry of a State, less those of them
-// that were reversed by then. Errors: as State.
+// Lookups returns the charges from a time, the beginning of a month, up to the last entry of a State, less those of
+// them that were reversed by then. Errors: as State.
 func (m *Model) Lookups(ctx context.Context, last Entry, from time.Time) (int64, error) {
 	if last.At.Before(from) {
 		return 0, nil

@@ -43,7 +43,8 @@ type fold struct {
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
-		return projections.LoadRows(ctx, q, t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
+		return projections.LoadRows(ctx, q,
+			t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
 			projections.Texts(keys), func(row projections.Scanner) error {
 				var account string
 				var s standing
@@ -58,7 +59,8 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	events, periods := divide(events)
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
@@ -117,7 +119,9 @@ func divide(events []*projections.Event) (ofAccounts []*projections.Event, perio
 	if len(periods) == 0 {
 		return events, nil
 	}
-	return slices.DeleteFunc(slices.Clone(events), func(e *projections.Event) bool { return e.Prefix == eventschemas.BooksStream }), periods
+	return slices.DeleteFunc(slices.Clone(events), func(e *projections.Event) bool {
+		return e.Prefix == eventschemas.BooksStream
+	}), periods
 }
 
 // Reset implements projections.Fold.

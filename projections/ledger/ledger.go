@@ -148,9 +148,10 @@ type Entry struct {
 func EntryOf(accountID string, e *eventlog.Recorded, body eventschemas.Event) Entry {
 	d := describe(&projections.Event{Recorded: e, Body: body})
 	return Entry{
-		Position: e.Position, AccountID: accountID, Revision: e.Revision, Type: e.Type, At: e.OccurredAt.UTC(), Amount: d.amount, Held: d.held,
-		RequestID: d.requestID, Actor: e.Metadata.Actor, Domain: d.domain, EventID: e.ID, ChargeID: d.chargeID, HoldID: d.holdID, PaymentID: d.paymentID,
-		KeyID: d.keyID, Hash: e.Metadata.Hash, Details: d.Details,
+		Position: e.Position, AccountID: accountID, Revision: e.Revision, Type: e.Type, At: e.OccurredAt.UTC(),
+		Amount: d.amount, Held: d.held, RequestID: d.requestID, Actor: e.Metadata.Actor, Domain: d.domain,
+		EventID: e.ID, ChargeID: d.chargeID, HoldID: d.holdID, PaymentID: d.paymentID, KeyID: d.keyID,
+		Hash: e.Metadata.Hash, Details: d.Details,
 	}
 }
 
@@ -162,7 +163,8 @@ type Details struct {
 	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
 	Currency string `json:"currency,omitempty"` // ISO 4217; empty if the event has no money
 	Tax      int64  `json:"tax,omitempty"`      // the part of Money that is tax
-	// Reason is the reason of a grant, a reversal, a suspension or the closing of the account, or the policy of breakage.
+	// Reason is the reason of a grant, a reversal, a suspension or the closing of the account, or the policy of
+	// breakage.
 	Reason   string `json:"reason,omitempty"`
 	Plan     string `json:"plan,omitempty"` // with which an account is opened, or to which it is moved
 	Note     string `json:"note,omitempty"` // text of a note
@@ -206,7 +208,8 @@ func (m *Model) bound(ctx context.Context, accountID string, f Filter) (Filter, 
 			if limit.IsZero() {
 				continue
 			}
-			if f.revisions[i], err = s.search(ctx, func(at time.Time, _ uint64) bool { return !at.Before(limit) }); err != nil {
+			f.revisions[i], err = s.search(ctx, func(at time.Time, _ uint64) bool { return !at.Before(limit) })
+			if err != nil {
 				return err
 			}
 		}
@@ -314,7 +317,8 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 }
 
 // page returns one page of Entries.
-func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64, limit int) (page []Entry, err error) {
+func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64,
+	limit int) (page []Entry, err error) {
 	where, args := f.pageConditions(accountID, from, limit)
 	return m.read(ctx, where, args...)
 }
@@ -327,9 +331,11 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 	}
 	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		where, args := f.conditions(accountID)
-		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d", where, len(args)+1)
+		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d",
+			where, len(args)+1)
 		var first sql.NullInt64
-		err := q.QueryRowContext(ctx, t.SQL("SELECT MIN(revision) FROM ("+selected+") AS selected"), append(args, n)...).Scan(&first)
+		err := q.QueryRowContext(ctx, t.SQL("SELECT MIN(revision) FROM ("+selected+") AS selected"),
+			append(args, n)...).Scan(&first)
 		if err == nil && !first.Valid {
 			err = ErrNotFound
 		}
@@ -346,7 +352,8 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 // If next is not zero there may be more: those of the same filter with next as BeforeRevision. No index has entries by
 // API key, payment, domain, or by one of the frequent types. Of those, Latest looks at a limited number of entries, so
 // it may return fewer than n although there are more. Errors: as Entries.
-func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (latest []Entry, next uint64, err error) {
+func (m *Model) Latest(ctx context.Context, accountID string, f Filter,
+	n int) (latest []Entry, next uint64, err error) {
 	f, floor, err := m.span(ctx, accountID, f)
 	if err != nil || f.revisions == nil {
 		return nil, 0, err
@@ -430,7 +437,8 @@ func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry
 // All returns the entries of all accounts after a position, in the order of the log. Errors: as Entries.
 func (m *Model) All(ctx context.Context, after eventlog.Position) iter.Seq2[Entry, error] {
 	read := func(last *Entry, limit int) ([]Entry, error) {
-		return m.read(ctx, `WHERE e.position > $1 ORDER BY e.position LIMIT $2`, int64(max(after, positionOf(last))), limit)
+		return m.read(ctx, `WHERE e.position > $1 ORDER BY e.position LIMIT $2`,
+			int64(max(after, positionOf(last))), limit)
 	}
 	return pages(0, "ledger", read)
 }
@@ -478,7 +486,8 @@ func (m *Model) read(ctx context.Context, where string, args ...any) (page []Ent
 	return page, err
 }
 
-func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) ([]Entry, error) {
+func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string,
+	args ...any) ([]Entry, error) {
 	return projections.AllRows(ctx, q, t.SQL(selectEntries+where), (*Entry).scan, args...)
 }
 

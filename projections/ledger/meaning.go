@@ -23,7 +23,8 @@ func (e *Entry) Meaning() string {
 		return fmt.Sprintf("%s held while the site of %s was to be crawled.", credits(e.Held), e.Domain)
 	case eventschemas.CreditsCharged{}.EventType():
 		if e.HoldID != "" {
-			return fmt.Sprintf("%s charged for the brand of %s, from those that were held.", credits(-e.Amount), e.Domain)
+			return fmt.Sprintf("%s charged for the brand of %s, from those that were held.",
+				credits(-e.Amount), e.Domain)
 		}
 		return fmt.Sprintf("The index had the brand of %s, with a logo. %s charged.", e.Domain, credits(-e.Amount))
 	case eventschemas.HoldReleased{}.EventType():

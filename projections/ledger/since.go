@@ -55,7 +55,8 @@ func (m *Model) before(ctx context.Context, at time.Time) (eventlog.Position, er
 		}
 	}
 	// In a copied log, an entry from that time on may precede one that is too early.
-	back, err := m.read(ctx, fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, m.moved), low)
+	back, err := m.read(ctx,
+		fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, m.moved), low)
 	if err != nil || len(back) == 0 {
 		return 0, err
 	}

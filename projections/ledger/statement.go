@@ -17,8 +17,8 @@ import (
 const (
 	selectPeriods = `SELECT position, type, month, at FROM {periods} ORDER BY position`
 
-	// Parameters: the account's number, the first revision of the month and that of the next, and the month's beginning.
-	// Events that are booked late belong to its first day.
+	// Parameters: the account's number, the first revision of the month and that of the next, and the month's
+	// beginning. Events that are booked late belong to its first day.
 	selectUsage = `
 SELECT CASE WHEN at < $4 THEN 0 ELSE (at - $4) / 86400000000 END AS day, type, COALESCE(key_id, ''), COUNT(*), SUM(amount)
 FROM {entries} WHERE account_no = $1 AND revision >= $2 AND revision < $3 AND type IN ('CreditsCharged', 'ChargeReversed')
@@ -33,7 +33,8 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 		if err != nil {
 			return err
 		}
-		next, err := s.search(ctx, func(occurred time.Time, _ uint64) bool { return occurred.UnixMicro() > at.UnixMicro() })
+		next, err := s.search(ctx,
+			func(occurred time.Time, _ uint64) bool { return occurred.UnixMicro() > at.UnixMicro() })
 		if err != nil {
 			return err
 		}
@@ -47,24 +48,28 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 		return err
 	})
 	if err != nil {
-		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID, at.UTC().Format(time.RFC3339Nano), err)
+		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID,
+			at.UTC().Format(time.RFC3339Nano), err)
 	}
 	return e, nil
 }
 
 // Statement returns the statement of an account for a month, given by its beginning. Errors: ErrNotFound,
 // those of statement.Sheet, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) Statement(ctx context.Context, accountID string, month, now time.Time) (st *statement.Statement, err error) {
+func (m *Model) Statement(ctx context.Context, accountID string,
+	month, now time.Time) (st *statement.Statement, err error) {
 	return m.statement(ctx, accountID, month, now, time.Time{})
 }
 
 // StatementBefore returns the statement as it was just before a past moment. Errors: as Statement.
-func (m *Model) StatementBefore(ctx context.Context, accountID string, month, end time.Time) (st *statement.Statement, err error) {
+func (m *Model) StatementBefore(ctx context.Context, accountID string,
+	month, end time.Time) (st *statement.Statement, err error) {
 	return m.statement(ctx, accountID, month, end, end)
 }
 
 // statement leaves out what occurred from the moment until on, unless it is zero.
-func (m *Model) statement(ctx context.Context, accountID string, month, now, until time.Time) (st *statement.Statement, err error) {
+func (m *Model) statement(ctx context.Context, accountID string,
+	month, now, until time.Time) (st *statement.Statement, err error) {
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if !until.IsZero() && !month.Before(until) {
 			return statement.ErrNotBegun
@@ -112,7 +117,8 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 }
 
 // readPeriods returns the months that had ended before a moment, or until now if it is zero.
-func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables, before time.Time) (*books.Periods, error) {
+func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables,
+	before time.Time) (*books.Periods, error) {
 	periods, past := &books.Periods{}, false
 	err := projections.EachRow(ctx, q, t.SQL(selectPeriods), func(row projections.Scanner) error {
 		var position, at int64
@@ -145,7 +151,8 @@ type stream struct {
 
 func find(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string) (*stream, error) {
 	s := &stream{q: q, tables: t}
-	err := q.QueryRowContext(ctx, t.SQL(`SELECT no, revision FROM {accounts} WHERE account = $1`), accountID).Scan(&s.no, &s.head)
+	err := q.QueryRowContext(ctx, t.SQL(`SELECT no, revision FROM {accounts} WHERE account = $1`),
+		accountID).Scan(&s.no, &s.head)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
 	}
@@ -154,7 +161,8 @@ func find(ctx context.Context, q projections.Queryer, t *projections.Tables, acc
 
 // search returns the first revision from which on after is true, given the time and the position of an event. It uses a
 // binary search: in a stream both never decrease, so no index on them is needed.
-func (s *stream) search(ctx context.Context, after func(at time.Time, position uint64) bool) (revision int64, err error) {
+func (s *stream) search(ctx context.Context,
+	after func(at time.Time, position uint64) bool) (revision int64, err error) {
 	const one = `SELECT at, position FROM {entries} WHERE account_no = $1 AND revision = $2`
 	low, high := int64(0), s.head+1
 	for low < high {
@@ -190,7 +198,8 @@ func (s *stream) before(ctx context.Context, revision int64) (*Entry, error) {
 // fill adds the lines of a month, with one for all charges of a day with one key.
 func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *books.Periods, month time.Time) error {
 	first := func(month time.Time) (int64, error) {
-		return s.search(ctx, func(at time.Time, position uint64) bool { return !periods.Booked(at, position).Before(month) })
+		return s.search(ctx,
+			func(at time.Time, position uint64) bool { return !periods.Booked(at, position).Before(month) })
 	}
 	from, err := first(month)
 	if err != nil {
@@ -212,14 +221,18 @@ func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *book
 		return err
 	}
 	if last != nil {
-		sheet.Head = &statement.Head{Chain: statement.Chain{Revision: last.Revision, Hash: last.Hash}, Balance: last.Balance}
+		sheet.Head = &statement.Head{Chain: statement.Chain{Revision: last.Revision, Hash: last.Hash},
+			Balance: last.Balance}
 	}
-	grants, err := s.rare(ctx, until, eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType())
+	grants, err := s.rare(ctx, until, eventschemas.CreditsGranted{}.EventType(),
+		eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
+		eventschemas.BreakageRecognized{}.EventType())
 	if err != nil {
 		return err
 	}
 	for _, e := range grants {
-		sheet.Add(statement.Line{Event: e.event(), Count: 1, Revision: e.Revision, At: e.At, Booked: periods.Booked(e.At, uint64(e.Position))})
+		sheet.Add(statement.Line{Event: e.event(), Count: 1, Revision: e.Revision, At: e.At,
+			Booked: periods.Booked(e.At, uint64(e.Position))})
 	}
 	return s.fillUsage(ctx, sheet, from, until, month)
 }
@@ -233,7 +246,8 @@ func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, un
 			return err
 		}
 		l.Booked = month.AddDate(0, 0, int(day))
-		if l.Event = (eventschemas.CreditsCharged{Credits: -amount, KeyID: key}); kind == (eventschemas.ChargeReversed{}).EventType() {
+		l.Event = (eventschemas.CreditsCharged{Credits: -amount, KeyID: key})
+		if kind == (eventschemas.ChargeReversed{}).EventType() {
 			l.Event = eventschemas.ChargeReversed{Credits: amount}
 		}
 		sheet.Add(l)

@@ -1,6 +1,6 @@
-// Package notices is the read model of notices: the settings of each account, and the deliveries of its notices. Its fold
-// raises them (see domain/notices). A notice has an id that follows from the event that raised it, so a rebuild finds the
-// same notices.
+// Package notices is the read model of notices: the settings of each account, and the deliveries of its notices. Its
+// fold raises them (see domain/notices). A notice has an id that follows from the event that raised it, so a rebuild
+// finds the same notices.
 package notices
 
 import (
@@ -85,7 +85,8 @@ func (d *delivery) found(k key) {
 	if d.payment.id == "" {
 		return
 	}
-	d.Payment = &notices.Payment{ID: d.payment.id, Attempt: d.payment.attempt, FailedAt: time.UnixMicro(d.payment.at).UTC()}
+	d.Payment = &notices.Payment{ID: d.payment.id, Attempt: d.payment.attempt,
+		FailedAt: time.UnixMicro(d.payment.at).UTC()}
 	if d.payment.currency != "" {
 		d.Payment.Money = &eventschemas.Money{Minor: d.payment.money, Currency: d.payment.currency}
 	}
@@ -113,9 +114,11 @@ var deliveries = projections.Keyed[key, delivery]{
 		projections.TimeOrZero("next_at", func(d *delivery) *time.Time { return &d.NextAt }),
 		projections.Text("reason", func(d *delivery) *string { return &d.Reason }),
 	},
-	Indexes: []projections.Index{{Name: "by_state", On: "(state, next_at)"}, {Name: "by_time", On: "(account, raised_at)"}},
+	Indexes: []projections.Index{{Name: "by_state", On: "(state, next_at)"}, {Name: "by_time",
+		On: "(account, raised_at)"}},
 	Compare: func(a, b key) int {
-		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.notice, b.notice), strings.Compare(a.destination, b.destination))
+		return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.notice, b.notice),
+			strings.Compare(a.destination, b.destination))
 	},
 	Found: func(k key, d *delivery) { d.found(k) },
 }
@@ -166,14 +169,16 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
 		const due = "WHERE state = 'open' AND kind <> '' AND next_at <= $1 ORDER BY next_at, account, notice, destination LIMIT $2"
-		if err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d) }, due, now.UnixMicro(), min(max(limit, 0), MaxPage)); err != nil {
+		if err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d) }, due, now.UnixMicro(),
+			min(max(limit, 0), MaxPage)); err != nil {
 			return err
 		}
 		for _, d := range found {
 			if _, known := accounts[d.account]; known {
 				continue
 			}
-			if err := watches.Each(ctx, q, t, func(id string, w watch) { accounts[id] = w }, "WHERE account = $1", d.account); err != nil {
+			if err := watches.Each(ctx, q, t, func(id string, w watch) { accounts[id] = w }, "WHERE account = $1",
+				d.account); err != nil {
 				return err
 			}
 		}
@@ -209,7 +214,9 @@ func (m *Model) Get(ctx context.Context, accountID string) (eventschemas.Notices
 // Latest returns the last deliveries of an account, at most limit (no more than MaxPage), the newest notice first.
 // Errors: as Due.
 func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]notices.Delivery, error) {
-	rows, err := deliveries.List(ctx, m.Handle(), "WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2", accountID, min(max(limit, 0), MaxPage))
+	rows, err := deliveries.List(ctx, m.Handle(),
+		"WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2",
+		accountID, min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list the notices of account %s: %w", accountID, err)
 	}
@@ -220,14 +227,15 @@ func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]noti
 	return all, nil
 }
 
-// Find returns the deliveries of a notice of an account, none if there is no such notice, and the number of events of the
-// account's stream of notices that they follow from. Errors: as Due.
+// Find returns the deliveries of a notice of an account, none if there is no such notice, and the number of events of
+// the account's stream of notices that they follow from. Errors: as Due.
 func (m *Model) Find(ctx context.Context, accountID, noticeID string) ([]notices.Delivery, uint64, error) {
 	var found []notices.Delivery
 	var events uint64
 	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
-		err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d.Delivery) }, "WHERE account = $1 AND notice = $2 AND kind <> '' ORDER BY destination", accountID, noticeID)
+		err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d.Delivery) },
+			"WHERE account = $1 AND notice = $2 AND kind <> '' ORDER BY destination", accountID, noticeID)
 		if err != nil {
 			return err
 		}
@@ -268,11 +276,13 @@ type fold struct {
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, watches: watches.Rows(t, keptRows, empty), failed: failed.Rows(t, keptRows, empty), deliveries: deliveries.Rows(t, keptRows, empty)}
+	return &fold{tables: t, watches: watches.Rows(t, keptRows, empty), failed: failed.Rows(t, keptRows, empty),
+		deliveries: deliveries.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	if err := f.watches.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
@@ -286,7 +296,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		f.apply(e)
 	}
 	return projections.Changes{Write: projections.Writing(
-		watches.Take(f.tables, f.watches, nil), failed.Take(f.tables, f.failed, nil), deliveries.Take(f.tables, f.deliveries, nil),
+		watches.Take(f.tables, f.watches, nil), failed.Take(f.tables, f.failed, nil),
+		deliveries.Take(f.tables, f.deliveries, nil),
 	)}, nil
 }
 
@@ -413,8 +424,8 @@ func (f *fold) end(account string, last *string) {
 	*last = ""
 }
 
-// raise raises a notice at the destinations that the account has at this time, and returns its id. A notice without any is
-// not kept, and has none.
+// raise raises a notice at the destinations that the account has at this time, and returns its id. A notice without any
+// is not kept, and has none.
 func (f *fold) raise(e *projections.Event, w *watch, kind string) (raised string) {
 	id := notices.ID(e.Subject, kind, e.Revision)
 	for _, destination := range notices.Destinations {

@@ -104,8 +104,8 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
-// After a crash they may lack a revocation that was confirmed.
+// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node
+// started. After a crash they may lack a revocation that was confirmed.
 func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
 
 // ByHash returns the token with a hash, revoked or not. It reads the row, and that the tables are live, each time. So a
@@ -134,7 +134,8 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, err
 	return found, nil
 }
 
-// Get returns the token with an id, revoked or not. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Get returns the token with an id, revoked or not. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable,
+// ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (t Token, found bool, err error) {
 	if t, found, err = table.Get(ctx, m.Handle(), id); err != nil {
 		err = fmt.Errorf("get token %s: %w", id, err)
@@ -173,9 +174,12 @@ func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, erro
 		if err != nil || !found {
 			return nil, cmp.Or(err, ErrNotFound)
 		}
-		where, args = append(where, fmt.Sprintf("(issued_at, id) < ($%d, $%d)", len(args)+1, len(args)+2)), append(args, before.IssuedAt.UnixMicro(), before.ID)
+		where, args = append(where, fmt.Sprintf("(issued_at, id) < ($%d, $%d)", len(args)+1, len(args)+2)), append(args,
+			before.IssuedAt.UnixMicro(), before.ID)
 	}
-	all, err := table.List(ctx, m.Handle(), fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)), args...)
+	all, err := table.List(ctx, m.Handle(),
+		fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)),
+		args...)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
@@ -191,7 +195,8 @@ func revoked(e *projections.Event) (id string, ok bool) {
 func fold(rows *projections.Rows[string, Token], e *projections.Event) error {
 	switch ev := e.Body.(type) {
 	case eventschemas.OperatorTokenIssued:
-		t := Token{ID: ev.TokenID, Last4: ev.Last4, Scope: operator.Scope(ev.Scope), IssuedAt: e.OccurredAt, IssuedBy: e.Metadata.Actor, hash: ev.Hash}
+		t := Token{ID: ev.TokenID, Last4: ev.Last4, Scope: operator.Scope(ev.Scope), IssuedAt: e.OccurredAt,
+			IssuedBy: e.Metadata.Actor, hash: ev.Hash}
 		if ev.ExpiresAt != nil {
 			t.ExpiresAt = ev.ExpiresAt.UTC()
 		}

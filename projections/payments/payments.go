@@ -1,5 +1,5 @@
-// Package payments is the read model of payments: the credits and the money of each, its refunds and its fees. It is for
-// reports; the account stream decides what may be refunded.
+// Package payments is the read model of payments: the credits and the money of each, its refunds and its fees. It is
+// for reports; the account stream decides what may be refunded.
 package payments
 
 import (
@@ -125,7 +125,8 @@ type Payment struct {
 	Currency  string    `json:"currency,omitempty"` // ISO 4217; empty if no money was recorded
 	Tax       int64     `json:"tax"`                // the part of Money that is tax
 	PaidAt    time.Time `json:"paid_at"`
-	// RefundedCredits and RefundedMoney are the sums of the refunds that were not reversed, as account.Returned counts them.
+	// RefundedCredits and RefundedMoney are the sums of the refunds that were not reversed, as account.Returned counts
+	// them.
 	RefundedCredits int64    `json:"refunded_credits"`
 	RefundedMoney   int64    `json:"refunded_money"`
 	State           State    `json:"state"`
@@ -140,7 +141,8 @@ type Refund struct {
 	Money    int64     `json:"money"` // minor units; 0 if none was recorded
 	Currency string    `json:"currency,omitempty"`
 	At       time.Time `json:"at"`
-	// ReversedAt is when the refund was reversed, because it failed or the dispute behind it was won; nil if it was not.
+	// ReversedAt is when the refund was reversed, because it failed or the dispute behind it was won; nil if it was
+	// not.
 	ReversedAt *time.Time `json:"reversed_at,omitempty"`
 }
 
@@ -178,8 +180,8 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// Get returns a payment with its refunds and fees; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only without an
-// account), projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Get returns a payment with its refunds and fees; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only
+// without an account), projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error) {
 	// Two rows show that the id is ambiguous.
 	where, args := "WHERE id = $1 ORDER BY account LIMIT 2", []any{id}
@@ -195,7 +197,8 @@ func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error)
 		}
 		p := &found[0]
 		const ofPayment = "WHERE account = $1 AND payment = $2 ORDER BY revision"
-		err = refunds.Each(ctx, q, t, func(_ key, r refund) { p.Refunds = append(p.Refunds, r.Refund) }, ofPayment, p.AccountID, id)
+		err = refunds.Each(ctx, q, t, func(_ key, r refund) { p.Refunds = append(p.Refunds, r.Refund) },
+			ofPayment, p.AccountID, id)
 		if err != nil {
 			return err
 		}
@@ -213,7 +216,8 @@ func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error)
 }
 
 // sorts are the columns by which List sorts, by the name that a Selection uses.
-var sorts = map[string][]string{"": nil, "account": nil, "paid": {"paid_at"}, "credits": {"credits"}, "money": {"money"}, "state": {"state"}}
+var sorts = map[string][]string{"": nil, "account": nil, "paid": {"paid_at"}, "credits": {"credits"},
+	"money": {"money"}, "state": {"state"}}
 
 // Sorts are the values of Selection.Sort.
 var Sorts = []string{"account", "paid", "credits", "money", "state"}
@@ -257,11 +261,13 @@ type fold struct {
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, payments: payments.Rows(t, keptRows, empty), refunds: refunds.Rows(t, keptRows, empty), fees: fees.Rows(t, keptRows, empty)}
+	return &fold{tables: t, payments: payments.Rows(t, keptRows, empty), refunds: refunds.Rows(t, keptRows, empty),
+		fees: fees.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	var paid, refunded, charged []key
 	for _, e := range events {
 		switch ev := e.Body.(type) {
@@ -301,7 +307,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		}
 	}
 	return projections.Changes{Write: projections.Writing(
-		payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil), fees.Take(f.tables, f.fees, nil),
+		payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil),
+		fees.Take(f.tables, f.fees, nil),
 	)}, nil
 }
 

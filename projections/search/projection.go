@@ -127,7 +127,8 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	p := &Projection{cfg: cfg, source: source, index: index, feed: make(chan struct{}, 1), looker: make(chan struct{}, 1)}
+	p := &Projection{cfg: cfg, source: source, index: index, feed: make(chan struct{}, 1),
+		looker: make(chan struct{}, 1)}
 	if cfg.Lead == nil {
 		if p.at, err = startOf(ctx, cfg, index); err != nil {
 			return nil, fmt.Errorf("open search: %w", err)
@@ -149,7 +150,8 @@ func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog
 	}
 	head, err := cfg.Head(ctx)
 	if err == nil && eventlog.Position(at) > head {
-		err = &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: head, Detail: "it was fed from events that the log does not hold"}
+		err = &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: head,
+			Detail: "it was fed from events that the log does not hold"}
 	}
 	return eventlog.Position(at), err
 }
@@ -259,7 +261,8 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 			_ = delay.For(ctx, p.cfg.Poll)
 		default:
 			p.fail(err)
-			p.cfg.Logger.Warn("feeding the search index failed; trying again", "position", p.Position(), "error", err, "again_in", pause)
+			p.cfg.Logger.Warn("feeding the search index failed; trying again", "position", p.Position(), "error", err,
+				"again_in", pause)
 			_ = delay.For(ctx, pause)
 			pause = min(2*pause, retryLast)
 		}
@@ -360,7 +363,7 @@ func document(d brands.Doc) searchindex.Document {
 		return searchindex.Document{Domain: d.Domain, Version: uint64(d.Position), Gone: true}
 	}
 	return searchindex.Document{
-		Domain: d.Domain, BrandID: d.BrandID, Name: d.Name, Quality: d.QualityScore, Claimed: d.Claimed, Popular: d.Imported,
-		Version: uint64(d.Position),
+		Domain: d.Domain, BrandID: d.BrandID, Name: d.Name, Quality: d.QualityScore, Claimed: d.Claimed,
+		Popular: d.Imported, Version: uint64(d.Position),
 	}
 }

@@ -49,7 +49,8 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 }
 
 // level freezes the live generation and feeds the new one up to its position.
-func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eventlog.Position) (eventlog.Position, error) {
+func (p *Projection) level(ctx context.Context, g searchindex.Generation,
+	at eventlog.Position) (eventlog.Position, error) {
 	stood, err := g.Freeze(ctx)
 	if err != nil {
 		return at, err
@@ -69,11 +70,13 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eve
 			return at, err // the index belongs to another log, which this rebuild corrects
 		}
 	}
-	return at, fmt.Errorf("%w: the index is at position %d, but the brands of this node are only at %d", searchindex.ErrUnavailable, goal, at)
+	return at, fmt.Errorf("%w: the index is at position %d, but the brands of this node are only at %d",
+		searchindex.ErrUnavailable, goal, at)
 }
 
 // fill feeds a generation until the source has no more.
-func (p *Projection) fill(ctx context.Context, g searchindex.Generation, at eventlog.Position) (eventlog.Position, error) {
+func (p *Projection) fill(ctx context.Context, g searchindex.Generation,
+	at eventlog.Position) (eventlog.Position, error) {
 	for {
 		docs, upTo, err := p.source.Changed(ctx, at, batch)
 		if err != nil {
@@ -140,7 +143,8 @@ func (p *Projection) verify(ctx context.Context) (projections.Verification, erro
 
 // verifyNewer compares documents of versions after the position that Verify uses. Their brands must have changed since.
 // If one changed again, its indexed state can no longer be checked, and the next change replaces it.
-func (p *Projection) verifyNewer(ctx context.Context, found *projections.Difference, newer []searchindex.Document, at eventlog.Position) (*projections.Difference, error) {
+func (p *Projection) verifyNewer(ctx context.Context, found *projections.Difference, newer []searchindex.Document,
+	at eventlog.Position) (*projections.Difference, error) {
 	changed, _, err := p.expected(ctx, at)
 	if err != nil {
 		return found, err
@@ -158,7 +162,8 @@ func (p *Projection) verifyNewer(ctx context.Context, found *projections.Differe
 }
 
 // expected returns the documents that the index must have for brands that changed after a position, and up to where.
-func (p *Projection) expected(ctx context.Context, at eventlog.Position) (map[string]searchindex.Document, eventlog.Position, error) {
+func (p *Projection) expected(ctx context.Context,
+	at eventlog.Position) (map[string]searchindex.Document, eventlog.Position, error) {
 	want := make(map[string]searchindex.Document)
 	for {
 		docs, upTo, err := p.source.Changed(ctx, at, batch)
@@ -199,5 +204,6 @@ func show(d searchindex.Document) string {
 	if d.Gone {
 		return fmt.Sprintf("gone at %d", d.Version)
 	}
-	return fmt.Sprintf("%q, id %s, quality %v, claimed %v, popular %v at %d", d.Name, d.BrandID, d.Quality, d.Claimed, d.Popular, d.Version)
+	return fmt.Sprintf("%q, id %s, quality %v, claimed %v, popular %v at %d",
+		d.Name, d.BrandID, d.Quality, d.Claimed, d.Popular, d.Version)
 }

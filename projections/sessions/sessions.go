@@ -83,18 +83,19 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
-// After a crash they may lack a sign-out that was answered.
+// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node
+// started. After a crash they may lack a sign-out that was answered.
 func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
 
-// ByHash returns the open session whose token has a SHA-256. It reads the row, and that the tables are live, each time. So
-// the end of a session takes effect on every node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady,
-// projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
+// ByHash returns the open session whose token has a SHA-256. It reads the row, and that the tables are live, each time.
+// So the end of a session takes effect on every node as soon as it is folded. Errors: ErrNotFound,
+// projections.ErrNotReady, projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time) (*signin.Session, error) {
 	var position, started, expires sql.NullInt64
 	var account, id, person sql.NullString
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		err := q.QueryRowContext(ctx, t.SQL(selectLive), hex.EncodeToString(hash[:])).Scan(&position, &account, &id, &person, &started, &expires)
+		err := q.QueryRowContext(ctx, t.SQL(selectLive), hex.EncodeToString(hash[:])).Scan(&position, &account, &id,
+			&person, &started, &expires)
 		if err == nil && !position.Valid {
 			return projections.ErrRetired
 		}
@@ -122,7 +123,8 @@ func (m *Model) List(ctx context.Context, accountID string, at time.Time) ([]sig
 	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		all = nil // drops rows of an earlier attempt
 		return table.Each(ctx, q, t, func(_ key, s row) { all = append(all, s.Session) },
-			"WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3", accountID, at.UnixMicro(), signin.MaxSessions)
+			"WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3", accountID, at.UnixMicro(),
+			signin.MaxSessions)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the sessions of account %s: %w", accountID, err)
@@ -139,7 +141,8 @@ type fold struct {
 func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, accounts []string, found func(string, []row)) error {
 		all := map[string][]row{}
-		err := table.In(ctx, q, t, "account", projections.Texts(accounts), func(k key, s row) { all[k.account] = append(all[k.account], s) })
+		err := table.In(ctx, q, t, "account", projections.Texts(accounts),
+			func(k key, s row) { all[k.account] = append(all[k.account], s) })
 		for account, rows := range all {
 			found(account, rows)
 		}
@@ -149,7 +152,8 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
@@ -167,7 +171,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	})
 	remove := func(ctx context.Context, tx *sqlstore.Tx) error {
 		for part := range slices.Chunk(changed, accountsPerStatement) {
-			if _, err := tx.ExecContext(ctx, f.tables.SQL(deleteAccounts)+sqlstore.In(1, len(part)), projections.Texts(part)...); err != nil {
+			if _, err := tx.ExecContext(ctx, f.tables.SQL(deleteAccounts)+sqlstore.In(1, len(part)),
+				projections.Texts(part)...); err != nil {
 				return fmt.Errorf("delete sessions: %w", err)
 			}
 		}
@@ -183,14 +188,16 @@ func (f *fold) apply(e *projections.Event) {
 	case eventschemas.SignedIn:
 		sessions := f.accounts.Change(e.Subject)
 		*sessions = append(slices.DeleteFunc(*sessions, ended), row{
-			signin.Session{ID: ev.SessionID, AccountID: e.Subject, Person: ev.Person, StartedAt: e.OccurredAt, ExpiresAt: ev.ExpiresAt.UTC()}, ev.Hash,
+			signin.Session{ID: ev.SessionID, AccountID: e.Subject, Person: ev.Person, StartedAt: e.OccurredAt,
+				ExpiresAt: ev.ExpiresAt.UTC()}, ev.Hash,
 		})
 	case eventschemas.SignedOut:
 		sessions := f.accounts.Change(e.Subject)
 		*sessions = slices.DeleteFunc(*sessions, func(s row) bool { return s.ID == ev.SessionID || ended(s) })
 	case eventschemas.SignedOutEverywhere:
 		sessions := f.accounts.Change(e.Subject)
-		*sessions = slices.DeleteFunc(*sessions, func(s row) bool { return ev.Person == "" || s.Person == ev.Person || ended(s) })
+		*sessions = slices.DeleteFunc(*sessions,
+			func(s row) bool { return ev.Person == "" || s.Person == ev.Person || ended(s) })
 	}
 }
 

@@ -37,8 +37,8 @@ SELECT key_id, SUM(hits), SUM(crawls), SUM(charged)
 FROM {days} WHERE account = $1 AND day >= $2 AND day < $3 AND charged > 0 GROUP BY key_id ORDER BY 4 DESC, key_id LIMIT $4`
 )
 
-// A row is what happened in an account on a day (UTC), with a key or without one. So the cost of a period depends on its
-// days and keys, and not on the number of look-ups.
+// A row is what happened in an account on a day (UTC), with a key or without one. So the cost of a period depends on
+// its days and keys, and not on the number of look-ups.
 //
 // Rows are added to, not replaced: a fold need not read them.
 var daysTable = projections.Keyed[dayKey, Day]{
@@ -95,7 +95,8 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 		return p, fmt.Errorf("%w: %d days, must be from 1 to %d", ErrPeriod, end-first, MaxDays)
 	}
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		if p.Days, err = projections.AllRows(ctx, q, t.SQL(selectDays), (*Day).scan, accountID, first, end); err != nil {
+		p.Days, err = projections.AllRows(ctx, q, t.SQL(selectDays), (*Day).scan, accountID, first, end)
+		if err != nil {
 			return err
 		}
 		// One more shows that there are more.
@@ -103,7 +104,8 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 		return err
 	})
 	if err != nil {
-		return Period{}, fmt.Errorf("usage of account %s from %s to %s: %w", accountID, from.UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly), err)
+		return Period{}, fmt.Errorf("usage of account %s from %s to %s: %w", accountID,
+			from.UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly), err)
 	}
 	if p.More = len(p.Keys) > MaxKeys; p.More {
 		p.Keys = p.Keys[:MaxKeys]

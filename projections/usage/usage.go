@@ -112,7 +112,8 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 }
 
 // Fold implements projections.Fold.
-func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+func (f *fold) Fold(ctx context.Context, q projections.Queryer,
+	events []*projections.Event) (projections.Changes, error) {
 	sums, daily := make(map[key]Counts), days{}
 	add := func(account, month string, c Counts) {
 		k := key{account, month}
@@ -143,7 +144,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	return f.changes(ctx, q, sums, daily)
 }
 
-func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts, daily days) (projections.Changes, error) {
+func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts,
+	daily days) (projections.Changes, error) {
 	if err := f.rows.Want(ctx, q, maps.Keys(sums)); err != nil {
 		return projections.Changes{}, err
 	}
@@ -154,7 +156,8 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		row.Searches += c.Searches
 		row.Logos += c.Logos
 	}
-	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), daily.write(f.tables))}, nil
+	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), daily.write(f.tables))},
+		nil
 }
 
 // Reset implements projections.Fold.

@@ -135,14 +135,16 @@ func (r *Renderer) swallowed(ctx context.Context, s Source, page imaging.RGB) (i
 				return nil, err
 			}
 			m := imaging.SwallowedBy(img, page)
-			return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(m.Cells)), math.Float64bits(m.Parts)), nil
+			return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(m.Cells)),
+				math.Float64bits(m.Parts)), nil
 		})
 		if err != nil {
 			return imaging.Swallowed{}, drawError(ctx, err)
 		}
 	}
 	return imaging.Swallowed{
-		Cells: math.Float64frombits(binary.BigEndian.Uint64(made.Body)), Parts: math.Float64frombits(binary.BigEndian.Uint64(made.Body[8:])),
+		Cells: math.Float64frombits(binary.BigEndian.Uint64(made.Body)),
+		Parts: math.Float64frombits(binary.BigEndian.Uint64(made.Body[8:])),
 	}, nil
 }
 

@@ -187,7 +187,9 @@ func (s spellings) parsePath(path string) (domain string, w requestedOptions, er
 			name, err = "type", w.takeBare(name, s)
 			rest = rest[1:]
 		case len(rest) == 1 || rest[1] == "":
-			return "", requestedOptions{}, invalid("The path option %s has no value. Put the value after it, as in /logo/github.com/%s/%s.", name, name, example)
+			return "", requestedOptions{}, invalid(
+				"The path option %s has no value. Put the value after it, as in /logo/github.com/%s/%s.",
+				name, name, example)
 		default:
 			err = w.takeOption(name, rest[1], s)
 			rest = rest[2:]
@@ -210,8 +212,10 @@ func (w *requestedOptions) takeBare(segment string, s spellings) error {
 	case segment == "":
 		return invalid("The path has an empty segment. Remove the extra slash.")
 	case !slices.Contains(types, Type(name)):
-		return invalid("The path has %s, which is not a logo option. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
-			"/type/{icon|symbol|logo}, /fallback/{lettermark|transparent|404}, and icon, symbol or logo by itself.", shown(segment))
+		return invalid(
+			"The path has %s, which is not a logo option. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
+				"/type/{icon|symbol|logo}, /fallback/{lettermark|transparent|404}, and icon, symbol or logo by itself.",
+			shown(segment))
 	}
 	return w.takeType("", segment, s)
 }
@@ -293,7 +297,9 @@ func (p *parameters) background() (b Background) {
 	if digits, err := hex.DecodeString(value); err == nil && len(digits) == 3 {
 		return Background{Color: imaging.RGB{R: digits[0], G: digits[1], B: digits[2]}, Set: true}
 	}
-	p.err = invalid("The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #, not %s.", shown(value))
+	p.err = invalid(
+		"The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #, not %s.",
+		shown(value))
 	return b
 }
 

@@ -18,8 +18,8 @@ import (
 	"letterhead/internal/variants"
 )
 
-// renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image for
-// the same file, so that variants drawn before the change are not served.
+// renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image
+// for the same file, so that variants drawn before the change are not served.
 const renderVersion = 6
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
@@ -274,7 +274,8 @@ type placeholder struct {
 }
 
 func fallbackOf(b Brand, o Options) placeholder {
-	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o, false)}, kind: kindTransparent}
+	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o, false)},
+		kind: kindTransparent}
 	if o.Fallback != Transparent && o.Fallback != NotFound {
 		f.kind, f.mark = kindMonogram, monogram.Monogram{Domain: b.Domain, Name: b.Name}
 		if f.format == imaging.SVG {
@@ -301,7 +302,8 @@ func (f placeholder) draw() ([]byte, error) {
 		}
 		var b bytes.Buffer
 		n := strconv.Itoa(f.size)
-		b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" width="` + n + `" height="` + n + `" viewBox="0 0 ` + n + ` ` + n + `"/>`)
+		b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" width="` + n + `" height="` + n + `" viewBox="0 0 ` +
+			n + ` ` + n + `"/>`)
 		return b.Bytes(), nil
 	}
 	if f.kind == kindMonogram {

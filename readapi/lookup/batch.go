@@ -193,7 +193,8 @@ func (s *Service) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Res
 }
 
 // recallBatch answers again the domains that were charged under the batch's key, and returns the others.
-func (s *Service) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
+func (s *Service) recallBatch(ctx context.Context, q *BatchQuery,
+	domains []*batchDomain) (waiting []*batchDomain, err error) {
 	if q.Once == nil {
 		return domains, nil
 	}
@@ -300,7 +301,8 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 //
 // One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the next domain in
 // order, and no other item can intervene between a rejection and the check whether an item still has a credit.
-func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
+func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain,
+	first *commands.Reservation) {
 	waiting := slices.Clone(domains)
 	ended := make(chan *batchDomain, batchParallelism)
 	rejectAll := func(err error) bool { // reports whether the error rejects all waiting items
@@ -346,7 +348,8 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		running--
 		if !rejectAll(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it was to pay: another node spent it. It waits like all items without a credit.
-			at, _ := slices.BinarySearchFunc(waiting, done.index, func(d *batchDomain, index int) int { return d.index - index })
+			at, _ := slices.BinarySearchFunc(waiting, done.index,
+				func(d *batchDomain, index int) int { return d.index - index })
 			waiting = slices.Insert(waiting, at, done)
 		}
 	}

@@ -37,8 +37,8 @@ type crawlQuery struct {
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
-// one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold; paid
-// is nil for a logo.
+// one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold;
+// paid is nil for a logo.
 //
 // Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn; ratelimit.ErrUnavailable; those of
 // Credits and of the log; ctx.Err().
@@ -154,7 +154,8 @@ func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step
 
 // await waits for a crawl's outcome. It returns *CrawlError if the crawl failed or did not end in
 // time, brand.ErrWithdrawn, and the errors of the log.
-func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain string, crawl commands.Crawl) (found, error) {
+func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain string,
+	crawl commands.Crawl) (found, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, s.timeLeft(crawl)+OutcomeGrace)
 	end, _, err := watch.Wait(waitCtx, crawl.ID)
 	cancel()
@@ -253,7 +254,8 @@ func (u *units) giveBack(ctx context.Context, back []takenUnit) {
 	defer cancel()
 	for _, t := range back {
 		if err := u.service.counters.Give(ctx, t.key, 1, t.decision); err != nil {
-			u.service.config.Logger.WarnContext(ctx, "unit of a live-crawl limit is not returned", "scope", t.key.Scope, "error", err)
+			u.service.config.Logger.WarnContext(ctx, "unit of a live-crawl limit is not returned",
+				"scope", t.key.Scope, "error", err)
 		}
 	}
 }

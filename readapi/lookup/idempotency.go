@@ -103,7 +103,8 @@ func (s *Service) repeat(ctx context.Context, q Query) (answer Answer, repeated 
 // before it reserves credits, and passes Query.Once for each domain that was not charged.
 //
 // Errors: account.ErrIdempotencyMismatch if the key came with another request, and those of Do.
-func (s *Service) Recall(ctx context.Context, request commands.Request, caller Caller, once commands.Once) ([]commands.Receipt, error) {
+func (s *Service) Recall(ctx context.Context, request commands.Request, caller Caller,
+	once commands.Once) ([]commands.Receipt, error) {
 	return s.credits.Recall(ctx, commands.Recall{Request: request, AccountID: caller.AccountID, Once: once})
 }
 

@@ -133,7 +133,8 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	case waiting.Err() != nil:
 		return LogoAnswer{Crawl: CrawlRuns}, nil
 	default:
-		s.config.Logger.WarnContext(ctx, "logo is served without the crawl that it needed", slog.String("request_id", q.Request.ID),
+		s.config.Logger.WarnContext(ctx, "logo is served without the crawl that it needed",
+			slog.String("request_id", q.Request.ID),
 			slog.String("domain", q.Domain), slog.Any("error", err))
 		return LogoAnswer{Crawl: CrawlFailed}, nil
 	}

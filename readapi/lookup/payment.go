@@ -37,8 +37,8 @@ func (s *Service) hold(ctx context.Context, paid *payment, domain string, work t
 }
 
 // giveBack drops the reservation and releases the hold. If that fails within a moment or before the request ends, it
-// continues in the background. If that fails, too, any account writer that touches the account, or the sweeper, releases
-// the hold after its deadline.
+// continues in the background. If that fails, too, any account writer that touches the account, or the sweeper,
+// releases the hold after its deadline.
 func (s *Service) giveBack(ctx context.Context, paid *payment) {
 	paid.reservation.Drop()
 	if paid.holdID == "" {

@@ -19,8 +19,9 @@ type Parts struct {
 	Index    Index
 	Changes  Changes
 	Counters ratelimit.Counters
-	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an id
-	// is reported as unknown, because another node may just have answered it. Optional: nil if there are no other nodes.
+	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an
+	// id is reported as unknown, because another node may just have answered it. Optional: nil if there are no other
+	// nodes.
 	CaughtUp func(ctx context.Context) error
 }
 

@@ -88,7 +88,8 @@ func (s *Service) Stop() { s.stop() }
 func (s *Service) Do(ctx context.Context, q Query) (Answer, error) {
 	defer q.Reservation.Drop() // no effect once a charge or a hold has used it
 	if !s.running.TryAcquire(1) {
-		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %d look-ups are running", commands.ErrBusy, maxLookups)
+		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %d look-ups are running",
+			commands.ErrBusy, maxLookups)
 	}
 	defer s.running.Release(1)
 	switch {

@@ -86,7 +86,8 @@ func encode(value any) []byte {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false) // keep & readable in URLs
 	if err := encoder.Encode(value); err != nil {
-		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The response could not be encoded."}}`)
+		return []byte(
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The response could not be encoded."}}`)
 	}
 	return buffer.Bytes()
 }

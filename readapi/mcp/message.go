@@ -53,7 +53,8 @@ type Post struct {
 func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 	value, err := readJSON(body)
 	if err != nil {
-		return nil, rejectPost(nil, &Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
+		return nil, rejectPost(nil,
+			&Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
 	}
 	version, rejection := checkVersion(h, value)
 	if rejection != nil {
@@ -80,7 +81,8 @@ func rejectPost(id any, e *Error) *Reply {
 
 func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 	reject := func(format string, args ...any) (*Post, *Reply) {
-		return nil, rejectPost(nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
+		return nil, rejectPost(nil,
+			&Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
 	}
 	switch {
 	case !hasBatches(version):

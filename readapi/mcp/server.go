@@ -124,7 +124,8 @@ func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failu
 		return struct{}{}, nil
 	case m.method == methodDiscover && m.modern:
 		return discoverResult{
-			head: s.head(m), cached: cacheable, SupportedVersions: Versions, Capabilities: toolsOnly, Instructions: s.instructions,
+			head: s.head(m), cached: cacheable, SupportedVersions: Versions, Capabilities: toolsOnly,
+			Instructions: s.instructions,
 		}, nil
 	case m.method == methodList:
 		if cursor := m.params["cursor"]; cursor != nil {

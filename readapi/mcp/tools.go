@@ -37,7 +37,8 @@ func readTools() (map[string]*jsonschema.Schema, []json.RawMessage, error) {
 	decoder.UseNumber() // for the schemas
 	var flat bytes.Buffer
 	var listed []json.RawMessage
-	if err := errors.Join(decoder.Decode(&list), json.Compact(&flat, toolsFile), json.Unmarshal(flat.Bytes(), &listed)); err != nil {
+	if err := errors.Join(decoder.Decode(&list), json.Compact(&flat, toolsFile),
+		json.Unmarshal(flat.Bytes(), &listed)); err != nil {
 		return nil, nil, fmt.Errorf("MCP: tools.json: %w", err)
 	}
 	inputs := map[string]*jsonschema.Schema{}

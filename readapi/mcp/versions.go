@@ -102,7 +102,8 @@ func checkModern(h http.Header, version string, m *message) (modern bool, reject
 	case !has && (version != v20260728 || m.method == methodInitialize):
 		return false, nil
 	case !has:
-		return false, malformed("params._meta lacks %q, which every request of %s must contain.", metaVersion, v20260728)
+		return false, malformed("params._meta lacks %q, which every request of %s must contain.",
+			metaVersion, v20260728)
 	case declared != version && declared != v20260728 && version != v20260728 && slices.Contains(Versions, declared):
 		return false, nil // earlier versions had no such key, so it has no meaning
 	case declared != version:

@@ -201,11 +201,13 @@ type reader struct {
 func (r *reader) document() *Document {
 	info := r.at(r.root, "info")
 	d := &Document{
-		Title: r.text(info, "title"), Version: r.text(info, "version"), Description: r.text(info, "description"), BaseURL: r.baseURL,
+		Title: r.text(info, "title"), Version: r.text(info, "version"), Description: r.text(info, "description"),
+		BaseURL: r.baseURL,
 	}
 	components := r.at(r.root, "components")
 	for name, n := range r.members(r.at(components, "securitySchemes")) {
-		s := Security{Name: name, In: r.text(n, "in"), Parameter: r.text(n, "name"), Description: r.text(n, "description")}
+		s := Security{Name: name, In: r.text(n, "in"), Parameter: r.text(n, "name"),
+			Description: r.text(n, "description")}
 		if r.text(n, "type") == "http" {
 			s.In, s.Parameter = "header", "Authorization"
 		}
@@ -250,8 +252,9 @@ func (r *reader) operation(path, method string, item, n *yaml.Node) *Operation {
 	}
 	for _, p := range slices.Concat(r.items(r.at(item, "parameters")), r.items(r.at(n, "parameters"))) {
 		o.Parameters = append(o.Parameters, &Parameter{
-			Name: r.text(p, "name"), In: r.text(p, "in"), Required: r.yes(p, "required"), Description: r.text(p, "description"),
-			Schema: r.schema(r.at(p, "schema")), Example: r.value(r.at(p, "example")),
+			Name: r.text(p, "name"), In: r.text(p, "in"), Required: r.yes(p, "required"),
+			Description: r.text(p, "description"), Schema: r.schema(r.at(p, "schema")),
+			Example: r.value(r.at(p, "example")),
 		})
 	}
 	if b := r.at(n, "requestBody"); b != nil {
@@ -367,7 +370,8 @@ func (r *reader) fill(s *Schema, n *yaml.Node) {
 	}
 	required := r.texts(n, "required")
 	for name := range r.members(r.at(n, "properties")) {
-		s.Properties = append(s.Properties, Property{Name: name, Required: slices.Contains(required, name), Schema: r.schemaOf(member(r.at(n, "properties"), name))})
+		s.Properties = append(s.Properties, Property{Name: name, Required: slices.Contains(required, name),
+			Schema: r.schemaOf(member(r.at(n, "properties"), name))})
 	}
 	if more := r.at(n, "additionalProperties"); more != nil {
 		s.Closed = more.Value == "false"

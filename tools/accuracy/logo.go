@@ -113,7 +113,8 @@ func number(text string) int {
 func (s *scorer) is(c chosen, entry string) bool {
 	piece, inline := strings.CutPrefix(entry, inlinePrefix)
 	if !inline {
-		return matches(entry, c.source) || !strings.Contains(entry, "*") && sameAddress(c.source, entry) && !strings.HasPrefix(c.source, "data:")
+		return matches(entry, c.source) ||
+			!strings.Contains(entry, "*") && sameAddress(c.source, entry) && !strings.HasPrefix(c.source, "data:")
 	}
 	if c.data == "" {
 		return false
@@ -121,7 +122,8 @@ func (s *scorer) is(c chosen, entry string) bool {
 	if piece == "*" || strings.Contains(c.data, squeezed(piece)) {
 		return true
 	}
-	return slices.ContainsFunc(drawings(s.page, piece), func(path string) bool { return strings.Contains(c.data, path[:min(len(path), samePath)]) })
+	return slices.ContainsFunc(drawings(s.page, piece),
+		func(path string) bool { return strings.Contains(c.data, path[:min(len(path), samePath)]) })
 }
 
 // samePath is the length of a path, in bytes, that distinguishes it from all others.

@@ -76,7 +76,8 @@ func readLogoFiles(files fs.FS) ([]logoFile, error) {
 
 // scoreFiles reads the drawings of the groups, several concurrently, as a crawl reads those of a header, and judges the
 // result. every is 1 for all of them, n for every nth.
-func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
+func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, groups []string,
+	jobs, every int) ([]Verdict, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(l logoFile) bool {
 		return !slices.ContainsFunc(groups, func(g string) bool { return l.in(g) })
 	})
@@ -103,7 +104,8 @@ var fileSite = site.New("drawing.sample")
 // score reads one drawing and judges it. A drawing that cannot be read is missing in every group.
 func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups []string) []Verdict {
 	c := logofinder.Candidate{
-		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: logofinder.Mark, Score: fileScore,
+		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file",
+		Kind: logofinder.Mark, Score: fileScore,
 	}
 	p, err := logofinder.Read(ctx, draw, c, []byte(l.SVG))
 	var out []Verdict
@@ -127,7 +129,8 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 				first = strings.Join(five[:min(1, len(five))], "")
 			}
 			add(group, "accent", l.Accent, first, sameColor(first, l.Accent))
-			add(group, "accent top 5", l.Accent, strings.Join(five, " "), slices.ContainsFunc(five, func(c string) bool { return sameColor(c, l.Accent) }))
+			add(group, "accent top 5", l.Accent, strings.Join(five, " "),
+				slices.ContainsFunc(five, func(c string) bool { return sameColor(c, l.Accent) }))
 		case group == shapeFiles:
 			ours := ""
 			if err == nil {

@@ -103,7 +103,8 @@ func run(ctx context.Context, o options, w io.Writer) error {
 func checkout() (string, error) {
 	folder, err := os.Getwd()
 	for err == nil {
-		if data, err := os.ReadFile(filepath.Join(folder, "go.mod")); err == nil && strings.HasPrefix(string(data), "module letterhead\n") {
+		data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err == nil && strings.HasPrefix(string(data), "module letterhead\n") {
 			return folder, nil
 		}
 		parent := filepath.Dir(folder)

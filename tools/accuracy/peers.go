@@ -39,9 +39,11 @@ type peer struct {
 
 var peers = []peer{
 	{name: "metascraper", command: []string{"node", "metascraper.mjs"}, needs: "node_modules/metascraper", jobs: 1},
-	{name: "trafilatura", command: []string{"venv/bin/python", "pages.py", "trafilatura"}, needs: "venv/bin/python", jobs: 1},
+	{name: "trafilatura", command: []string{"venv/bin/python", "pages.py", "trafilatura"}, needs: "venv/bin/python",
+		jobs: 1},
 	{name: "favicon", command: []string{"venv/bin/python", "pages.py", "favicon"}, needs: "venv/bin/python", jobs: 1},
-	{name: "dembrandt", command: []string{"node", "dembrandt.mjs"}, needs: "node_modules/dembrandt", jobs: 3, browser: true},
+	{name: "dembrandt", command: []string{"node", "dembrandt.mjs"}, needs: "node_modules/dembrandt", jobs: 3,
+		browser: true},
 }
 
 // ourName is the name of this project in the comparison.
@@ -169,7 +171,8 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 		return err
 	}
 	env := append(os.Environ(), "REQUESTS_CA_BUNDLE="+trust.Name())
-	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} { // programs prefer one or the other
+	// programs prefer one or the other
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
 		env = append(env, name+"="+proxy.URL)
 	}
 	for _, name := range []string{"NO_PROXY", "no_proxy"} {
@@ -223,11 +226,13 @@ func (s *suite) fetchAll(ctx context.Context, proxy string, pages []document) er
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(through), TLSClientConfig: &tls.Config{RootCAs: s.stage.authority.Pool()}}}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(through),
+		TLSClientConfig: &tls.Config{RootCAs: s.stage.authority.Pool()}}}
 	defer client.CloseIdleConnections()
 	for i := range pages {
 		p := &pages[i]
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, cmp.Or(p.label.URL, "https://"+p.label.Domain+"/"), nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			cmp.Or(p.label.URL, "https://"+p.label.Domain+"/"), nil)
 		if err != nil {
 			return err
 		}
@@ -345,8 +350,8 @@ func (p *program) end() {
 	}
 }
 
-// printComparison prints, for each field and program, the share of pages of a group on which it is right, including rightly
-// empty values, with its interval.
+// printComparison prints, for each field and program, the share of pages of a group on which it is right, including
+// rightly empty values, with its interval.
 func printComparison(w io.Writer, group string, names []string, verdicts map[string][]Verdict) {
 	fmt.Fprintf(w, "\n\n%s: right results of each program, with intervals of 95 %%\n", group)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -367,7 +372,8 @@ func printComparison(w io.Writer, group string, names []string, verdicts map[str
 		}
 	}
 	for _, field := range comparedFields {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(tallies)), func(of map[string]Tally) bool { t := of[field]; return t.Total() > 0 }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(tallies)),
+			func(of map[string]Tally) bool { t := of[field]; return t.Total() > 0 }) {
 			continue
 		}
 		fmt.Fprint(table, field)

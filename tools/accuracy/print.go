@@ -19,7 +19,8 @@ func (r *report) print(w io.Writer) {
 			fmt.Fprintf(w, "\n%s\n", group)
 			fmt.Fprintln(table, "field\tjudged\tright\twrong\tmissing\trightly none\tprecision\trecall\tcorrect\t")
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", t.Field, t.Total(), t.Right, t.Wrong, t.Missing, t.None,
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", t.Field, t.Total(), t.Right, t.Wrong,
+			t.Missing, t.None,
 			percent(t.Precision()), percent(t.Recall()), percent(t.Share()))
 	}
 	table.Flush()
@@ -31,7 +32,8 @@ func (r *report) printMisses(w io.Writer, files bool) {
 	list := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, v := range r.verdicts {
 		if (v.Kind == Wrong || v.Kind == Missing) && (files || !slices.Contains(fileGroups, v.Group)) {
-			fmt.Fprintf(list, "%s/%s\t%s\t%s\tours %s\ttruth %s\n", v.Group, v.ID, v.Field, v.Kind, quote(v.Ours), quote(v.Truth))
+			fmt.Fprintf(list, "%s/%s\t%s\t%s\tours %s\ttruth %s\n", v.Group, v.ID, v.Field, v.Kind,
+				quote(v.Ours), quote(v.Truth))
 		}
 	}
 	list.Flush()
@@ -52,7 +54,8 @@ func (r *report) printCost(w io.Writer) {
 	if len(requests) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nper site, median (95th of a hundred): %s requests, %s kB, %s ms", middle(requests), middle(kilobytes), middle(wall))
+	fmt.Fprintf(w, "\nper site, median (95th of a hundred): %s requests, %s kB, %s ms",
+		middle(requests), middle(kilobytes), middle(wall))
 	if r.alone {
 		fmt.Fprintf(w, ", %s ms of CPU", middle(cpu))
 	}

@@ -69,7 +69,8 @@ func outcome(written string) string {
 }
 
 func (s *scorer) add(field string, kind Kind, ours, truth string) {
-	s.out = append(s.out, Verdict{Group: s.label.Group, ID: s.label.ID, Field: field, Kind: kind, Ours: ours, Truth: truth})
+	s.out = append(s.out,
+		Verdict{Group: s.label.Group, ID: s.label.ID, Field: field, Kind: kind, Ours: ours, Truth: truth})
 }
 
 // one judges a field that has one value or none.
@@ -252,7 +253,8 @@ func sameAddress(ours, truth string) bool {
 	}
 	a, err1 := url.Parse(ours)
 	b, err2 := url.Parse(truth)
-	return err1 == nil && err2 == nil && strings.EqualFold(a.Host, b.Host) && a.EscapedPath() == b.EscapedPath() && (b.RawQuery == "" || a.RawQuery == b.RawQuery)
+	return err1 == nil && err2 == nil && strings.EqualFold(a.Host, b.Host) && a.EscapedPath() == b.EscapedPath() &&
+		(b.RawQuery == "" || a.RawQuery == b.RawQuery)
 }
 
 func sameColor(ours, truth string) bool {

@@ -64,7 +64,8 @@ func writeSheet(file string, r *report) error {
 		return err
 	}
 	defer f.Close()
-	if err := sheetTemplate.Execute(f, map[string]any{"Pages": pages, "Files": r.missedFiles(), "Tallies": tally(r.verdicts, r.groups)}); err != nil {
+	if err := sheetTemplate.Execute(f,
+		map[string]any{"Pages": pages, "Files": r.missedFiles(), "Tallies": tally(r.verdicts, r.groups)}); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return f.Close()
@@ -79,7 +80,8 @@ func (r *report) missedFiles() []sheetFile {
 	shown := map[string]int{}
 	var out []sheetFile
 	for _, v := range r.verdicts {
-		if v.Kind != Wrong && v.Kind != Missing || !slices.Contains(fileGroups, v.Group) || v.Field == "accent top 5" || shown[v.Group] == maxTiles {
+		if v.Kind != Wrong && v.Kind != Missing || !slices.Contains(fileGroups, v.Group) || v.Field == "accent top 5" ||
+			shown[v.Group] == maxTiles {
 			continue
 		}
 		shown[v.Group]++
@@ -117,7 +119,8 @@ func (c *crawled) sheet(misses []Verdict) sheetPage {
 		}
 	}
 	for _, l := range c.chosenLogos() {
-		p.Logos = append(p.Logos, sheetLogo{Data: c.embedded(l.logo), Source: l.name(), Kind: l.logo.Type + " " + text(l.logo.Theme)})
+		p.Logos = append(p.Logos,
+			sheetLogo{Data: c.embedded(l.logo), Source: l.name(), Kind: l.logo.Type + " " + text(l.logo.Theme)})
 	}
 	return p
 }

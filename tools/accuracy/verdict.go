@@ -68,7 +68,8 @@ func share(part, whole int) float64 {
 // fieldOrder is the order of fields in tables.
 var fieldOrder = []string{
 	"outcome", "name", "description", "share image", "logo", "icon", "foreign logo", "logo type", "logo theme", "links",
-	"accent", "accent top 5", "title font", "body font", "nsfw", "founded", "employees", "country", "city", "state", "kind", "ticker", "industry", "shape", "theme",
+	"accent", "accent top 5", "title font", "body font", "nsfw", "founded", "employees", "country", "city", "state",
+	"kind", "ticker", "industry", "shape", "theme",
 }
 
 // allPages is the sum of the groups of real home pages.
@@ -99,7 +100,8 @@ func tally(verdicts []Verdict, groups []string) []Tally {
 	order := append(slices.Clone(groups), allPages)
 	slices.SortFunc(out, func(a, b Tally) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Group), slices.Index(order, b.Group)),
-			cmp.Compare(slices.Index(fieldOrder, a.Field), slices.Index(fieldOrder, b.Field)), cmp.Compare(a.Field, b.Field))
+			cmp.Compare(slices.Index(fieldOrder, a.Field), slices.Index(fieldOrder, b.Field)),
+			cmp.Compare(a.Field, b.Field))
 	})
 	return out
 }

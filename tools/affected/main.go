@@ -8,8 +8,8 @@
 //   - race: the packages to test under the race detector: those that start goroutines, in code or tests, and that the
 //     change can affect, because they use a touched package.
 //
-// More than maxRace packages would take too long under the race detector. Then race has those that the change touched and
-// those in core. make race tests all of them.
+// More than maxRace packages would take too long under the race detector. Then race has those that the change touched
+// and those in core. make race tests all of them.
 //
 // It must run in the root of the repository.
 package main
@@ -49,11 +49,13 @@ const maxRace = 20
 // full: those that a fault of a database, its driver or the runtime would harm most.
 var (
 	modules = regexp.MustCompile(`^(tools/)?go\.(mod|sum|work)$`)
-	stores  = regexp.MustCompile(`^letterhead/(commands|projections/engine|internal/(eventlog/sqlite|sqlstore)|tools/e2e)$`)
+	stores  = regexp.MustCompile(
+		`^letterhead/(commands|projections/engine|internal/(eventlog/sqlite|sqlstore)|tools/e2e)$`)
 )
 
 // core matches the packages in which a data race would do most harm.
-var core = regexp.MustCompile(`^letterhead/(commands|projections/engine|internal/(eventlog|broker|sqlstore)|readapi/lookup)(/|$)`)
+var core = regexp.MustCompile(
+	`^letterhead/(commands|projections/engine|internal/(eventlog|broker|sqlstore)|readapi/lookup)(/|$)`)
 
 // starts matches a statement that starts a goroutine.
 var starts = regexp.MustCompile(`(?m)^\s*go ([A-Za-z_.]+\(|func)|\.Go\(`)
@@ -79,7 +81,8 @@ func run(w io.Writer) error {
 	for _, variable := range []struct {
 		name   string
 		values []string
-	}{{"since", []string{since}}, {"linters", needed(changed)}, {"touched", touched}, {"short", short}, {"race", race}} {
+	}{{"since", []string{since}}, {"linters", needed(changed)}, {"touched", touched}, {"short", short}, {"race",
+		race}} {
 		fmt.Fprintf(w, "%s='%s'\n", variable.name, strings.Join(variable.values, " "))
 	}
 	return nil
@@ -152,7 +155,9 @@ func list(patterns ...string) ([]pkg, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", append([]string{"list", "-test", "-json=ImportPath,Dir,ForTest,Deps,GoFiles,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	cmd := exec.Command("go",
+		append([]string{"list", "-test", "-json=ImportPath,Dir,ForTest,Deps,GoFiles,TestGoFiles,XTestGoFiles"},
+			patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -35,18 +35,25 @@ func main() {
 }
 
 func command() *cobra.Command {
-	c := &cobra.Command{Use: "esdb-standin", Short: "Serve a stand-in for an EventStoreDB server", Args: cobra.NoArgs, SilenceUsage: true}
-	listen := c.Flags().StringSlice("listen", []string{"127.0.0.1:2113"}, "address of a node; several form a cluster over one log, led by the first")
+	c := &cobra.Command{Use: "esdb-standin", Short: "Serve a stand-in for an EventStoreDB server", Args: cobra.NoArgs,
+		SilenceUsage: true}
+	listen := c.Flags().StringSlice("listen", []string{"127.0.0.1:2113"},
+		"address of a node; several form a cluster over one log, led by the first")
 	dir := c.Flags().String("dir", "", "folder that keeps the log; without it the log ends with the process")
 	faults := c.Flags().StringSlice("fault", nil, "a fault that occurs now and then: "+esdbtest.FaultNames)
-	users := c.Flags().StringSlice("user", nil, "name:password; with any, reads and appends need credentials (only with TLS)")
+	users := c.Flags().StringSlice("user", nil,
+		"name:password; with any, reads and appends need credentials (only with TLS)")
 	certificate := c.Flags().String("cert", "", "file of a certificate (PEM); enables TLS")
 	key := c.Flags().String("key", "", "file of the certificate's private key (PEM)")
-	noise := c.Flags().Bool("noise", false, "append system events and links between the clients' events, as servers with projections do")
-	refuse := c.Flags().Bool("followers-refuse", false, "followers answer appends with \"not leader\" instead of forwarding them")
+	noise := c.Flags().Bool("noise", false,
+		"append system events and links between the clients' events, as servers with projections do")
+	refuse := c.Flags().Bool("followers-refuse", false,
+		"followers answer appends with \"not leader\" instead of forwarding them")
 	flushTime := c.Flags().Duration("flush-time", 0, "minimum time until an appended event is durable and readable")
-	liveBuffer := c.Flags().Int("live-buffer", 0, "events that may wait for a live subscriber before it counts as too slow; 0 means 32")
-	release := c.Flags().String("release", "", "version that the server reports; before 24.2 it drops subscribers that are too slow (default 24.10.0)")
+	liveBuffer := c.Flags().Int("live-buffer", 0,
+		"events that may wait for a live subscriber before it counts as too slow; 0 means 32")
+	release := c.Flags().String("release", "",
+		"version that the server reports; before 24.2 it drops subscribers that are too slow (default 24.10.0)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg := esdbtest.Config{Listen: *listen, Dir: *dir, Noise: *noise, FollowersReject: *refuse,
 			FlushTime: *flushTime, LiveBuffer: *liveBuffer, Version: *release,

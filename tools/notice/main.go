@@ -44,7 +44,8 @@ var (
 	// legal matches the names of files that must be distributed with a module.
 	legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$`)
 	// owner matches the owners in a copyright line with a sign or a year.
-	owner = regexp.MustCompile(`(?mi)^[ \t*#]*copyright[ ,:]+(?:(?:\(c\)|©|[0-9]{4}|present)[-–, ]*)+(?:by )?([^\n\[{<(]*[^\n\[{<(0-9, ])`)
+	owner = regexp.MustCompile(
+		`(?mi)^[ \t*#]*copyright[ ,:]+(?:(?:\(c\)|©|[0-9]{4}|present)[-–, ]*)+(?:by )?([^\n\[{<(]*[^\n\[{<(0-9, ])`)
 	space = regexp.MustCompile(`\s+`)
 )
 
@@ -185,7 +186,8 @@ func collect(packages []linkedPackage) (map[string]*text, error) {
 	}
 	for name, ok := range licensed {
 		if !ok {
-			return nil, fmt.Errorf("%s has no license file: look for its license and replace the module or add the file", name)
+			return nil, fmt.Errorf(
+				"%s has no license file: look for its license and replace the module or add the file", name)
 		}
 	}
 	return texts, nil
@@ -288,7 +290,8 @@ func summary(texts map[string]*text) (string, error) {
 			name = l.modules[0]
 		}
 		slices.Sort(l.licenses)
-		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(append([]string{strings.Join(l.licenses, " and ")}, l.owners...), ", "))
+		fmt.Fprintf(&b, "%s: %s\n", name,
+			strings.Join(append([]string{strings.Join(l.licenses, " and ")}, l.owners...), ", "))
 	}
 	return b.String(), nil
 }

@@ -123,7 +123,8 @@ func nearest(all []statement, brand string) []statement {
 func (s statement) fill(b *starter.Brand, links map[string]string) {
 	r, c := &b.Record, b.Record.Company
 	note := func(field string) {
-		b.Evidence = append(b.Evidence, eventschemas.Evidence{Field: field, Source: s.Source, Method: s.Method, Confidence: s.Confidence})
+		b.Evidence = append(b.Evidence,
+			eventschemas.Evidence{Field: field, Source: s.Source, Method: s.Method, Confidence: s.Confidence})
 	}
 	if r.Description == nil && s.Description != "" {
 		r.Description = &s.Description
@@ -178,8 +179,8 @@ func constituents(domains []string) []statement {
 			continue
 		}
 		s := statement{
-			Source: sp500.Source, Method: "data set", Confidence: 0.9, Domain: domain, Name: f.Name, Founded: f.FoundedYear,
-			Kind: publicCompany, Location: f.Location(),
+			Source: sp500.Source, Method: "data set", Confidence: 0.9, Domain: domain, Name: f.Name,
+			Founded: f.FoundedYear, Kind: publicCompany, Location: f.Location(),
 		}
 		if f.Ticker() != "" {
 			s.Tickers = append([]string{f.Ticker()}, f.Symbols[1:]...)
@@ -196,7 +197,8 @@ func ownProfiles(o owned) []statement {
 	var out []statement
 	for _, c := range o.Claims {
 		s := statement{
-			Source: sourceName(c.Product), Method: "profile link", Confidence: 0.85, Domain: o.Domain, Name: o.Claims[0].Product.Name,
+			Source: sourceName(c.Product), Method: "profile link", Confidence: 0.85, Domain: o.Domain,
+			Name: o.Claims[0].Product.Name,
 		}
 		for _, l := range c.Product.Links {
 			u, err := url.Parse(l.URL)

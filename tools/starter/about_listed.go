@@ -32,7 +32,8 @@ func readTickerSymbols(folder string) ([]statement, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read source: %w", err)
 	}
-	if !bytes.Contains(about, []byte("\nName: "+tickerSymbols+"\n")) || !bytes.Contains(about, []byte("\nVersion: "+tickerSymbolsVersion+"\n")) {
+	if !bytes.Contains(about, []byte("\nName: "+tickerSymbols+"\n")) ||
+		!bytes.Contains(about, []byte("\nVersion: "+tickerSymbolsVersion+"\n")) {
 		return nil, fmt.Errorf("%s does not contain %s %s", folder, tickerSymbols, tickerSymbolsVersion)
 	}
 	path := filepath.Join(folder, tickerSymbols, "indices_data.py")
@@ -75,9 +76,10 @@ func listed(c map[string]any) (statement, bool) {
 		return statement{}, false
 	}
 	s := statement{
-		Source: tickerSymbols + " " + tickerSymbolsVersion, Method: "index constituent", Confidence: 0.85, Domain: at.Domain,
-		Name: asText(c["name"]), Kind: publicCompany, Founded: foundedIn(facts["founded"]), Employees: headcount(asText(facts["employees"])),
-		Location: seatIn(asText(facts["headquarters"])), Tickers: tickerIn(asText(facts["traded_as"])),
+		Source: tickerSymbols + " " + tickerSymbolsVersion, Method: "index constituent", Confidence: 0.85,
+		Domain: at.Domain, Name: asText(c["name"]), Kind: publicCompany, Founded: foundedIn(facts["founded"]),
+		Employees: headcount(asText(facts["employees"])), Location: seatIn(asText(facts["headquarters"])),
+		Tickers: tickerIn(asText(facts["traded_as"])),
 	}
 	if _, curated := sp500.Of(at.Domain); curated {
 		s.Founded = 0 // years that the curated list lacks are those of reorganizations
@@ -142,7 +144,8 @@ func seatIn(text string) *eventschemas.Location {
 		return nil
 	}
 	last := strings.TrimRight(text[strings.LastIndexByte(text, ',')+1:], ".")
-	text = strings.NewReplacer("U.S.", "United States", ", US", ", United States", ", UK", ", United Kingdom").Replace(text)
+	text = strings.NewReplacer("U.S.", "United States", ", US", ", United States",
+		", UK", ", United Kingdom").Replace(text)
 	if strings.Contains(text, "England") || strings.Contains(text, "Tokyo") || strings.Contains(last, " and ") {
 		return nil // parts of a city or of a country
 	}

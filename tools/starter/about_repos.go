@@ -83,8 +83,8 @@ func accounts(brands map[string]string, known map[string]bool) []statement {
 		label, _ := labels(domain)
 		if label == flat(name) && known[label] {
 			out = append(out, statement{
-				Source: packageRepos + " " + packageReposVersion, Method: "npm scope and account", Confidence: 0.85, Domain: domain,
-				Name: name, Links: []string{"https://github.com/" + label},
+				Source: packageRepos + " " + packageReposVersion, Method: "npm scope and account", Confidence: 0.85,
+				Domain: domain, Name: name, Links: []string{"https://github.com/" + label},
 			})
 		}
 	}

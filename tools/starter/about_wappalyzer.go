@@ -51,7 +51,8 @@ func readWappalyzer(folder string) ([]statement, error) {
 				continue
 			}
 			s := statement{
-				Source: wappalyzer + " " + wappalyzerVersion, Method: "technology", Confidence: 0.8, Domain: at.Domain, Name: name,
+				Source: wappalyzer + " " + wappalyzerVersion, Method: "technology", Confidence: 0.8, Domain: at.Domain,
+				Name: name,
 			}
 			if !past.MatchString(t.Description) && !strings.Contains(t.Description, "widget") {
 				s.Description = sentence(t.Description)

@@ -26,15 +26,17 @@ type wikidataItem struct {
 // profileURLs are the beginnings of profiles by the network's name in the package. The package has the
 // handles of video channels in two forms; the readable one comes first.
 var profileURLs = []struct{ key, prefix string }{
-	{"twitter", "https://x.com/"}, {"linkedin", "https://www.linkedin.com/company/"}, {"instagram", "https://www.instagram.com/"},
-	{"facebook", "https://www.facebook.com/"}, {"youtubeHandle", "https://www.youtube.com/@"},
-	{"youtube", "https://www.youtube.com/channel/"}, {"tiktok", "https://www.tiktok.com/@"},
-	{"pinterest", "https://www.pinterest.com/"}, {"threads", "https://www.threads.net/@"},
+	{"twitter", "https://x.com/"}, {"linkedin", "https://www.linkedin.com/company/"},
+	{"instagram", "https://www.instagram.com/"}, {"facebook", "https://www.facebook.com/"},
+	{"youtubeHandle", "https://www.youtube.com/@"}, {"youtube", "https://www.youtube.com/channel/"},
+	{"tiktok", "https://www.tiktok.com/@"}, {"pinterest", "https://www.pinterest.com/"},
+	{"threads", "https://www.threads.net/@"},
 }
 
 // handleEndings are words that the handle of a brand adds to its name. A country is not among them, because the
 // item of a brand in several countries often has the profile of one.
-var handleEndings = append(strings.Fields("app bank brand cars co com company corp global group hq inc international motors official online world"), "")
+var handleEndings = append(strings.Fields(
+	"app bank brand cars co com company corp global group hq inc international motors official online world"), "")
 
 // profiles returns the profiles whose handles are the name of the item or the domain. The id of a video
 // channel shows no name, so it is used only if all handles fit.
@@ -72,7 +74,8 @@ func isHandle(handle string, endings []string, names ...string) bool {
 }
 
 // past matches descriptions of companies that have ended, been renamed or divided, and remarks of editors.
-var past = regexp.MustCompile(`(?i)\b(former|formerly|defunct|not to be confused|owned|disambiguation)\b|[–-]\s?(19|20)\d\d\)`)
+var past = regexp.MustCompile(
+	`(?i)\b(former|formerly|defunct|not to be confused|owned|disambiguation)\b|[–-]\s?(19|20)\d\d\)`)
 
 // readNameIndex returns a statement for each registrable domain of each item's official sites.
 func readNameIndex(folder string) ([]statement, error) {
@@ -104,7 +107,8 @@ func readNameIndex(folder string) ([]statement, error) {
 		s := statement{
 			Source: nameIndex + " " + nameIndexVersion, Method: "wikidata " + id, Confidence: 0.9, Name: item.Label,
 		}
-		if !past.MatchString(item.Description) && strings.Count(item.Description, " ") >= 2 && sentence(item.Description) != "" {
+		if !past.MatchString(item.Description) && strings.Count(item.Description, " ") >= 2 &&
+			sentence(item.Description) != "" {
 			s.Description = capital(sentence(item.Description))
 		}
 		s.Industry = classOfFeatures(classes[id], item.Description)
@@ -153,11 +157,13 @@ func readMapFeatures(path string) (map[string][]string, error) {
 // clothes, electronics and telephones belong to retailers and to manufacturers, and are not listed.
 var featureClasses = map[string]string{
 	"amenity/bank": "Banking", "amenity/cafe": "Restaurants & Cafés", "amenity/fast_food": "Restaurants & Cafés",
-	"amenity/restaurant": "Restaurants & Cafés", "amenity/pharmacy": "Pharmacies", "office/consulting": "Management Consulting",
-	"office/insurance": "Insurance", "office/telecommunication": "Telecom Carriers", "shop/bookmaker": "Gambling & Casinos",
-	"shop/books": "Books & Stationery", "shop/convenience": "Supermarkets & Grocery", "shop/department_store": "Department & General Stores",
-	"shop/doityourself": "Home Improvement & Garden", "shop/furniture": "Home & Furniture Stores", "shop/pet": "Pet Supplies",
-	"shop/shoes": "Footwear", "shop/supermarket": "Supermarkets & Grocery", "shop/telecommunication": "Telecom Carriers",
+	"amenity/restaurant": "Restaurants & Cafés", "amenity/pharmacy": "Pharmacies",
+	"office/consulting": "Management Consulting", "office/insurance": "Insurance",
+	"office/telecommunication": "Telecom Carriers", "shop/bookmaker": "Gambling & Casinos",
+	"shop/books": "Books & Stationery", "shop/convenience": "Supermarkets & Grocery",
+	"shop/department_store": "Department & General Stores", "shop/doityourself": "Home Improvement & Garden",
+	"shop/furniture": "Home & Furniture Stores", "shop/pet": "Pet Supplies", "shop/shoes": "Footwear",
+	"shop/supermarket": "Supermarkets & Grocery", "shop/telecommunication": "Telecom Carriers",
 	"tourism/hotel": "Hotels & Lodging",
 }
 

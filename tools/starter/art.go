@@ -129,9 +129,11 @@ func (e *renderer) art(svg string, left, top, width, height float64, wordmark bo
 	if err := e.lay(&a); err != nil {
 		return art{}, err
 	}
-	if !l.opaque || a.inks == 1 { // a drawing with its own background fits any page; one cut out of a single ink has none
+	// a drawing with its own background fits any page; one cut out of a single ink has none
+	if !l.opaque || a.inks == 1 {
 		theme := "dark"
-		if a.lost[imaging.White] && !a.lost[imaging.DarkPage] { // white pages are more common, for a drawing that suits neither
+		// white pages are more common, for a drawing that suits neither
+		if a.lost[imaging.White] && !a.lost[imaging.DarkPage] {
 			theme = "light"
 		}
 		logo.Theme = &theme
@@ -164,7 +166,8 @@ func (e *renderer) mark(m *mark) (art, error) {
 // drawing returns a full-color drawing of iconify.
 func (e *renderer) drawing(d drawing, siblings []drawing) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s">%s</svg>`,
-		num(d.Left), num(d.Top), num(d.Width), num(d.Height), strings.ReplaceAll(shortIDs(d.Body), "xlink:href=", "href="))
+		num(d.Left), num(d.Top), num(d.Width), num(d.Height),
+		strings.ReplaceAll(shortIDs(d.Body), "xlink:href=", "href="))
 	svg, err := canonical(svg)
 	if err != nil {
 		return art{}, err

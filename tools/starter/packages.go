@@ -198,7 +198,8 @@ func readIconify(folder, links string) ([]product, error) {
 			if !ok || icon.Hidden {
 				continue
 			}
-			d := drawing{Name: name, Body: icon.Body, Left: icon.Left, Top: icon.Top, Width: icon.Width, Height: icon.Height}
+			d := drawing{Name: name, Body: icon.Body, Left: icon.Left, Top: icon.Top, Width: icon.Width,
+				Height: icon.Height}
 			if d.Width == 0 {
 				d.Width = set.Width
 			}

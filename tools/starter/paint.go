@@ -46,7 +46,8 @@ func paintSVG(svg string, left, top, width, height float64) (*canvas, error) {
 		return nil, err
 	}
 	scale := grid / math.Max(width, height)
-	c := &canvas{w: max(1, int(math.Ceil(width*scale))), h: max(1, int(math.Ceil(height*scale))), ids: ids, drawn: new(int)}
+	c := &canvas{w: max(1, int(math.Ceil(width*scale))), h: max(1, int(math.Ceil(height*scale))),
+		ids: ids, drawn: new(int)}
 	c.top = make([]int16, c.w*c.h)
 	c.alpha = make([]float64, c.w*c.h)
 	for i := range c.top {
@@ -61,7 +62,8 @@ func (c *canvas) draw(n *node, s style, depth int) {
 		return // references that expand exponentially or have cycles
 	}
 	switch n.name {
-	case "defs", "mask", "clipPath", "symbol", "pattern", "filter", "linearGradient", "radialGradient", "title", "style":
+	case "defs", "mask", "clipPath", "symbol", "pattern", "filter", "linearGradient",
+		"radialGradient", "title", "style":
 		if depth > 0 {
 			return
 		}
@@ -95,7 +97,8 @@ func (c *canvas) draw(n *node, s style, depth int) {
 
 // cut paints only the content of a mask or clip path and returns its coverage.
 func (c *canvas) cut(by *node, s style, depth int) []float64 {
-	under := &canvas{w: c.w, h: c.h, ids: c.ids, drawn: c.drawn, top: make([]int16, len(c.top)), alpha: make([]float64, len(c.alpha))}
+	under := &canvas{w: c.w, h: c.h, ids: c.ids, drawn: c.drawn, top: make([]int16, len(c.top)),
+		alpha: make([]float64, len(c.alpha))}
 	inner := style{fill: "#fff", opacity: 1, m: s.m, mask: s.mask}
 	for _, k := range by.kids {
 		under.draw(k, inner, depth+1)

@@ -13,7 +13,8 @@ const maxLogos = 6
 
 // Confidence of evidence, by the rule that assigned a product to its domain.
 var confidence = map[string]float64{
-	sameName.String(): 0.95, sameAlias.String(): 0.85, decorated.String(): 0.8, "alone, initials": 0.7, "alone, front page": 0.7,
+	sameName.String(): 0.95, sameAlias.String(): 0.85, decorated.String(): 0.8, "alone, initials": 0.7,
+	"alone, front page": 0.7,
 }
 
 // brandOf builds a record from all products of a domain and the statements about their owner. It returns false if

@@ -102,7 +102,8 @@ func (f *Failures) Each(ctx context.Context, do func(*eventlog.Recorded) error) 
 	return f.each(ctx, f.holds, do)
 }
 
-func (f *Failures) each(ctx context.Context, keep func(*eventlog.Recorded) bool, do func(*eventlog.Recorded) error) error {
+func (f *Failures) each(ctx context.Context, keep func(*eventlog.Recorded) bool,
+	do func(*eventlog.Recorded) error) error {
 	from := readAhead(ctx, &logFeed{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: keep})
 	defer from.stop()
 	for {
@@ -134,7 +135,8 @@ type Rest struct {
 // positions of readers in the log, by name; Rest.Readers has the corresponding positions in the new log.
 //
 // Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, the errors of both logs, ctx.Err().
-func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, readers map[string]eventlog.Position) (out Rest, err error) {
+func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log,
+	readers map[string]eventlog.Position) (out Rest, err error) {
 	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
 	c.readers = readersAt(readers)
 	if err := c.appendRest(ctx); err != nil {

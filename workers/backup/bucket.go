@@ -54,7 +54,8 @@ func (b *bucket) lock() error { return nil }
 func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	err := b.bucket.Upload(ctx, name, bytes.NewReader(data), &blob.WriterOptions{ContentType: "application/octet-stream"})
+	err := b.bucket.Upload(ctx, name, bytes.NewReader(data),
+		&blob.WriterOptions{ContentType: "application/octet-stream"})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}

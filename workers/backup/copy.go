@@ -74,18 +74,21 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 					}
 				}
 				if len(page) == 0 {
-					return fmt.Errorf("%w: it continues after the end of the source, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
+					return fmt.Errorf("%w: it continues after the end of the source, with revision %d of %s",
+						ErrNotEmpty, held[i].Revision, held[i].Stream)
 				}
 				if found = ordered || page[0].Stream == held[i].Stream; found {
 					expected = page[0]
 				} else if !c.missing.add(page[0]) {
 					return fmt.Errorf("%w: its revision %d of %s is not among the next %d events of the source, which continues with revision %d of %s",
-						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents, page[0].Revision, page[0].Stream)
+						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents,
+						page[0].Revision, page[0].Stream)
 				}
 				c.source, page = page[0].Position, page[1:]
 			}
 			if what := difference(&expected, &held[i]); what != "" {
-				return fmt.Errorf("%w: in the place of the source's revision %d of %s it has revision %d of %s (another %s)",
+				return fmt.Errorf(
+					"%w: in the place of the source's revision %d of %s it has revision %d of %s (another %s)",
 					ErrNotEmpty, expected.Revision, expected.Stream, held[i].Revision, held[i].Stream, what)
 			}
 			c.know(held[i].Stream)
@@ -214,7 +217,8 @@ func (c *copier) appendRest(ctx context.Context) (err error) {
 }
 
 // importRest imports the events after source, in order. It calls written after each import.
-func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written func(events int, upTo eventlog.Position)) error {
+func (c *copier) importRest(ctx context.Context, to eventlog.Importer,
+	written func(events int, upTo eventlog.Position)) error {
 	return c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
 		for len(events) > 0 {
 			runs, n := eventlog.Runs(events)
@@ -255,7 +259,8 @@ func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []ev
 	case errors.Is(err, eventlog.ErrWrongRevision):
 		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
 	}
-	return fmt.Errorf("copy %d runs of events, the first to %s at %s: %w", len(runs), runs[0].Stream, runs[0].Expected, err)
+	return fmt.Errorf("copy %d runs of events, the first to %s at %s: %w",
+		len(runs), runs[0].Stream, runs[0].Expected, err)
 }
 
 // verifyChains verifies the hash chain of every account in the target. It returns the number of verified

@@ -44,7 +44,8 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	cfg = cfg.withDefaults()
 	out.Final = final
 	if from.Without != nil && !final {
-		return out, errors.New("streams can be omitted only in a final pass: while the source is in use, one of them may become a brand")
+		return out, errors.New(
+			"streams can be omitted only in a final pass: while the source is in use, one of them may become a brand")
 	}
 	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter, keep: from.Without.others()}, to.Log)
 	c.readers = readersAt(from.Readers)
@@ -74,7 +75,8 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		}
 		moved := c.from.(logOrigin).until != head
 		if moved && final {
-			return out, fmt.Errorf("the source changed during the final copy; stop the server and migrate again: %w", ErrDiffers)
+			return out, fmt.Errorf("the source changed during the final copy; stop the server and migrate again: %w",
+				ErrDiffers)
 		}
 		if !moved || round == maxRounds {
 			break
@@ -103,7 +105,9 @@ func (c *copier) until(ctx context.Context, from Source) error {
 		return fmt.Errorf("read the source: %w", err)
 	}
 	if from.Without != nil && from.Without.head != head {
-		return fmt.Errorf("the source changed after the streams to omit were selected; stop the server and migrate again: %w", ErrDiffers)
+		return fmt.Errorf(
+			"the source changed after the streams to omit were selected; stop the server and migrate again: %w",
+			ErrDiffers)
 	}
 	c.from = logOrigin{log: from.Log, until: head, retryAfter: c.cfg.RetryAfter, keep: from.Without.others()}
 	return nil

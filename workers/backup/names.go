@@ -28,7 +28,8 @@ type Name struct {
 
 // Names is the table of personal names that belongs to a log.
 type Names interface {
-	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at the beginning.
+	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at the
+	// beginning.
 	Page(ctx context.Context, after string, limit int) ([]Name, error)
 	// Put writes names durably, replacing existing ones.
 	Put(ctx context.Context, names []Name) error
@@ -156,7 +157,8 @@ func readNames(ctx context.Context, from place, c *codec, f NamesFile) ([]Name, 
 		names = append(names, n)
 	}
 	if uint64(len(names)) != f.Count {
-		return nil, fmt.Errorf("%w: %s contains %d names, but the manifest says %d", ErrDamaged, f.Name, len(names), f.Count)
+		return nil, fmt.Errorf("%w: %s contains %d names, but the manifest says %d",
+			ErrDamaged, f.Name, len(names), f.Count)
 	}
 	return names, nil
 }

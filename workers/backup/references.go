@@ -17,7 +17,8 @@ import (
 // Errors: ErrNewer.
 func references(e *eventlog.Recorded, found func(assetKey)) error {
 	switch e.Type {
-	case eventschemas.CrawlSucceeded{}.EventType(), eventschemas.BrandImported{}.EventType(), eventschemas.FieldOverridden{}.EventType():
+	case eventschemas.CrawlSucceeded{}.EventType(), eventschemas.BrandImported{}.EventType(),
+		eventschemas.FieldOverridden{}.EventType():
 	default:
 		return nil
 	}

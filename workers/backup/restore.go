@@ -91,7 +91,8 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 //
 // Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written); ErrForeignWriter,
 // ErrDiffers, *commands.ChainError, the errors of the target, ctx.Err() (run it again to continue).
-func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
+func Restore(ctx context.Context, cfg RestoreConfig, from string,
+	open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err
 	}
@@ -262,7 +263,8 @@ func (r *restore) putNames(ctx context.Context) error {
 
 // finishTarget saves the positions of completed work and returns the target's head. A name without a position
 // has completed everything.
-func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]eventlog.Position) (head eventlog.Position, err error) {
+func finishTarget(ctx context.Context, cfg Config, to Target,
+	at map[string]eventlog.Position) (head eventlog.Position, err error) {
 	if head, err = headOf(ctx, to.Log, cfg.RetryAfter); err != nil {
 		return 0, fmt.Errorf("read the target: %w", err)
 	}
@@ -272,7 +274,8 @@ func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]even
 			if !known {
 				done = head
 			}
-			if err := retry(ctx, cfg.RetryAfter, func() error { return to.Positions.Reset(ctx, name, done) }); err != nil {
+			if err := retry(ctx, cfg.RetryAfter,
+				func() error { return to.Positions.Reset(ctx, name, done) }); err != nil {
 				return head, fmt.Errorf("save how far old work is done: %w", err)
 			}
 		}

@@ -65,7 +65,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if c.SegmentBytes != 0 && (c.SegmentBytes < minSegmentBytes || c.SegmentBytes > largestSegmentBytes) {
-		errs = append(errs, fmt.Errorf("backup: SegmentBytes is %d; it is 0 or %d to %d", c.SegmentBytes, minSegmentBytes, largestSegmentBytes))
+		errs = append(errs, fmt.Errorf("backup: SegmentBytes is %d; it is 0 or %d to %d", c.SegmentBytes,
+			minSegmentBytes, largestSegmentBytes))
 	}
 	if c.LongStream < 0 {
 		errs = append(errs, fmt.Errorf("backup: LongStream is %d, must not be negative", c.LongStream))
@@ -81,9 +82,9 @@ type Source struct {
 	Log    eventlog.Log
 	Names  Names
 	Assets *assets.Store
-	// Format returns the data format in force for the log, see eventschemas.Format; nil means Format. Run calls it after
-	// it has read the end of the log and records the result in the backup: events of a newer format are written only while
-	// that is in force, so a backup with an older format contains none of them.
+	// Format returns the data format in force for the log, see eventschemas.Format; nil means Format. Run calls it
+	// after it has read the end of the log and records the result in the backup: events of a newer format are written
+	// only while that is in force, so a backup with an older format contains none of them.
 	Format func(context.Context) (int, error)
 	// Readers are the positions of readers in the log, by the names in Target.Done. Only Migrate uses them.
 	Readers map[string]eventlog.Position
@@ -203,7 +204,8 @@ func (r *run) begin(ctx context.Context) error {
 		return fmt.Errorf("back up: %w", err)
 	}
 	if len(held) == 0 || refTo(&held[0]) != *r.m.Last {
-		return fmt.Errorf("%s: %w: revision %d of %s at position %d is not in this log", r.to, ErrOtherLog, r.m.Last.Revision, r.m.Last.Stream, r.m.Last.Position)
+		return fmt.Errorf("%s: %w: revision %d of %s at position %d is not in this log",
+			r.to, ErrOtherLog, r.m.Last.Revision, r.m.Last.Stream, r.m.Last.Position)
 	}
 	return nil
 }
@@ -224,7 +226,8 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 	if err != nil {
 		return err
 	}
-	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n", format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
+	raw := fmt.Appendf(nil, "{\"format\":%d,\"product\":%q,\"version\":%q,\"begun_at\":%q}\n",
+		format, product, r.cfg.Version, r.cfg.Now().UTC().Format(time.RFC3339))
 	if err := r.to.put(ctx, begunName, raw); err != nil {
 		return err
 	}
@@ -303,7 +306,8 @@ func (r *run) copyEvents(ctx context.Context) error {
 }
 
 // pack makes segments of the events after a position; done events are already in the backup.
-func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, done uint64, packed chan<- *builder) error {
+func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, done uint64,
+	packed chan<- *builder) error {
 	from := logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
 	b := newBuilder(number, after, r.cfg.SegmentBytes)
 	send := func() error {
@@ -390,7 +394,8 @@ func (r *run) finish(ctx context.Context) error {
 	if err := writeManifest(ctx, r.to, &r.m); err != nil {
 		return err
 	}
-	r.sum.Position, r.sum.Events, r.sum.Names, r.sum.RawBytes = r.m.Position, r.m.Events, r.m.NameCount(), r.m.RawBytes()
+	r.sum.Position, r.sum.Events, r.sum.Names, r.sum.RawBytes = r.m.Position, r.m.Events,
+		r.m.NameCount(), r.m.RawBytes()
 	for _, s := range r.m.Segments {
 		r.sum.Bytes += s.Bytes
 	}

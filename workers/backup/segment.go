@@ -246,7 +246,8 @@ func (c *cursor) event(s *segment) {
 	version := c.uvarint()
 	e.SchemaVersion = int(version)
 	e.OccurredAt = time.UnixMicro(c.varint()).UTC()
-	for _, field := range [...]*string{&e.Metadata.RequestID, &e.Metadata.Actor, &e.Metadata.CorrelationID, &e.Metadata.CausationID, &e.Metadata.Hash} {
+	for _, field := range [...]*string{&e.Metadata.RequestID, &e.Metadata.Actor, &e.Metadata.CorrelationID,
+		&e.Metadata.CausationID, &e.Metadata.Hash} {
 		*field = c.text(eventlog.MaxEventBytes)
 	}
 	e.Data = c.bytes(eventlog.MaxEventBytes)

@@ -48,7 +48,8 @@ func newWindow(cfg Config) *window {
 
 // divides reports whether an event of a stream has a separate window.
 func divides(stream string) bool {
-	return stream == eventschemas.BooksStream || stream == eventschemas.CheckpointsStream || strings.HasPrefix(stream, eventschemas.NoticesPrefix)
+	return stream == eventschemas.BooksStream || stream == eventschemas.CheckpointsStream ||
+		strings.HasPrefix(stream, eventschemas.NoticesPrefix)
 }
 
 // add reports false if the window is full.
@@ -174,8 +175,8 @@ func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) e
 	case err == nil:
 		return nil
 	case (wrong || errors.Is(err, eventlog.ErrTooLarge)) && len(events) > 1:
-		// A store may also count what it adds itself. An append of a killed run may have been written after the target was
-		// compared: then the first of these events exist, and appending only them again succeeds.
+		// A store may also count what it adds itself. An append of a killed run may have been written after the target
+		// was compared: then the first of these events exist, and appending only them again succeeds.
 		half := len(events) / 2
 		if err := c.appendEvents(ctx, events[:half]); err != nil {
 			return err

@@ -52,7 +52,13 @@ type Notices interface {
 
 // Outcomes records outcomes; *commands.Billing.
 type Outcomes interface {
-	Settle(ctx context.Context, request commands.Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error
+	Settle(
+		ctx context.Context,
+		request commands.Request,
+		stream string,
+		revisions uint64,
+		outcome eventschemas.BillingSettled,
+	) error
 }
 
 // Config of a Worker.
@@ -84,12 +90,15 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 	}
 	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, retryEvery)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	w := &Worker{cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
+	w := &Worker{
+		cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_billing_settled_total", Help: "Events of payment processors that were applied, or went to the inbox.",
+			Name: "letterhead_billing_settled_total",
+			Help: "Events of payment processors that were applied, or went to the inbox.",
 		}, []string{"outcome"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_billing_open", Help: "Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.",
+			Name: "letterhead_billing_open",
+			Help: "Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.",
 		}, []string{"state"}),
 	}
 	for _, outcome := range []string{billing.Applied, billing.Inbox} {
@@ -176,7 +185,8 @@ func (w *Worker) Apply(ctx context.Context) (failing int) {
 			if err != nil {
 				failing++
 				if ctx.Err() == nil {
-					w.cfg.Logger.Warn("an event of the payment processor could not be applied yet", "event", e.Report.EventID, "type", e.Report.Type, "error", err)
+					w.cfg.Logger.Warn("an event of the payment processor could not be applied yet",
+						"event", e.Report.EventID, "type", e.Report.Type, "error", err)
 				}
 			}
 			changed = changed || settled
@@ -206,7 +216,8 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 	}
 	done, err := w.effect(ctx, by, d)
 	if d.Failure != nil {
-		d.Reason, err = w.notices.RecordFailedPayment(ctx, commands.RecordFailedPayment{Request: by, AccountID: d.AccountID, Failed: *d.Failure})
+		d.Reason, err = w.notices.RecordFailedPayment(ctx,
+			commands.RecordFailedPayment{Request: by, AccountID: d.AccountID, Failed: *d.Failure})
 	}
 	if err != nil {
 		if !refused(err) {
@@ -219,7 +230,8 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		if !done.TookNothing {
 			d.Reason = billing.LessLeft(done.Short, e.Report.Money.Currency)
 		}
-		w.cfg.Logger.Warn("a refund or dispute of the payment processor is more than was left of the payment", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
+		w.cfg.Logger.Warn("a refund or dispute of the payment processor is more than was left of the payment",
+			"event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
 	}
 	outcome := d.Settled()
 	if e.State == billing.Inbox && outcome.Outcome == billing.Inbox && e.Reason == outcome.Reason {
@@ -245,11 +257,13 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) (commands.Done, error) {
 	if g := d.Grant; g != nil {
 		return w.accounts.GrantCredits(ctx, commands.GrantCredits{
-			Request: by, AccountID: d.AccountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: g.Money, Tax: g.Tax,
+			Request: by, AccountID: d.AccountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID,
+			Money: g.Money, Tax: g.Tax,
 		})
 	}
 	if d.Settle != nil {
-		return w.accounts.SettlePayment(ctx, commands.SettlePayment{Request: by, AccountID: d.AccountID, PaymentID: d.Settle.PaymentID, Claims: d.Settle.Claims, Subject: d.Settle.Subject})
+		return w.accounts.SettlePayment(ctx, commands.SettlePayment{Request: by, AccountID: d.AccountID,
+			PaymentID: d.Settle.PaymentID, Claims: d.Settle.Claims, Subject: d.Settle.Subject})
 	}
 	if d.Change {
 		return w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})

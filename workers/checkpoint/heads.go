@@ -39,7 +39,8 @@ type Ledger struct {
 }
 
 // heads calls f for the head of each account stream before a position, in the order of the accounts' ids. Its memory
-// does not depend on the number of accounts. Its time grows with that number, and little with the events after the position.
+// does not depend on the number of accounts. Its time grows with that number, and little with the events after the
+// position.
 func (l *Ledger) heads(ctx context.Context, before eventlog.Position, f func(proof.Account) error) error {
 	read := uint64(0)
 	for after := ""; ; {
@@ -52,7 +53,8 @@ func (l *Ledger) heads(ctx context.Context, before eventlog.Position, f func(pro
 		group.SetLimit(readers)
 		for i := range page {
 			if page[i].ID <= after {
-				return fmt.Errorf("the read model lists account %s after %s: its database does not sort by bytes", page[i].ID, after)
+				return fmt.Errorf("the read model lists account %s after %s: its database does not sort by bytes",
+					page[i].ID, after)
 			}
 			after = page[i].ID
 			group.Go(func() (err error) {

@@ -48,14 +48,15 @@ func (h *history) origin() string {
 // readHistory reads the stream of checkpoints. It has 32 bytes in memory for each.
 func readHistory(ctx context.Context, log eventlog.Log) (*history, error) {
 	h := &history{}
-	err := eventlog.ReadPages(ctx, log, eventschemas.CheckpointsStream, historyPage, func(page []eventlog.Recorded) error {
-		for i := range page {
-			if err := h.apply(&page[i]); err != nil {
-				return fmt.Errorf("revision %d of %s: %w", page[i].Revision, page[i].Stream, err)
+	err := eventlog.ReadPages(ctx, log, eventschemas.CheckpointsStream,
+		historyPage, func(page []eventlog.Recorded) error {
+			for i := range page {
+				if err := h.apply(&page[i]); err != nil {
+					return fmt.Errorf("revision %d of %s: %w", page[i].Revision, page[i].Stream, err)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	return h, err
 }
 
@@ -80,7 +81,8 @@ func (h *history) apply(rec *eventlog.Recorded) error {
 
 // storedNote returns the signed note of the checkpoint with which the log has a size.
 func storedNote(ctx context.Context, log eventlog.Log, size uint64) (*proof.Note, error) {
-	page, err := log.ReadStream(ctx, eventschemas.CheckpointsStream, 2*size-1, eventlog.Forward, 1) // see eventschemas.CheckpointSize
+	// see eventschemas.CheckpointSize
+	page, err := log.ReadStream(ctx, eventschemas.CheckpointsStream, 2*size-1, eventlog.Forward, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +109,8 @@ func (l *Ledger) Origin(ctx context.Context) (string, error) {
 
 // add adds the checkpoint that has begun.
 func (h *history) add(ev eventschemas.LedgerCheckpointed, at time.Time) error {
-	made := &Made{Checkpoint: proof.Checkpoint{Time: at, Position: ev.Position, Accounts: ev.Accounts}, Begun: h.begun.Position}
+	made := &Made{Checkpoint: proof.Checkpoint{Time: at, Position: ev.Position, Accounts: ev.Accounts},
+		Begun: h.begun.Position}
 	if n, err := hex.Decode(made.Root[:], []byte(ev.Root)); err != nil || n != len(made.Root) {
 		return fmt.Errorf("%q is no root: %w", ev.Root, eventlog.ErrCorrupt)
 	}

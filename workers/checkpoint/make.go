@@ -38,7 +38,8 @@ func (m *Maker) Make(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.until(ctx, func(h *history) bool { return h.revisions() >= before.revisions()+2 }) // one that began before does not count
+	// one that began before does not count
+	return m.until(ctx, func(h *history) bool { return h.revisions() >= before.revisions()+2 })
 }
 
 // Ensure returns the last checkpoint. If there is none that began at a time or later, it makes one; for the zero time,
@@ -120,7 +121,8 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 	if err != nil {
 		return err
 	}
-	return m.append(ctx, h, c.Time, eventschemas.LedgerCheckpointed{Accounts: c.Accounts, Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: signed})
+	return m.append(ctx, h, c.Time, eventschemas.LedgerCheckpointed{Accounts: c.Accounts,
+		Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: signed})
 }
 
 // append appends an event after the history.

@@ -72,7 +72,8 @@ func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 		return err
 	}
 	if o.MaxEvents > 0 && p.Account.Revision >= o.MaxEvents {
-		return fmt.Errorf("account %s has %d events, %w of %d", o.AccountID, p.Account.Revision+1, ErrTooManyEvents, o.MaxEvents)
+		return fmt.Errorf("account %s has %d events, %w of %d", o.AccountID, p.Account.Revision+1,
+			ErrTooManyEvents, o.MaxEvents)
 	}
 	if err := l.checkMonth(ctx, o, p.Checkpoint.Time); err != nil {
 		return err
@@ -138,12 +139,13 @@ var errLast = errors.New("this was the last event")
 // events returns the events of an account up to a revision.
 func (l *Ledger) events(ctx context.Context, id string, last uint64) iter.Seq2[proof.Event, error] {
 	return func(yield func(proof.Event, error) bool) {
-		err := commands.Chain.Read(ctx, l.Log, account.Stream(id), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
-			if !yield(proof.Event{ChainLink: commands.ChainLink(rec), Hash: head}, nil) || rec.Revision == last {
-				return errLast
-			}
-			return nil
-		}, nil)
+		err := commands.Chain.Read(ctx, l.Log,
+			account.Stream(id), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+				if !yield(proof.Event{ChainLink: commands.ChainLink(rec), Hash: head}, nil) || rec.Revision == last {
+					return errLast
+				}
+				return nil
+			}, nil)
 		if err != nil && !errors.Is(err, errLast) {
 			yield(proof.Event{}, err)
 		}

@@ -27,8 +27,9 @@ const (
 	lastLook = time.Hour
 )
 
-// Regular makes checkpoints while accounts have new events: one a day, and one after a month is closed. It also makes the
-// first one. It is for one goroutine. If several nodes run it at once, they may make a checkpoint too many, which does no harm.
+// Regular makes checkpoints while accounts have new events: one a day, and one after a month is closed. It also makes
+// the first one. It is for one goroutine. If several nodes run it at once, they may make a checkpoint too many, which
+// does no harm.
 type Regular struct {
 	Maker
 	Look       time.Duration // DefaultLook when 0
@@ -81,7 +82,8 @@ func (r *Regular) makeDue(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(last) < 2 || last[0].Type != (eventschemas.LedgerCheckpointed{}).EventType() { // none, or one was interrupted
+	// none, or one was interrupted
+	if len(last) < 2 || last[0].Type != (eventschemas.LedgerCheckpointed{}).EventType() {
 		return r.Ensure(ctx, time.Time{})
 	}
 	begun := last[1].Position
@@ -100,7 +102,8 @@ func (r *Regular) makeDue(ctx context.Context) (*Made, error) {
 
 // closedAfter reports whether a month was closed after a position.
 func (r *Regular) closedAfter(ctx context.Context, position eventlog.Position) (bool, error) {
-	last, err := r.Log.ReadStream(ctx, eventschemas.BooksStream, eventlog.End, eventlog.Backward, 2) // the next month may have ended since
+	// the next month may have ended since
+	last, err := r.Log.ReadStream(ctx, eventschemas.BooksStream, eventlog.End, eventlog.Backward, 2)
 	if err != nil {
 		return false, err
 	}

@@ -68,7 +68,8 @@ func (l *Ledger) leaves(ctx context.Context, h *history) ([]proof.Hash, error) {
 		return nil, err
 	}
 	if n := uint64(len(leaves)); n < want.Accounts {
-		return nil, fmt.Errorf("the read model of accounts has %d of %d accounts; see `letterhead projections list`", n, want.Accounts)
+		return nil, fmt.Errorf("the read model of accounts has %d of %d accounts; see `letterhead projections list`",
+			n, want.Accounts)
 	}
 	if root, err := proof.Root(leaves); err != nil || root != want.Root {
 		return nil, errors.Join(ErrChanged, err)

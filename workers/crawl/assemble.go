@@ -38,7 +38,8 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	if sign, isAdult := adult.Sign(f.input); isAdult {
 		out.Record = adult.Restricted()
 		out.Record.Complete = true // there is nothing else to find
-		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
+		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method,
+			Confidence: sign.Confidence}}
 		return out, nil
 	}
 	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}}
@@ -108,7 +109,8 @@ type builder struct {
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
-	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes), Method: method, Confidence: confidence})
+	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes),
+		Method: method, Confidence: confidence})
 }
 
 // logos stores the chosen images, the primary one first, followed by a data set's logos, which remain candidates in
@@ -116,7 +118,8 @@ func (b *builder) note(field, source, method string, confidence float64) {
 // one. whole is false if the primary logo was not stored in all its formats, or if candidates were dropped for lack of
 // memory. Errors:
 // *StoreError.
-func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Image) (whole bool, err error) {
+func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found,
+	chosen []*logofinder.Image) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
 	whole = !r.held.short.Load()
@@ -158,7 +161,8 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 
 // logo encodes and stores one logo, in as many formats as time allows. Errors: errLate, with the formats that are
 // stored; *StoreError; the errors of logofinder.Store.
-func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Image, primary bool) (eventschemas.Logo, error) {
+func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Image,
+	primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
 		rank = rankPrimary
@@ -327,7 +331,8 @@ func (b *builder) looks(palettes []colors.Palette) {
 
 // hasBrandData reports whether the record contains anything beyond the domain.
 func (b *builder) hasBrandData() bool {
-	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
+	return b.record.HasLogo() || b.record.Description != nil ||
+		b.record.Name != nil && b.nameMethod != extract.FromDomain
 }
 
 // finish grades the record and sorts the evidence.

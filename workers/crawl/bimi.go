@@ -46,7 +46,8 @@ func await[T any](ctx context.Context, from <-chan T) (value T) {
 func BIMILogo(records []string) *url.URL {
 	for _, record := range records {
 		version, rest, _ := strings.Cut(record, ";")
-		if key, value, ok := strings.Cut(version, "="); !ok || !strings.EqualFold(strings.TrimSpace(key), "v") || !strings.EqualFold(strings.TrimSpace(value), "BIMI1") {
+		if key, value, ok := strings.Cut(version, "="); !ok || !strings.EqualFold(strings.TrimSpace(key), "v") ||
+			!strings.EqualFold(strings.TrimSpace(value), "BIMI1") {
 			continue
 		}
 		for tag := range strings.SplitSeq(rest, ";") {

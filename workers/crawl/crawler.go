@@ -24,8 +24,8 @@ import (
 // Limits of one crawl, in addition to the limits of package safehttp.
 const (
 	DefaultAllowed = 30 * time.Second // the time of a crawl without a deadline
-	// assembleReserve is the part of the allowed time reserved for extracting and storing: fetches end before it. Encoding
-	// the sizes of eight logos takes most of it.
+	// assembleReserve is the part of the allowed time reserved for extracting and storing: fetches end before it.
+	// Encoding the sizes of eight logos takes most of it.
 	assembleReserve = 1200 * time.Millisecond
 	// assembleTime is the default of Config.AssembleTime: the result is not lost
 	// at the last moment, and it is well within the worker's hurry.
@@ -93,7 +93,11 @@ func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawle
 	if err != nil {
 		return nil, err
 	}
-	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes), pages: membudget.New(pageBytes), rules: rules}, nil
+	return &Crawler{
+		cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders),
+		memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes),
+		pages: membudget.New(pageBytes), rules: rules,
+	}, nil
 }
 
 // Target describes what to crawl.

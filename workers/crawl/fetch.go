@@ -98,14 +98,16 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 		r.ruling, here = here, r.ruling
 		if next != nil {
-			if other, second := r.read(ctx, next, false); second.Kind == classify.Usable || second.Kind == classify.Shell {
+			other, second := r.read(ctx, next, false)
+			if second.Kind == classify.Usable || second.Kind == classify.Shell {
 				h, verdict, r.ruling = other, second, here
 				h.indirect = true
 			}
 		}
 	}
 	// The title of an app's template may change once its scripts have run.
-	if r.crawler.cfg.Browser != nil && (verdict.Kind == classify.Shell || verdict.Kind == classify.Placeholder && classify.Unrendered(h.page)) {
+	if r.crawler.cfg.Browser != nil &&
+		(verdict.Kind == classify.Shell || verdict.Kind == classify.Placeholder && classify.Unrendered(h.page)) {
 		h, verdict = r.drawn(ctx, h, verdict)
 	}
 	return r.judged(h, verdict)
@@ -131,14 +133,16 @@ func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, erro
 // ownAnswer reports whether all hops of a response belong to the crawled domain.
 func (r *run) ownAnswer(response *safehttp.Response) bool {
 	own := site.New(r.target.Domain)
-	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
+	return own.Own(response.FinalURL) &&
+		!slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
 }
 
 // withWWW returns another URL of the site's page if the bare domain responds without one: some servers know their site
 // only under www, and show their default page, or an error, for any other name.
 func (r *run) withWWW(h *home, v classify.Verdict) *url.URL {
 	at := h.response.FinalURL
-	if r.target.Start != nil || at.Hostname() != r.target.Domain || v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
+	if r.target.Start != nil || at.Hostname() != r.target.Domain ||
+		v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
 		return nil
 	}
 	return &url.URL{Scheme: at.Scheme, Host: "www." + r.target.Domain, Path: "/"}
@@ -181,7 +185,8 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 		h.partial = true
 		return h, nil
 	case classify.Failed:
-		return nil, &Failure{Outcome: brand.FetchFailed, Detail: "The home page answered with " + status(h.response) + "."}
+		return nil, &Failure{Outcome: brand.FetchFailed,
+			Detail: "The home page answered with " + status(h.response) + "."}
 	case classify.Parked:
 		return nil, noData("The domain is parked or for sale: %s.", v.Sign)
 	case classify.Placeholder:
@@ -306,7 +311,8 @@ func (r *run) attempt(ctx context.Context, s start) (*safehttp.Response, error) 
 	defer cancel(nil)
 	impatient := time.AfterFunc(hastyConnect, func() { cancel(errSlowConnect) })
 	defer impatient.Stop()
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { impatient.Stop() }})
+	traced := httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { impatient.Stop() }})
 	response, err := r.get(traced, s.at.String(), r.conditions()...)
 	if response == nil && errors.Is(context.Cause(ctx), errSlowConnect) {
 		err = errSlowConnect
@@ -341,7 +347,8 @@ func (r *run) read(ctx context.Context, response *safehttp.Response, drawn bool)
 	}
 	p := page.Parse(r.parsed(ctx, response.Body), response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{
-		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body), Drawn: drawn,
+		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body),
+		Drawn: drawn,
 	})
 	return &home{response: response, page: p, at: time.Now()}, verdict
 }

@@ -49,7 +49,8 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	until, _ := ctx.Deadline()
 	ctx, cancel := r.fetching(ctx)
 	defer cancel()
-	f := &found{until: until, input: extract.Input{Site: r.site, Page: h.page, Header: h.response.Header, Known: r.target.Known, Now: r.crawler.cfg.Now()}}
+	f := &found{until: until, input: extract.Input{Site: r.site, Page: h.page, Header: h.response.Header,
+		Known: r.target.Known, Now: r.crawler.cfg.Now()}}
 	if _, isAdult := adult.Sign(f.input); isAdult {
 		return f // nothing of it is kept
 	}
@@ -208,7 +209,9 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 }
 
 // convert fetches one image and converts it to its stored form; it returns nil if the image is unusable.
-func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error), fetched func()) *converted {
+func (r *run) convert(ctx context.Context, u *url.URL, rank int,
+	store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error),
+	fetched func()) *converted {
 	data, _, err := r.file(ctx, u, logofinder.MaxBytes)
 	fetched()
 	if err != nil || imaging.Sniff(data).IsVector() || !r.held.take(int64(len(data))) {
@@ -247,7 +250,8 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 		return err
 	})
 	if err != nil {
-		r.crawler.cfg.Logger.Debug("candidate is not a logo", "domain", r.target.Domain, "method", c.Method, "error", err)
+		r.crawler.cfg.Logger.Debug("candidate is not a logo", "domain", r.target.Domain,
+			"method", c.Method, "error", err)
 		return nil, err
 	}
 	return p, nil

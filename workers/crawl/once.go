@@ -65,7 +65,8 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 		explained: true,
 	}
 	h, verdict := r.read(ctx, &safehttp.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {saved.ContentType}}, Body: saved.Body, FinalURL: start,
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {saved.ContentType}}, Body: saved.Body,
+		FinalURL: start,
 	}, false)
 	if h, err = r.judged(h, verdict); err != nil {
 		return nil, err
@@ -87,7 +88,8 @@ func startOf(address string) (*url.URL, string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, "", fmt.Errorf("URL %q: %w", cut(address, page.MaxURLBytes), errors.Join(err, brand.ErrInvalidDomain))
+		return nil, "", fmt.Errorf("URL %q: %w", cut(address, page.MaxURLBytes),
+			errors.Join(err, brand.ErrInvalidDomain))
 	}
 	domain, err := brand.RegistrableDomain(u.Hostname())
 	if err != nil {

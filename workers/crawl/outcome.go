@@ -32,7 +32,8 @@ func failed(asked string, err error) *Failure {
 		return &Failure{Outcome: brand.FetchFailed, Detail: rulesUnavailable, Err: err}
 	case errors.As(err, &dns) && dns.NotFound && dns.Host == asked:
 		return &Failure{Outcome: brand.DNS, Detail: "The domain has no address.", Err: err}
-	case errors.As(err, &dns) && dns.Timeout, errors.Is(err, safehttp.ErrTimeout), errors.Is(err, errSlowConnect), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &dns) && dns.Timeout, errors.Is(err, safehttp.ErrTimeout), errors.Is(err, errSlowConnect),
+		errors.Is(err, context.DeadlineExceeded):
 		return &Failure{Outcome: brand.Timeout, Detail: "The home page did not answer in time.", Err: err}
 	}
 	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
@@ -45,7 +46,8 @@ func elsewhere(err error) bool {
 		return !dns.Timeout
 	}
 	kinds := []error{
-		safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrTimeout, errSlowConnect,
+		safehttp.ErrRefused, safehttp.ErrReset, safehttp.ErrUnreachable, safehttp.ErrTLS,
+		safehttp.ErrTimeout, errSlowConnect,
 	}
 	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }

@@ -29,5 +29,6 @@ func (r *run) leftForPlatform(asked, final *url.URL) bool {
 
 func isPlatform(host string) bool {
 	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
-	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) || brand.NetworkOf(host) != ""
+	return slices.Contains(platforms, host) || slices.Contains(platforms, strings.TrimPrefix(host, "m.")) ||
+		brand.NetworkOf(host) != ""
 }

@@ -38,13 +38,15 @@ type pool struct {
 	free     chan *job // to idle workers
 	metrics  *metrics
 
-	mu       sync.Mutex
-	under    map[string]*job // waiting and running crawls, by id
-	returned map[string]*job // crawls returned to the broker, by id: the next delivery continues with their time and attempt
+	mu    sync.Mutex
+	under map[string]*job // waiting and running crawls, by id
+	// crawls returned to the broker, by id: the next delivery continues with their time and attempt
+	returned map[string]*job
 }
 
 func newPool(priority string, workers int, m *metrics) *pool {
-	return &pool{priority: priority, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{}, returned: map[string]*job{}}
+	return &pool{priority: priority, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{},
+		returned: map[string]*job{}}
 }
 
 // accept returns nil when the crawl is recorded as begun, or is found to be

@@ -63,7 +63,8 @@ func (one *reading) set(file *logofinder.File, err error, keep bool) {
 // decode decodes a file, unless this crawl has already done so, and calls use, in a turn at the gate with room for
 // both. Concurrent callers for one file share one decoding. cost is the memory, in bytes, for use, in addition to the
 // file and its pixels. Errors: as logofinder.Open and of use, errNotInTime.
-func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg.Sprite, cost int64, use func(*logofinder.File) error) error {
+func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg.Sprite, cost int64,
+	use func(*logofinder.File) error) error {
 	one, first := r.readings.at(data, part)
 	if !first {
 		select {

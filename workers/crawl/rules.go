@@ -25,8 +25,8 @@ const (
 	rulesFor      = 24 * time.Hour         // how long rules are cached (RFC 9309, section 2.4: at most a day)
 	maxRulesBytes = 16 << 20               // limits the memory of the rules of all hosts
 	rulesOverhead = 256                    // the memory of one host's entry, excluding the rules
-	// pageGap is the time between two pages of one host, and maxCrawlDelay the longest Crawl-delay that is obeyed: for a
-	// longer one only one page is fetched.
+	// pageGap is the time between two pages of one host, and maxCrawlDelay the longest Crawl-delay that is obeyed: for
+	// a longer one only one page is fetched.
 	pageGap       = 200 * time.Millisecond
 	maxCrawlDelay = 10 * time.Second
 )
@@ -51,7 +51,9 @@ type heldRules struct {
 func newRulebook(now func() time.Time) (*rulebook, error) {
 	entries, err := otter.New(&otter.Options[string, heldRules]{
 		MaximumWeight: maxRulesBytes,
-		Weigher:       func(origin string, h heldRules) uint32 { return uint32(len(origin) + h.rules.Size() + rulesOverhead) },
+		Weigher: func(origin string, h heldRules) uint32 {
+			return uint32(len(origin) + h.rules.Size() + rulesOverhead)
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create cache of robots.txt: %w", err)
@@ -75,7 +77,8 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 		return rules, nil
 	}
 	at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: rulesPath}
-	response, err := session.Get(ctx, at.String(), safehttp.Limits{Body: robots.MaxBytes, Time: rulesTime}, safehttp.Header{Name: "Accept", Value: "text/plain,*/*;q=0.5"})
+	response, err := session.Get(ctx, at.String(), safehttp.Limits{Body: robots.MaxBytes, Time: rulesTime},
+		safehttp.Header{Name: "Accept", Value: "text/plain,*/*;q=0.5"})
 	rules := &robots.Rules{} // a server without a file allows everything
 	switch {
 	case errors.Is(err, safehttp.ErrTooManyRedirects): // the same as none (RFC 9309, section 2.3.1.2)
@@ -89,7 +92,8 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 	}
 	b.entries.Set(originOf(u), heldRules{rules, b.now()})
 	if response != nil && isRulesOf(&at, response.FinalURL) {
-		b.entries.Set(originOf(response.FinalURL), heldRules{rules, b.now()}) // acme.com redirects to www.acme.com for this file as for all others
+		// acme.com redirects to www.acme.com for this file as for all others
+		b.entries.Set(originOf(response.FinalURL), heldRules{rules, b.now()})
 	}
 	return rules, nil
 }
@@ -99,7 +103,8 @@ const rulesPath = "/robots.txt"
 // isRulesOf reports whether the final URL of a robots.txt is a server's own within the same domain. After a redirect to
 // another domain, the rules are its owner's.
 func isRulesOf(asked, final *url.URL) bool {
-	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
+	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery &&
+		site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
 }
 
 // ruling holds the known rules of a server.
@@ -170,7 +175,8 @@ func (r *run) allowed(page *url.URL) error {
 		known = ruling{}
 	}
 	if r.target.Scheduled && known.rules == nil {
-		return &Failure{Outcome: brand.FetchFailed, Detail: rulesUnavailable, Err: cmp.Or(known.err, errRulesUnavailable)}
+		return &Failure{Outcome: brand.FetchFailed, Detail: rulesUnavailable,
+			Err: cmp.Or(known.err, errRulesUnavailable)}
 	}
 	if rules := known.rules; rules != nil && (rules.Named || r.target.Scheduled) && !rules.Allows(page.RequestURI()) {
 		detail := "The site's robots.txt asks crawlers to stay away."

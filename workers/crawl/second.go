@@ -40,7 +40,8 @@ func (r *run) further(ctx context.Context, f *found, h *home) []task {
 	return []task{{host: h.page.URL.Hostname(), run: func(func()) {
 		last, read := h.at, map[company.Topic]bool{}
 		for _, l := range links[:min(len(links), maxTried)] {
-			if l.topic == company.Contact && read[company.Imprint] || l.topic == company.Press && len(read) > 0 || !r.waitUntil(ctx, last.Add(r.gap())) {
+			if l.topic == company.Contact && read[company.Imprint] || l.topic == company.Press && len(read) > 0 ||
+				!r.waitUntil(ctx, last.Add(r.gap())) {
 				continue
 			}
 			last = time.Now()
@@ -61,10 +62,12 @@ func missing(in extract.Input) []company.Topic {
 	name, _ := extract.Name(in)
 	known, _ := company.Decide(in)
 	var out []company.Topic
-	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil || known.FoundedYear == nil || known.Employees == nil {
+	if !described || name.Method == extract.FromDomain || name.Value == "" || known == nil ||
+		known.FoundedYear == nil || known.Employees == nil {
 		out = append(out, company.About)
 	}
-	if known == nil || known.Location == nil || known.Location.City == nil || known.Kind == nil || len(extract.Links(in).Value) == 0 {
+	if known == nil || known.Location == nil || known.Location.City == nil || known.Kind == nil ||
+		len(extract.Links(in).Value) == 0 {
 		out = append(out, company.Imprint)
 	}
 	return out
@@ -99,7 +102,8 @@ func (r *run) furtherLinks(p *page.Page, wanted []company.Topic, name string) []
 	}
 	var out []furtherLink
 	listed := map[company.Topic]bool{}
-	for _, t := range slices.Concat(wanted, []company.Topic{company.About, company.Imprint, company.Contact, company.Press}) {
+	for _, t := range slices.Concat(wanted,
+		[]company.Topic{company.About, company.Imprint, company.Contact, company.Press}) {
 		if best[t] != nil && !listed[t] {
 			out = append(out, furtherLink{t, best[t]})
 		}
@@ -111,7 +115,8 @@ func (r *run) furtherLinks(p *page.Page, wanted []company.Topic, name string) []
 // isFurther reports whether a link leads to another page of the same host, whose rules are known.
 func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	u := a.URL
-	if u == nil || p.URL == nil || u.Host != p.URL.Host || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || u.Path == p.URL.Path {
+	if u == nil || p.URL == nil || u.Host != p.URL.Host || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" ||
+		u.Path == p.URL.Path {
 		return false
 	}
 	return strings.Count(strings.Trim(u.Path, "/"), "/") < maxFurtherDepth && r.mayFetchPage(u)
@@ -120,7 +125,8 @@ func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 // waitUntil waits until a moment. It returns false if there is not enough time for a page after it.
 func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	deadline, ok := ctx.Deadline()
-	if wait := time.Until(at); wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
+	wait := time.Until(at)
+	if wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
 		return false
 	}
 	return delay.For(ctx, time.Until(at)) == nil
@@ -132,7 +138,8 @@ func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 		return nil
 	}
 	response, _ := r.session.Get(ctx, u.String(), safehttp.Limits{Body: page.MaxBytes, Time: maxPageTime}, htmlHeader)
-	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) || strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
+	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) ||
+		strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
 		return nil // redirected to the home page, to another site, or to a forbidden path
 	}
 	share := r.crawler.pages.Share(pageCost(response.Body))
@@ -141,7 +148,8 @@ func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 	}
 	defer share.Release() // little of it is used
 	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
-	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body)})
+	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p,
+		Site: r.site, Bytes: len(response.Body)})
 	switch verdict.Kind {
 	case classify.Usable, classify.Shell, classify.Gate: // short pages look like these
 		return p

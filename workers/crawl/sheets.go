@@ -17,8 +17,8 @@ import (
 
 // Limits of stylesheets.
 const (
-	// maxSheets limits the linked stylesheets that are fetched: pages of site builders have up to 42. Usually their bytes
-	// and the time are the limit. maxImports limits those that they import.
+	// maxSheets limits the linked stylesheets that are fetched: pages of site builders have up to 42. Usually their
+	// bytes and the time are the limit. maxImports limits those that they import.
 	maxSheets      = 48
 	maxImports     = 4
 	maxSheetsBytes = 3 << 20 // limits the text of all of them; a single one has at most safehttp.MaxCSSBytes
@@ -40,7 +40,8 @@ type sheets struct {
 // linked returns the tasks that fetch the stylesheets of a page in the order of their rank, and sheets of the same rank
 // in the order of the page. Sheets of font services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
-	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fonts.Hosts, u.Hostname()) })
+	list := slices.DeleteFunc(slices.Clone(p.Styles),
+		func(u *url.URL) bool { return slices.Contains(fonts.Hosts, u.Hostname()) })
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.tasks(ctx, list, maxSheets)
 }
@@ -112,7 +113,8 @@ func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The beginning of a sheet that is too long is better than nothing.
-	text, blocks := firstBlocks(response.Body[:min(len(response.Body), maxSheetsBytes-s.bytes)], maxSheetsBlocks-s.blocks)
+	text, blocks := firstBlocks(response.Body[:min(len(response.Body), maxSheetsBytes-s.bytes)],
+		maxSheetsBlocks-s.blocks)
 	s.bytes += len(text)
 	s.blocks += blocks
 	s.texts[u.String()] = text

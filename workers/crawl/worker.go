@@ -27,7 +27,8 @@ const (
 	defaultLiveWorkers    = 32
 	defaultRefreshWorkers = 4
 	defaultDrain          = 10 * time.Second // limits how long a shutdown waits for running crawls
-	// hurry is subtracted from the allowed time, so that the outcome is in the log before the deadline of waiting callers.
+	// hurry is subtracted from the allowed time, so that the outcome is in the log before the deadline of waiting
+	// callers.
 	hurry          = 500 * time.Millisecond
 	recordTime     = 10 * time.Second       // limits appending an outcome, including retries
 	recordAttempts = 6                      // limits the attempts
@@ -242,7 +243,8 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	if !first {
 		return target, nil, "begun", nil // the deadline ends it if its process has crashed
 	}
-	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
+	target = Target{Domain: j.request.Domain, Known: state.Imported(),
+		Scheduled: j.request.Cause == brand.CauseSchedule}
 	if target.Scheduled {
 		if etag, modified, ok := state.Conditional(); ok {
 			target.ETag, target.LastModified = etag, modified
@@ -259,7 +261,8 @@ func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats St
 	defer func() {
 		if p := recover(); p != nil {
 			w.cfg.Logger.Error("crawl panicked", "domain", t.Domain, "panic", p, "stack", string(debug.Stack()))
-			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read because of a bug in the crawler."}
+			result, err = nil, &Failure{Outcome: brand.FetchFailed,
+				Detail: "The page could not be read because of a bug in the crawler."}
 		}
 	}()
 	return w.crawls.Crawl(ctx, t)
@@ -267,12 +270,14 @@ func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats St
 
 // record appends the outcome of a crawl and returns its name.
 func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result *Result, crawlErr error) string {
-	request := commands.Request{ID: j.request.CrawlID, Actor: actor, CorrelationID: j.correlation, CausationID: j.causation}
+	request := commands.Request{ID: j.request.CrawlID, Actor: actor, CorrelationID: j.correlation,
+		CausationID: j.causation}
 	var failure *Failure
 	switch {
 	case crawlErr == nil && result.NotModified:
 		err := repeat(ctx, func(ctx context.Context) error {
-			return w.brands.ConfirmCrawl(ctx, commands.ConfirmCrawl{Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID})
+			return w.brands.ConfirmCrawl(ctx,
+				commands.ConfirmCrawl{Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID})
 		})
 		if err != nil {
 			logger.Error("appending the confirmation failed", "error", err)
@@ -283,7 +288,8 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		err := repeat(ctx, func(ctx context.Context) error {
 			return w.brands.SucceedCrawl(ctx, commands.SucceedCrawl{
 				Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Record: result.Record,
-				Evidence: result.Evidence, FinalURL: result.FinalURL, ETag: result.ETag, LastModified: result.LastModified,
+				Evidence: result.Evidence, FinalURL: result.FinalURL, ETag: result.ETag,
+				LastModified: result.LastModified,
 			})
 		})
 		if err == nil {
@@ -303,7 +309,8 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 	}
 	err := repeat(ctx, func(ctx context.Context) error {
 		return w.brands.FailCrawl(ctx, commands.FailCrawl{
-			Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Outcome: failure.Outcome, Detail: failure.Detail,
+			Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Outcome: failure.Outcome,
+			Detail: failure.Detail,
 		})
 	})
 	if err != nil {
@@ -321,7 +328,8 @@ func repeat(ctx context.Context, do func(context.Context) error) error {
 	pause := recordPause
 	for attempt := 1; ; attempt++ {
 		err := do(ctx)
-		if err == nil || attempt == recordAttempts || errors.Is(err, brand.ErrRecordTooLarge) || errors.Is(err, brand.ErrInvalidCrawl) {
+		if err == nil || attempt == recordAttempts || errors.Is(err, brand.ErrRecordTooLarge) ||
+			errors.Is(err, brand.ErrInvalidCrawl) {
 			return err
 		}
 		if delay.For(ctx, pause) != nil {

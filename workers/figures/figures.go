@@ -65,18 +65,24 @@ type creditsKey struct{ kind, origin, plan string }
 func New(cfg Config, log eventlog.Log) (*Worker, error) {
 	cfg.UpdateEvery = cmp.Or(cfg.UpdateEvery, updateEvery)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	w := &Worker{cfg: cfg, log: log, ledger: books.NewLedger(), credits: map[creditsKey]int64{}, money: map[string]books.Movement{},
+	w := &Worker{
+		cfg: cfg, log: log, ledger: books.NewLedger(), credits: map[creditsKey]int64{},
+		money: map[string]books.Movement{},
 		accounts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_accounts", Help: "Accounts that are not closed, by plan; known to the leading node.",
+			Name: "letterhead_books_accounts",
+			Help: "Accounts that are not closed, by plan; known to the leading node.",
 		}, []string{"plan"}),
 		flows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_credits", Help: "Credits since the first event: granted, used (less reversals), refunded (less reversals) or broken, by the plan that the account had then, and whether they were granted for money (paid) or not (promotional); known to the leading node.",
+			Name: "letterhead_books_credits",
+			Help: "Credits since the first event: granted, used (less reversals), refunded (less reversals) or broken, by the plan that the account had then, and whether they were granted for money (paid) or not (promotional); known to the leading node.",
 		}, []string{"kind", "origin", "plan"}),
 		outstanding: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_outstanding_credits", Help: "Unspent credits of accounts that are not closed, by current plan and origin; deficits are not subtracted. Known to the leading node.",
+			Name: "letterhead_books_outstanding_credits",
+			Help: "Unspent credits of accounts that are not closed, by current plan and origin; deficits are not subtracted. Known to the leading node.",
 		}, []string{"origin", "plan"}),
 		amounts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_money", Help: "Money since the first event, in units of the currency: received, tax, refunded, recognized, breakage and fees; deferred is the deferred revenue now. Known to the leading node.",
+			Name: "letterhead_books_money",
+			Help: "Money since the first event, in units of the currency: received, tax, refunded, recognized, breakage and fees; deferred is the deferred revenue now. Known to the leading node.",
 		}, []string{"kind", "currency"}),
 	}
 	if err := telemetry.Register(cfg.Registerer, w.accounts, w.flows, w.outstanding, w.amounts); err != nil {
@@ -85,8 +91,8 @@ func New(cfg Config, log eventlog.Log) (*Worker, error) {
 	return w, nil
 }
 
-// Run updates the metrics until ctx ends. It then returns nil. An error of the log that is not passing, or an event that
-// cannot be folded, ends the metrics and is logged; it does not end the node.
+// Run updates the metrics until ctx ends. It then returns nil. An error of the log that is not passing, or an event
+// that cannot be folded, ends the metrics and is logged; it does not end the node.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.reset() // another node may lead
 	for {
@@ -107,10 +113,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// follow folds new events, and updates the metrics whenever it has reached the end of the log. It pauses after each update,
-// so that a busy log is folded in few steps.
+// follow folds new events, and updates the metrics whenever it has reached the end of the log. It pauses after each
+// update, so that a busy log is folded in few steps.
 func (w *Worker) follow(ctx context.Context) error {
-	sub, err := w.log.Subscribe(ctx, w.position, eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix}, EventTypes: books.Types()})
+	sub, err := w.log.Subscribe(ctx, w.position,
+		eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix}, EventTypes: books.Types()})
 	if err != nil {
 		return fmt.Errorf("follow the log after position %d: %w", w.position, err)
 	}
@@ -144,7 +151,8 @@ func (w *Worker) fold(rec *eventlog.Recorded) error {
 	id := strings.TrimPrefix(rec.Stream, account.StreamPrefix)
 	w.ledger.Apply(id, ev, rec.Revision, rec.OccurredAt, func(h *books.Holder, currency string, m books.Movement) {
 		origin := origin(currency)
-		for kind, n := range map[string]int64{"granted": m.CreditsGranted, "used": m.CreditsUsed, "broken": m.CreditsBroken, "refunded": m.CreditsRefunded} {
+		for kind, n := range map[string]int64{"granted": m.CreditsGranted, "used": m.CreditsUsed,
+			"broken": m.CreditsBroken, "refunded": m.CreditsRefunded} {
 			if n != 0 {
 				w.credits[creditsKey{kind, origin, h.Plan}] += n
 			}
@@ -181,7 +189,8 @@ func (w *Worker) update() {
 	for plan, n := range accounts {
 		w.accounts.WithLabelValues(plan).Set(float64(n))
 		for _, origin := range []string{paid, promotional} {
-			w.outstanding.WithLabelValues(origin, plan).Set(float64(outstanding[creditsKey{origin: origin, plan: plan}]))
+			w.outstanding.WithLabelValues(origin, plan).Set(
+				float64(outstanding[creditsKey{origin: origin, plan: plan}]))
 		}
 	}
 	for k, n := range w.credits {

@@ -63,7 +63,8 @@ func (g *generator) operator() commands.Request {
 
 func (g *generator) open() {
 	id := g.uuid()
-	c := &customer{Account: account.New(id), stream: account.Stream(id), prices: &currencies[len(g.customers)%len(currencies)]}
+	c := &customer{Account: account.New(id), stream: account.Stream(id),
+		prices: &currencies[len(g.customers)%len(currencies)]}
 	out, err := c.Open(account.Open{Holder: g.uuid(), Plan: plans[g.random.IntN(len(plans))], Free: plan.FreeCredits})
 	if g.record(c, g.operator(), out, err) {
 		g.customers = append(g.customers, c)
@@ -100,7 +101,8 @@ func (g *generator) revokeKey(c *customer) {
 
 func (g *generator) adjust(c *customer) {
 	request := g.operator()
-	out, err := c.Grant(account.Grant{GrantID: request.ID, Kind: account.KindAdjustment, Credits: 1 + g.random.Int64N(50), Reason: "goodwill"})
+	out, err := c.Grant(account.Grant{GrantID: request.ID, Kind: account.KindAdjustment,
+		Credits: 1 + g.random.Int64N(50), Reason: "goodwill"})
 	g.record(c, request, out, err)
 }
 
@@ -147,7 +149,8 @@ func (g *generator) pay(c *customer, kind string, credits, discount int64) bool 
 	if !g.record(c, g.operator(), out, err) {
 		return false
 	}
-	g.fee(c, in.PaymentID, eventschemas.Money{Minor: c.prices.fee + paid*feeRate/(100*100), Currency: c.prices.currency})
+	g.fee(c, in.PaymentID,
+		eventschemas.Money{Minor: c.prices.fee + paid*feeRate/(100*100), Currency: c.prices.currency})
 	if g.chance(0.05) {
 		g.later(g.between(time.Hour, 30*24*time.Hour), func() { g.refund(c, in) })
 	}

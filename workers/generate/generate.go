@@ -39,7 +39,8 @@ type Options struct {
 
 // Defaults returns the Options of a small history.
 func Defaults() Options {
-	return Options{Accounts: 100, Events: 100_000, Seed: 1, Months: 18, Until: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), Hot: 0.1}
+	return Options{Accounts: 100, Events: 100_000, Seed: 1, Months: 18,
+		Until: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), Hot: 0.1}
 }
 
 // ErrOptions means that the Options are invalid.
@@ -54,10 +55,12 @@ func (o Options) Validate() error {
 		}
 	}
 	reject(o.Accounts < 1 || o.Accounts > MaxAccounts, "%d accounts, must be from 1 to %d", o.Accounts, MaxAccounts)
-	reject(o.Events > MaxEvents || o.Events < MinPerAccount*o.Accounts, "%d events, must be from %d for each account to %d", o.Events, MinPerAccount, MaxEvents)
+	reject(o.Events > MaxEvents || o.Events < MinPerAccount*o.Accounts,
+		"%d events, must be from %d for each account to %d", o.Events, MinPerAccount, MaxEvents)
 	reject(o.Months < 1 || o.Months > MaxMonths, "%d months, must be from 1 to %d", o.Months, MaxMonths)
 	reject(!(o.Hot >= 0 && o.Hot <= 1), "hot is %g, must be from 0 to 1", o.Hot)
-	reject(o.Until.Year() < 1971+MaxMonths/12 || o.Until.Year() > 9999, "until is in the year %d, must be from %d to 9999", o.Until.Year(), 1971+MaxMonths/12)
+	reject(o.Until.Year() < 1971+MaxMonths/12 || o.Until.Year() > 9999,
+		"until is in the year %d, must be from %d to 9999", o.Until.Year(), 1971+MaxMonths/12)
 	return errors.Join(errs...)
 }
 

@@ -160,7 +160,8 @@ func (g *generator) record(c *customer, request commands.Request, out account.Ou
 			return false
 		}
 		g.made++
-		g.out = append(g.out, eventlog.Recorded{Proposed: p, Stream: c.stream, Revision: c.Revisions() - 1, Position: eventlog.Position(g.made)})
+		g.out = append(g.out, eventlog.Recorded{Proposed: p, Stream: c.stream, Revision: c.Revisions() - 1,
+			Position: eventlog.Position(g.made)})
 	}
 	return true
 }

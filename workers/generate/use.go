@@ -39,8 +39,8 @@ func (g *generator) caller(c *customer) commands.Request {
 // charge returns the command to charge a look-up.
 func (g *generator) charge(c *customer, request commands.Request, found look) account.Charge {
 	return account.Charge{
-		RequestID: request.ID, Credits: plan.LookupCredits, BrandID: found.brandID, Domain: found.domain, RecordRevision: found.revision,
-		KeyID: c.keys[len(c.keys)-1],
+		RequestID: request.ID, Credits: plan.LookupCredits, BrandID: found.brandID, Domain: found.domain,
+		RecordRevision: found.revision, KeyID: c.keys[len(c.keys)-1],
 	}
 }
 
@@ -49,8 +49,10 @@ func (g *generator) crawl(c *customer) {
 	request, found := g.caller(c), g.brands[g.looked.Uint64()]
 	work := g.between(time.Second, 9*time.Second)
 	in := account.Hold{
-		HoldID:  eventschemas.EventID(c.stream, request.ID, eventschemas.CreditsHeld{}.EventType(), found.domain).String(),
-		Credits: plan.LookupCredits, Deadline: g.at.Add(work + account.HoldGrace), RequestID: request.ID, Domain: found.domain,
+		HoldID: eventschemas.EventID(c.stream, request.ID, eventschemas.CreditsHeld{}.EventType(),
+			found.domain).String(),
+		Credits: plan.LookupCredits, Deadline: g.at.Add(work + account.HoldGrace), RequestID: request.ID,
+		Domain: found.domain,
 	}
 	out, err := c.Hold(in, 0, g.at)
 	if !g.record(c, request, out, err) {
@@ -91,7 +93,8 @@ func (g *generator) lookUp(c *customer, n int) {
 	for i := range n {
 		in := g.charge(c, request, g.brands[(first+uint64(i))%brandCount])
 		if keyHash != "" {
-			in.IdempotencyKeyHash, in.RequestHash = keyHash+g.hex(16), requestHash // the halves are of the key and the item
+			// the halves are of the key and the item
+			in.IdempotencyKeyHash, in.RequestHash = keyHash+g.hex(16), requestHash
 		}
 		out, fact, err := c.Charge(in, 0, g.at)
 		if !g.record(c, request, out, err) {
@@ -104,7 +107,8 @@ func (g *generator) lookUp(c *customer, n int) {
 // afterCharge schedules what may happen to a charge: a repeat of its request, or a reversal.
 func (g *generator) afterCharge(c *customer, request commands.Request, in account.Charge, fact account.ChargeFact) {
 	reverse := func(by commands.Request, reason string) {
-		out, err := c.Reverse(account.Reverse{ChargeID: fact.ChargeID, Credits: fact.Credits, ChargedAt: fact.At, RequestID: request.ID, Reason: reason}, g.at)
+		out, err := c.Reverse(account.Reverse{ChargeID: fact.ChargeID, Credits: fact.Credits, ChargedAt: fact.At,
+			RequestID: request.ID, Reason: reason}, g.at)
 		g.record(c, by, out, err)
 	}
 	switch n := g.random.IntN(1000); {
@@ -113,7 +117,8 @@ func (g *generator) afterCharge(c *customer, request commands.Request, in accoun
 			reverse(commands.Request{ID: request.ID, Actor: "system:desk"}, account.ReasonClientGone)
 		})
 	case n < 6:
-		g.later(g.between(time.Minute, account.ReversalWindow), func() { reverse(g.operator(), account.ReasonOperator) })
+		g.later(g.between(time.Minute, account.ReversalWindow),
+			func() { reverse(g.operator(), account.ReasonOperator) })
 	case n < 36 && in.IdempotencyKeyHash != "":
 		g.later(g.between(time.Second, time.Minute), func() {
 			again, repeat := g.caller(c), in

@@ -29,7 +29,8 @@ type target struct {
 
 // compare orders targets for readers.
 func (t target) compare(other target) int {
-	return cmp.Or(cmp.Compare(t.account, other.account), strings.Compare(t.customer, other.customer), strings.Compare(t.commodity, other.commodity))
+	return cmp.Or(cmp.Compare(t.account, other.account), strings.Compare(t.customer, other.customer),
+		strings.Compare(t.commodity, other.commodity))
 }
 
 // balances are the sums of all targets, and their values at the ends of the months that changed them.
@@ -95,8 +96,8 @@ type assertion struct {
 	monthEnd
 }
 
-// assertions returns the values at the ends of months, in order. A month has ended if the log has an event after it, or the
-// end of the export has passed in the books; it does not depend on the clock.
+// assertions returns the values at the ends of months, in order. A month has ended if the log has an event after it, or
+// the end of the export has passed in the books; it does not depend on the clock.
 func (b *balances) assertions() []assertion {
 	var all []assertion
 	for key, s := range b.sums {
@@ -108,7 +109,8 @@ func (b *balances) assertions() []assertion {
 			all = append(all, assertion{key, end})
 		}
 	}
-	slices.SortFunc(all, func(x, y assertion) int { return cmp.Or(cmp.Compare(x.month, y.month), x.target.compare(y.target)) })
+	slices.SortFunc(all,
+		func(x, y assertion) int { return cmp.Or(cmp.Compare(x.month, y.month), x.target.compare(y.target)) })
 	return all
 }
 

@@ -63,11 +63,13 @@ func ReadChart(r io.Reader) (Chart, error) {
 		at := slices.IndexFunc(books.Chart[:], func(e books.ChartEntry) bool { return e.Name == name.Value })
 		switch {
 		case at < 0:
-			return c, fmt.Errorf("line %d: there is no ledger account %q; the names are %s", name.Line, name.Value, strings.Join(names(), ", "))
+			return c, fmt.Errorf("line %d: there is no ledger account %q; the names are %s",
+				name.Line, name.Value, strings.Join(names(), ", "))
 		case named[name.Value]:
 			return c, fmt.Errorf("line %d: %s has a code already", name.Line, name.Value)
 		case code.Kind != yaml.ScalarNode || !codePattern.MatchString(code.Value):
-			return c, fmt.Errorf("line %d: the code of %s must have 1 to 32 letters, digits, dots, underscores and dashes, and begin with a letter or digit", code.Line, name.Value)
+			return c, fmt.Errorf("line %d: the code of %s must have 1 to 32 letters, digits, dots, underscores and dashes, and begin with a letter or digit",
+				code.Line, name.Value)
 		}
 		named[name.Value] = true
 		c[at] = code.Value

@@ -86,7 +86,8 @@ func (c *Closer) end(ctx context.Context, month time.Time) (eventschemas.PeriodC
 	if err != nil {
 		return eventschemas.PeriodClosed{}, err
 	}
-	if before := r.periods.Find(month.AddDate(0, -1, 0)); before != nil && !sameBalances(before.Closing.Totals, d.journal.Balances()) {
+	before := r.periods.Find(month.AddDate(0, -1, 0))
+	if before != nil && !sameBalances(before.Closing.Totals, d.journal.Balances()) {
 		return eventschemas.PeriodClosed{}, ErrBalance
 	}
 	if err := c.append(ctx, month, eventschemas.PeriodEnded{Month: month.Format(books.MonthLayout)}); err != nil {
@@ -152,7 +153,8 @@ type derivation struct {
 
 func newDerivation(r *reader, month time.Time) *derivation {
 	return &derivation{digest: newDigest(), changes: map[books.Posting]int64{},
-		export: &export{Options: Options{From: month, Until: month.AddDate(0, 1, 0)}, reader: r, journal: books.NewJournal(), balances: newBalances(time.Time{})}}
+		export: &export{Options: Options{From: month, Until: month.AddDate(0, 1, 0)}, reader: r,
+			journal: books.NewJournal(), balances: newBalances(time.Time{})}}
 }
 
 func (d *derivation) add(entry *entry) error {
@@ -167,11 +169,13 @@ func (d *derivation) add(entry *entry) error {
 
 // closing returns the books of the month, which has ended.
 func (d *derivation) closing() eventschemas.PeriodClosed {
-	closing := eventschemas.PeriodClosed{Month: d.From.Format(books.MonthLayout), Position: d.periods.Find(d.From).Position, Digest: d.digest.sum(),
+	closing := eventschemas.PeriodClosed{Month: d.From.Format(books.MonthLayout),
+		Position: d.periods.Find(d.From).Position, Digest: d.digest.sum(),
 		Transactions: d.transactions, Totals: []eventschemas.PeriodTotal{}}
 	for _, b := range d.journal.Balances() {
-		closing.Totals = append(closing.Totals, eventschemas.PeriodTotal{LedgerAccount: books.Chart[b.Account].Name, Commodity: b.Commodity,
-			Change: d.changes[books.Posting{Account: b.Account, Commodity: b.Commodity}], Balance: b.Amount})
+		closing.Totals = append(closing.Totals,
+			eventschemas.PeriodTotal{LedgerAccount: books.Chart[b.Account].Name, Commodity: b.Commodity,
+				Change: d.changes[books.Posting{Account: b.Account, Commodity: b.Commodity}], Balance: b.Amount})
 	}
 	return closing
 }
@@ -182,7 +186,8 @@ func sameBalances(closed []eventschemas.PeriodTotal, balances []books.Posting) b
 		return false
 	}
 	for i, b := range balances {
-		if c := closed[i]; c.LedgerAccount != books.Chart[b.Account].Name || c.Commodity != b.Commodity || c.Balance != b.Amount {
+		c := closed[i]
+		if c.LedgerAccount != books.Chart[b.Account].Name || c.Commodity != b.Commodity || c.Balance != b.Amount {
 			return false
 		}
 	}

@@ -55,7 +55,8 @@ func detailsOf(ev eventschemas.Event) details {
 }
 
 // columns are the columns of formats that have a row for each posting.
-var columns = [...]string{"transaction", "date", "time", "event", "account", "revision", "code", "ledger_account", "commodity", "amount",
+var columns = [...]string{"transaction", "date", "time", "event", "account", "revision", "code", "ledger_account",
+	"commodity", "amount",
 	"late_for", "kind", "payment_id", "reference", "request_id", "domain", "key_id"}
 
 // texts returns the last columns.

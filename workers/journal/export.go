@@ -113,7 +113,8 @@ func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error 
 		return out.entry(entry)
 	})
 	if err == nil && digest != nil && digest.sum() != period.Closing.Digest {
-		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w", period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
+		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w",
+			period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
 	}
 	if err == nil {
 		err = out.close(e.balances)
@@ -167,7 +168,8 @@ func (e *export) rest(ctx context.Context, begin, opened eventlog.Position, writ
 			return err
 		}
 		customer := ev.customer()
-		e.entry = entry{id: customer + "/" + strconv.FormatUint(ev.Revision, 10), booked: ev.booked.UTC(), at: ev.OccurredAt.UTC(), event: ev.Type, account: customer,
+		e.entry = entry{id: customer + "/" + strconv.FormatUint(ev.Revision, 10), booked: ev.booked.UTC(),
+			at: ev.OccurredAt.UTC(), event: ev.Type, account: customer,
 			revision: ev.Revision, details: detailsOf(body), postings: e.postings}
 		if ev.booked.After(ev.OccurredAt) {
 			e.entry.lateFor = ev.OccurredAt.UTC().Format(books.MonthLayout)
@@ -199,7 +201,8 @@ func (e *export) open(ctx context.Context, write func(*entry) error) (eventlog.P
 		if len(opening) == 0 {
 			continue
 		}
-		if err := write(&entry{id: customer + "/opening", booked: e.From.UTC(), at: e.From.UTC(), event: Opening, account: customer, postings: opening}); err != nil {
+		if err := write(&entry{id: customer + "/opening", booked: e.From.UTC(), at: e.From.UTC(), event: Opening,
+			account: customer, postings: opening}); err != nil {
 			return 0, err
 		}
 	}

@@ -55,7 +55,9 @@ func (*codec) CompressionCodec() format.CompressionCodec { return format.Zstd }
 
 func (c *codec) Encode(dst, src []byte) (_ []byte, err error) {
 	if c.encoder == nil {
-		if c.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(compressionWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false)); err != nil {
+		if c.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(compressionWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1),
+			zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false)); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +74,8 @@ type parquetEncoder struct {
 
 func newParquet(w io.Writer, chart Chart) *parquetEncoder {
 	return &parquetEncoder{chart: chart, rows: make([]parquetRow, 0, parquetBatch),
-		w: parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&codec{}), parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("letterhead", "", ""))}
+		w: parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&codec{}), parquet.MaxRowsPerRowGroup(rowGroup),
+			parquet.CreatedBy("letterhead", "", ""))}
 }
 
 func (q *parquetEncoder) entry(e *entry) error {
@@ -84,9 +87,11 @@ func (q *parquetEncoder) entry(e *entry) error {
 	for i := range e.postings {
 		p := &e.postings[i]
 		q.rows = append(q.rows, parquetRow{
-			Transaction: e.id, Date: int32(e.booked.Unix() / int64(24*time.Hour/time.Second)), Time: e.at.UnixMicro(), Event: e.event, Account: e.account, Revision: revision,
-			Code: q.chart[p.Account], LedgerAccount: books.Chart[p.Account].Name, Commodity: p.Commodity, Amount: decimal(p.Amount, p.Commodity),
-			LateFor: e.lateFor, Kind: e.kind, PaymentID: e.paymentID, Reference: e.reference, RequestID: e.requestID, Domain: e.domain, KeyID: e.keyID,
+			Transaction: e.id, Date: int32(e.booked.Unix() / int64(24*time.Hour/time.Second)), Time: e.at.UnixMicro(),
+			Event: e.event, Account: e.account, Revision: revision, Code: q.chart[p.Account],
+			LedgerAccount: books.Chart[p.Account].Name, Commodity: p.Commodity, Amount: decimal(p.Amount, p.Commodity),
+			LateFor: e.lateFor, Kind: e.kind, PaymentID: e.paymentID, Reference: e.reference, RequestID: e.requestID,
+			Domain: e.domain, KeyID: e.keyID,
 		})
 	}
 	if len(q.rows) < parquetBatch {

@@ -70,12 +70,13 @@ func newReader(ctx context.Context, log eventlog.Log, accountID string, progress
 	if progress == nil {
 		progress = func(uint64, eventlog.Position, eventlog.Position) {}
 	}
-	return &reader{log: log, head: head, account: accountID, types: books.Types(), periods: periods, progress: progress}, nil
+	return &reader{log: log, head: head, account: accountID, types: books.Types(), periods: periods,
+		progress: progress}, nil
 }
 
 // stopAt makes the reader stop where no later event can be booked before a time, which is zero for no limit. It reports
-// whether there is such a position: a month that ends at that time or later has ended in the books. Until then, an event
-// that is dated earlier may follow.
+// whether there is such a position: a month that ends at that time or later has ended in the books. Until then, an
+// event that is dated earlier may follow.
 func (r *reader) stopAt(until time.Time) bool {
 	if until.IsZero() {
 		return false
@@ -117,7 +118,8 @@ type page struct {
 var errAtHead = errors.New("at the head")
 
 // each calls f for each event after a position, up to the head, with the position before its page. It reads ahead.
-func (r *reader) each(ctx context.Context, after eventlog.Position, f func(start eventlog.Position, e bookedEvent) error) error {
+func (r *reader) each(ctx context.Context, after eventlog.Position,
+	f func(start eventlog.Position, e bookedEvent) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page, pagesAhead)
 	group.Go(func() error {
@@ -131,16 +133,17 @@ func (r *reader) each(ctx context.Context, after eventlog.Position, f func(start
 			}
 		}
 		if r.account != "" {
-			err := eventlog.ReadPages(ctx, r.log, account.Stream(r.account), pageEvents, func(events []eventlog.Recorded) error {
-				if len(events) == 0 {
-					return nil
-				}
-				last := events[len(events)-1].Position
-				if err := send(page{events: events, next: last}); err != nil || last < r.head {
-					return err
-				}
-				return errAtHead
-			})
+			err := eventlog.ReadPages(ctx, r.log, account.Stream(r.account),
+				pageEvents, func(events []eventlog.Recorded) error {
+					if len(events) == 0 {
+						return nil
+					}
+					last := events[len(events)-1].Position
+					if err := send(page{events: events, next: last}); err != nil || last < r.head {
+						return err
+					}
+					return errAtHead
+				})
 			if errors.Is(err, errAtHead) {
 				return nil
 			}
@@ -169,10 +172,12 @@ func (r *reader) each(ctx context.Context, after eventlog.Position, f func(start
 			}
 			for i := range p.events {
 				ev := &p.events[i]
-				if ev.Position > r.head || ev.Position <= after || r.account != "" && !slices.Contains(r.types, ev.Type) {
+				if ev.Position > r.head || ev.Position <= after ||
+					r.account != "" && !slices.Contains(r.types, ev.Type) {
 					continue
 				}
-				if err := f(p.start, bookedEvent{ev, r.periods.Booked(ev.OccurredAt, uint64(ev.Position))}); err != nil {
+				err := f(p.start, bookedEvent{ev, r.periods.Booked(ev.OccurredAt, uint64(ev.Position))})
+				if err != nil {
 					return err
 				}
 			}
@@ -210,7 +215,8 @@ func (r *reader) first(ctx context.Context) (first time.Time, err error) {
 }
 
 // Events calls f for each event of the given types in the streams of accounts, in the order of the log, up to its head.
-func Events(ctx context.Context, log eventlog.Log, types []string, progress Progress, f func(accountID string, ev eventschemas.Event, at time.Time)) error {
+func Events(ctx context.Context, log eventlog.Log, types []string, progress Progress,
+	f func(accountID string, ev eventschemas.Event, at time.Time)) error {
 	r, err := newReader(ctx, log, "", progress)
 	if err != nil {
 		return err
@@ -247,7 +253,8 @@ func Balances(ctx context.Context, log eventlog.Log, until time.Time, progress P
 // Fold folds the books of all accounts from the events that are booked before a time; the zero time is now. It calls
 // moved for each change, in the order of the log, with the time to which it belongs. Memory grows with accounts, grants
 // and the charges of books.ReversalMemory, not with older charges.
-func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progress, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
+func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progress,
+	moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
 	r, err := newReader(ctx, log, "", progress)
 	if err != nil {
 		return nil, err
@@ -262,9 +269,10 @@ func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progr
 		if err != nil {
 			return err
 		}
-		ledger.Apply(e.customer(), body, e.Revision, e.OccurredAt, func(h *books.Holder, currency string, m books.Movement) {
-			moved(e.booked, h, currency, m)
-		})
+		ledger.Apply(e.customer(), body, e.Revision,
+			e.OccurredAt, func(h *books.Holder, currency string, m books.Movement) {
+				moved(e.booked, h, currency, m)
+			})
 		return ledger.Err()
 	})
 	return ledger, err

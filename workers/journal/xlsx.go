@@ -31,7 +31,8 @@ type xlsxEncoder struct {
 }
 
 func newXLSX(ctx context.Context, w io.Writer, chart Chart, maxRows int, tempFolder string) (*xlsxEncoder, error) {
-	x := &xlsxEncoder{w: w, chart: chart, maxRows: maxRows, file: excelize.NewFile(excelize.Options{TmpDir: tempFolder}), cells: make([]any, len(columns))}
+	x := &xlsxEncoder{w: w, chart: chart, maxRows: maxRows,
+		file: excelize.NewFile(excelize.Options{TmpDir: tempFolder}), cells: make([]any, len(columns))}
 	x.file.SetZipWriter(func(io.Writer) excelize.ZipWriter { return &sortedZip{ctx: ctx, w: w, folder: tempFolder} })
 	format := "yyyy-mm-dd"
 	var err error
@@ -94,7 +95,8 @@ func (x *xlsxEncoder) entry(e *entry) error {
 	for i := range e.postings {
 		p := &e.postings[i]
 		// Cells of text are never formulas.
-		x.cells = append(x.cells[:0], e.id, excelize.Cell{StyleID: x.date, Value: day}, at, e.event, e.account, e.revisionText(),
+		x.cells = append(x.cells[:0], e.id, excelize.Cell{StyleID: x.date, Value: day}, at, e.event,
+			e.account, e.revisionText(),
 			x.chart[p.Account], books.Chart[p.Account].Name, p.Commodity, x.amount(p))
 		for _, text := range e.texts() {
 			x.cells = append(x.cells, text)

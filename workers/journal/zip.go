@@ -81,7 +81,8 @@ func (e *zipEntry) copyTo(out *zip.Writer) error {
 	if err != nil {
 		return err
 	}
-	w, err := out.CreateRaw(&zip.FileHeader{Name: e.name, Method: zip.Deflate, CRC32: e.crc, CompressedSize64: uint64(size), UncompressedSize64: e.size})
+	w, err := out.CreateRaw(&zip.FileHeader{Name: e.name, Method: zip.Deflate, CRC32: e.crc,
+		CompressedSize64: uint64(size), UncompressedSize64: e.size})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ type Accepted struct {
 // Prepare finds an acceptance that was interrupted, or begins one for the given losses in memory;
 // nothing is written. It returns nil if there is nothing to accept. Errors: *UnfinishedError of a
 // restore or a migration, *text.EmailError of the reason of a new one, the errors of the database, ctx.Err().
-func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting, losses []*eventlog.LossError) (*Acceptance, error) {
+func Prepare(ctx context.Context, store *sqlstore.Store, by Accepting,
+	losses []*eventlog.LossError) (*Acceptance, error) {
 	p, err := readPending(ctx, store)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,8 @@ func (a *Acceptance) add(losses []*eventlog.LossError) {
 	for _, l := range losses {
 		a.state.Other = a.state.Other || l.Other
 		if !known[l.Witness] {
-			a.state.Losses = append(a.state.Losses, eventschemas.LossWitness{Name: l.Witness, Remembered: uint64(l.Remembered), Detail: l.Detail})
+			a.state.Losses = append(a.state.Losses,
+				eventschemas.LossWitness{Name: l.Witness, Remembered: uint64(l.Remembered), Detail: l.Detail})
 		}
 	}
 }
@@ -135,7 +137,8 @@ func (a *Acceptance) Moot(ctx context.Context, log eventlog.Log) (bool, error) {
 }
 
 func (a *Acceptance) eventID() uuid.UUID {
-	return eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(), eventschemas.LossAccepted{}.EventType(), "")
+	return eventschemas.EventID(eventschemas.LogStream, a.state.ID.String(),
+		eventschemas.LossAccepted{}.EventType(), "")
 }
 
 // Finish records the loss as an event and discards the data about the missing events: the read models,
@@ -234,7 +237,8 @@ func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted
 	}
 	proposed := []eventlog.Proposed{{
 		ID: out.EventID, Type: encoded.Type, SchemaVersion: encoded.SchemaVersion, Data: encoded.Data,
-		OccurredAt: a.state.Since.UTC().Truncate(time.Microsecond), Metadata: eventlog.Metadata{RequestID: a.state.ID.String(), Actor: a.state.Actor},
+		OccurredAt: a.state.Since.UTC().Truncate(time.Microsecond),
+		Metadata:   eventlog.Metadata{RequestID: a.state.ID.String(), Actor: a.state.Actor},
 	}}
 	for {
 		appended, err := log.Append(ctx, eventschemas.LogStream, eventlog.After(next), proposed)

@@ -24,7 +24,8 @@ type Filling struct {
 
 // NewFilling returns the Filling of a command: Restore or Migrate. forgetSearch empties the search
 // index that belongs to the database; nil: there is none.
-func NewFilling(store *sqlstore.Store, work string, now func() time.Time, forgetSearch func(context.Context) error) *Filling {
+func NewFilling(store *sqlstore.Store, work string, now func() time.Time,
+	forgetSearch func(context.Context) error) *Filling {
 	return &Filling{store: store, work: work, now: now, forgetSearch: forgetSearch}
 }
 

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// MaxSnapshots limits the snapshots that one comparison looks up, starting with the longest streams. A look-up takes
-	// about ten microseconds in a log file, and about a hundred in an event store.
+	// MaxSnapshots limits the snapshots that one comparison looks up, starting with the longest streams. A look-up
+	// takes about ten microseconds in a log file, and about a hundred in an event store.
 	MaxSnapshots = 2048
 	// lookups is how many snapshots are looked up at the same time.
 	lookups = 32
@@ -61,7 +61,8 @@ type UnfinishedError struct {
 }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%q was begun at %s and has not finished; run it again to finish it", "letterhead "+e.Work, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%q was begun at %s and has not finished; run it again to finish it",
+		"letterhead "+e.Work, e.Since.UTC().Format(time.RFC3339))
 }
 
 // Is makes errors.Is(err, eventlog.ErrLoss) true while a loss is being accepted.
@@ -140,7 +141,8 @@ func looksAt(store *sqlstore.Store) int {
 // survey looks at the log until nothing is missing, at most as often as said. It looks up each snapshot once, and
 // again only if its revision was missing. Without all, snapshots are not looked up while another witness remembers
 // more than the log holds.
-func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all bool, looks int) ([]*eventlog.LossError, error) {
+func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all bool,
+	looks int) ([]*eventlog.LossError, error) {
 	var missing map[string]uint64 // nil before the first look at snapshots
 	for look := 1; ; look++ {
 		losses, err := lostPositions(ctx, store, log)
@@ -199,7 +201,8 @@ func lostPositions(ctx context.Context, store *sqlstore.Store, log eventlog.Prob
 
 // lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have. Snapshots are
 // the revisions by stream.
-func lostSnapshots(ctx context.Context, log eventlog.Prober, snapshots map[string]uint64) (map[string]*eventlog.LossError, error) {
+func lostSnapshots(ctx context.Context, log eventlog.Prober,
+	snapshots map[string]uint64) (map[string]*eventlog.LossError, error) {
 	end, err := log.End(ctx)
 	if err != nil {
 		return nil, err
@@ -223,10 +226,12 @@ func lostSnapshots(ctx context.Context, log eventlog.Prober, snapshots map[strin
 }
 
 // lostUnder compares one snapshot with its stream.
-func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision uint64, end eventlog.Position) (*eventlog.LossError, error) {
+func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision uint64,
+	end eventlog.Position) (*eventlog.LossError, error) {
 	if stream == sweeperMemory {
 		if at := eventlog.Position(revision); at > end {
-			return &eventlog.LossError{Witness: "memory of the sweeper", Remembered: at, Head: end, Detail: "it has read events that are missing from the log"}, nil
+			return &eventlog.LossError{Witness: "memory of the sweeper", Remembered: at, Head: end,
+				Detail: "it has read events that are missing from the log"}, nil
 		}
 		return nil, nil
 	}
@@ -235,7 +240,8 @@ func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision
 		return nil, err
 	}
 	return &eventlog.LossError{Witness: "snapshot of " + stream, Head: end,
-		Detail: fmt.Sprintf("the snapshot of %s is of revision %d, which the stream does not have", stream, revision)}, nil
+		Detail: fmt.Sprintf("the snapshot of %s is of revision %d, which the stream does not have",
+			stream, revision)}, nil
 }
 
 // pending is work in progress, as stored in the database.
@@ -299,7 +305,9 @@ func writeWork(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, name
 	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
 		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state", name, state)
+	_, err := tx.ExecContext(ctx,
+		"INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state",
+		name, state)
 	if err != nil {
 		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}

@@ -32,7 +32,8 @@ func readSnapshots(ctx context.Context, store *sqlstore.Store, limit int) (map[s
 // readPositions returns the positions up to which relays and workers have read the log.
 func readPositions(ctx context.Context, store *sqlstore.Store) (map[string]eventlog.Position, error) {
 	out := map[string]eventlog.Position{}
-	err := eachRow(ctx, store, "SELECT name, position FROM "+positionsTable, nil, func(name string, at int64) { out[name] = eventlog.Position(at) })
+	err := eachRow(ctx, store, "SELECT name, position FROM "+positionsTable, nil,
+		func(name string, at int64) { out[name] = eventlog.Position(at) })
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoints: %w", err)
 	}
@@ -127,7 +128,8 @@ func resetPositions(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position
 	if err != nil || len(tables) == 0 {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "UPDATE positions SET position = $1 WHERE position > $1", int64(head)); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE positions SET position = $1 WHERE position > $1",
+		int64(head)); err != nil {
 		return fmt.Errorf("move checkpoints back: %w", err)
 	}
 	return nil
@@ -140,7 +142,8 @@ func setPositions(ctx context.Context, tx *sqlstore.Tx, names []string, head eve
 		return err
 	}
 	for _, name := range names {
-		_, err := tx.ExecContext(ctx, "INSERT INTO positions (name, position) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET position = excluded.position", name, int64(head))
+		_, err := tx.ExecContext(ctx, "INSERT INTO positions (name, position) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET position = excluded.position",
+			name, int64(head))
 		if err != nil {
 			return fmt.Errorf("set the checkpoint of %s: %w", name, err)
 		}

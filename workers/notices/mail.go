@@ -41,7 +41,8 @@ func (m *Mail) text(n Notice) (subject, text string) {
 	const at = "2 January 2006 at 15:04 UTC"
 	if n.Payment == nil {
 		return fmt.Sprintf("Low balance: %d credits", n.Balance),
-			fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n", n.RaisedAt.UTC().Format(at), n.AccountID, n.Balance, n.Threshold, m.BillingURL)
+			fmt.Sprintf("On %s the balance of the account %s fell to %d credits, below its threshold of %d.\n\nTo add credits: %s\n",
+				n.RaisedAt.UTC().Format(at), n.AccountID, n.Balance, n.Threshold, m.BillingURL)
 	}
 	attempt, amount := "Payment", ""
 	if n.Payment.Attempt > 0 {

@@ -59,8 +59,12 @@ type Queue interface {
 
 // Deliveries records attempts; *commands.Notices.
 type Deliveries interface {
-	Append(ctx context.Context, request commands.Request, accountID string, events uint64, ev eventschemas.Event) (uint64, error)
-	Settle(ctx context.Context, request commands.Request, accountID string, outcome eventschemas.NoticeSettled) (uint64, error)
+	Append(
+		ctx context.Context, request commands.Request, accountID string, events uint64, ev eventschemas.Event,
+	) (uint64, error)
+	Settle(
+		ctx context.Context, request commands.Request, accountID string, outcome eventschemas.NoticeSettled,
+	) (uint64, error)
 	Destinations(ctx context.Context, accountID string) (map[string]string, error)
 }
 
@@ -109,10 +113,12 @@ func New(cfg Config, queue Queue, deliveries Deliveries) (*Worker, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{cfg: cfg, queue: queue, deliveries: deliveries, running: map[string]bool{},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_notices_attempts_total", Help: "Attempts to deliver notices, by destination and outcome; dead_lettered and outdated end the attempts.",
+			Name: "letterhead_notices_attempts_total",
+			Help: "Attempts to deliver notices, by destination and outcome; dead_lettered and outdated end the attempts.",
 		}, []string{"destination", "outcome"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_notices_open", Help: "Deliveries of notices that are attempted (open), or that failed and wait for an operator (dead_lettered); known to the leading node.",
+			Name: "letterhead_notices_open",
+			Help: "Deliveries of notices that are attempted (open), or that failed and wait for an operator (dead_lettered); known to the leading node.",
 		}, []string{"state"}),
 	}
 	for _, destination := range domain.Destinations {
@@ -202,7 +208,8 @@ func (w *Worker) deliver(ctx context.Context, due notices.Due) {
 	}
 	// With another revision the read model is behind, or another node was faster.
 	if err != nil && ctx.Err() == nil && !errors.Is(err, eventlog.ErrWrongRevision) {
-		w.cfg.Logger.Warn("notices of an account could not be attempted; they are tried again", "account", due.AccountID, "error", err)
+		w.cfg.Logger.Warn("notices of an account could not be attempted; they are tried again",
+			"account", due.AccountID, "error", err)
 	}
 }
 
@@ -225,7 +232,8 @@ func (w *Worker) attempt(ctx context.Context, n Notice, has bool, to string, eve
 		return events, err
 	}
 	settled.Attempt++
-	attempted := eventschemas.NoticeAttempted{NoticeID: n.NoticeID, Destination: n.Destination, Attempt: settled.Attempt}
+	attempted := eventschemas.NoticeAttempted{NoticeID: n.NoticeID, Destination: n.Destination,
+		Attempt: settled.Attempt}
 	if _, err := w.deliveries.Append(ctx, by, n.AccountID, events, attempted); err != nil {
 		return 0, err
 	}
@@ -264,6 +272,7 @@ func (w *Worker) send(ctx context.Context, to string, n Notice) Result {
 func (w *Worker) report(n Notice, settled eventschemas.NoticeSettled) {
 	w.attempts.WithLabelValues(n.Destination, settled.Outcome).Inc()
 	if settled.Outcome == domain.DeadLettered {
-		w.cfg.Logger.Warn("a notice could not be delivered", "account", n.AccountID, "notice", n.NoticeID, "destination", n.Destination, "attempts", settled.Attempt, "reason", settled.Reason)
+		w.cfg.Logger.Warn("a notice could not be delivered", "account", n.AccountID, "notice", n.NoticeID,
+			"destination", n.Destination, "attempts", settled.Attempt, "reason", settled.Reason)
 	}
 }

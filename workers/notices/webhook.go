@@ -40,7 +40,8 @@ func (h *Webhook) Send(ctx context.Context, url string, n Notice) Result {
 	if err != nil {
 		return Result{Reason: notConfigured}
 	}
-	body, err := json.Marshal(webhookBody{"account." + n.Kind, n.RaisedAt.UTC(), webhookData{n.NoticeID, n.AccountID, n.Balance, n.Threshold, n.Payment}})
+	body, err := json.Marshal(webhookBody{"account." + n.Kind,
+		n.RaisedAt.UTC(), webhookData{n.NoticeID, n.AccountID, n.Balance, n.Threshold, n.Payment}})
 	if err != nil {
 		return Result{Reason: "not_encodable", Final: true}
 	}

@@ -55,7 +55,8 @@ func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
 
 func (r *Refresher) request(ctx context.Context, c candidate) error {
 	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Priority: brand.PriorityBulk, Allowed: r.cfg.Allowed,
+		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Priority: brand.PriorityBulk,
+		Allowed: r.cfg.Allowed,
 	})
 	var remembered *brand.RememberedError
 	switch {

@@ -62,7 +62,8 @@ func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) 
 
 // permanent reports whether retrying cannot help.
 func permanent(err error) bool {
-	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
+	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, eventschemas.ErrUnknownType) ||
+		errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
 // begin determines from where to read.
@@ -76,7 +77,8 @@ func (r *Refresher) begin(ctx context.Context) error {
 		return fmt.Errorf("read the head of the log: %w", err)
 	}
 	if saved > head { // the log was replaced by an older one
-		r.cfg.Logger.Warn("the checkpoint is past the log; the refresher begins at the log's head", "checkpoint", saved, "head", head)
+		r.cfg.Logger.Warn("the checkpoint is past the log; the refresher begins at the log's head",
+			"checkpoint", saved, "head", head)
 		saved = head
 		// Otherwise the next start would find it past the log again, and skip the events until then.
 		if err := r.checkpoints.Reset(ctx, checkpoint, head); err != nil {
@@ -166,7 +168,8 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 	seen[charge.Domain] = now
 	err = r.ask(ctx, candidate{
 		domain: charge.Domain, due: (*brand.Brand).OnlyImported, why: "looked_up", after: recorded.Position,
-		request: commands.Request{ID: recorded.ID.String(), Actor: actor, CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
+		request: commands.Request{ID: recorded.ID.String(), Actor: actor,
+			CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
 	})
 	if err == nil || isUnavailable(ctx, err) {
 		return err // after a fault the charge is examined again
@@ -180,11 +183,13 @@ func isUnavailable(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
 	}
-	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed)
+	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+		errors.Is(err, eventlog.ErrClosed)
 }
 
 // skip skips a charge. Its brand is examined again after a later look-up.
 func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
 	r.skipped.Inc()
-	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision, "domain", domain, "error", err)
+	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision,
+		"domain", domain, "error", err)
 }

@@ -13,7 +13,8 @@ import (
 
 // ends selects the events that end a crawl.
 var ends = eventlog.Filter{EventTypes: []string{
-	eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(), eventschemas.CrawlFailed{}.EventType(),
+	eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(),
+	eventschemas.CrawlFailed{}.EventType(),
 }}
 
 // outstanding is a crawl whose end has not been seen.
@@ -30,7 +31,8 @@ func (r *Refresher) opened(domain string, crawl commands.Crawl, after eventlog.P
 		id: crawl.ID,
 		// Counted from now: the time of the request may be from another node's clock.
 		deadline: r.cfg.Now().Add(crawl.Allowed),
-		after:    max(after, crawl.Position), // a joined crawl has no position, and was running when the brand was examined
+		// a joined crawl has no position, and was running when the brand was examined
+		after: max(after, crawl.Position),
 	}
 }
 
@@ -89,7 +91,8 @@ func (r *Refresher) ended(recorded eventlog.Recorded) {
 	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
 	if err != nil {
 		// Its deadline ends it.
-		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream, "revision", recorded.Revision, "error", err)
+		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream,
+			"revision", recorded.Revision, "error", err)
 		return
 	}
 	if id, _ := brand.EndOf(ev); id == open.id {

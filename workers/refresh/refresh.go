@@ -136,10 +136,12 @@ func New(cfg Config, log Log, checkpoints Checkpoints, brands Brands, schedule S
 		cfg: cfg, log: log, checkpoints: checkpoints, brands: brands, schedule: schedule,
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},
 		requested: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_refresh_requested_total", Help: "Background crawls requested, by reason: imported brands that were looked up, and due records.",
+			Name: "letterhead_refresh_requested_total",
+			Help: "Background crawls requested, by reason: imported brands that were looked up, and due records.",
 		}, []string{"why"}),
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_refresh_skipped_total", Help: "Brands that were skipped because they, or the charge that named them, could not be read or decided on.",
+			Name: "letterhead_refresh_skipped_total",
+			Help: "Brands that were skipped because they, or the charge that named them, could not be read or decided on.",
 		}),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.requested, r.skipped); err != nil {

@@ -112,7 +112,8 @@ func CrawlTopics() []Topic {
 			},
 		}
 	}
-	return []Topic{of(broker.CrawlLive, brand.PriorityLive, maxLiveRetryAfter), of(broker.CrawlRefresh, brand.PriorityBulk, maxRetryAfter)}
+	return []Topic{of(broker.CrawlLive, brand.PriorityLive, maxLiveRetryAfter),
+		of(broker.CrawlRefresh, brand.PriorityBulk, maxRetryAfter)}
 }
 
 // RecordTopics returns the two record topics: all events of account and usage streams (ledger), and all events of brand

@@ -26,7 +26,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, topic := range r.cfg.Topics {
 		group.Go(func() error {
 			// A new reader each time: another leader may have moved the checkpoint.
-			return r.cfg.Lead(ctx, topic.Checkpoint(), func(ctx context.Context) error { return r.newReader(topic).keep(ctx) })
+			return r.cfg.Lead(ctx, topic.Checkpoint(),
+				func(ctx context.Context) error { return r.newReader(topic).keep(ctx) })
 		})
 	}
 	return group.Wait()
@@ -97,7 +98,8 @@ func (r *reader) begin(ctx context.Context) error {
 	}
 	if saved > head {
 		// The log was replaced by an older one. Waiting until it is as long would lose the events until then.
-		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "topic", r.topic.Name, "checkpoint", saved, "head", head)
+		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "topic", r.topic.Name,
+			"checkpoint", saved, "head", head)
 		saved, r.past = head, true
 	}
 	r.begun, r.at, r.saved, r.due = true, saved, saved, time.Now().Add(r.cfg.SaveEvery)
@@ -160,7 +162,8 @@ func (r *reader) save(ctx context.Context) {
 	defer cancel()
 	if err := r.checkpoints.Save(ctx, r.topic.Checkpoint(), r.at); err != nil {
 		r.due = time.Now().Add(max(r.cfg.SaveEvery, saveAgainAfter))
-		r.cfg.Logger.Warn("the position of a relay could not be saved", "topic", r.topic.Name, "position", r.at, "error", err)
+		r.cfg.Logger.Warn("the position of a relay could not be saved", "topic", r.topic.Name,
+			"position", r.at, "error", err)
 		return
 	}
 	r.saved, r.due = r.at, time.Now().Add(r.cfg.SaveEvery)
@@ -217,7 +220,8 @@ func (r *reader) skip(ev eventlog.Recorded, err error) error {
 	if !errors.Is(err, eventschemas.ErrDamaged) {
 		return fmt.Errorf("%s at position %d: %w", ev.Type, ev.Position, err)
 	}
-	r.cfg.Logger.Error("a damaged event is skipped", "topic", r.topic.Name, "stream", ev.Stream, "revision", ev.Revision, "error", err)
+	r.cfg.Logger.Error("a damaged event is skipped", "topic", r.topic.Name, "stream", ev.Stream,
+		"revision", ev.Revision, "error", err)
 	r.skipped.WithLabelValues(r.topic.Name).Inc()
 	r.at = ev.Position
 	return nil

@@ -66,7 +66,8 @@ const (
 // It uses 8 bytes and a bit of memory per event, and about 200 bytes per stream.
 //
 // Errors: as the log, of source and ctx.Err(); faults are passed to report, one by one, and counted.
-func Verify(ctx context.Context, log VerifyLog, prefixes []string, checkpoint eventlog.Position, source Source, report func(Fault)) (Verified, error) {
+func Verify(ctx context.Context, log VerifyLog, prefixes []string, checkpoint eventlog.Position, source Source,
+	report func(Fault)) (Verified, error) {
 	v := &verifier{log: log, prefixes: prefixes, checkpoint: checkpoint, report: report, streams: map[string]*history{}}
 	if err := v.readLog(ctx); err != nil {
 		return v.found, err
@@ -176,7 +177,9 @@ func (v *verifier) message(partition int, m broker.Message) error {
 	h := v.streams[r.Stream]
 	if h == nil || r.Revision >= uint64(len(h.digests)) {
 		if len(v.newer) == maxNewer {
-			return fmt.Errorf("more than %d messages of the topic are not in the log: the topic was copied from another log", maxNewer)
+			return fmt.Errorf(
+				"more than %d messages of the topic are not in the log: the topic was copied from another log",
+				maxNewer)
 		}
 		v.newer = append(v.newer, newer{strings.Clone(r.Stream), r.Revision, digest(&r)})
 		return nil
@@ -273,7 +276,8 @@ func digest(r *eventlog.Recorded) uint64 {
 		binary.BigEndian.PutUint64(number[:], n)
 		h.Write(number[:])
 	}
-	for _, s := range []string{r.Stream, r.Type, r.Metadata.Actor, r.Metadata.RequestID, r.Metadata.CorrelationID, r.Metadata.CausationID, r.Metadata.Hash} {
+	for _, s := range []string{r.Stream, r.Type, r.Metadata.Actor, r.Metadata.RequestID, r.Metadata.CorrelationID,
+		r.Metadata.CausationID, r.Metadata.Hash} {
 		part(h, []byte(s))
 	}
 	part(h, r.Data)

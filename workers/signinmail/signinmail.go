@@ -49,8 +49,8 @@ type Link struct {
 type Links interface {
 	// WithEmail returns the people of accounts who get links at an address.
 	WithEmail(ctx context.Context, address string) ([]signin.Person, error)
-	// Issue issues a link for a person. Errors: account.ErrNotFound, account.ErrClosed, signin.ErrTooManyLinks, and others,
-	// after which a later call may succeed.
+	// Issue issues a link for a person. Errors: account.ErrNotFound, account.ErrClosed, signin.ErrTooManyLinks, and
+	// others, after which a later call may succeed.
 	Issue(ctx context.Context, of signin.Person) (Link, error)
 }
 
@@ -131,8 +131,8 @@ type delivery struct {
 	links   []Link
 }
 
-// attempt issues the links that earlier attempts did not issue, and sends the message. The last attempt sends the links that
-// there are.
+// attempt issues the links that earlier attempts did not issue, and sends the message. The last attempt sends the links
+// that there are.
 func (d *delivery) attempt(ctx context.Context, last bool) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -151,7 +151,8 @@ func (d *delivery) attempt(ctx context.Context, last bool) error {
 			d.done[person] = true
 		case errors.Is(err, signin.ErrTooManyLinks):
 			d.done[person] = true
-			d.Logger.WarnContext(ctx, "a sign-in link is not sent by e-mail, because there are too many", "account", person.AccountID, "person", person.ID, "error", err)
+			d.Logger.WarnContext(ctx, "a sign-in link is not sent by e-mail, because there are too many",
+				"account", person.AccountID, "person", person.ID, "error", err)
 		case err != nil:
 			failed = fmt.Errorf("link of account %s: %w", person.AccountID, err)
 		default:
@@ -163,7 +164,8 @@ func (d *delivery) attempt(ctx context.Context, last bool) error {
 		return failed
 	}
 	return errors.Join(failed, d.Server.Send(ctx, email.Message{
-		From: d.From, To: d.address, ID: uuid.NewString(), At: d.Now(), Subject: "Your link to sign in", Text: d.text(d.links),
+		From: d.From, To: d.address, ID: uuid.NewString(), At: d.Now(), Subject: "Your link to sign in",
+		Text: d.text(d.links),
 	}))
 }
 
@@ -183,6 +185,7 @@ func (m *Mailer) text(links []Link) string {
 	if len(links) > 1 {
 		works = "Each link works once, until"
 	}
-	fmt.Fprintf(&b, "%s %s.\nIf you did not ask for it, ignore this message.\n", works, links[0].Expires.UTC().Format("2 January 2006 at 15:04 UTC"))
+	fmt.Fprintf(&b, "%s %s.\nIf you did not ask for it, ignore this message.\n",
+		works, links[0].Expires.UTC().Format("2 January 2006 at 15:04 UTC"))
 	return b.String()
 }

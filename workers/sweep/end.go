@@ -28,7 +28,8 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 			s.cfg.Logger.Warn("the event log is unavailable; overdue holds are released later", "error", err)
 			return false
 		case permanent(err):
-			s.cfg.Logger.Error("overdue holds cannot be released; look at the account", "account", id, "holds", len(holds), "error", err)
+			s.cfg.Logger.Error("overdue holds cannot be released; look at the account", "account", id,
+				"holds", len(holds), "error", err)
 		case err != nil:
 			s.cfg.Logger.Warn("overdue holds could not be released yet", "account", id, "error", err)
 			continue
@@ -96,7 +97,8 @@ func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
 
 // isUnavailable reports whether further commands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
+	return err != nil &&
+		(ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
 }
 
 // permanent reports whether later sweeps would fail, too: this release cannot decide on the stream.

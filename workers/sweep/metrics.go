@@ -21,10 +21,12 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 	m := metrics{
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_sweep_ended_total", Help: "Overdue holds that the sweeper released, and overdue crawls that it ended.",
+			Name: "letterhead_sweep_ended_total",
+			Help: "Overdue holds that the sweeper released, and overdue crawls that it ended.",
 		}, []string{"what"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_sweep_open", Help: "Holds and crawls that have not ended, as far as the sweeper has read the log.",
+			Name: "letterhead_sweep_open",
+			Help: "Holds and crawls that have not ended, as far as the sweeper has read the log.",
 		}, []string{"what"}),
 	}
 	if err := telemetry.Register(registerer, m.swept, m.open); err != nil {

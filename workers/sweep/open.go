@@ -41,9 +41,10 @@ var (
 
 // open has the holds and crawls that have begun and not ended, as far as the log was read.
 type open struct {
-	Position eventlog.Position       `json:"position"`
-	Holds    map[string]openHold     `json:"holds"`  // by account and hold id: a hold id is unique only within its stream
-	Crawls   map[string]runningCrawl `json:"crawls"` // by domain; a brand has one at a time
+	Position eventlog.Position `json:"position"`
+	// by account and hold id: a hold id is unique only within its stream
+	Holds  map[string]openHold     `json:"holds"`
+	Crawls map[string]runningCrawl `json:"crawls"` // by domain; a brand has one at a time
 }
 
 type openHold struct {
@@ -124,11 +125,13 @@ func holdKey(accountID, holdID string) string { return accountID + "/" + holdID 
 func (o *open) applyCrawl(domain string, ev eventschemas.Event, at time.Time) {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlRequested: // replaces one that it supersedes
-		o.Crawls[domain] = runningCrawl{ID: ev.CrawlID, Deadline: at.Add(time.Duration(ev.AllowedMS) * time.Millisecond)}
+		o.Crawls[domain] = runningCrawl{ID: ev.CrawlID,
+			Deadline: at.Add(time.Duration(ev.AllowedMS) * time.Millisecond)}
 	case eventschemas.BrandWithdrawn:
 		delete(o.Crawls, domain)
 	default:
-		if ended, _ := brand.EndOf(ev); ended != "" && ended == o.Crawls[domain].ID { // not the late end of an older crawl
+		// not the late end of an older crawl
+		if ended, _ := brand.EndOf(ev); ended != "" && ended == o.Crawls[domain].ID {
 			delete(o.Crawls, domain)
 		}
 	}
@@ -168,7 +171,8 @@ func (s *Sweeper) remember(ctx context.Context) error {
 	}
 	if known.Position > head {
 		// The log was replaced by an older one; the state belongs to another.
-		s.cfg.Logger.Warn("the sweeper's saved memory is past the log; reading the log from its beginning", "position", known.Position, "head", head)
+		s.cfg.Logger.Warn("the sweeper's saved memory is past the log; reading the log from its beginning",
+			"position", known.Position, "head", head)
 		return nil
 	}
 	s.open, s.saved = known, known.Position

@@ -187,7 +187,8 @@ func (t *Transport) topic(name string) (*topic, error) {
 	if len(t.topics) >= maxTopics {
 		return nil, fmt.Errorf("no more than %d topics", maxTopics)
 	}
-	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.DeadLetterTopic("")), groups: map[string]*group{}}
+	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.DeadLetterTopic("")),
+		groups: map[string]*group{}}
 	to.slots = make(chan struct{}, t.cfg.Queue)
 	t.topics[name] = to
 	return to, nil

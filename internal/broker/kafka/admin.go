@@ -46,7 +46,8 @@ func newAdmin(cfg Config) (*admin, error) {
 		Dial: dialer.DialContext, DialTimeout: dialTimeout, TLS: secure, SASL: mechanism, ClientID: clientID,
 		MetadataTTL: metadataTTL, MetadataTopics: names,
 	}
-	return &admin{cfg: cfg, transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: transport}}, nil
+	return &admin{cfg: cfg, transport: transport,
+		client: &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: transport}}, nil
 }
 
 func (a *admin) close() { a.transport.CloseIdleConnections() }
@@ -105,7 +106,8 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 	var resources []kafkago.DescribeConfigRequestResource
 	for _, topic := range meta.Topics {
 		state := out[topic.Name]
-		if state == nil || topic.Error != nil && !errors.Is(topic.Error, kafkago.LeaderNotAvailable) || len(topic.Partitions) == 0 {
+		if state == nil || topic.Error != nil && !errors.Is(topic.Error, kafkago.LeaderNotAvailable) ||
+			len(topic.Partitions) == 0 {
 			continue
 		}
 		state.exists, state.partitions, state.replication = true, len(topic.Partitions), maxReplication+1
@@ -207,7 +209,8 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 			continue
 		}
 		if diff := a.cfg.differences(each, state); len(diff) > 0 {
-			a.cfg.Logger.Warn("topic differs from its configuration and is used unchanged", "topic", names[i], "differences", strings.Join(diff, "; "))
+			a.cfg.Logger.Warn("topic differs from its configuration and is used unchanged", "topic", names[i],
+				"differences", strings.Join(diff, "; "))
 		}
 	}
 	if len(missing) == 0 {
@@ -222,7 +225,8 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 func (a *admin) create(ctx context.Context, topics []Topic) error {
 	request := &kafkago.CreateTopicsRequest{}
 	for _, each := range topics {
-		topic := kafkago.TopicConfig{Topic: a.cfg.KafkaTopic(each.Name), NumPartitions: each.Partitions, ReplicationFactor: -1}
+		topic := kafkago.TopicConfig{Topic: a.cfg.KafkaTopic(each.Name), NumPartitions: each.Partitions,
+			ReplicationFactor: -1}
 		if a.cfg.Replication > 0 {
 			topic.ReplicationFactor = a.cfg.Replication
 		}
@@ -261,7 +265,8 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 			partitions[name] = s.partitions
 		}
 		if ready {
-			// Leaders reject requests for offsets until they know that they lead, which may be later than other brokers know it.
+			// Leaders reject requests for offsets until they know that they lead, which may be later than other brokers
+			// know it.
 			_, err = a.extents(ctx, partitions)
 			ready = err == nil
 		}

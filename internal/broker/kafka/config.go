@@ -18,8 +18,8 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultTopicPrefix is the prefix of topics and consumer groups of a URL without one, so that installations can share
-	// a cluster.
+	// DefaultTopicPrefix is the prefix of topics and consumer groups of a URL without one, so that installations can
+	// share a cluster.
 	DefaultTopicPrefix = "letterhead."
 	// DefaultPartitions limits how many messages of a topic all members of a group handle concurrently.
 	DefaultPartitions = 12
@@ -119,8 +119,8 @@ type Config struct {
 	Partitions int     // DefaultPartitions
 	// Replication is the replication factor of created topics; 0 leaves it to the cluster's default.replication.factor.
 	Replication int
-	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before it is safe. 0 means
-	// Replication - 1, so that one broker may be down, or the cluster's default if Replication is 0.
+	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before it is safe. 0
+	// means Replication - 1, so that one broker may be down, or the cluster's default if Replication is 0.
 	MinInsync int
 
 	SessionTimeout time.Duration // DefaultSessionTimeout
@@ -161,7 +161,8 @@ func (c Config) Validate() error {
 	}
 	for i, b := range c.Brokers {
 		if !validAddress(b) {
-			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // not quoted, because it may contain a password
+			// not quoted, because it may contain a password
+			fault("broker %d of %d is not host:port", i+1, len(c.Brokers))
 		}
 	}
 	if c.TopicPrefix != "" && (!namePattern.MatchString(c.TopicPrefix) || len(c.TopicPrefix) > maxPrefixBytes) {
@@ -186,14 +187,16 @@ func (c Config) validateSecurity() []error {
 	switch c.SASL {
 	case "":
 		if c.User != "" || c.Password != "" {
-			errs = append(errs, fmt.Errorf("kafka: a user needs a SASL mechanism: %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+			errs = append(errs,
+				fmt.Errorf("kafka: a user needs a SASL mechanism: %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
 		}
 	case Plain, ScramSHA256, ScramSHA512:
 		if c.User == "" || c.Password == "" {
 			errs = append(errs, errors.New("kafka: SASL needs a user and a password"))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("kafka: the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+		errs = append(errs,
+			fmt.Errorf("kafka: the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
 	}
 	if !c.TLS && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "") {
 		errs = append(errs, errors.New("kafka: certificates are configured, but TLS is off"))
@@ -220,7 +223,8 @@ func (c Config) topics() []Topic {
 		all = append(all, each)
 		if !each.Record {
 			// One partition keeps the messages in order for the people who read them.
-			all = append(all, Topic{Name: broker.DeadLetterTopic(each.Name), Partitions: 1, Retention: DefaultDeadLetterRetention})
+			all = append(all,
+				Topic{Name: broker.DeadLetterTopic(each.Name), Partitions: 1, Retention: DefaultDeadLetterRetention})
 		}
 	}
 	return all

@@ -101,7 +101,8 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 		return report, fmt.Errorf("inspect kafka: %w", err)
 	}
 	for _, each := range cfg.topics() {
-		report.Topics = append(report.Topics, a.topicReport(each, states[cfg.KafkaTopic(each.Name)], extents[cfg.KafkaTopic(each.Name)]))
+		report.Topics = append(report.Topics,
+			a.topicReport(each, states[cfg.KafkaTopic(each.Name)], extents[cfg.KafkaTopic(each.Name)]))
 	}
 	if report.Groups, err = a.lags(ctx, extents, nil); err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
@@ -111,15 +112,16 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 
 func (a *admin) topicReport(topic Topic, s *topicState, e []extent) TopicReport {
 	out := TopicReport{
-		Name: topic.Name, KafkaTopic: a.cfg.KafkaTopic(topic.Name), Partitions: s.partitions, Replication: s.replication,
-		MinInsync: s.configs[settingMinInsync], Retention: s.configs[settingRetention], MaxMessage: s.configs[settingMaxMessage],
-		Problems: a.cfg.differences(topic, s),
+		Name: topic.Name, KafkaTopic: a.cfg.KafkaTopic(topic.Name), Partitions: s.partitions,
+		Replication: s.replication, MinInsync: s.configs[settingMinInsync], Retention: s.configs[settingRetention],
+		MaxMessage: s.configs[settingMaxMessage], Problems: a.cfg.differences(topic, s),
 	}
 	for _, p := range e {
 		out.Messages += p.end - p.first
 	}
 	if out.Messages > 0 && strings.HasSuffix(topic.Name, broker.DeadLetterTopic("")) {
-		out.Problems = append(out.Problems, fmt.Sprintf("%d messages could not be handled and were dead-lettered", out.Messages))
+		out.Problems = append(out.Problems,
+			fmt.Sprintf("%d messages could not be handled and were dead-lettered", out.Messages))
 	}
 	return out
 }

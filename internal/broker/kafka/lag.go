@@ -21,7 +21,8 @@ var _ prometheus.Collector = (*lagGauge)(nil)
 
 func newLagGauge() *lagGauge {
 	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
-		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
+		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.",
+		[]string{"lane", "group"}, nil)}
 }
 
 // Describe implements prometheus.Collector.

@@ -71,7 +71,8 @@ func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOption
 	messages := make(chan Read, readAhead)
 	var readers errgroup.Group
 	for _, e := range extents[name] {
-		r := &partitionReader{admin: a, topic: name, partition: e.partition, at: e.end, end: e.end, follow: options.Follow}
+		r := &partitionReader{admin: a, topic: name, partition: e.partition, at: e.end, end: e.end,
+			follow: options.Follow}
 		if options.FromBeginning {
 			r.at = e.first
 		}
@@ -119,7 +120,8 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 		// Empty responses before the end also count, because the last offset may be a transaction
 		// marker, which is never delivered.
 		if failures++; failures == maxReadFailures {
-			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at, errors.Join(errNoProgress, err))
+			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at,
+				errors.Join(errNoProgress, err))
 		}
 		_ = delay.For(ctx, min(time.Duration(failures)*reconnectAfter/4, 2*time.Second))
 	}

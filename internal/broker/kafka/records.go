@@ -135,7 +135,8 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 
 // toPartition sends messages in batches, one after the other. failed contains the indices of the
 // messages of the first failed batch and all later ones.
-func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) (failed []int, err error) {
+func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int,
+	messages []broker.Message) (failed []int, err error) {
 	for len(indices) > 0 {
 		n, bytes := 0, 0
 		for n < len(indices) {
@@ -154,7 +155,8 @@ func (r *Records) toPartition(ctx context.Context, topic string, partition int, 
 }
 
 // produce sends one batch until it is acknowledged, or gives up.
-func (r *Records) produce(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
+func (r *Records) produce(ctx context.Context, topic string, partition int, indices []int,
+	messages []broker.Message) error {
 	wait := produceAfter
 	for attempt := 1; ; attempt++ {
 		err := r.once(ctx, topic, partition, indices, messages)
@@ -167,7 +169,8 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if attempt == produceAttempts || !isRetryable(err) {
 			return err
 		}
-		r.cfg.Logger.Warn("resending records", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
+		r.cfg.Logger.Warn("resending records", "topic", topic, "partition", partition, "records", len(indices),
+			"attempt", attempt, "error", err)
 		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
 			return err
 		}
@@ -181,7 +184,8 @@ func isRetryable(err error) bool {
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
 }
 
-func (r *Records) once(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
+func (r *Records) once(ctx context.Context, topic string, partition int, indices []int,
+	messages []broker.Message) error {
 	answer, err := ask(ctx, produceTimeout, func(ctx context.Context) (*kafkago.ProduceResponse, error) {
 		records := make([]kafkago.Record, len(indices)) // new for each attempt, because sending consumes them
 		for i, index := range indices {

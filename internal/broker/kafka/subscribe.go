@@ -60,8 +60,8 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	from, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
-		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group, OverwriteSaramaConfig: config,
-		NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
+		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group,
+		OverwriteSaramaConfig: config, NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
 	}, holdingLogger{quietLogger{t.cfg.Logger}, ctx, new(atomic.Int64)})
 	if err != nil {
 		cancel()
@@ -167,7 +167,9 @@ func (d *delivery) drain() {
 	select {
 	case <-done:
 	case <-timer.C:
-		d.logger.Warn("kafka: a handler is still running after the end of its subscription; its message will be redelivered", "topic", d.topic)
+		d.logger.Warn(
+			"kafka: a handler is still running after the end of its subscription; its message will be redelivered",
+			"topic", d.topic)
 	}
 }
 

@@ -36,7 +36,8 @@ const (
 	sendRetryAfter = 50 * time.Millisecond
 	maxSendRetry   = time.Second
 	sendFor        = 20 * time.Second // no attempt starts after this time
-	// maxSending limits the messages being sent. A message whose Publish has given up counts until sarama gives up, too.
+	// maxSending limits the messages being sent. A message whose Publish has given up counts until sarama gives up,
+	// too.
 	maxSending = 256
 )
 

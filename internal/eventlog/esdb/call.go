@@ -49,7 +49,8 @@ func write[T any](ctx context.Context, l *Log, do func(context.Context, *member)
 // for an answer that never comes. do must only use copies of the caller's data.
 //
 // Errors: notSent, errReplaced, ctx.Err(), the errors of do.
-func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(context.Context, *member) (T, error)) (T, error) {
+func call[T any](ctx context.Context, l *Log, grace time.Duration,
+	do func(context.Context, *member) (T, error)) (T, error) {
 	var none T
 	m, err := l.enter(ctx)
 	if err != nil {

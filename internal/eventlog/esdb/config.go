@@ -34,9 +34,9 @@ const (
 // Config configures a Log. Zero values take the defaults.
 type Config struct {
 	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as documented by EventStoreDB,
-	// with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms), nodePreference, tls, tlsCAFile,
-	// tlsVerifyCert, userCertFile, userKeyFile. The settings discoveryInterval, maxDiscoverAttempts and defaultDeadline
-	// are rejected, because the fields below replace them.
+	// with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms), nodePreference, tls,
+	// tlsCAFile, tlsVerifyCert, userCertFile, userKeyFile. The settings discoveryInterval, maxDiscoverAttempts and
+	// defaultDeadline are rejected, because the fields below replace them.
 	ConnectionString string
 	// ConnectTimeout bounds the first contact in Open, without Admit.
 	ConnectTimeout time.Duration
@@ -92,17 +92,22 @@ const leastKeepAlive = 10_000
 // Errors of a connection string. The messages never contain a part of it, because it contains a password,
 // and in an invalid string the end of the password is unknown.
 var (
-	errScheme    = errors.New("EventStoreDB: the connection string must begin with esdb:// or esdb+discover://")
-	errEscape    = errors.New("EventStoreDB: the user name or the password in the connection string contains one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
-	errFragment  = errors.New("EventStoreDB: the connection string contains a #, which must be written %23")
-	errQuery     = errors.New("EventStoreDB: the settings after ? in the connection string cannot be read")
-	errUnknown   = fmt.Errorf("EventStoreDB: the connection string contains an unknown setting; the known ones are: %s", strings.Join(settings, ", "))
-	errOverruled = fmt.Errorf("EventStoreDB: remove these settings from the connection string, they have no effect here: %s", strings.Join(overruled, ", "))
-	errKeepAlive = fmt.Errorf("EventStoreDB: keepAliveInterval is not a number of milliseconds of at least %d, or -1 for none", leastKeepAlive)
-	errKeepWait  = errors.New("EventStoreDB: keepAliveTimeout is not a number of milliseconds of at least 1")
-	errGossip    = errors.New("EventStoreDB: gossipTimeout is not a number of seconds of at least 1")
-	errParse     = errors.New("EventStoreDB: the connection string cannot be read")
-	errPair      = errors.New("EventStoreDB: userCertFile and userKeyFile must be set together")
+	errScheme   = errors.New("EventStoreDB: the connection string must begin with esdb:// or esdb+discover://")
+	errEscape   = errors.New("EventStoreDB: the user name or the password in the connection string contains one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
+	errFragment = errors.New("EventStoreDB: the connection string contains a #, which must be written %23")
+	errQuery    = errors.New("EventStoreDB: the settings after ? in the connection string cannot be read")
+	errUnknown  = fmt.Errorf("EventStoreDB: the connection string contains an unknown setting; the known ones are: %s",
+		strings.Join(settings, ", "))
+	errOverruled = fmt.Errorf(
+		"EventStoreDB: remove these settings from the connection string, they have no effect here: %s",
+		strings.Join(overruled, ", "))
+	errKeepAlive = fmt.Errorf(
+		"EventStoreDB: keepAliveInterval is not a number of milliseconds of at least %d, or -1 for none",
+		leastKeepAlive)
+	errKeepWait = errors.New("EventStoreDB: keepAliveTimeout is not a number of milliseconds of at least 1")
+	errGossip   = errors.New("EventStoreDB: gossipTimeout is not a number of seconds of at least 1")
+	errParse    = errors.New("EventStoreDB: the connection string cannot be read")
+	errPair     = errors.New("EventStoreDB: userCertFile and userKeyFile must be set together")
 )
 
 // checkConnectionString rejects everything about which the client's own parser would only complain, because

@@ -163,7 +163,8 @@ func fromClient(in *esdb.ResolvedEvent) (e eventlog.Recorded, ours bool, err err
 		err = errors.New("it has no id")
 	}
 	if err != nil {
-		return e, true, fmt.Errorf("%w: %s, revision %d, position %d: %w", errNotOurs, e.Stream, e.Revision, e.Position, err)
+		return e, true, fmt.Errorf("%w: %s, revision %d, position %d: %w", errNotOurs, e.Stream,
+			e.Revision, e.Position, err)
 	}
 	return e, true, nil
 }

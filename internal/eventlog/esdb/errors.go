@@ -63,7 +63,8 @@ func outcomeOf(err error) outcome {
 		}
 		return rejected
 	case codes.Unavailable:
-		if strings.Contains(text, textDialing) || strings.Contains(text, textNotReady) || strings.Contains(text, textBusy) {
+		if strings.Contains(text, textDialing) || strings.Contains(text, textNotReady) ||
+			strings.Contains(text, textBusy) {
 			return notWritten
 		}
 	case codes.Unknown:

@@ -78,7 +78,8 @@ func transportOf(conf *esdb.Configuration) (credentials.TransportCredentials, er
 	if conf.DisableTLS {
 		return insecure.NewCredentials(), nil
 	}
-	cfg := &tls.Config{InsecureSkipVerify: conf.SkipCertificateVerification, RootCAs: conf.RootCAs} // the operator's tlsVerifyCert=false
+	// the operator's tlsVerifyCert=false
+	cfg := &tls.Config{InsecureSkipVerify: conf.SkipCertificateVerification, RootCAs: conf.RootCAs}
 	if conf.UserCertFile != "" {
 		own, err := tls.LoadX509KeyPair(conf.UserCertFile, conf.UserKeyFile)
 		if err != nil {

@@ -67,7 +67,8 @@ type follower struct {
 // options returns the client's options. The server filters by only one criterion: by stream if there are
 // prefixes, otherwise by type. take checks both again.
 func (f *follower) options() esdb.SubscribeToAllOptions {
-	o := esdb.SubscribeToAllOptions{From: startAt(f.at), MaxSearchWindow: searchWindow, CheckpointInterval: checkpointEvery}
+	o := esdb.SubscribeToAllOptions{From: startAt(f.at), MaxSearchWindow: searchWindow,
+		CheckpointInterval: checkpointEvery}
 	if f.mode == live {
 		o.MaxSearchWindow = liveWindow
 	}
@@ -85,8 +86,10 @@ func (f *follower) options() esdb.SubscribeToAllOptions {
 
 // follow subscribes on a member that the caller holds. ctx ends the subscription; the caller must end it
 // after an error, too.
-func (l *Log) follow(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, mode mode) (*follower, error) {
-	f := &follower{log: l, member: m, filter: filter, mode: mode, at: after, messages: make(chan *esdb.SubscriptionEvent, received), exact: time.Now()}
+func (l *Log) follow(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter,
+	mode mode) (*follower, error) {
+	f := &follower{log: l, member: m, filter: filter, mode: mode, at: after,
+		messages: make(chan *esdb.SubscriptionEvent, received), exact: time.Now()}
 	if mode != unfiltered {
 		// When the subscription reports that it has caught up, it has passed this position: on the same
 		// server, so the member must not have been replaced by then.
@@ -185,7 +188,8 @@ func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent
 
 // take processes a message and advances. It returns the event if it is selected. A live subscription with a
 // filter that fell behind should be reopened: the server would catch up with a window of one event.
-func (f *follower) take(ctx context.Context, event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
+func (f *follower) take(ctx context.Context,
+	event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
 	switch {
 	case event.SubscriptionDropped != nil:
 		return e, false, fmt.Errorf("the subscription was dropped: %w", event.SubscriptionDropped.Error)

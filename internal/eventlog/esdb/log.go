@@ -77,7 +77,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 }
 
 // Append implements eventlog.Log.
-func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected,
+	events []eventlog.Proposed) (eventlog.Appended, error) {
 	if err := eventlog.CheckAppend(stream, events); err != nil {
 		return eventlog.Appended{}, err
 	}
@@ -91,13 +92,15 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
-	l.noteSeen(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision, Position: appended.Position})
+	l.noteSeen(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision,
+		Position: appended.Position})
 	return appended, nil
 }
 
 // appendResult interprets the server's answer. Despite its name, NextExpectedVersion is the revision of the last
 // event. After an error the outcome is unknown.
-func (l *Log) appendResult(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
+func (l *Log) appendResult(ctx context.Context, stream string, result *esdb.WriteResult,
+	n int) (eventlog.Appended, error) {
 	last := result.NextExpectedVersion
 	if last+1 < uint64(n) {
 		return eventlog.Appended{}, fmt.Errorf("the store reports that %d events end at revision %d", n, last)

@@ -61,12 +61,14 @@ func (n prober) Last(ctx context.Context) (last eventlog.Recorded, found bool, e
 }
 
 // At implements eventlog.Prober.
-func (n prober) At(ctx context.Context, stream string, revision uint64) (held eventlog.Recorded, found bool, err error) {
+func (n prober) At(ctx context.Context, stream string,
+	revision uint64) (held eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	if revision > math.MaxInt64 { // more than the server can count
 		return held, false, nil
 	}
-	in, err := n.client.ReadStream(ctx, stream, esdb.ReadStreamOptions{From: esdb.Revision(revision), Direction: esdb.Forwards}, 1)
+	in, err := n.client.ReadStream(ctx, stream,
+		esdb.ReadStreamOptions{From: esdb.Revision(revision), Direction: esdb.Forwards}, 1)
 	if err != nil {
 		return held, false, err
 	}
@@ -109,14 +111,16 @@ func (l *Log) At(ctx context.Context, stream string, revision uint64) (eventlog.
 
 // End implements eventlog.Prober.
 func (l *Log) End(ctx context.Context) (eventlog.Position, error) {
-	end, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Position, error) { return prober{m.client}.End(ctx) })
+	end, err := read(ctx, l,
+		func(ctx context.Context, m *member) (eventlog.Position, error) { return prober{m.client}.End(ctx) })
 	if err != nil {
 		return 0, readError(ctx, "read the end of the log", err)
 	}
 	return end, nil
 }
 
-func probe(ctx context.Context, l *Log, attempt string, ask func(prober, context.Context) (eventlog.Recorded, bool, error)) (eventlog.Recorded, bool, error) {
+func probe(ctx context.Context, l *Log, attempt string,
+	ask func(prober, context.Context) (eventlog.Recorded, bool, error)) (eventlog.Recorded, bool, error) {
 	type answer struct {
 		event eventlog.Recorded
 		found bool

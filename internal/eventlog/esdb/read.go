@@ -46,7 +46,8 @@ func receive(in *esdb.ReadStream, do func(*esdb.ResolvedEvent) (bool, error)) er
 }
 
 // ReadStream implements eventlog.Log.
-func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction,
+	limit int) ([]eventlog.Recorded, error) {
 	attempt := "read " + stream
 	if err := eventlog.CheckStream(stream); err != nil {
 		return nil, fmt.Errorf("read a stream: %w", err)
@@ -98,7 +99,8 @@ func (l *Log) usable(ctx context.Context, attempt string) error {
 
 // ReadAll implements eventlog.Log. The server filters only subscriptions, so a filtered read that begins
 // far from the end uses one; all other reads filter here.
-func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
@@ -124,7 +126,8 @@ func isAll(filter eventlog.Filter) bool {
 }
 
 // readPage reads events and filters them.
-func readPage(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+func readPage(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
 	count := limit + 1 // the server begins with the event at the position itself
 	if !isAll(filter) {
 		count = min(max(filterRatio*limit, leastScan), eventlog.MaxPage)
@@ -158,7 +161,8 @@ func readPage(ctx context.Context, m *member, after eventlog.Position, filter ev
 
 // scan reads a page through a subscription that the server filters. It never reports the end, because
 // events that the server skipped may follow.
-func (l *Log) scan(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+func (l *Log) scan(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f, err := l.follow(ctx, m, after, filter, catchingUp)
@@ -198,7 +202,8 @@ func startAt(p eventlog.Position) esdb.AllPosition {
 }
 
 // readBack reads the global order backwards, beginning before the event at the position.
-func readBack(ctx context.Context, client *esdb.Client, from esdb.AllPosition, count uint64) ([]*esdb.ResolvedEvent, error) {
+func readBack(ctx context.Context, client *esdb.Client, from esdb.AllPosition,
+	count uint64) ([]*esdb.ResolvedEvent, error) {
 	in, err := client.ReadAll(ctx, esdb.ReadAllOptions{From: from, Direction: esdb.Backwards}, count)
 	if err != nil {
 		return nil, err

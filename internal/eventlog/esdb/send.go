@@ -116,7 +116,8 @@ func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (even
 // are at their revisions.
 func held(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, error) {
 	count := uint64(len(r.events))
-	in, err := m.client.ReadStream(ctx, r.stream, esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)
+	in, err := m.client.ReadStream(ctx, r.stream,
+		esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)
 	if err != nil {
 		return eventlog.Appended{}, err
 	}

@@ -117,7 +117,8 @@ type singleConnResolver struct{}
 
 func (singleConnResolver) Scheme() string { return singleConnScheme }
 
-func (singleConnResolver) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+func (singleConnResolver) Build(target resolver.Target, cc resolver.ClientConn,
+	_ resolver.BuildOptions) (resolver.Resolver, error) {
 	state := resolver.State{
 		Addresses:     []resolver.Address{{Addr: target.Endpoint()}},
 		ServiceConfig: cc.ParseServiceConfig(`{"loadBalancingConfig":[{"` + singleConnScheme + `":{}}]}`),
@@ -162,11 +163,13 @@ func (b *singleConnBalancer) UpdateClientConnState(s balancer.ClientConnState) e
 	}
 	var err error
 	//lint:ignore SA1019 the warning is about several addresses, and this is one
-	if b.conn, err = b.cc.NewSubConn(s.ResolverState.Addresses, balancer.NewSubConnOptions{StateListener: b.changed}); err != nil {
+	b.conn, err = b.cc.NewSubConn(s.ResolverState.Addresses, balancer.NewSubConnOptions{StateListener: b.changed})
+	if err != nil {
 		return err
 	}
 	b.allowed.hold(b.conn)
-	b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Connecting, Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
+	b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Connecting,
+		Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
 	b.conn.Connect()
 	return nil
 }
@@ -179,7 +182,8 @@ func (b *singleConnBalancer) changed(s balancer.SubConnState) {
 			b.conn.Shutdown()
 			return
 		}
-		b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Ready, Picker: carried{balancer.PickResult{SubConn: b.conn}}})
+		b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Ready,
+			Picker: carried{balancer.PickResult{SubConn: b.conn}}})
 	case connectivity.TransientFailure, connectivity.Idle, connectivity.Shutdown:
 		if b.up {
 			b.allowed.end()

@@ -53,14 +53,16 @@ type delivery struct {
 }
 
 // Subscribe implements eventlog.Log.
-func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
+	filter eventlog.Filter) (eventlog.Subscription, error) {
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	if err := l.usable(ctx, "subscribe"); err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(l.closing)
-	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life, cancel: cancel, at: after}
+	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life,
+		cancel: cancel, at: after}
 	l.pumps.Add(1)
 	go func() {
 		defer l.pumps.Done()
@@ -153,7 +155,8 @@ func (s *subscription) pump() {
 			retry = firstRetry
 		}
 		if retry == failedRetry {
-			s.log.cfg.Logger.Warn("EventStoreDB subscription is interrupted; it is retried until it continues", "position", s.at, "error", err)
+			s.log.cfg.Logger.Warn("EventStoreDB subscription is interrupted; it is retried until it continues",
+				"position", s.at, "error", err)
 		}
 		_ = delay.For(s.ctx, retry)
 		retry = min(2*retry, lastRetry)

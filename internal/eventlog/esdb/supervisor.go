@@ -81,7 +81,8 @@ type supervisor struct {
 	leader atomic.Bool // the next server must be the leader, because the last one rejected an append
 }
 
-func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
+func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics,
+	seen func() Seen) *supervisor {
 	return &supervisor{cfg: cfg, conf: conf, metrics: m, seen: seen, ctx: ctx, changed: make(chan struct{})}
 }
 
@@ -141,7 +142,8 @@ func (s *supervisor) start(ctx context.Context) error {
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		if why == nil || connecting.Err() == nil || !isTimeout(err) { // the error of an interrupted attempt says less than the previous one
+		// the error of an interrupted attempt says less than the previous one
+		if why == nil || connecting.Err() == nil || !isTimeout(err) {
 			why = err
 		}
 		if isDenied(err) || delay.For(connecting, wait) != nil {
@@ -258,7 +260,8 @@ func openLiveness(ctx context.Context, m *member) error {
 		var a answer
 		defer func() { answered <- a }()
 		defer recovered(&a.err)
-		a.subscription, a.err = m.client.SubscribeToStream(m.retired, livenessStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+		a.subscription, a.err = m.client.SubscribeToStream(m.retired, livenessStream,
+			esdb.SubscribeToStreamOptions{From: esdb.End{}})
 	}()
 	select {
 	case a := <-answered:
@@ -471,7 +474,8 @@ func isLost(err error) bool {
 // isDenied reports whether the server rejects our credentials: retrying is useless.
 func isDenied(err error) bool {
 	var e *esdb.Error
-	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
+	return errors.As(err, &e) &&
+		(e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
 }
 
 func isTimeout(err error) bool {

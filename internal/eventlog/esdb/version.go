@@ -39,7 +39,8 @@ func versionOf(client *esdb.Client) (Version, error) {
 		if v != (Version{}) {
 			name = v.String()
 		}
-		return v, fmt.Errorf("%w: the server is %s, and Letterhead needs %d.%d or newer (24.10 is recommended): upgrade the server",
+		return v, fmt.Errorf(
+			"%w: the server is %s, and Letterhead needs %d.%d or newer (24.10 is recommended): upgrade the server",
 			ErrUnsupported, name, oldestMajor, oldestMinor)
 	}
 	return v, nil

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data. Values that the
-	// roles decoded from them are kept too, and take about three times as much. At either bound the older half is dropped.
-	// A batch of a subscription has at most 4,096 events, so subscriptions that keep up miss none.
+	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data. Values that
+	// the roles decoded from them are kept too, and take about three times as much. At either bound the older half is
+	// dropped. A batch of a subscription has at most 4,096 events, so subscriptions that keep up miss none.
 	keptEvents = 16384
 	keptBytes  = 16 << 20
 	// page bounds the events of one batch.
@@ -77,7 +77,8 @@ func New(log eventlog.Log, cfg Config) (*Log, error) {
 }
 
 // Subscribe implements eventlog.Log.
-func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
+	filter eventlog.Filter) (eventlog.Subscription, error) {
 	if l.life.Err() != nil {
 		return nil, fmt.Errorf("subscribe: %w", eventlog.ErrClosed)
 	}

@@ -62,7 +62,8 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 
 // read takes a batch from the subscription's own reader. Once that is live, read also returns when the
 // shared reader advances, because the two may have met; it then reports done as false.
-func (s *subscription) read(ctx context.Context, own eventlog.Subscription, changed <-chan struct{}) (batch eventlog.Batch, done bool, err error) {
+func (s *subscription) read(ctx context.Context, own eventlog.Subscription,
+	changed <-chan struct{}) (batch eventlog.Batch, done bool, err error) {
 	waiting := ctx
 	if s.live {
 		var cancel context.CancelFunc

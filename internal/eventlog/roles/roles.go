@@ -21,7 +21,8 @@ const scrapeTimeout = time.Second
 
 var (
 	positionsDesc = prometheus.NewDesc("letterhead_role_lag_positions",
-		"Positions between the last event that a role of this process has processed and the end of the event log.", []string{"role"}, nil)
+		"Positions between the last event that a role of this process has processed and the end of the event log.",
+		[]string{"role"}, nil)
 	secondsDesc = prometheus.NewDesc("letterhead_role_lag_seconds",
 		"Age of the oldest event that a role of this process has not processed.", []string{"role"}, nil)
 )
@@ -141,7 +142,8 @@ type log struct {
 }
 
 // Subscribe implements eventlog.Log.
-func (l *log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+func (l *log) Subscribe(ctx context.Context, after eventlog.Position,
+	filter eventlog.Filter) (eventlog.Subscription, error) {
 	sub, err := l.Log.Subscribe(ctx, after, filter)
 	if err != nil {
 		return nil, err

@@ -66,7 +66,8 @@ func openAudit(path, mode string) (*audit, error) {
 			FROM events e WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`},
 		{&a.entries, `SELECT stream, revision, position FROM events INDEXED BY events_by_stream
 			WHERE (stream, revision) > (?, ?) ORDER BY stream, revision LIMIT ?`},
-		{&a.streams, `SELECT s.name, (SELECT i.id FROM streams i INDEXED BY sqlite_autoindex_streams_1 WHERE i.name = s.name)
+		{&a.streams,
+			`SELECT s.name, (SELECT i.id FROM streams i INDEXED BY sqlite_autoindex_streams_1 WHERE i.name = s.name)
 			FROM streams s WHERE s.id = ?`},
 	} {
 		if *p.into, err = r.conn.prepare(p.sql); err != nil {
@@ -173,7 +174,8 @@ func (a *audit) row(row []driver.Value) error {
 	at, err := a.r.decode(row, &e)
 	if err == nil {
 		if index, found := row[eventColumns].(int64); !found || index != at.position {
-			err = fmt.Errorf("%w: event at position %d is not found as revision %d of %s", errDamaged, at.position, at.revision, e.Stream)
+			err = fmt.Errorf("%w: event at position %d is not found as revision %d of %s",
+				errDamaged, at.position, at.revision, e.Stream)
 		}
 	}
 	for missing := a.chain.position + 1; missing < at.position; missing++ {
@@ -200,7 +202,8 @@ func (a *audit) row(row []driver.Value) error {
 		a.anchor, a.next = a.next, a.chain
 	}
 	if a.want.position == a.chain.position && !a.broken && !bytes.Equal(a.want.digest[:], a.chain.digest[:]) {
-		return fmt.Errorf("%w: the digest of the events up to position %d differs from that of the written events", errDamaged, at.position)
+		return fmt.Errorf("%w: the digest of the events up to position %d differs from that of the written events",
+			errDamaged, at.position)
 	}
 	return nil
 }
@@ -225,7 +228,8 @@ func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err erro
 			expected = 0
 		}
 		if revision != expected {
-			return fmt.Errorf("%w: stream %d has revision %d instead of revision %d", errDamaged, stream, revision, expected)
+			return fmt.Errorf("%w: stream %d has revision %d instead of revision %d",
+				errDamaged, stream, revision, expected)
 		}
 		a.stream, a.revision = stream, revision
 		if position <= until {

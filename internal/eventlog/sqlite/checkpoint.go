@@ -9,11 +9,11 @@ const (
 	// pageBytes is the page size of the file, SQLite's default.
 	pageBytes = 4096
 	// finishPages is how much of a checkpoint the writer itself does between two groups. The other connection can only
-	// move the pages that existed when it began, and the WAL is restarted only when all of it has been moved, so the last
-	// part must be moved while nothing is written. At this size that takes about as long as a few commits.
+	// move the pages that existed when it began, and the WAL is restarted only when all of it has been moved, so the
+	// last part must be moved while nothing is written. At this size that takes about as long as a few commits.
 	finishPages = 256
-	// walPages is the length at which the writer finishes a checkpoint regardless of the remaining length, because writes
-	// outpace the other connection: 64 MiB, which a start after a crash reads in well under a second.
+	// walPages is the length at which the writer finishes a checkpoint regardless of the remaining length, because
+	// writes outpace the other connection: 64 MiB, which a start after a crash reads in well under a second.
 	walPages = 16384
 	// retryPages is the number of pages after which the writer retries if a reader prevented the checkpoint.
 	retryPages = 1024
@@ -29,7 +29,8 @@ type checkpointer struct {
 	running atomic.Bool
 	moved   atomic.Int64 // pages of the WAL that are in the file
 
-	// Used only by the writer: the length of the WAL in pages, and the length below which the writer does not checkpoint.
+	// Used only by the writer: the length of the WAL in pages, and the length below which the writer does not
+	// checkpoint.
 	length, notBefore int64
 }
 
@@ -87,7 +88,8 @@ func (c *checkpointer) written(pages int, w *writer) {
 		c.length, c.notBefore = length, length+retryPages
 		c.moved.Store(moved)
 	default:
-		// The next write restarts the WAL, unless a reader still uses the old one; then the next checkpoint finds it longer.
+		// The next write restarts the WAL, unless a reader still uses the old one; then the next checkpoint finds it
+		// longer.
 		c.length, c.notBefore = 0, 0
 		c.moved.Store(0)
 	}

@@ -30,7 +30,8 @@ const (
 	modeAlone = "alone" // ro without the write-ahead log
 	// modeSole is ro without locks, for a file that nothing writes.
 	modeSole = "sole"
-	// modeOwn is rw, and keeps other processes from opening the file. All connections of this process must have the mode.
+	// modeOwn is rw, and keeps other processes from opening the file. All connections of this process must have the
+	// mode.
 	modeOwn = "own"
 )
 

@@ -37,7 +37,8 @@ func classify(attempt string, err error) error {
 	code := resultCode(err)
 	switch code & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT,
-		// A missing table, a violated constraint, or a value of another type: this package did not write the file as it is.
+		// A missing table, a violated constraint, or a value of another type: this package did not write the file as it
+		// is.
 		sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH:
 		return corrupt(attempt, err)
 	case sqlite3.SQLITE_FULL:

@@ -82,7 +82,8 @@ func examine(ctx context.Context, path string, verifyBytes int) (s state, err er
 		if s.mark == nil || s.mark.Position == 0 || !errors.Is(err, eventlog.ErrCorrupt) {
 			return s, err
 		}
-		s.loss = &eventlog.LossError{Witness: witnessMarker, Remembered: s.mark.Position, Detail: err.Error(), Cause: err}
+		s.loss = &eventlog.LossError{Witness: witnessMarker, Remembered: s.mark.Position,
+			Detail: err.Error(), Cause: err}
 		return s, nil
 	}
 	whole := s.mark == nil || !both || s.mark.salts != 0 && s.mark.salts != wal.salts
@@ -116,7 +117,8 @@ func (s *state) missing(path string, wal bool, unreadable error) error {
 			s.loss.Remembered, s.loss.RememberedFirst = s.mark.Position, s.mark.LogID
 		}
 	case wal: // SQLite would replay it into a new file
-		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal exists", errDamaged, path))
+		return corrupt("look for the file",
+			fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal exists", errDamaged, path))
 	default:
 		s.absent = true
 	}
@@ -153,7 +155,8 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 		}
 		switch {
 		case want.position > 0 && last > 0 && s.logID != s.mark.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s", errDamaged, s.logID, s.mark.LogID)
+			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s",
+				errDamaged, s.logID, s.mark.LogID)
 		case last < want.position:
 			return errShort
 		}
@@ -193,8 +196,9 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 	// A completely intact log that was not read past a damaged write-ahead log can stay in place.
 	s.rewrite = s.rewrite || s.alone || why != nil
 	s.loss = &eventlog.LossError{
-		Witness: "table of events", Remembered: eventlog.Position(last), Head: eventlog.Position(max(s.head.position, 0)),
-		Detail: problem.Error(), Cause: fmt.Errorf("%w: %w", eventlog.ErrCorrupt, problem),
+		Witness: "table of events", Remembered: eventlog.Position(last),
+		Head: eventlog.Position(max(s.head.position, 0)), Detail: problem.Error(),
+		Cause: fmt.Errorf("%w: %w", eventlog.ErrCorrupt, problem),
 	}
 	switch {
 	case s.mark != nil:
@@ -204,7 +208,8 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 		s.loss.Witness, s.loss.Remembered = witnessMarker, 0
 	}
 	if errors.Is(problem, errShort) {
-		s.loss.Detail, s.loss.Cause = fmt.Sprintf("the log was written up to there at %s", s.mark.WrittenAt.Format("2006-01-02T15:04:05.000Z")), nil
+		s.loss.Detail, s.loss.Cause = fmt.Sprintf("the log was written up to there at %s",
+			s.mark.WrittenAt.Format("2006-01-02T15:04:05.000Z")), nil
 	}
 	return nil
 }
@@ -274,7 +279,8 @@ func checkLength(path string, pages int64) error {
 		return err
 	}
 	if info.Size() < pages*pageBytes {
-		return fmt.Errorf("%w: the file has %d bytes and should have %d: its end is missing", errDamaged, info.Size(), pages*pageBytes)
+		return fmt.Errorf("%w: the file has %d bytes and should have %d: its end is missing",
+			errDamaged, info.Size(), pages*pageBytes)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func takeLock(path string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("lock the event log %s: %w", path, err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("open the event log %s: %w by another process: stop it first, or use another data folder",
+		return nil, fmt.Errorf(
+			"open the event log %s: %w by another process: stop it first, or use another data folder",
 			path, errors.Join(ErrInUse, lock.Close()))
 	}
 	return lock, nil
@@ -124,9 +125,11 @@ func (l *Log) open(ctx context.Context) (err error) {
 		return classify(attempt, err)
 	}
 	if l.writer.position != s.head.position {
-		return corrupt(attempt, fmt.Errorf("%w: it ends at position %d, but ended at position %d a moment ago", errDamaged, l.writer.position, s.head.position))
+		return corrupt(attempt, fmt.Errorf("%w: it ends at position %d, but ended at position %d a moment ago",
+			errDamaged, l.writer.position, s.head.position))
 	}
-	m := mark{Marker: Marker{LogID: s.logID, Position: eventlog.Position(s.head.position), Count: uint64(s.head.position), Digest: s.head.digest}, anchor: s.anchor}
+	m := mark{Marker: Marker{LogID: s.logID, Position: eventlog.Position(s.head.position),
+		Count: uint64(s.head.position), Digest: s.head.digest}, anchor: s.anchor}
 	if s.mark != nil {
 		m.sequence = s.mark.sequence
 	}
@@ -289,11 +292,13 @@ func (l *Log) headWritten(err error) {
 	if l.unmarked.Swap(true) {
 		return // once is enough
 	}
-	l.cfg.Logger.Error("the head marker of the event log could not be written; a later loss of events may go undetected", "error", err)
+	l.cfg.Logger.Error(
+		"the head marker of the event log could not be written; a later loss of events may go undetected", "error", err)
 }
 
 // Append implements eventlog.Log.
-func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected,
+	events []eventlog.Proposed) (eventlog.Appended, error) {
 	if err := eventlog.CheckAppend(stream, events); err != nil {
 		return eventlog.Appended{}, err
 	}

@@ -133,7 +133,8 @@ func (m *mark) encode(b []byte) {
 
 // decode reports whether the bytes are a valid slot.
 func (m *mark) decode(b []byte) bool {
-	if string(b[:len(markMagic)]) != markMagic || binary.BigEndian.Uint32(b[markSum:]) != crc32.Checksum(b[:markSum], castagnoli) {
+	if string(b[:len(markMagic)]) != markMagic ||
+		binary.BigEndian.Uint32(b[markSum:]) != crc32.Checksum(b[:markSum], castagnoli) {
 		return false
 	}
 	get := func(at int) uint64 { return binary.BigEndian.Uint64(b[at:]) }

@@ -42,7 +42,8 @@ func (l *Log) borrow(ctx context.Context, attempt string, do func(*reader) error
 }
 
 // ReadStream implements eventlog.Log.
-func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction,
+	limit int) ([]eventlog.Recorded, error) {
 	attempt := "read " + stream
 	if err := eventlog.CheckStream(stream); err != nil {
 		return nil, fmt.Errorf("read a stream: %w", err)
@@ -59,7 +60,8 @@ func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direct
 }
 
 // ReadAll implements eventlog.Log.
-func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
 	page, err := l.page(ctx, after, filter, limit)
 	for i := range page.Events {
 		page.Events[i].Decoding = nil // only subscriptions share it
@@ -68,7 +70,8 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 }
 
 // page is ReadAll, keeping the Decoding of events that subscriptions share.
-func (l *Log) page(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+func (l *Log) page(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
@@ -92,7 +95,8 @@ func (l *Log) page(ctx context.Context, after eventlog.Position, filter eventlog
 }
 
 // Subscribe implements eventlog.Log. ctx bounds the call only.
-func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
+	filter eventlog.Filter) (eventlog.Subscription, error) {
 	if err := l.usable(ctx, "subscribe"); err != nil {
 		return nil, err
 	}

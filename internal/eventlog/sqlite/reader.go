@@ -106,7 +106,8 @@ func verifyRow(row []driver.Value) (at rowKey, envelope []byte, err error) {
 
 // all reads a page of the global order. head is the last known position; because positions have no gaps, it
 // gives the number of events to expect.
-func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int, head eventlog.Position) (eventlog.Page, error) {
+func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int,
+	head eventlog.Position) (eventlog.Page, error) {
 	page := eventlog.Page{Next: after}
 	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
 	scan := eventlog.MaxPage
@@ -143,7 +144,8 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 }
 
 // stream reads events of one stream.
-func (r *reader) stream(ctx context.Context, name string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (r *reader) stream(ctx context.Context, name string, from uint64, direction eventlog.Direction,
+	limit int) ([]eventlog.Recorded, error) {
 	var id int64
 	found, err := r.streamID.row(1, func(row []driver.Value) error {
 		id, _ = row[0].(int64)

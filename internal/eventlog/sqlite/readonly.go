@@ -103,9 +103,11 @@ func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last e
 		case err != nil:
 			return err
 		case last < want.position:
-			return fmt.Errorf("%w: it ends at position %d, but its marker is at position %d", errDamaged, last, want.position)
+			return fmt.Errorf("%w: it ends at position %d, but its marker is at position %d",
+				errDamaged, last, want.position)
 		case want.position > 0 && first != m.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s", errDamaged, first, m.LogID)
+			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s",
+				errDamaged, first, m.LogID)
 		}
 	}
 	a.start(chain{}, want)
@@ -131,7 +133,9 @@ func readingMode(path string) (mode string, err error) {
 		if info.Size() == 0 {
 			return modeAlone, nil
 		}
-		return "", fmt.Errorf("%w: its write-ahead log must be recovered before it can be read: copy the data folder to a writable place", eventlog.ErrUnavailable)
+		return "", fmt.Errorf(
+			"%w: its write-ahead log must be recovered before it can be read: copy the data folder to a writable place",
+			eventlog.ErrUnavailable)
 	}
 	return "ro", err
 }
@@ -151,7 +155,8 @@ func (r ReadOnly) Head(ctx context.Context) (head eventlog.Position, err error) 
 }
 
 // ReadAll implements eventlog.Log.
-func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (page eventlog.Page, err error) {
+func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (page eventlog.Page, err error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
@@ -167,7 +172,8 @@ func (r ReadOnly) ReadAll(ctx context.Context, after eventlog.Position, filter e
 }
 
 // ReadStream implements eventlog.Log.
-func (r ReadOnly) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (r ReadOnly) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction,
+	limit int) ([]eventlog.Recorded, error) {
 	if err := r.pace(ctx, "read "+stream); err != nil {
 		return nil, err
 	}
@@ -185,7 +191,8 @@ func (r ReadOnly) pace(ctx context.Context, attempt string) error {
 }
 
 // Append implements eventlog.Log.
-func (r ReadOnly) Append(_ context.Context, stream string, _ eventlog.Expected, _ []eventlog.Proposed) (eventlog.Appended, error) {
+func (r ReadOnly) Append(_ context.Context, stream string, _ eventlog.Expected,
+	_ []eventlog.Proposed) (eventlog.Appended, error) {
 	return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, ErrReadOnly)
 }
 

@@ -89,7 +89,8 @@ func (c *copier) add(e *eventlog.Recorded) error {
 		}
 	}
 	n := len(c.runs)
-	if n == 0 || c.runs[n-1].Stream != e.Stream || len(c.runs[n-1].Events) == eventlog.MaxAppendEvents || c.bytes > eventlog.MaxAppendBytes/2 {
+	if n == 0 || c.runs[n-1].Stream != e.Stream || len(c.runs[n-1].Events) == eventlog.MaxAppendEvents ||
+		c.bytes > eventlog.MaxAppendBytes/2 {
 		c.runs = append(c.runs, eventlog.Run{Stream: e.Stream, Expected: eventlog.After(e.Revision)})
 		n++
 	}

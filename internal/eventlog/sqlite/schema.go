@@ -68,7 +68,8 @@ func create(path string) error {
 	if err != nil {
 		return classify(attempt, err)
 	}
-	err = conn.exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA user_version = %d; BEGIN; %s COMMIT;",
+	err = conn.exec(fmt.Sprintf(
+		"PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA user_version = %d; BEGIN; %s COMMIT;",
 		pageBytes, applicationID, formatVersion, schema))
 	if err == nil {
 		err = conn.turnWALOn()
@@ -100,8 +101,9 @@ func refuseJournal(path string) error {
 	if err != nil || journal == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: there is a rollback journal, %s-journal, which no writer of the log leaves: move it away if "+
-		"it does not belong to the log", eventlog.ErrUnavailable, path)
+	return fmt.Errorf(
+		"%w: there is a rollback journal, %s-journal, which no writer of the log leaves: move it away if "+
+			"it does not belong to the log", eventlog.ErrUnavailable, path)
 }
 
 // checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read. No
@@ -118,7 +120,8 @@ func checkHeader(path string) error {
 		return corrupt(attempt, fmt.Errorf("%w: the file does not begin like a database", errDamaged))
 	}
 	if id := binary.BigEndian.Uint32(header[headerApplication:]); id != applicationID {
-		return corrupt(attempt, fmt.Errorf("%w: the file is another program's database (application id %#x)", errDamaged, id))
+		return corrupt(attempt,
+			fmt.Errorf("%w: the file is another program's database (application id %#x)", errDamaged, id))
 	}
 	if v := binary.BigEndian.Uint32(header[headerUserVersion:]); v != formatVersion {
 		return fmt.Errorf("%s: the file has format %d and this release reads format %d: use the release that wrote it, or a newer one",

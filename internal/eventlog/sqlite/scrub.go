@@ -63,13 +63,15 @@ func (l *Log) Scrub(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			l.cfg.Logger.Warn("the event log could not be scrubbed", "error", classify(attempt, err), "again_in", l.cfg.ScrubEvery)
+			l.cfg.Logger.Warn("the event log could not be scrubbed", "error", classify(attempt, err),
+				"again_in", l.cfg.ScrubEvery)
 		default:
 			l.scrubbed.Store(&report)
 			l.metrics.damaged.Set(float64(report.Damaged))
 			l.metrics.scrubDone.Set(float64(report.Finished.UnixMicro()) / 1e6)
 			if report.Problem != nil {
-				l.cfg.Logger.Error("the event log is damaged", "events", report.Damaged, "first_position", report.First, "error", report.Problem)
+				l.cfg.Logger.Error("the event log is damaged", "events", report.Damaged, "first_position", report.First,
+					"error", report.Problem)
 			}
 		}
 		if delay.For(ctx, l.cfg.ScrubEvery) != nil {
@@ -138,7 +140,8 @@ func (r ScrubReport) String() string {
 	case r.Finished.IsZero():
 		return "not scrubbed since the start"
 	case r.Problem != nil:
-		return fmt.Sprintf("the scrub that ended at %s found %d damaged events: %v", r.Finished.UTC().Format(time.RFC3339), r.Damaged, r.Problem)
+		return fmt.Sprintf("the scrub that ended at %s found %d damaged events: %v",
+			r.Finished.UTC().Format(time.RFC3339), r.Damaged, r.Problem)
 	default:
 		return fmt.Sprintf("scrubbed at %s, %d events, none damaged", r.Finished.UTC().Format(time.RFC3339), r.Events)
 	}

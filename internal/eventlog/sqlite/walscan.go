@@ -103,9 +103,10 @@ func scanFrames(from io.Reader) (walScan, error) {
 			salts = mine // the header is no evidence; an intact frame shows that there was one
 		}
 		stored := walPair(frame[walFrameSum:])
-		fits := mine == salts && binary.BigEndian.Uint32(frame) != 0 && slices.ContainsFunc(orders, func(order binary.ByteOrder) bool {
-			return walSum(order, walSum(order, before, frame[:8]), frame[walFrameBytes:]) == stored
-		})
+		fits := mine == salts && binary.BigEndian.Uint32(frame) != 0 &&
+			slices.ContainsFunc(orders, func(order binary.ByteOrder) bool {
+				return walSum(order, walSum(order, before, frame[:8]), frame[walFrameBytes:]) == stored
+			})
 		commit := binary.BigEndian.Uint32(frame[walFrameCommit:]) != 0
 		before = stored
 		switch {
@@ -114,10 +115,13 @@ func scanFrames(from io.Reader) (walScan, error) {
 		case intact:
 			intact, bad, badCommit = false, number, mine == salts && commit
 		case fits && !headerIntact:
-			s.damage = fmt.Errorf("%w: the write-ahead log's header is damaged, but frame %d after it is intact", errDamaged, number)
+			s.damage = fmt.Errorf("%w: the write-ahead log's header is damaged, but frame %d after it is intact",
+				errDamaged, number)
 			return s, nil
 		case fits && (badCommit || commits > 0):
-			s.damage = fmt.Errorf("%w: frame %d of the write-ahead log is damaged, but frame %d, of a later write, is intact", errDamaged, bad, number)
+			s.damage = fmt.Errorf(
+				"%w: frame %d of the write-ahead log is damaged, but frame %d, of a later write, is intact",
+				errDamaged, bad, number)
 			return s, nil
 		case fits && commit:
 			commits++

@@ -79,7 +79,8 @@ func (w *writer) prepare() (err error) {
 	}{
 		{&w.begin, `BEGIN IMMEDIATE`},
 		{&w.end, `COMMIT`},
-		{&w.insertEvent, `INSERT INTO events (position, stream, revision, type, envelope, data) VALUES (?, ?, ?, ?, ?, ?)`},
+		{&w.insertEvent,
+			`INSERT INTO events (position, stream, revision, type, envelope, data) VALUES (?, ?, ?, ?, ?, ?)`},
 		{&w.insertStream, `INSERT INTO streams (id, name) VALUES (?, ?)`},
 		{&w.insertType, `INSERT INTO types (id, name) VALUES (?, ?)`},
 		{&w.streamID, `SELECT id FROM streams WHERE name = ?`},
@@ -231,7 +232,8 @@ func (w *writer) write(r *request, h head) error {
 		w.group.position++
 		at := rowKey{position: w.group.position, stream: h.id, revision: h.events, typ: typ}
 		seal(e.envelope, e.crc, at)
-		if err := w.insertEvent.exec(at.position, at.stream, at.revision, at.typ, e.envelope, e.recorded.Data); err != nil {
+		if err := w.insertEvent.exec(at.position, at.stream, at.revision, at.typ, e.envelope,
+			e.recorded.Data); err != nil {
 			return err
 		}
 		e.recorded.Revision, e.recorded.Position = uint64(at.revision), eventlog.Position(at.position)
@@ -282,7 +284,8 @@ func (w *writer) checkType(name string) error {
 	if _, ok := w.group.types[name]; ok || w.group.typ < maxTypes {
 		return nil
 	}
-	return fmt.Errorf("%w: event type %q would be number %d of at most %d", eventlog.ErrInvalid, name, maxTypes+1, maxTypes)
+	return fmt.Errorf("%w: event type %q would be number %d of at most %d",
+		eventlog.ErrInvalid, name, maxTypes+1, maxTypes)
 }
 
 func (w *writer) typeID(name string) (int64, error) {

@@ -79,7 +79,8 @@ func Schemes() (all []string) {
 }
 
 func openFile(ctx context.Context, o Options) (*Store, error) {
-	log, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Registerer: o.Registerer})
+	log, err := sqlite.Open(ctx,
+		sqlite.Config{Path: o.Path, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Registerer: o.Registerer})
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +92,15 @@ func readFile(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Log: log, File: log.Log, Alone: log.Alone(), Verify: func(ctx context.Context) error { return log.Check(ctx, nil) }}, nil
+	return &Store{Log: log, File: log.Log, Alone: log.Alone(), Verify: func(ctx context.Context) error {
+		return log.Check(ctx, nil)
+	}}, nil
 }
 
 func connectESDB(ctx context.Context, o Options) (*Store, error) {
 	log, err := esdb.Open(ctx, esdb.Config{
-		ConnectionString: o.Address, Admit: o.Admit, ConnectTimeout: o.Timeout, Logger: o.Logger, Registerer: o.Registerer,
+		ConnectionString: o.Address, Admit: o.Admit, ConnectTimeout: o.Timeout, Logger: o.Logger,
+		Registerer: o.Registerer,
 	})
 	if err != nil {
 		return nil, err

@@ -68,8 +68,9 @@ type request struct {
 	write  bool
 	// missing means that a missing index may exist at the next attempt: an alias has moved.
 	missing bool
-	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide about a retry by its
-	// status; other errors are final. It may reduce the request to the parts to be retried. nil accepts every response.
+	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide about a retry by
+	// its status; other errors are final. It may reduce the request to the parts to be retried. nil accepts every
+	// response.
 	accept func(r *request, answer []byte) error
 }
 
@@ -197,7 +198,8 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode < http.StatusMultipleChoices && res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
-		return nil, errForeign // the library checks only the first response, and another may come from a different server
+		// the library checks only the first response, and another may come from a different server
+		return nil, errForeign
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {

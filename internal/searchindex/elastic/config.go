@@ -38,8 +38,8 @@ type Config struct {
 	//	http[s]://[user:password@]host:port[,host:port…][/path][?setting=value&…]
 	//
 	// with a percent-encoded password, and the settings alias (the prefix of all names in the cluster, of which two
-	// installations need different ones; "brands" by default), replicas (1 by default), api_key (the base64 form, instead
-	// of user and password) and ca (a file of PEM certificates that are trusted in addition to the system's).
+	// installations need different ones; "brands" by default), replicas (1 by default), api_key (the base64 form,
+	// instead of user and password) and ca (a file of PEM certificates that are trusted in addition to the system's).
 	URL string
 	// Analyzer analyzes documents and queries, the current one by default. Each version has a separate index.
 	Analyzer searchindex.Analyzer

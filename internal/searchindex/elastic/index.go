@@ -59,7 +59,8 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{settings: s, names: namesOf(s.alias, s.analyzer.Version), client: c, log: s.logger, preparing: make(chan struct{}, 1)}
+	x := &Index{settings: s, names: namesOf(s.alias, s.analyzer.Version), client: c, log: s.logger,
+		preparing: make(chan struct{}, 1)}
 	look, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	_, err = x.prepared(look)

@@ -44,7 +44,8 @@ func (x *Index) meta() object { return object{"letterhead_mapping": x.settings.a
 func (x *Index) template() object {
 	keyword := object{"type": "keyword", "doc_values": false, "norms": false}
 	// One token for a whole text, split into its prefixes. Queries search for tokens.
-	beginnings := object{"type": "text", "analyzer": "beginnings", "search_analyzer": "keyword", "index_options": "docs", "norms": false}
+	beginnings := object{"type": "text", "analyzer": "beginnings", "search_analyzer": "keyword",
+		"index_options": "docs", "norms": false}
 	stored := func(kind string) object { return object{"type": kind, "index": false, "doc_values": false} }
 	return object{
 		"index_patterns": []string{x.names.alias + "_g*"},
@@ -56,8 +57,10 @@ func (x *Index) template() object {
 				"number_of_replicas": x.settings.replicas,
 				"refresh_interval":   liveRefresh,
 				"analysis": object{
-					"filter":   object{"beginnings": object{"type": "edge_ngram", "min_gram": 1, "max_gram": searchindex.MaxBeginning}},
-					"analyzer": object{"beginnings": object{"type": "custom", "tokenizer": "keyword", "filter": []string{"beginnings"}}},
+					"filter": object{"beginnings": object{"type": "edge_ngram", "min_gram": 1,
+						"max_gram": searchindex.MaxBeginning}},
+					"analyzer": object{"beginnings": object{"type": "custom", "tokenizer": "keyword",
+						"filter": []string{"beginnings"}}},
 				},
 			},
 			"mappings": object{
@@ -103,7 +106,8 @@ func (x *Index) checkMapping(ctx context.Context, index string) error {
 	}
 	want := map[string]any{"letterhead_mapping": float64(x.settings.analyzer.Version)}
 	if got := found[index].Mappings.Meta; !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was created or changed by hand. Delete it (DELETE /%s); it is fed again from the log", errNames, index, index)
+		return fmt.Errorf("%w: the index %q has a mapping that is not ours: it was created or changed by hand. Delete it (DELETE /%s); it is fed again from the log",
+			errNames, index, index)
 	}
 	return nil
 }

@@ -14,11 +14,13 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "letterhead_elasticsearch_request_seconds", Help: "Duration of requests to Elasticsearch, per attempt.",
+			Name:    "letterhead_elasticsearch_request_seconds",
+			Help:    "Duration of requests to Elasticsearch, per attempt.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // 1 ms to 8 s
 		}, []string{"operation", "outcome"}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_elasticsearch_retries_total", Help: "Retried requests to Elasticsearch, including partial retries.",
+			Name: "letterhead_elasticsearch_retries_total",
+			Help: "Retried requests to Elasticsearch, including partial retries.",
 		}),
 	}
 }

@@ -103,7 +103,8 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 		Aliases []string
 	}
 	found, err := ask[struct{ Indices []entry }](ctx, x.client, request{
-		op: "list", method: http.MethodGet, path: "/_resolve/index/" + x.names.alias + "*", query: "expand_wildcards=all",
+		op: "list", method: http.MethodGet, path: "/_resolve/index/" + x.names.alias + "*",
+		query: "expand_wildcards=all",
 	})
 	if err != nil {
 		return cluster{}, err
@@ -111,7 +112,8 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 	var c cluster
 	for _, e := range found.Indices {
 		if e.Name == x.names.alias {
-			return cluster{}, fmt.Errorf("%w: %q must be an alias and is an index: something wrote to that name before the alias was made. Delete that index (DELETE /%s), or choose another alias", errNames, e.Name, e.Name)
+			return cluster{}, fmt.Errorf("%w: %q must be an alias and is an index: something wrote to that name before the alias was made. Delete that index (DELETE /%s), or choose another alias",
+				errNames, e.Name, e.Name)
 		}
 		g := generation{name: e.Name, number: x.names.number(e.Name)}
 		for _, a := range e.Aliases {
@@ -127,7 +129,8 @@ func (x *Index) look(ctx context.Context) (cluster, error) {
 			}
 		}
 		if g.live && (g.number == 0 || c.live != nil) {
-			return cluster{}, fmt.Errorf("%w: the alias %q wrongly refers to %q: remove it there (POST /_aliases)", errNames, x.names.alias, g.name)
+			return cluster{}, fmt.Errorf("%w: the alias %q wrongly refers to %q: remove it there (POST /_aliases)",
+				errNames, x.names.alias, g.name)
 		}
 		if g.number == 0 {
 			continue
@@ -166,7 +169,8 @@ func (x *Index) change(ctx context.Context, op, method, path string, body object
 	}
 	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
 	if err == nil && !answer.Acknowledged {
-		err = fmt.Errorf("%s: %w: not all nodes of the cluster have acknowledged it yet", op, searchindex.ErrUnavailable)
+		err = fmt.Errorf("%s: %w: not all nodes of the cluster have acknowledged it yet",
+			op, searchindex.ErrUnavailable)
 	}
 	return err
 }
@@ -216,7 +220,8 @@ func (x *Index) block(ctx context.Context, index string) error {
 			Acknowledged       bool
 			ShardsAcknowledged bool `json:"shards_acknowledged"`
 			Indices            []struct{ Blocked bool }
-		}](ctx, x.client, request{op: "freeze", method: http.MethodPut, path: "/" + index + "/_block/write", write: true})
+		}](ctx, x.client,
+			request{op: "freeze", method: http.MethodPut, path: "/" + index + "/_block/write", write: true})
 		switch {
 		case err != nil:
 			return err

@@ -87,7 +87,8 @@ func searches(asks []searchindex.Ask) ([]byte, error) {
 	var body []byte
 	for _, a := range asks {
 		search, err := json.Marshal(object{
-			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain}, "track_total_hits": false,
+			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain},
+			"track_total_hits": false,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("search: %w", err)
@@ -117,7 +118,8 @@ func termQuery(t searchindex.Term, typos int) object {
 	}
 	// The rewrite uses every term of the automaton; the default one uses the nearest fifty, which
 	// loses brands if many names begin alike.
-	return object{"fuzzy": object{field: object{"value": t.Value, "fuzziness": typos, "transpositions": true, "rewrite": "constant_score"}}}
+	return object{"fuzzy": object{field: object{"value": t.Value, "fuzziness": typos, "transpositions": true,
+		"rewrite": "constant_score"}}}
 }
 
 // scan returns documents in the order of domains.

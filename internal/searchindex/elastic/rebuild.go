@@ -284,7 +284,8 @@ func (r *Rebuild) finish(ctx context.Context) error {
 	}
 	answer, err := ask[struct {
 		Shards struct{ Failed int } `json:"_shards"`
-	}](ctx, r.index.client, request{op: "refresh", method: http.MethodPost, path: "/" + r.g.name + "/_refresh", write: true})
+	}](ctx, r.index.client,
+		request{op: "refresh", method: http.MethodPost, path: "/" + r.g.name + "/_refresh", write: true})
 	if err == nil && answer.Shards.Failed > 0 {
 		err = fmt.Errorf("refresh: %w: %d copies failed", searchindex.ErrUnavailable, answer.Shards.Failed)
 	}
@@ -300,7 +301,8 @@ func (r *Rebuild) swap(c cluster) []object {
 	defer r.mu.Unlock()
 	switch {
 	case r.frozen != nil:
-		actions = append(actions, removeAlias(r.frozen.name, x.names.alias), removeAlias(r.frozen.name, r.frozen.frozen))
+		actions = append(actions, removeAlias(r.frozen.name, x.names.alias),
+			removeAlias(r.frozen.name, r.frozen.frozen))
 	case c.live != nil:
 		actions = append(actions, removeAlias(c.live.name, x.names.alias))
 		for _, alias := range []string{c.live.write, c.live.frozen} {

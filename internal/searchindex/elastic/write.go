@@ -20,8 +20,8 @@ const (
 	// maxBulk limits the body of one bulk request in bytes, except for a single larger document.
 	// Elasticsearch recommends a few megabytes.
 	maxBulk = 4 << 20
-	// buildWriters is the number of concurrent requests that fill a generation. The cluster processes each on one thread,
-	// and syncs its log at the end of each; two of them keep it busy, measured on two cores.
+	// buildWriters is the number of concurrent requests that fill a generation. The cluster processes each on one
+	// thread, and syncs its log at the end of each; two of them keep it busy, measured on two cores.
 	buildWriters = 2
 	// minPart is the minimum number of documents of a batch that is divided among them.
 	minPart = 250
@@ -56,8 +56,10 @@ type item struct {
 }
 
 func (x *Index) itemOf(d searchindex.Document) (item, error) {
-	if len(d.Domain) > maxDomain || d.Domain[0] == checkpointID[0] || d.Version > math.MaxInt64 || math.IsNaN(d.Quality) || math.IsInf(d.Quality, 0) {
-		return item{}, fmt.Errorf("document %.100q at version %d of quality %v: %w", d.Domain, d.Version, d.Quality, searchindex.ErrInvalid)
+	if len(d.Domain) > maxDomain || d.Domain[0] == checkpointID[0] || d.Version > math.MaxInt64 ||
+		math.IsNaN(d.Quality) || math.IsInf(d.Quality, 0) {
+		return item{}, fmt.Errorf("document %.100q at version %d of quality %v: %w", d.Domain, d.Version, d.Quality,
+			searchindex.ErrInvalid)
 	}
 	type index struct {
 		ID      string `json:"_id"`
@@ -176,7 +178,8 @@ func parts(items []item) [][]item {
 func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refresh bool) error {
 	all := len(items)
 	_, err := x.client.do(ctx, request{
-		op: "bulk", method: http.MethodPost, path: "/" + g.write + "/_bulk", body: bulkBody(items), lines: true, write: true,
+		op: "bulk", method: http.MethodPost, path: "/" + g.write + "/_bulk", body: bulkBody(items), lines: true,
+		write: true,
 		query: fmt.Sprintf("require_alias=true&refresh=%t&filter_path=items.index.status,items.index.error.type,items.index.error.reason", refresh),
 		accept: func(r *request, answer []byte) error {
 			rejected, cause, err := rejectedItems(items, answer)
@@ -184,7 +187,8 @@ func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refres
 				return err
 			}
 			items, r.body = rejected, bulkBody(rejected)
-			return fmt.Errorf("%d of %d documents were rejected, among them %s: %w", len(rejected), all, rejected[0].domain, cause)
+			return fmt.Errorf("%d of %d documents were rejected, among them %s: %w",
+				len(rejected), all, rejected[0].domain, cause)
 		},
 	})
 	return notWritable(err)
@@ -296,7 +300,8 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 	case live.write == g.write: // blocked by a rebuild that was thawed before it got so far, or by an operator
 		return x.unblock(ctx, live.name)
 	case live.write == "":
-		return fmt.Errorf("apply: %w: %s has lost its write alias; a rebuild creates another generation", searchindex.ErrUnavailable, live.name)
+		return fmt.Errorf("apply: %w: %s has lost its write alias; a rebuild creates another generation",
+			searchindex.ErrUnavailable, live.name)
 	}
 	x.bind(live)
 	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
@@ -324,7 +329,8 @@ func (x *Index) thawOld(ctx context.Context, g generation) error {
 // unfreeze makes a generation writable again. It moves the aliases first: from then on the rebuild
 // that froze it cannot be published.
 func (x *Index) unfreeze(ctx context.Context, g generation) error {
-	if err := x.aliases(ctx, "thaw", removeAlias(g.name, g.frozen), addAlias(g.name, own(g.name, writeMark))); err != nil {
+	err := x.aliases(ctx, "thaw", removeAlias(g.name, g.frozen), addAlias(g.name, own(g.name, writeMark)))
+	if err != nil {
 		return err
 	}
 	return x.unblock(ctx, g.name)

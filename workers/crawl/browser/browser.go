@@ -45,7 +45,8 @@ var ErrNoBrowser = errors.New("no browser is installed")
 var ErrRoot = errors.New("the browser is not started as root, for which Chromium has no sandbox, and switching to the user nobody failed; run as another user")
 
 // names are the programs to search for, in this order.
-var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "chrome"}
+var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome",
+	"headless-shell", "chrome"}
 
 // Config configures a Browser.
 type Config struct {
@@ -129,10 +130,12 @@ var switches = table.Of("browser").Map("switches")
 // options returns the options of the program.
 func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	out := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(b.cfg.Path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
+		chromedp.ExecPath(b.cfg.Path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
+		chromedp.DisableGPU,
 		chromedp.NoInheritEnv, chromedp.Env("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"),
 		chromedp.ModifyCmdFunc(b.confine),
-		chromedp.WindowSize(1280, 900), chromedp.Flag("js-flags", fmt.Sprintf("--max-old-space-size=%d", heapMegabytes)),
+		chromedp.WindowSize(1280, 900),
+		chromedp.Flag("js-flags", fmt.Sprintf("--max-old-space-size=%d", heapMegabytes)),
 	}
 	for name, text := range switches {
 		value := any(text)
@@ -164,10 +167,12 @@ func (b *Browser) draw(ctx context.Context, held *holder, address *url.URL) ([]b
 	if _, err := cdp.Call(ctx, target, fetch.Enable, fetch.EnableParams{Patterns: everything}); err != nil {
 		return nil, nil, err
 	}
-	if _, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: disarm}); err != nil {
+	if _, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: disarm}); err != nil {
 		return nil, nil, err
 	}
-	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorDeny}); err != nil {
+	if _, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior,
+		browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorDeny}); err != nil {
 		return nil, nil, err
 	}
 	deadline, _ := ctx.Deadline() // Render sets one
@@ -182,7 +187,8 @@ func (b *Browser) draw(ctx context.Context, held *holder, address *url.URL) ([]b
 
 // document extracts the document from the page.
 func document(ctx context.Context) ([]byte, *url.URL, error) {
-	html, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`"<!doctype html>" + document.documentElement.outerHTML.slice(0, %d)`, safehttp.MaxHTMLBytes)))
+	html, err := chromedp.Run(ctx, chromedp.Evaluate[string](
+		fmt.Sprintf(`"<!doctype html>" + document.documentElement.outerHTML.slice(0, %d)`, safehttp.MaxHTMLBytes)))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -103,7 +103,8 @@ const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x
 func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused) {
 	switch ev.ResourceType {
 	case network.ResourceTypeImage:
-		fulfill(ctx, target, ev, http.StatusOK, []byte(pixel), "Content-Type", "image/gif", "Access-Control-Allow-Origin", "*")
+		fulfill(ctx, target, ev, http.StatusOK, []byte(pixel), "Content-Type", "image/gif",
+			"Access-Control-Allow-Origin", "*")
 	case network.ResourceTypeStylesheet:
 		fulfill(ctx, target, ev, http.StatusOK, nil, "Content-Type", "text/css", "Access-Control-Allow-Origin", "*")
 	case network.ResourceTypeDocument, network.ResourceTypeScript, network.ResourceTypeXHR, network.ResourceTypeFetch:
@@ -178,8 +179,9 @@ func asked(headers network.Headers) []safehttp.Header {
 func passed(header http.Header) []string {
 	var out []string
 	for _, name := range []string{
-		"Content-Type", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Expose-Headers",
-		"Cross-Origin-Resource-Policy", "X-Content-Type-Options",
+		"Content-Type", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
+		"Access-Control-Allow-Headers", "Access-Control-Expose-Headers", "Cross-Origin-Resource-Policy",
+		"X-Content-Type-Options",
 	} {
 		if v := header.Get(name); v != "" {
 			out = append(out, name, v)
@@ -189,14 +191,17 @@ func passed(header http.Header) []string {
 }
 
 // fulfill answers a request; headers alternates names and values. A closed tab needs no response.
-func fulfill(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused, status int, body []byte, headers ...string) {
+func fulfill(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused, status int, body []byte,
+	headers ...string) {
 	params := fetch.FulfillRequestParams{RequestID: ev.RequestID, ResponseCode: int64(status), Body: body}
 	for i := 0; i+1 < len(headers); i += 2 {
-		params.ResponseHeaders = append(params.ResponseHeaders, &fetch.HeaderEntry{Name: headers[i], Value: headers[i+1]})
+		params.ResponseHeaders = append(params.ResponseHeaders,
+			&fetch.HeaderEntry{Name: headers[i], Value: headers[i+1]})
 	}
 	_, _ = cdp.Call(ctx, target, fetch.FulfillRequest, params)
 }
 
 func fail(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused) {
-	_, _ = cdp.Call(ctx, target, fetch.FailRequest, fetch.FailRequestParams{RequestID: ev.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+	_, _ = cdp.Call(ctx, target, fetch.FailRequest,
+		fetch.FailRequestParams{RequestID: ev.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
 }

@@ -17,7 +17,8 @@ func challengeHeader(h http.Header) string {
 	switch {
 	case strings.EqualFold(h.Get("Cf-Mitigated"), "challenge"):
 		return "cf-mitigated header"
-	case strings.EqualFold(h.Get("X-Vercel-Mitigated"), "challenge"), strings.EqualFold(h.Get("X-Vercel-Mitigated"), "deny"):
+	case strings.EqualFold(h.Get("X-Vercel-Mitigated"), "challenge"),
+		strings.EqualFold(h.Get("X-Vercel-Mitigated"), "deny"):
 		return "x-vercel-mitigated header"
 	case h.Get("X-Amzn-Waf-Action") != "":
 		return "x-amzn-waf-action header"
@@ -34,7 +35,8 @@ var challengeTitles = lazyregexp.New(`(?i)^(` + tables.Any("challengeTitles") + 
 // challengeTitle reports whether a title belongs to a challenge, and not the name of the brand.
 func challengeTitle(a Answer) bool {
 	said := first(a.Page.Title)
-	return challengeTitles.MatchString(said) && !calledSo(a, said) || challengeTitles.MatchString(strings.TrimSpace(a.Page.Title)) && !calledSo(a, a.Page.Title)
+	return challengeTitles.MatchString(said) && !calledSo(a, said) ||
+		challengeTitles.MatchString(strings.TrimSpace(a.Page.Title)) && !calledSo(a, a.Page.Title)
 }
 
 // challengeWordings are sentences of challenge and refusal pages.
@@ -63,7 +65,8 @@ func challengeSign(a Answer) string {
 	if challengeTitle(a) {
 		return "title of a challenge"
 	}
-	if p.Words < challengeWords*2 && (challengeWordings.MatchString(p.Text) || accessDenied.MatchString(p.Title+" "+p.Text)) {
+	if p.Words < challengeWords*2 &&
+		(challengeWordings.MatchString(p.Text) || accessDenied.MatchString(p.Title+" "+p.Text)) {
 		return "wording of a challenge"
 	}
 	for _, c := range challengeScripts {
@@ -115,11 +118,13 @@ func sourceWith(p *page.Page, parts []string) string {
 // anonymous reports whether a page has no owner: almost no words, and no content that an owner would have written.
 func anonymous(a Answer) bool {
 	p := a.Page
-	if !saysNothing(p, challengeWords/2) || len(p.Icons) > 0 || p.Manifest != nil || len(p.Headings) > 0 || p.Password || p.Meta("description", "og:title", "og:description") != "" {
+	if !saysNothing(p, challengeWords/2) || len(p.Icons) > 0 || p.Manifest != nil || len(p.Headings) > 0 ||
+		p.Password || p.Meta("description", "og:title", "og:description") != "" {
 		return false
 	}
 	title := strings.ToLower(strings.TrimPrefix(strings.TrimSpace(p.Title), "www."))
-	return title == "" || title == a.Site.Domain || p.URL != nil && title == strings.TrimPrefix(p.URL.Hostname(), "www.")
+	return title == "" || title == a.Site.Domain ||
+		p.URL != nil && title == strings.TrimPrefix(p.URL.Hostname(), "www.")
 }
 
 var (
@@ -136,7 +141,8 @@ var (
 // and either sets a cookie and comes back, or asks for scripts.
 func wallSign(a Answer) string {
 	p := a.Page
-	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 || len(p.Sources) == 0 && p.Script == "" {
+	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 ||
+		len(p.Sources) == 0 && p.Script == "" {
 		return ""
 	}
 	switch scripts, text := onlyScripts(p.Root); {
@@ -199,7 +205,8 @@ func refuses(a Answer, sign string) bool {
 	if saysNothing(a.Page, challengeWords) {
 		return true
 	}
-	return a.Page.Words < refusalWords && !hasOwner(a.Page) && challengeTitle(a) && challengeWordings.MatchString(a.Page.Text)
+	return a.Page.Words < refusalWords && !hasOwner(a.Page) && challengeTitle(a) &&
+		challengeWordings.MatchString(a.Page.Text)
 }
 
 // elsewhere matches wordings of pages for visitors from the wrong country.
@@ -244,5 +251,6 @@ var providers = tables.List("providers")
 
 // Foreign reports whether a page belongs to a login service that the site uses.
 func Foreign(host string, own func(string) bool) bool {
-	return !own(host) && slices.ContainsFunc(providers, func(p string) bool { return host == p || strings.HasSuffix(host, "."+p) })
+	return !own(host) &&
+		slices.ContainsFunc(providers, func(p string) bool { return host == p || strings.HasSuffix(host, "."+p) })
 }

@@ -122,7 +122,11 @@ func status(code int) string {
 
 // refusals are statuses of refusals of a GET for a home page. 405, 406, 412 and 418 come from firewalls (Aliyun,
 // ModSecurity, Kasada and others), 420 and 430 from limits, 444 and 493 from gateways; 999 is specific to LinkedIn.
-var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusPreconditionFailed, http.StatusTeapot, 420, 430, 444, http.StatusUnavailableForLegalReasons, 493, 999}
+var refusals = []int{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+	http.StatusProxyAuthRequired, http.StatusPreconditionFailed, http.StatusTeapot, 420, 430, 444,
+	http.StatusUnavailableForLegalReasons, 493, 999,
+}
 
 // isHTML reports whether a response is a page: by its type, or without one by its content.
 func isHTML(a Answer) bool {
@@ -130,5 +134,6 @@ func isHTML(a Answer) bool {
 	if err != nil || kind == "" || kind == "application/octet-stream" || kind == "text/plain" {
 		return a.Page.Title != "" || len(a.Page.Metas) > 0
 	}
-	return kind == "text/html" || kind == "application/xhtml+xml" || (kind == "application/xml" || kind == "text/xml") && a.Page.Title != ""
+	return kind == "text/html" || kind == "application/xhtml+xml" ||
+		(kind == "application/xml" || kind == "text/xml") && a.Page.Title != ""
 }

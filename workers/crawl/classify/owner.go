@@ -47,7 +47,8 @@ func presents(p *page.Page) bool {
 	if len(p.Icons) == 0 || len(strings.Fields(text)) < ownWords && !wide(text) {
 		return false
 	}
-	return !madeWith.MatchString(text) && !challengeWordings.MatchString(text) && !isOffer(text) && !elsewhere.MatchString(text) && !soonSays.MatchString(text) && !emptyTexts.MatchString(text)
+	return !madeWith.MatchString(text) && !challengeWordings.MatchString(text) && !isOffer(text) &&
+		!elsewhere.MatchString(text) && !soonSays.MatchString(text) && !emptyTexts.MatchString(text)
 }
 
 // wide reports whether a text is in a script without spaces, and longer than a name.
@@ -87,7 +88,8 @@ func calledSo(a Answer, words string) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
-		return (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign && strings.HasPrefix(site.Letters(im.Alt), name)
+		return (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign &&
+			strings.HasPrefix(site.Letters(im.Alt), name)
 	})
 }
 

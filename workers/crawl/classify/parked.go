@@ -14,7 +14,8 @@ import (
 var parkingHosts = tables.List("parkingHosts") // serve only the scripts and frames of parking pages
 
 // parkingSources are parts of URLs of scripts and frames of parking pages.
-var parkingSources = []string{"wsimg.com/parking-lander", "google.com/adsense/domains/caf.js", "/adsense/domains/", "parking.js?domain", "sedo.com/services/parking", "park.js?domain"}
+var parkingSources = []string{"wsimg.com/parking-lander", "google.com/adsense/domains/caf.js", "/adsense/domains/",
+							"parking.js?domain", "sedo.com/services/parking", "park.js?domain"}
 var parkingScripts = tables.List("parkingScripts") // traces in inline scripts of parking pages
 var markets = tables.List("markets")               // sell domains: a redirect to one of them is an offer
 
@@ -56,12 +57,14 @@ func parkedSign(a Answer) string {
 		return "title of a domain offer"
 	}
 	head := strings.Join(append([]string{p.Meta("description", "og:description")}, p.Headings...), ". ")
-	namedInHead := slices.ContainsFunc(p.Headings, func(h string) bool { return namedOffer.MatchString(h) && mentions(h, a.Site.Domain) })
+	namedInHead := slices.ContainsFunc(p.Headings,
+		func(h string) bool { return namedOffer.MatchString(h) && mentions(h, a.Site.Domain) })
 	if (namedInHead || offersIn(a, head)) && !speaks(p) {
 		return "wording of a domain offer"
 	}
 	// In running text the offer must be about this domain, or be the only content.
-	if offersIn(a, p.Text) && innerLinks(p) < ownLinks && (mentions(p.Text, a.Site.Domain) || p.Words < challengeWords*2 && !speaks(p)) {
+	if offersIn(a, p.Text) && innerLinks(p) < ownLinks &&
+		(mentions(p.Text, a.Site.Domain) || p.Words < challengeWords*2 && !speaks(p)) {
 		return "wording of a domain offer"
 	}
 	return ""
@@ -72,7 +75,8 @@ func parkingTrace(a Answer) string {
 	p := a.Page
 	for _, source := range p.Sources {
 		host := source.Hostname()
-		if i := slices.IndexFunc(parkingHosts, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) }); i >= 0 && !a.Site.OwnHost(host) {
+		i := slices.IndexFunc(parkingHosts, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
+		if i >= 0 && !a.Site.OwnHost(host) {
 			return "script of " + parkingHosts[i]
 		}
 	}

@@ -29,9 +29,11 @@ var (
 )
 
 var (
-	soonEnds   = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonPlain + `)([ ,]+(in|on|at|this) .{1,20})?[\s.…!]*$`)
-	soonAlone  = lazyregexp.New(`(?i)^((` + soonFill + `|` + soonSites + `)\s+)*(` + soonOthers + `|` + soonPlain + `)(\s+(` + soonFill + `|` + soonSites + `))*[\s.…!]*$`)
-	soonOfSite = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonSites + `)\s+([^.!?|]{0,30}\s(` + soonVerbs + `)\s+)?((` + soonFill + `)\s+)*(` + soonOthers + `|` + soonPlain + `)($|[^\p{L}])`)
+	soonEnds  = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonPlain + `)([ ,]+(in|on|at|this) .{1,20})?[\s.…!]*$`)
+	soonAlone = lazyregexp.New(`(?i)^((` + soonFill + `|` + soonSites + `)\s+)*(` + soonOthers + `|` + soonPlain +
+		`)(\s+(` + soonFill + `|` + soonSites + `))*[\s.…!]*$`)
+	soonOfSite = lazyregexp.New(`(?i)(^|[^\p{L}])(` + soonSites + `)\s+([^.!?|]{0,30}\s(` + soonVerbs + `)\s+)?((` +
+		soonFill + `)\s+)*(` + soonOthers + `|` + soonPlain + `)($|[^\p{L}])`)
 	// soonService matches wordings that also name a service.
 	soonService = lazyregexp.New(`(?i)^(scheduled|planned|site|web ?site|server) maintenance[\s.…!]*$`)
 	// soonSays matches unambiguous sentences, and words of scripts without word boundaries.
@@ -87,15 +89,18 @@ func placeholderSign(a Answer) string {
 	}
 	whole := strings.TrimSpace(p.Title)
 	switch {
-	case (emptyTitles.MatchString(said) || emptyTitles.MatchString(whole) || panelLogIns.MatchString(whole)) && !calledSo(a, said) && saysNothing(p, placeholderWords*2) && !drawnApp(a, said):
+	case (emptyTitles.MatchString(said) || emptyTitles.MatchString(whole) || panelLogIns.MatchString(whole)) &&
+		!calledSo(a, said) && saysNothing(p, placeholderWords*2) && !drawnApp(a, said):
 		return "default page"
 	case says(a, emptyTexts, p.Text) && saysNothing(p, placeholderWords*2):
 		return "default page"
-	case (errorTitles.MatchString(said) || errorTitles.MatchString(whole)) && !calledSo(a, said) && saysNothing(p, placeholderWords):
+	case (errorTitles.MatchString(said) || errorTitles.MatchString(whole)) && !calledSo(a, said) &&
+		saysNothing(p, placeholderWords):
 		return "error page"
 	case p.Words < placeholderWords && innerLinks(p) < ownLinks && promises(a):
 		return "coming soon"
-	case p.Words < soonWords && innerLinks(p) == 0 && p.Meta("description", "og:description") == "" && saysAny(a, p.Text, soonPlainly, soonEnds, soonAlone, soonOfSite, soonSays):
+	case p.Words < soonWords && innerLinks(p) == 0 && p.Meta("description", "og:description") == "" &&
+		saysAny(a, p.Text, soonPlainly, soonEnds, soonAlone, soonOfSite, soonSays):
 		return "coming soon"
 	case (listing.MatchString(p.Text) || listing.MatchString(p.Title)) && !declaresOwner(p):
 		return "directory listing"
@@ -104,14 +109,17 @@ func placeholderSign(a Answer) string {
 }
 
 // appTitles are titles of templates that an app keeps when its scripts have drawn it.
-var appTitles = lazyregexp.New(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
+var appTitles = lazyregexp.New(
+									`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
 var templateText = lazyregexp.New(`(?i)` + tables.Any("templateText")) // matches what the templates themselves show
 
 const drawnWords = 8 // the least number of words of an app that was drawn
 
 // drawnApp reports whether scripts have drawn more than the template of an app whose title was never changed.
 func drawnApp(a Answer, title string) bool {
-	return a.Drawn && appTitles.MatchString(title) && !templateText.MatchString(a.Page.Text) && a.Page.Words >= drawnWords && (len(a.Page.Headings) > 0 || len(a.Page.Images)+len(a.Page.InlineSVGs) > 0 || innerLinks(a.Page) > 0)
+	return a.Drawn && appTitles.MatchString(title) && !templateText.MatchString(a.Page.Text) &&
+		a.Page.Words >= drawnWords &&
+		(len(a.Page.Headings) > 0 || len(a.Page.Images)+len(a.Page.InlineSVGs) > 0 || innerLinks(a.Page) > 0)
 }
 
 const soonWords = 25 // limits the words of a page that announces itself only in its text

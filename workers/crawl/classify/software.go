@@ -57,13 +57,15 @@ var (
 )
 
 // contentOfInstall matches the paths of pages that a new WordPress site has.
-var contentOfInstall = lazyregexp.New(`(?i)^/(hello-world|sample-page|author|category|comments|feed|wp-[\w-]+(\.php)?|\d{4})(/|$)`)
+var contentOfInstall = lazyregexp.New(
+	`(?i)^/(hello-world|sample-page|author|category|comments|feed|wp-[\w-]+(\.php)?|\d{4})(/|$)`)
 
 // ownPages returns how many pages a page links to that its owner has made.
 func ownPages(a Answer) int {
 	made := map[string]bool{}
 	for _, link := range a.Page.Anchors {
-		if u := link.URL; u != nil && a.Site.Own(u) && strings.Trim(u.Path, "/") != "" && !contentOfInstall.MatchString(u.Path) {
+		u := link.URL
+		if u != nil && a.Site.Own(u) && strings.Trim(u.Path, "/") != "" && !contentOfInstall.MatchString(u.Path) {
 			made[u.Path] = true
 		}
 	}
@@ -74,7 +76,8 @@ func ownPages(a Answer) int {
 // name that it gives is the program's.
 func softwareSign(a Answer) string {
 	p := a.Page
-	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && ownPages(a) < ownLinks && freshInstall.MatchString(p.Text) {
+	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && ownPages(a) < ownLinks &&
+		freshInstall.MatchString(p.Text) {
 		return "a new installation"
 	}
 	found, own := program{}, false
@@ -98,10 +101,13 @@ func softwareSign(a Answer) string {
 			look(heading)
 		}
 	}
-	if own || slices.Contains(found.vendor, a.Site.Label) || isCalled(a, found) || p.Words >= softwareWords || hasOwnLogo(a) {
+	if own || slices.Contains(found.vendor, a.Site.Label) || isCalled(a, found) ||
+		p.Words >= softwareWords || hasOwnLogo(a) {
 		return ""
 	}
-	if found.common && !p.Password && !runsScripts(p) && !logInTitles.MatchString(p.Title) && !strings.Contains(strings.ToLower(p.Meta("generator", "author", "description")), strings.ToLower(found.name)) && innerLinks(p) >= ownLinks {
+	if found.common && !p.Password && !runsScripts(p) && !logInTitles.MatchString(p.Title) &&
+		!strings.Contains(strings.ToLower(p.Meta("generator", "author", "description")), strings.ToLower(found.name)) &&
+		innerLinks(p) >= ownLinks {
 		return ""
 	}
 	return "a page of the program " + found.name
@@ -160,9 +166,10 @@ func programOf(part string) (program, bool) {
 // isCalled reports whether the domain, or one of the others of the site, is named like a program. A domain that only
 // contains the name runs it, unless the name is a common word: nextcloud-acme.com, but jenkins-joinery.com.
 func isCalled(a Answer, is program) bool {
-	return is.common && (calledSo(a, is.name) || inLabels(a.Site, is.called)) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool {
-		return site.Letters(l) == is.called || site.Letters(l) == site.Letters(is.name)
-	})
+	return is.common && (calledSo(a, is.name) || inLabels(a.Site, is.called)) ||
+		slices.ContainsFunc(a.Site.Labels(), func(l string) bool {
+			return site.Letters(l) == is.called || site.Letters(l) == site.Letters(is.name)
+		})
 }
 
 // hasOwnLogo reports whether the page shows an image that it calls by the domain's name.
@@ -176,7 +183,8 @@ func hasOwnLogo(a Answer) bool {
 func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLinks }
 
 // poweredBy matches what precedes the name of a page's program.
-var poweredBy = lazyregexp.New(`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
+var poweredBy = lazyregexp.New(
+	`(?i)\b(powered by|running on|runs on|betrieben (mit|von)|propulsé par|desarrollado (con|por)|realizzato con)\b`)
 
 // unknownSoftware recognizes the log-in page of a program that the table lacks: all that the page names is its
 // generator, or the name of another site that it links to and is powered by.
@@ -198,7 +206,8 @@ func unknownSoftware(a Answer) string {
 			return ""
 		}
 	}
-	if len(name) < minCalledLetters || inLabels(a.Site, name) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool { return strings.Contains(name, site.Letters(l)) }) {
+	if len(name) < minCalledLetters || inLabels(a.Site, name) ||
+		slices.ContainsFunc(a.Site.Labels(), func(l string) bool { return strings.Contains(name, site.Letters(l)) }) {
 		return ""
 	}
 	if strings.HasPrefix(site.Letters(p.Meta("generator")), name) {
@@ -208,7 +217,8 @@ func unknownSoftware(a Answer) string {
 		if link.URL == nil || a.Site.Own(link.URL) || !poweredBy.MatchString(p.Text) {
 			continue
 		}
-		if label := site.Letters(site.New(site.Registrable(link.URL.Hostname())).Label); len(label) >= minCalledLetters && (label == name || strings.HasPrefix(name, label)) {
+		label := site.Letters(site.New(site.Registrable(link.URL.Hostname())).Label)
+		if len(label) >= minCalledLetters && (label == name || strings.HasPrefix(name, label)) {
 			return "a page of the program of " + link.URL.Hostname()
 		}
 	}

@@ -109,7 +109,8 @@ func (b *book) layer(within *layer, name string) *layer {
 // supported assumes that a browser supports all requested features, except those that only old browsers had.
 func supported(condition string) bool {
 	condition = strings.ToLower(condition)
-	return !strings.HasPrefix(condition, "not ") && !strings.HasPrefix(condition, "not(") && !strings.Contains(condition, "(-ms-")
+	return !strings.HasPrefix(condition, "not ") && !strings.HasPrefix(condition, "not(") &&
+		!strings.Contains(condition, "(-ms-")
 }
 
 // imports reads the sheet of an @import, if its text was given.
@@ -135,7 +136,8 @@ func (p *parser) imports(in scope, prelude string) {
 	}
 	key := at.String()
 	text, given := b.sheets[key]
-	if !mediaApplies(rest) || !given || in.layer == nil || len(p.path) > maxImportDepth || slices.Contains(p.path, key) {
+	if !mediaApplies(rest) || !given || in.layer == nil || len(p.path) > maxImportDepth ||
+		slices.Contains(p.path, key) {
 		return
 	}
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, in, append(slices.Clone(p.path), key))
@@ -185,7 +187,8 @@ func Imports(sheet []byte, at *url.URL) []*url.URL {
 			u, rest := importAddress(strings.TrimSpace(p.slice(start, p.start)), at)
 			_, rest, _ = cutFunction(rest, "layer")
 			_, rest, _ = cutFunction(strings.TrimSpace(strings.TrimPrefix(rest, "layer")), "supports")
-			if u != nil && mediaApplies(rest) && !slices.ContainsFunc(out, func(have *url.URL) bool { return *have == *u }) {
+			if u != nil && mediaApplies(rest) &&
+				!slices.ContainsFunc(out, func(have *url.URL) bool { return *have == *u }) {
 				out = append(out, u)
 			}
 		default:

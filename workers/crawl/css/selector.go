@@ -89,7 +89,8 @@ func (b *book) index(text string, rule int32) {
 			return
 		}
 		at := int32(len(b.selectors))
-		b.selectors = append(b.selectors, selector{text: alternative, specificity: min(whole.specificity, maxWeight-1), rule: rule, pseudo: whole.pseudo})
+		b.selectors = append(b.selectors, selector{text: alternative, specificity: min(whole.specificity, maxWeight-1),
+			rule: rule, pseudo: whole.pseudo})
 		switch {
 		case one.id != "":
 			b.byID[one.id] = append(b.byID[one.id], at)
@@ -222,7 +223,9 @@ const maxInner = 1 // limits the combinators within :not(), whose matching tries
 func cheap(list string) bool {
 	count := 0
 	for part := range Split(list, ',') {
-		count += len(strings.FieldsFunc(strings.TrimSpace(part), func(r rune) bool { return strings.ContainsRune(" \t\n>+~", r) })) - 1
+		count += len(strings.FieldsFunc(strings.TrimSpace(part), func(r rune) bool {
+			return strings.ContainsRune(" \t\n>+~", r)
+		})) - 1
 	}
 	return count <= maxInner
 }

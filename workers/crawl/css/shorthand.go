@@ -24,7 +24,8 @@ func longhand(property, value string) (string, bool) {
 }
 
 // systemFonts are the single keywords of font.
-var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "message-box": true, "small-caption": true, "status-bar": true, "-apple-system-body": true}
+var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "message-box": true,
+	"small-caption": true, "status-bar": true, "-apple-system-body": true}
 
 // fontSizes are the named sizes.
 var fontSizes = tables.Set("fontSizes")
@@ -98,7 +99,8 @@ func backgroundPart(property, value string) (string, bool) {
 				repeat = lower
 			case slashed && (isLength(lower) || lower == "auto" || lower == "cover" || lower == "contain"):
 				size = append(size, word)
-			case isLength(lower), lower == "left", lower == "right", lower == "top", lower == "bottom", lower == "center":
+			case isLength(lower), lower == "left", lower == "right", lower == "top", lower == "bottom",
+				lower == "center":
 				position = append(position, word)
 			case isColor(lower):
 				color = word
@@ -124,12 +126,14 @@ func backgroundPart(property, value string) (string, bool) {
 
 func isImage(word string) bool {
 	name, _, call := strings.Cut(word, "(")
-	return call && (name == "url" || strings.HasSuffix(name, "gradient") || strings.HasSuffix(name, "image-set") || name == "image" || name == "element" || name == "cross-fade")
+	return call && (name == "url" || strings.HasSuffix(name, "gradient") || strings.HasSuffix(name, "image-set") ||
+		name == "image" || name == "element" || name == "cross-fade")
 }
 
 // isLength reports whether a word is a length, a percentage or a calculation.
 func isLength(word string) bool {
-	if strings.HasPrefix(word, "calc(") || strings.HasPrefix(word, "min(") || strings.HasPrefix(word, "max(") || strings.HasPrefix(word, "clamp(") {
+	if strings.HasPrefix(word, "calc(") || strings.HasPrefix(word, "min(") || strings.HasPrefix(word, "max(") ||
+		strings.HasPrefix(word, "clamp(") {
 		return true
 	}
 	return word != "" && strings.IndexByte("+-.0123456789", word[0]) >= 0

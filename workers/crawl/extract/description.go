@@ -57,7 +57,8 @@ func Description(in Input) (Found[string], bool) {
 func DescriptionsWeighed(in Input) []Weighed {
 	var out []Weighed
 	for i, d := range weighDescriptions(in) {
-		out = append(out, Weighed{Field: "description", Value: d.text, Source: d.source, Method: d.method, Score: Round2(d.score), Won: i == 0 && d.text != "", Note: d.note})
+		out = append(out, Weighed{Field: "description", Value: d.text, Source: d.source, Method: d.method,
+			Score: Round2(d.score), Won: i == 0 && d.text != "", Note: d.note})
 	}
 	return out
 }
@@ -70,7 +71,8 @@ func weighDescriptions(in Input) []described {
 	score := firstDescription
 	add := func(raw, method, source string) {
 		if raw != "" {
-			d := described{text: describe(raw, brand.MaxDescriptionRunes, in), method: method, source: source, score: score, note: "in the order of the rules"}
+			d := described{text: describe(raw, brand.MaxDescriptionRunes, in), method: method, source: source,
+				score: score, note: "in the order of the rules"}
 			if d.text == "" {
 				d.score, d.note = 0, "says nothing of the brand: "+page.Clean(raw, minDescription*4)
 			}
@@ -157,12 +159,14 @@ func (in Input) tagline(name string) string {
 // page, provided that it says more than the short description. Nothing is repeated or invented.
 func LongDescription(in Input, short string) (Found[string], bool) {
 	more := func(text string) bool {
-		return text != "" && Folded(text) != Folded(short) && float64(utf8.RuneCountInString(text)) >= longerBy*float64(utf8.RuneCountInString(short))
+		return text != "" && Folded(text) != Folded(short) &&
+			float64(utf8.RuneCountInString(text)) >= longerBy*float64(utf8.RuneCountInString(short))
 	}
 	if owner := in.owner(); owner != nil {
 		for _, key := range []string{"description", "disambiguatingDescription"} {
 			if text := describe(owner.Text(key), brand.MaxLongDescriptionRunes, in); more(text) {
-				return Found[string]{Value: text, Source: in.PageURL(), Method: "json-ld organization", Confidence: 0.9}, true
+				return Found[string]{Value: text, Source: in.PageURL(), Method: "json-ld organization",
+					Confidence: 0.9}, true
 			}
 		}
 	}
@@ -184,7 +188,8 @@ func describe(text string, limit int, in Input) string {
 	if Dense(text) {
 		shortest = minDenseText
 	}
-	if utf8.RuneCountInString(text) < shortest || isNotice(text) || builders.MatchString(text) || !strings.ContainsFunc(text, unicode.IsLetter) {
+	if utf8.RuneCountInString(text) < shortest || isNotice(text) || builders.MatchString(text) ||
+		!strings.ContainsFunc(text, unicode.IsLetter) {
 		return ""
 	}
 	if len(strings.Fields(text)) <= shortWords && generic(text) || in.isName(text) {
@@ -239,7 +244,8 @@ func isNotice(text string) bool {
 func (in Input) isName(text string) bool {
 	f := Folded(text)
 	siteName := in.Page.Meta("og:site_name")
-	return f == Folded(siteName) && !sentenceLike(siteName) || f == Folded(in.Site.Domain) || f == "www"+Folded(in.Site.Domain)
+	return f == Folded(siteName) && !sentenceLike(siteName) || f == Folded(in.Site.Domain) ||
+		f == "www"+Folded(in.Site.Domain)
 }
 
 // Dense reports whether a text consists mostly of characters that represent whole words or syllables.
@@ -280,7 +286,8 @@ func paragraphs(root *html.Node) []string {
 			return true
 		}
 		switch n.Data {
-		case "head", "header", "nav", "footer", "aside", "form", "script", "style", "noscript", "template", "svg", "dialog", "blockquote", "figcaption", "address":
+		case "head", "header", "nav", "footer", "aside", "form", "script", "style", "noscript", "template", "svg",
+			"dialog", "blockquote", "figcaption", "address":
 			return false
 		case "p":
 			tried++
@@ -303,7 +310,8 @@ func paragraph(n *html.Node) (string, bool) {
 	} else if len(strings.Fields(text)) < minParagraphWords {
 		return "", false
 	}
-	if size < minParagraphRunes || notices.MatchString(text) || builders.MatchString(text) || copyrightSign.MatchString(text) || !strings.ContainsAny(text, ".!?。！？।؟…") {
+	if size < minParagraphRunes || notices.MatchString(text) || builders.MatchString(text) ||
+		copyrightSign.MatchString(text) || !strings.ContainsAny(text, ".!?。！？।؟…") {
 		return "", false
 	}
 	linked := 0
@@ -327,12 +335,14 @@ const maxClassBytes = 300 // limits the class and id that are split into words
 
 // overlay reports whether an element is hidden, a layer over the page, or part of the page's frame.
 func overlay(n *html.Node) bool {
-	if page.Attr(n, "aria-hidden") == "true" || slices.Contains(overlayRoles, page.Attr(n, "role")) || slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
+	if page.Attr(n, "aria-hidden") == "true" || slices.Contains(overlayRoles, page.Attr(n, "role")) ||
+		slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
 		return true
 	}
 	if n.Data == "body" || n.Data == "html" || n.Data == "main" {
 		return false // the class describes the state of the page
 	}
 	text := page.Attr(n, "class") + " " + page.Attr(n, "id")
-	return slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]), func(w string) bool { return slices.Contains(overlayWords, w) })
+	return slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]),
+		func(w string) bool { return slices.Contains(overlayWords, w) })
 }

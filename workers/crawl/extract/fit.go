@@ -89,7 +89,13 @@ func labelFit(name, label string) float64 {
 }
 
 // umlauts are letters that domains often write as two, although some drop the mark instead.
-var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa", "Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
+var umlauts = strings.NewReplacer(
+	"ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa",
+	"Å", "Aa", "æ", "ae",
+	"Æ", "Ae", "œ", "oe",
+	"þ", "th", "ð", "d",
+	"đ", "d", "ł", "l",
+	"Ł", "L", "ı", "i")
 
 func plainFit(name, label string) float64 {
 	whole, label := Folded(name), Folded(label)
@@ -112,7 +118,8 @@ func plainFit(name, label string) float64 {
 			return wordFit
 		}
 	}
-	if (len(whole) > MinPart || len(whole) == MinPart && len(label) <= 2*MinPart) && (strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {
+	if (len(whole) > MinPart || len(whole) == MinPart && len(label) <= 2*MinPart) &&
+		(strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {
 		return partFit
 	}
 	if len(label) >= MinPart && strings.Contains(whole, label) {
@@ -153,7 +160,8 @@ const maxShort = 4 // the longest label that can be a word with letters omitted
 
 // shortOf reports whether a label is a word with inner letters omitted: qz of Quartz.
 func shortOf(label, word string) bool {
-	if len(label) < 2 || len(label) > maxShort || len(word) <= len(label) || label[0] != word[0] || label[len(label)-1] != word[len(word)-1] {
+	if len(label) < 2 || len(label) > maxShort || len(word) <= len(label) || label[0] != word[0] ||
+		label[len(label)-1] != word[len(word)-1] {
 		return false
 	}
 	at := 0
@@ -208,7 +216,8 @@ func (in Input) fit(name string) float64 {
 	}
 	if in.Page.URL != nil {
 		host := strings.TrimPrefix(strings.ToLower(in.Page.URL.Hostname()), "www.")
-		if in.Site.OwnHost(host) && strings.HasSuffix(host, "."+in.Site.Domain) && whole == Folded(strings.TrimSuffix(host, in.Site.Domain)+in.Site.Label) {
+		if in.Site.OwnHost(host) && strings.HasSuffix(host, "."+in.Site.Domain) &&
+			whole == Folded(strings.TrimSuffix(host, in.Site.Domain)+in.Site.Label) {
 			return exactFit
 		}
 	}

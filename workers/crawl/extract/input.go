@@ -95,7 +95,8 @@ func (in Input) Fits(name string) float64 {
 	}
 	// A subdomain may be the brand's own: aws of aws.amazon.com.
 	if in.Page.URL != nil {
-		if sub, ok := strings.CutSuffix(strings.TrimPrefix(in.Page.URL.Hostname(), "www."), "."+in.Site.Domain); ok && !strings.Contains(sub, ".") {
+		sub, ok := strings.CutSuffix(strings.TrimPrefix(in.Page.URL.Hostname(), "www."), "."+in.Site.Domain)
+		if ok && !strings.Contains(sub, ".") {
 			best = max(best, labelFit(name, sub)*otherLabelFactor)
 		}
 	}

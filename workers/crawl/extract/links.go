@@ -55,7 +55,8 @@ const (
 
 // Links decides one profile per network, in the documented order.
 func Links(in Input) Found[[]eventschemas.Link] {
-	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(), Method: "profile links", Confidence: 0.9}
+	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(),
+		Method: "profile links", Confidence: 0.9}
 	for _, c := range weighLinks(in) {
 		if c.won {
 			out.Value = append(out.Value, eventschemas.Link{Name: c.network, URL: c.url})
@@ -68,7 +69,8 @@ func Links(in Input) Found[[]eventschemas.Link] {
 func LinksWeighed(in Input) []Weighed {
 	var out []Weighed
 	for _, c := range weighLinks(in) {
-		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method, Score: Round2(c.score), Won: c.won, Note: c.note})
+		out = append(out, Weighed{Field: "links." + c.network, Value: c.url, Source: c.source, Method: c.method,
+			Score: Round2(c.score), Won: c.won, Note: c.note})
 	}
 	return out
 }
@@ -212,7 +214,8 @@ func (l *linker) others(handle, text string) bool {
 	}
 	whole := Folded(handle)
 	if slices.ContainsFunc(l.neighbors, func(label string) bool {
-		return plainFit(whole, label) >= partFit || plainFit(label, whole) >= partFit || len(label) >= minInside && strings.Contains(whole, label)
+		return plainFit(whole, label) >= partFit || plainFit(label, whole) >= partFit ||
+			len(label) >= minInside && strings.Contains(whole, label)
 	}) {
 		return true
 	}
@@ -221,7 +224,8 @@ func (l *linker) others(handle, text string) bool {
 	}
 	named := strings.TrimSpace(networkWords.ReplaceAllString(text, " "))
 	f := Folded(named)
-	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit && plainFit(named, whole) >= partFit
+	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit &&
+		plainFit(named, whole) >= partFit
 }
 
 // networkWords are the words in a link to a profile that do not name its owner.
@@ -295,7 +299,8 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	}
 	for i, a := range p.Anchors {
 		name, canonical, ok := Profile(a.URL)
-		if !ok && a.URL != nil && (otherNetworks.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" || strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
+		if !ok && a.URL != nil && (otherNetworks.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" ||
+			strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
 			continue
 		}
 		if !ok || networks[name] {
@@ -305,7 +310,9 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 			row = append(row, i)
 			networks[name] = true
 			own = own || l.fit(lastPart(canonical)) >= StrongFit
-			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < StrongFit || about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") || insideProfile(name, a.URL) || ownWords(a.Text) != ""
+			somebody = somebody || owned[name] && l.fit(lastPart(canonical)) < StrongFit ||
+				about[a.URL.String()].personal || strings.Contains(canonical, "linkedin.com/in/") ||
+				insideProfile(name, a.URL) || ownWords(a.Text) != ""
 		}
 	}
 	end()
@@ -323,7 +330,8 @@ func ownWords(text string) string {
 // loose reports whether a link at the edge of the page is too unrelated to the brand: its handle does not fit, and its
 // words mention something other than the network.
 func (l *linker) loose(fit float64) bool {
-	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" && !networkName.MatchString(l.text) && l.fit(l.text) < commonFit
+	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" &&
+		!networkName.MatchString(l.text) && l.fit(l.text) < commonFit
 }
 
 // networkName matches the name of a network in a link's text.
@@ -342,7 +350,9 @@ func (l *linker) fit(handle string) float64 {
 	if name := Folded(l.name); name != "" && hasOnlyLatin(l.name) {
 		fit = max(fit, nameFactor*plainFit(handle, name), nameFactor*plainFit(l.name, Folded(handle)))
 		if short := countryEnd.ReplaceAllString(handle, ""); short != handle {
-			fit = max(fit, commonFit*plainFit(l.name, Folded(short)), commonFit*plainFit(l.in.Site.Label, Folded(short))) // initials: DWN_de
+			// initials: DWN_de
+			fit = max(fit, commonFit*plainFit(l.name, Folded(short)),
+				commonFit*plainFit(l.in.Site.Label, Folded(short)))
 		}
 	}
 	return fit
@@ -376,7 +386,8 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	}
 	c.score = base + handleWeight*fit
 	c.note = fmt.Sprintf("%s %.3g, handle fits %.2g", method, base, fit)
-	if name == "wikipedia" && (fit < commonFit && hasLatin(last) || !declared && (fit < wordFit || len(ownWords(l.text)) >= MinPart && !networkName.MatchString(l.text))) {
+	if name == "wikipedia" && (fit < commonFit && hasLatin(last) ||
+		!declared && (fit < wordFit || len(ownWords(l.text)) >= MinPart && !networkName.MatchString(l.text))) {
 		c.score, c.note = 0, "an article about something else"
 	}
 	if l.tenants[Folded(last)] && fit == 0 {
@@ -404,7 +415,8 @@ func insideProfile(network string, u *url.URL) bool {
 	parts := len(strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' }))
 	switch network {
 	case "github", "medium":
-		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") || parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
+		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") ||
+			parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
 	}
 	return false
 }

@@ -76,7 +76,8 @@ func amongPersons(n *html.Node) bool {
 		}
 		left--
 		text := page.Attr(at, "class") + " " + page.Attr(at, "id") + " " + page.Attr(at, "rel")
-		if at.Data == "article" || slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]), func(w string) bool { return slices.Contains(personWords, w) }) {
+		if at.Data == "article" || slices.ContainsFunc(page.SplitWords(text[:min(len(text), maxClassBytes)]),
+			func(w string) bool { return slices.Contains(personWords, w) }) {
 			return true
 		}
 	}

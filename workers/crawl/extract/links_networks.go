@@ -22,7 +22,8 @@ func at(host string) func(string, []string) string {
 			return ""
 		}
 		name := strings.TrimPrefix(path[0], "@")
-		if lower := strings.ToLower(name); !handle.MatchString(name) || reserved[lower] || machineFile.MatchString(lower) {
+		lower := strings.ToLower(name)
+		if !handle.MatchString(name) || reserved[lower] || machineFile.MatchString(lower) {
 			return ""
 		}
 		return "https://" + host + "/" + name
@@ -220,7 +221,8 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 		return "", "", false
 	}
 	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
-	if strings.EqualFold(strings.Trim(u.Path, "/"), "profile.php") && (host == "facebook.com" || strings.HasSuffix(host, ".facebook.com")) {
+	if strings.EqualFold(strings.Trim(u.Path, "/"), "profile.php") &&
+		(host == "facebook.com" || strings.HasSuffix(host, ".facebook.com")) {
 		if id := u.Query().Get("id"); numericID.MatchString(id) {
 			return "facebook", "https://www.facebook.com/profile.php?id=" + id, true
 		}

@@ -80,14 +80,16 @@ func Name(in Input) (name Found[string], agreed bool) {
 	if best.method == FromDomain {
 		confidence = 0.2
 	}
-	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: Round2(confidence)}, best.agree > 0
+	return Found[string]{Value: best.text, Source: best.source, Method: best.method, Confidence: Round2(confidence)},
+		best.agree > 0
 }
 
 // NamesWeighed lists the candidates for the name, best first.
 func NamesWeighed(in Input) []Weighed {
 	var out []Weighed
 	for i, c := range weighNames(in) {
-		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method, Score: Round2(c.score), Won: i == 0, Note: c.note})
+		out = append(out, Weighed{Field: "name", Value: c.text, Source: c.source, Method: c.method,
+			Score: Round2(c.score), Won: i == 0, Note: c.note})
 	}
 	return out
 }
@@ -97,7 +99,8 @@ func weighNames(in Input) []nameCandidate {
 	all := nameCandidates(in)
 	shorten(all)
 	isDomainGiven := slices.ContainsFunc(all, func(c nameCandidate) bool {
-		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in lower case it may be the name of a file or template
+		// in lower case it may be the name of a file or template
+		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label
 	})
 	inContext := newNameContext(all, in)
 	for i := range all {
@@ -125,7 +128,8 @@ func weighNames(in Input) []nameCandidate {
 		}
 		if isDomain(c.text, in) {
 			less(domainPenalty, "only the domain")
-		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all, func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == Folded(in.Site.Label) }) {
+		} else if strings.EqualFold(c.text, in.Site.Domain) && slices.ContainsFunc(all,
+			func(o nameCandidate) bool { return o.method != FromDomain && sameKey(o.text) == Folded(in.Site.Label) }) {
 			less(endingPenalty, "with the domain's ending")
 		}
 		switch {
@@ -138,7 +142,8 @@ func weighNames(in Input) []nameCandidate {
 		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
 			less(strangerPenalty, "nothing of the domain")
 		}
-		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords { // often a person
+		// often a person
+		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords {
 			less(lonePublisher, "no other place names it")
 		}
 		c.note = strings.Join(notes, ", ")
@@ -162,14 +167,16 @@ func (in Input) Inner() bool {
 		return false
 	}
 	path := strings.ToLower(strings.Trim(in.Page.URL.Path, "/"))
-	return strings.ContainsRune(path, '/') || len(path) > maxFrontPath && !strings.HasPrefix(path, "index.") && !strings.HasPrefix(path, "default.")
+	return strings.ContainsRune(path, '/') ||
+		len(path) > maxFrontPath && !strings.HasPrefix(path, "index.") && !strings.HasPrefix(path, "default.")
 }
 
 // pageIsAbout reports whether a text is the page's own headline.
 func (in Input) pageIsAbout(text string) bool {
 	f := Folded(text)
 	for _, h := range append(slices.Clone(in.Page.Headings), in.Page.Meta("og:title", "twitter:title")) {
-		if headline := Folded(h); headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
+		headline := Folded(h)
+		if headline == f || len(f) > len(headline)/2 && headline != "" && strings.Contains(headline, f) {
 			return true
 		}
 	}
@@ -282,7 +289,8 @@ func (in Input) nameFit(text string) float64 {
 	if fit := in.fit(text); fit > 0 {
 		return fit
 	}
-	if _, comparable := latinized(text); !comparable && beyondASCII(text) > 0 && !hasLatin(text) && hasOnlyLatin(in.Site.Label) {
+	_, comparable := latinized(text)
+	if !comparable && beyondASCII(text) > 0 && !hasLatin(text) && hasOnlyLatin(in.Site.Label) {
 		return unknownFit
 	}
 	return 0
@@ -293,5 +301,6 @@ func hasLatin(text string) bool {
 }
 
 func hasOnlyLatin(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+	return !strings.ContainsFunc(text,
+		func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
 }

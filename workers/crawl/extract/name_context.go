@@ -45,7 +45,8 @@ func newNameContext(all []nameCandidate, in Input) *nameContext {
 	}
 	for i := range all {
 		n := &all[i]
-		if n.method != FromDomain && n.method != "page text" && !sentenceLike(n.text) && (n.fit >= StrongFit && !isDomain(n.text, in) || len(c.groupsOf(n.text)) >= minVouchers) {
+		if n.method != FromDomain && n.method != "page text" && !sentenceLike(n.text) &&
+			(n.fit >= StrongFit && !isDomain(n.text, in) || len(c.groupsOf(n.text)) >= minVouchers) {
 			c.names = append(c.names, likelyName{sameKey(n.text), nameWords(n.text)})
 		}
 	}
@@ -82,7 +83,8 @@ func (c *nameContext) doubt(n *nameCandidate) string {
 	switch {
 	case nameWords(n.text) > taglineWords && c.in.describes(n.text), sentenceLike(n.text) && better:
 		return "a tagline"
-	case better && slices.Contains(invisible, n.method) && len(c.groupsOf(n.text)) < minVouchers && n.fit == 0 && !c.shows(n.text):
+	case better && slices.Contains(invisible, n.method) && len(c.groupsOf(n.text)) < minVouchers &&
+		n.fit == 0 && !c.shows(n.text):
 		return "the page does not show it"
 	}
 	return ""
@@ -111,7 +113,8 @@ func (c *nameContext) yieldToSite() {
 	}
 	for i := range c.all {
 		n := &c.all[i]
-		made := n.method == FromDomain || n.method == "page text" && namesSite(c.all, best) && len(c.groupsOf(n.text)) == 0
+		made := n.method == FromDomain ||
+			n.method == "page text" && namesSite(c.all, best) && len(c.groupsOf(n.text)) == 0
 		if made && n.score >= best.score && sameKey(n.text) != sameKey(best.text) {
 			n.score = best.score - 1
 			n.note += ", the site gives another name in several places"
@@ -122,9 +125,10 @@ func (c *nameContext) yieldToSite() {
 // describes reports whether a text is the page's description.
 func (in Input) describes(text string) bool {
 	f := Folded(text)
-	return f != "" && slices.ContainsFunc([]string{"og:description", "description", "twitter:description"}, func(key string) bool {
-		return Folded(in.Page.Meta(key)) == f
-	})
+	return f != "" &&
+		slices.ContainsFunc([]string{"og:description", "description", "twitter:description"}, func(key string) bool {
+			return Folded(in.Page.Meta(key)) == f
+		})
 }
 
 // sentenceWords are words of a sentence, in lower case, that names rarely contain.

@@ -30,12 +30,14 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 			if c.fit < StrongFit {
 				return true
 			}
-		case strings.Contains(headline, f), strings.Contains(f, headline) && utf8.RuneCountInString(headline) >= minHeadline:
+		case strings.Contains(headline, f),
+			strings.Contains(f, headline) && utf8.RuneCountInString(headline) >= minHeadline:
 			return true
 		}
 	}
 	// A title of one long part is entirely headline.
-	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
+	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 &&
+		len(strings.Fields(c.text)) > shortWords
 }
 
 var atTheSite = tables.List("atTheSite") // places that name the site, not the page
@@ -43,7 +45,8 @@ var atTheSite = tables.List("atTheSite") // places that name the site, not the p
 // namesSite reports whether a place about the site gives the same name.
 func namesSite(all []nameCandidate, c *nameCandidate) bool {
 	same := sameKey(c.text)
-	return slices.ContainsFunc(all, func(o nameCandidate) bool { return slices.Contains(atTheSite, o.method) && sameKey(o.text) == same })
+	return slices.ContainsFunc(all,
+		func(o nameCandidate) bool { return slices.Contains(atTheSite, o.method) && sameKey(o.text) == same })
 }
 
 // headlines lists the page's headings and its shared title, without the site's name at the end. A shared title equal to
@@ -92,9 +95,11 @@ func yieldToDomain(all []nameCandidate, in Input) {
 				continue
 			}
 		case f != domain && strings.Contains(f, domain):
-		case c.base >= siteNameBase && c.fit >= commonFit && d.agree == 0 && d.base < appBase: // declared, compared with one image's alt text
+		// declared, compared with one image's alt text
+		case c.base >= siteNameBase && c.fit >= commonFit && d.agree == 0 && d.base < appBase:
 			continue
-		case c.fit >= wordFit, c.agree >= mostAgree, c.fit >= partFit && c.agree > 0, beyondASCII(c.text) > 0 && !hasLatin(c.text):
+		case c.fit >= wordFit, c.agree >= mostAgree, c.fit >= partFit && c.agree > 0,
+			beyondASCII(c.text) > 0 && !hasLatin(c.text):
 			continue
 		}
 		c.score = d.score - 1

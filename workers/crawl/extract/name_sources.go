@@ -39,10 +39,12 @@ func (c *collector) add(text, method string, base float64) {
 		fit = c.in.fit(m[2]) // the domain follows a name in another script
 	}
 	text = tidyName(fitting(text, c.in), c.in)
-	if text == "" || packageName.MatchString(text) && c.in.fit(text) < affixFit || generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
+	if text == "" || packageName.MatchString(text) && c.in.fit(text) < affixFit ||
+		generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
 		return
 	}
-	c.out = append(c.out, nameCandidate{text: text, method: method, source: c.source, base: base * c.factor, fit: max(fit, c.in.nameFit(text))})
+	c.out = append(c.out, nameCandidate{text: text, method: method, source: c.source, base: base * c.factor,
+		fit: max(fit, c.in.nameFit(text))})
 }
 
 // nameCandidates lists every acceptable name once per place.
@@ -76,7 +78,8 @@ func nameCandidates(in Input) []nameCandidate {
 		if written == "" || strings.ContainsRune(written, ' ') {
 			written = titleCase(label)
 		}
-		c.out = append(c.out, nameCandidate{text: page.Clean(written, maxNameRunes), method: FromDomain, source: c.source, base: labelBase - fitWeight, fit: exactFit})
+		c.out = append(c.out, nameCandidate{text: page.Clean(written, maxNameRunes), method: FromDomain,
+			source: c.source, base: labelBase - fitWeight, fit: exactFit})
 	}
 	return c.out
 }
@@ -105,7 +108,8 @@ func (c *collector) page(p *page.Page) {
 				base = personPlace
 			}
 			c.add(o.Text("name"), "json-ld publisher", base)
-			if len(c.out) > n && slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
+			if len(c.out) > n &&
+				slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
 				// It names the requested host as its own domain: as good as a name that fits.
 				c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
 			}
@@ -114,14 +118,16 @@ func (c *collector) page(p *page.Page) {
 	c.add(p.Meta("og:site_name"), "og:site_name", siteNameBase)
 	c.add(p.Meta("application-name"), "application-name", appBase)
 	c.add(p.Meta("apple-mobile-web-app-title"), "apple-mobile-web-app-title", appBase)
-	c.add(p.Meta("al:ios:app_name", "al:android:app_name", "twitter:app:name:iphone", "twitter:app:name:googleplay", "twitter:app:name:ipad"), "app link", manifestBase)
+	c.add(p.Meta("al:ios:app_name", "al:android:app_name", "twitter:app:name:iphone", "twitter:app:name:googleplay",
+		"twitter:app:name:ipad"), "app link", manifestBase)
 	c.add(p.Meta("publisher", "dc.publisher", "dcterms.publisher"), "publisher meta", manifestBase-2)
 	for _, key := range []string{"author", "copyright", "dc.creator"} {
 		if v := copyrightOwner(p.Meta(key)); in.fit(v) >= wordFit {
 			c.add(v, key+" meta", authorBase)
 		}
 	}
-	if handle, ok := handleOf(p.Meta("twitter:site")); ok && in.fit(handle) >= exactFit && handle != strings.ToLower(handle) && !strings.ContainsRune(handle, '_') {
+	handle, ok := handleOf(p.Meta("twitter:site"))
+	if ok && in.fit(handle) >= exactFit && handle != strings.ToLower(handle) && !strings.ContainsRune(handle, '_') {
 		c.add(handle, "twitter:site", handleBase)
 	}
 	tree := inTree(p)
@@ -146,7 +152,8 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 	if w := p.Data.WebSite(c.in.Site); w != nil {
 		names = append(names, w.Text("name"))
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
+	return slices.ContainsFunc(names,
+		func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
 }
 
 // inTree walks the tree of a page once.
@@ -172,7 +179,8 @@ func feedTitles(root *html.Node) []string {
 			return len(out) < maxFeeds
 		}
 		kind := strings.ToLower(page.Attr(n, "type"))
-		if !strings.Contains(strings.ToLower(page.Attr(n, "rel")), "alternate") || !strings.Contains(kind, "rss") && !strings.Contains(kind, "atom") && !strings.Contains(kind, "feed+json") {
+		if !strings.Contains(strings.ToLower(page.Attr(n, "rel")), "alternate") ||
+			!strings.Contains(kind, "rss") && !strings.Contains(kind, "atom") && !strings.Contains(kind, "feed+json") {
 			return true
 		}
 		title := page.Clean(page.Attr(n, "title"), page.MaxValueRunes)
@@ -198,10 +206,12 @@ func (c *collector) homeLinks(p *page.Page) {
 	}
 	left := maxHomeTexts
 	for i, a := range p.Anchors {
-		if a.URL == nil || a.Text == "" || left == 0 || a.Zone == page.Footer || a.Zone == page.Body && i > maxHomeTexts {
+		if a.URL == nil || a.Text == "" || left == 0 || a.Zone == page.Footer ||
+			a.Zone == page.Body && i > maxHomeTexts {
 			continue
 		}
-		if p.URL != nil && a.URL.Hostname() == p.URL.Hostname() && strings.Trim(a.URL.Path, "/") == "" && a.URL.RawQuery == "" {
+		if p.URL != nil && a.URL.Hostname() == p.URL.Hostname() && strings.Trim(a.URL.Path, "/") == "" &&
+			a.URL.RawQuery == "" {
 			c.add(withoutLogoWords(a.Text), "home link text", homeTextBase)
 			left--
 		}
@@ -242,7 +252,8 @@ func (in Input) owners() []*linkeddata.Object {
 			out = append(out, w)
 		}
 		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
-			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit || slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
+			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit ||
+				slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
 				out = append(out, o)
 			}
 		}
@@ -257,7 +268,8 @@ func (in Input) near(u *url.URL) bool {
 		return false
 	}
 	sub, _, _ := strings.Cut(in.Page.URL.Hostname(), ".")
-	return Folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) && Folded(sub) == Folded(site.New(site.Registrable(u.Hostname())).Label)
+	return Folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) &&
+		Folded(sub) == Folded(site.New(site.Registrable(u.Hostname())).Label)
 }
 
 // handleOf reads a twitter:site value, which may be a whole URL.
@@ -332,7 +344,9 @@ func (in Input) written(label string) string {
 	best := ""
 	for spelling, n := range count {
 		first, _ := utf8.DecodeRuneInString(spelling)
-		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) || Folded(spelling) != label && Folded(umlauts.Replace(spelling)) != label || strings.ContainsAny(spelling, "@#/:,;!?") {
+		if unicode.IsLower(first) && strings.ContainsRune(spelling, ' ') || spelling == strings.ToLower(spelling) ||
+			Folded(spelling) != label && Folded(umlauts.Replace(spelling)) != label ||
+			strings.ContainsAny(spelling, "@#/:,;!?") {
 			continue
 		}
 		if have := count[best]; best == "" || n > have || n == have && spelling < best {
@@ -375,7 +389,8 @@ func copyrightLines(root *html.Node) []string {
 	var lines []*html.Node
 	visit(root, func(n *html.Node) bool {
 		switch {
-		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "head" || n.Data == "noscript" || n.Data == "article" || n.Data == "figure"):
+		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "head" ||
+			n.Data == "noscript" || n.Data == "article" || n.Data == "figure"):
 			return false
 		case n.Type == html.TextNode && len(n.Data) < maxLine && mayBeCopyright(n.Data):
 			if lines = append(lines, n); len(lines) > maxCopyrights {
@@ -400,5 +415,6 @@ func copyrightLines(root *html.Node) []string {
 
 // mayBeCopyright is a fast check that excludes most texts.
 func mayBeCopyright(text string) bool {
-	return strings.Contains(text, "©") || strings.Contains(text, "(c)") || strings.Contains(text, "(C)") || strings.Contains(text, "opyright") || strings.Contains(text, "OPYRIGHT")
+	return strings.Contains(text, "©") || strings.Contains(text, "(c)") || strings.Contains(text, "(C)") ||
+		strings.Contains(text, "opyright") || strings.Contains(text, "OPYRIGHT")
 }

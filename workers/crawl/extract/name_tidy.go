@@ -16,12 +16,14 @@ import (
 // distribution". If no part fits, it returns the short part next to a sentence, or the whole.
 func fitting(text string, in Input) string {
 	text = poweredBy.ReplaceAllString(webHost.ReplaceAllString(text, "$1"), "")
-	if bare := slices.IndexFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) }); bare >= 0 && !slices.ContainsFunc(titleSegments(text), func(s string) bool {
+	bare := slices.IndexFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) })
+	if bare >= 0 && !slices.ContainsFunc(titleSegments(text), func(s string) bool {
 		return in.fit(s) >= wordFit && !isDomain(strings.TrimSpace(s), in) || beyondASCII(s) > 0 && !hasLatin(s)
 	}) {
 		return strings.TrimSpace(titleSegments(text)[bare])
 	}
-	parts := slices.DeleteFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) || generic(s) && in.fit(s) < exactFit })
+	parts := slices.DeleteFunc(titleSegments(text),
+		func(s string) bool { return isDomain(strings.TrimSpace(s), in) || generic(s) && in.fit(s) < exactFit })
 	if len(parts) < 2 && len(titleSegments(text)) < 2 || in.fit(text) >= PieceFit {
 		return sentence(text, in)
 	}
@@ -93,7 +95,8 @@ func tidyName(text string, in Input) string {
 	if !strings.HasSuffix(text, "!") || in.fit(text) < StrongFit && strings.ContainsRune(text, ' ') {
 		text = strings.TrimRight(text, "!")
 	}
-	if m := inBrackets.FindStringSubmatch(text); m != nil && (initials(m[1], m[2]) || !hasLatin(m[1]) && in.fit(m[2]) >= exactFit || in.fit(m[1]) >= in.fit(text) && in.fit(m[1]) > 0) {
+	if m := inBrackets.FindStringSubmatch(text); m != nil && (initials(m[1], m[2]) ||
+		!hasLatin(m[1]) && in.fit(m[2]) >= exactFit || in.fit(m[1]) >= in.fit(text) && in.fit(m[1]) > 0) {
 		text = m[1]
 	}
 	for range 2 { // "Acme Official Home Page"
@@ -106,7 +109,8 @@ func tidyName(text string, in Input) string {
 		}
 	}
 	for range 2 { // "Acme Co., Ltd."
-		short := strings.TrimRight(legalTail.ReplaceAllString(legalHead.ReplaceAllString(legalForm.ReplaceAllString(text, ""), ""), ""), " ,")
+		short := strings.TrimRight(
+			legalTail.ReplaceAllString(legalHead.ReplaceAllString(legalForm.ReplaceAllString(text, ""), ""), ""), " ,")
 		if short == text || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
 			break
 		}
@@ -122,7 +126,9 @@ func tidyName(text string, in Input) string {
 		strings.ContainsAny(text, brand.Markup) || Folded(text) == "" {
 		return ""
 	}
-	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") || notName.MatchString(text) || (numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
+	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") ||
+		notName.MatchString(text) ||
+		(numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
 		return ""
 	}
 	return text
@@ -139,7 +145,8 @@ func isAddress(text string) bool { return addressName.MatchString(text) }
 
 // isPictogram reports whether a character is an emoji, a star or another ornament, or a part of one.
 func isPictogram(r rune) bool {
-	return r >= 0x2600 && r <= 0x27bf || r >= 0x2b00 && r <= 0x2bff || r >= 0x1f000 && r <= 0x1faff || r == 0xfe0f || r == 0x200d || r == '★' || r == '►' || r == '▶'
+	return r >= 0x2600 && r <= 0x27bf || r >= 0x2b00 && r <= 0x2bff || r >= 0x1f000 && r <= 0x1faff || r == 0xfe0f ||
+		r == 0x200d || r == '★' || r == '►' || r == '▶'
 }
 
 // nameWords counts the words of a name, without its legal form, separators and pictograms.
@@ -164,7 +171,8 @@ func said(short string, in Input) bool {
 		return true
 	}
 	f := Folded(short)
-	return f != "" && (strings.Contains(Folded(in.Page.Title), f) || strings.Contains(Folded(in.Page.Meta("og:title", "og:site_name")), f))
+	return f != "" && (strings.Contains(Folded(in.Page.Title), f) ||
+		strings.Contains(Folded(in.Page.Meta("og:title", "og:site_name")), f))
 }
 
 // initials reports whether an abbreviation consists of a name's initials.
@@ -181,7 +189,8 @@ func initials(name, short string) bool {
 // ard.de. RANDOM.ORG and Booking.com are names.
 func isDomain(name string, in Input) bool {
 	lower := strings.ToLower(name)
-	return name == lower && (lower == in.Site.Domain || lower == "www."+in.Site.Domain || slices.Contains(in.Site.Others, lower))
+	return name == lower &&
+		(lower == in.Site.Domain || lower == "www."+in.Site.Domain || slices.Contains(in.Site.Others, lower))
 }
 
 // titleSeparators separate the parts of a title: a bar, a dash or a colon with
@@ -196,7 +205,8 @@ const maxSegments = 8 // limits the parts of a title
 
 // titleSegments splits a title.
 func titleSegments(title string) []string {
-	if strings.ContainsFunc(title, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }) {
+	if strings.ContainsFunc(title,
+		func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }) {
 		title = strings.NewReplacer("_", " | ", "-", " | ", "—", " | ", "－", " | ").Replace(title)
 	}
 	parts := titleSeparators.Split(openCompound.ReplaceAllString(title, "${1}‑ ${2}"), maxSegments)

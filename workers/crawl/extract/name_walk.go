@@ -39,7 +39,8 @@ func innerText(n *html.Node, limit int) string {
 			return false
 		case n.Type == html.TextNode:
 			b.WriteString(n.Data)
-		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "svg" || n.Data == "noscript" || n.Data == "template"):
+		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "svg" ||
+			n.Data == "noscript" || n.Data == "template"):
 			return false
 		case n.Type == html.ElementNode && n.Data == "br":
 			b.WriteByte(' ')

@@ -42,7 +42,8 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	if r.NSFW {
 		return 0
 	}
-	score := logoScore*bestLogo(r.Logos) + secondTypeScore*flag(logoTypes(r.Logos) >= 2) + bothThemesScore*flag(bothThemes(r.Logos))
+	score := logoScore*bestLogo(r.Logos) + secondTypeScore*flag(logoTypes(r.Logos) >= 2) +
+		bothThemesScore*flag(bothThemes(r.Logos))
 	if r.Name != nil {
 		sources := lonelyNameSource
 		if nameAgreed {
@@ -125,7 +126,8 @@ func companyFilled(c *eventschemas.Company) int {
 		return 0
 	}
 	n := 0
-	for _, filled := range []bool{c.Employees != nil, c.FoundedYear != nil, c.Kind != nil, c.Location != nil, len(c.Industries) > 0} {
+	for _, filled := range []bool{c.Employees != nil, c.FoundedYear != nil, c.Kind != nil, c.Location != nil,
+		len(c.Industries) > 0} {
 		if filled {
 			n++
 		}

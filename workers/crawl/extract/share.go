@@ -27,7 +27,8 @@ type shared struct {
 func ShareImage(in Input) (Found[*url.URL], bool) {
 	for _, s := range in.shared() {
 		u := in.shareImageURL(s.raw)
-		if u != nil && !strings.HasPrefix(s.method, "og:") && !strings.HasPrefix(s.method, "twitter:") && (iconFile.MatchString(path.Base(u.Path)) || in.isIcon(u)) {
+		if u != nil && !strings.HasPrefix(s.method, "og:") && !strings.HasPrefix(s.method, "twitter:") &&
+			(iconFile.MatchString(path.Base(u.Path)) || in.isIcon(u)) {
 			continue // an icon counts only if the page explicitly declares it as a share image
 		}
 		if u != nil {
@@ -41,7 +42,8 @@ func ShareImage(in Input) (Found[*url.URL], bool) {
 func (in Input) shared() []shared {
 	var out []shared
 	p := in.Page
-	for _, key := range []string{"og:image", "og:image:url", "og:image:secure_url", "twitter:image", "twitter:image:src", "image_src", "thumbnail"} {
+	for _, key := range []string{"og:image", "og:image:url", "og:image:secure_url", "twitter:image",
+		"twitter:image:src", "image_src", "thumbnail"} {
 		if key == "og:image" && in.tiny() {
 			continue // the page declares a spacer
 		}
@@ -69,7 +71,8 @@ const minShareSide = 8 // the shortest declared side, in pixels, of an image tha
 // tiny reports whether the page declares its share image as a spacer.
 func (in Input) tiny() bool {
 	for _, key := range []string{"og:image:width", "og:image:height"} {
-		if n, err := strconv.Atoi(strings.TrimSuffix(in.Page.Meta(key), "px")); err == nil && n > 0 && n < minShareSide {
+		n, err := strconv.Atoi(strings.TrimSuffix(in.Page.Meta(key), "px"))
+		if err == nil && n > 0 && n < minShareSide {
 			return true
 		}
 	}
@@ -90,7 +93,8 @@ var (
 // shareImageURL resolves a declared URL. It returns nil if the URL is not an image's.
 func (in Input) shareImageURL(raw string) *url.URL {
 	raw = strings.Trim(strings.TrimSpace(raw), `"'`)
-	if strings.ContainsAny(raw, "{}<>") || strings.HasPrefix(raw, "%") || strings.HasPrefix(strings.ToLower(raw), "data:") {
+	if strings.ContainsAny(raw, "{}<>") || strings.HasPrefix(raw, "%") ||
+		strings.HasPrefix(strings.ToLower(raw), "data:") {
 		return nil // an unfilled template, or a data URI
 	}
 	u := in.Page.Resolve(withScheme(raw, in))
@@ -107,10 +111,12 @@ func (in Input) shareImageURL(raw string) *url.URL {
 // withScheme completes a URL without a scheme: www.acme.com/share.png, cdn.acme.com/share.png.
 func withScheme(raw string, in Input) string {
 	host, rest, ok := strings.Cut(raw, "/")
-	if !ok || rest == "" || strings.ContainsAny(host, ":?#") || !strings.Contains(host, ".") || strings.HasPrefix(host, ".") {
+	if !ok || rest == "" || strings.ContainsAny(host, ":?#") || !strings.Contains(host, ".") ||
+		strings.HasPrefix(host, ".") {
 		return raw
 	}
-	if _, icann := publicsuffix.PublicSuffix(host); strings.HasPrefix(host, "www.") || in.Site.OwnHost(host) || icann && strings.Count(host, ".") > 1 {
+	_, icann := publicsuffix.PublicSuffix(host)
+	if strings.HasPrefix(host, "www.") || in.Site.OwnHost(host) || icann && strings.Count(host, ".") > 1 {
 		return "https://" + raw
 	}
 	return raw
@@ -175,8 +181,10 @@ func itempropImages(root *html.Node) []string {
 		if n.Type != html.ElementNode || n.Data != "meta" && n.Data != "link" {
 			return true
 		}
-		if slices.ContainsFunc(strings.Fields(page.Attr(n, "itemprop")), func(p string) bool { return p == "image" || p == "primaryImageOfPage" }) {
-			out = append(out, page.Attr(n, "content")+page.Attr(n, "href")) // a meta element has content, a link element href
+		if slices.ContainsFunc(strings.Fields(page.Attr(n, "itemprop")),
+			func(p string) bool { return p == "image" || p == "primaryImageOfPage" }) {
+			// a meta element has content, a link element href
+			out = append(out, page.Attr(n, "content")+page.Attr(n, "href"))
 		}
 		return true
 	})

@@ -104,7 +104,8 @@ func Classify(texts []Text) []Guess {
 			continue
 		}
 		if p := math.Pow(1+e, sharpness) / total; p >= MinScore {
-			out = append(out, Guess{Class: v.classes[i], Score: math.Round(p*100) / 100, Terms: strongest(spoke[i]), Places: placesOf(spoke[i], heard)})
+			out = append(out, Guess{Class: v.classes[i], Score: math.Round(p*100) / 100, Terms: strongest(spoke[i]),
+				Places: placesOf(spoke[i], heard)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Guess) int { return cmp.Compare(b.Score, a.Score) })
@@ -228,7 +229,8 @@ func strongest(terms map[*term]float64) []string {
 // words returns the words of a text: letters and digits, lower case, without diacritics.
 func words(text string) []string {
 	var out []string
-	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
+	for w := range strings.FieldsFuncSeq(text,
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
 		if len(out) == maxWords {
 			break
 		}

@@ -41,7 +41,8 @@ func (c *Class) ID() string {
 func (c *Class) Industry(score float64) eventschemas.Industry {
 	return eventschemas.Industry{
 		ID: c.ID(), Name: c.Name, Slug: c.Slug, Emoji: c.Emoji, Score: score,
-		Parent: &eventschemas.IndustryParent{ID: c.parent.ID(), Name: c.parent.Name, Slug: c.parent.Slug, Emoji: c.parent.Emoji},
+		Parent: &eventschemas.IndustryParent{ID: c.parent.ID(), Name: c.parent.Name, Slug: c.parent.Slug,
+			Emoji: c.parent.Emoji},
 	}
 }
 
@@ -143,7 +144,8 @@ func (l *termList) add(text string, class int) {
 	case '~':
 		weight, text = weakWeight, text[1:]
 	}
-	t := &term{words: words(strings.ReplaceAll(strings.Trim(text, "*"), "_", " ")), prefix: strings.HasSuffix(text, "*"), suffix: strings.HasPrefix(text, "*")}
+	t := &term{words: words(strings.ReplaceAll(strings.Trim(text, "*"), "_", " ")),
+		prefix: strings.HasSuffix(text, "*"), suffix: strings.HasPrefix(text, "*")}
 	key := fmt.Sprint(t.words, t.prefix, t.suffix) // música and musica are one term
 	if l.byKey[key] == nil {
 		l.byKey[key] = t

@@ -104,7 +104,8 @@ func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 // ResolveSymbol converts a symbol of the document, as an svg element that uses it would show it. Errors: as Resolve.
 func (r *Resolver) ResolveSymbol(id string) (*Image, error) {
 	svg := &html.Node{Type: html.ElementNode, Data: "svg", DataAtom: atom.Svg, Namespace: "svg"}
-	svg.AppendChild(&html.Node{Type: html.ElementNode, Data: "use", Namespace: "svg", Attr: []html.Attribute{{Key: "href", Val: "#" + id}}})
+	svg.AppendChild(&html.Node{Type: html.ElementNode, Data: "use", Namespace: "svg",
+		Attr: []html.Attribute{{Key: "href", Val: "#" + id}}})
 	return r.Resolve(svg)
 }
 

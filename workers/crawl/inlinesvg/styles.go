@@ -120,7 +120,8 @@ const maxValue = 400 // bytes of a property's value
 
 // plainValue reports whether a value does not depend on its context.
 func plainValue(v string) bool {
-	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" && v != "unset" && v != "revert"
+	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" &&
+		v != "unset" && v != "revert"
 }
 
 // paint resolves the value of a paint. ok is false if the inherited value applies.
@@ -128,7 +129,8 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	value = strings.TrimSpace(value)
 	lower := strings.ToLower(value)
 	switch {
-	case lower == "", lower == "inherit", lower == "unset", lower == "initial", lower == "revert", len(value) > maxValue:
+	case lower == "", lower == "inherit", lower == "unset", lower == "initial", lower == "revert",
+		len(value) > maxValue:
 		return "", false
 	case lower == "none", lower == "transparent":
 		return "none", true
@@ -202,7 +204,8 @@ func (w *writer) size(svg *html.Node) (width, height float64) {
 }
 
 // pixelsPer is the size of units in CSS pixels, assuming the usual font size of 16.
-var pixelsPer = map[string]float64{"": 1, "px": 1, "rem": 16, "em": 16, "pt": 96.0 / 72, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96}
+var pixelsPer = map[string]float64{"": 1, "px": 1, "rem": 16, "em": 16, "pt": 96.0 / 72, "pc": 16, "mm": 96 / 25.4,
+	"cm": 96 / 2.54, "in": 96}
 
 // Length parses a CSS length in pixels; it returns 0 if the length is invalid or relative to an unknown size.
 func Length(v string) float64 {

@@ -192,7 +192,8 @@ func (w *writer) element(n *html.Node, at context) {
 	}
 	inside := w.enter(n, at)
 	declared := w.declarations(n, inside, false)
-	if slices.Contains(declared, "display:none") || attr(n, "display") == "none" && !slices.ContainsFunc(declared, isDisplay) {
+	if slices.Contains(declared, "display:none") ||
+		attr(n, "display") == "none" && !slices.ContainsFunc(declared, isDisplay) {
 		return
 	}
 	if kind == "use" {
@@ -311,7 +312,8 @@ func (w *writer) keep(a html.Attribute, at context) {
 		} else if !isEmbedded(a.Val) {
 			return
 		}
-	case key == "style", strings.HasPrefix(key, "on"), strings.HasPrefix(key, "data-"), strings.HasPrefix(key, "aria-"), key == "role", a.Namespace != "" && a.Namespace != "xlink":
+	case key == "style", strings.HasPrefix(key, "on"), strings.HasPrefix(key, "data-"), strings.HasPrefix(key, "aria-"),
+		key == "role", a.Namespace != "" && a.Namespace != "xlink":
 		return
 	}
 	w.attributeOf(key, a.Val, at)
@@ -371,7 +373,8 @@ func (w *writer) need(id string) {
 
 // cleanBox checks a viewBox: four numbers, of which the last two are sizes.
 func cleanBox(box string) string {
-	fields := strings.FieldsFunc(box, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
+	fields := strings.FieldsFunc(box,
+		func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
 	if len(fields) != 4 {
 		return ""
 	}

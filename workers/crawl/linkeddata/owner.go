@@ -37,7 +37,8 @@ const (
 )
 
 // frontPath is the path of a front page: /, /en, /de-de, /index.html.
-var frontPath = lazyregexp.New(`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
+var frontPath = lazyregexp.New(
+	`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
 
 // Owner returns the organization that owns the site, or nil. On a personal site that may be a person. fit returns how
 // well a name fits the site's domain, from 0 to 1.
@@ -66,7 +67,8 @@ func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 		}
 	}
 	for _, o := range g.Objects {
-		if o.isReference() || slices.Contains(strangers, o.Role) || o.pointedAt(strangers...) && !o.pointedAt("publisher") {
+		if o.isReference() || slices.Contains(strangers, o.Role) ||
+			o.pointedAt(strangers...) && !o.pointedAt("publisher") {
 			continue
 		}
 		front := o.atFront(s)
@@ -140,7 +142,8 @@ func (o *Object) atHome(s site.Site) bool {
 			if err != nil || u.Host == "" || s.Own(u) {
 				continue
 			}
-			if label := site.New(site.Registrable(u.Hostname())).Label; label != "" && label == site.Letters(o.Text("name")) {
+			label := site.New(site.Registrable(u.Hostname())).Label
+			if label != "" && label == site.Letters(o.Text("name")) {
 				return true
 			}
 		}
@@ -171,7 +174,8 @@ func whose(text string, s site.Site) belonging {
 		u = &url.URL{Scheme: "https", Host: u.Path} // written without a scheme
 	}
 	switch {
-	case u.Host == "" && strings.HasPrefix(text, "#"), u.Host != "" && u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https":
+	case u.Host == "" && strings.HasPrefix(text, "#"), u.Host != "" &&
+		u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https":
 		return unknown
 	case u.Host == "" || s.Own(u):
 		if frontPath.MatchString(u.Path) {
@@ -200,7 +204,8 @@ func (o *Object) isReference() bool {
 // only on the site and its pages: articles are bought from agencies.
 func (o *Object) pointedAt(roles ...string) bool {
 	return slices.ContainsFunc(o.pointers, func(p *Object) bool {
-		return slices.Contains(roles, p.Role) && (p.Role != "publisher" || p.Parent != nil && p.Parent.Is("WebSite", "WebPage"))
+		return slices.Contains(roles, p.Role) &&
+			(p.Role != "publisher" || p.Parent != nil && p.Parent.Is("WebSite", "WebPage"))
 	})
 }
 
@@ -208,7 +213,8 @@ func (o *Object) pointedAt(roles ...string) bool {
 func (g *Graph) WebSite(s site.Site) *Object {
 	var silent *Object
 	for _, o := range g.Objects {
-		if !o.Is("WebSite") || o.isReference() || slices.Contains([]string{"item", "itemListElement", "mentions", "citation"}, o.Role) {
+		if !o.Is("WebSite") || o.isReference() ||
+			slices.Contains([]string{"item", "itemListElement", "mentions", "citation"}, o.Role) {
 			continue
 		}
 		urls := o.URLs("url")

@@ -132,7 +132,8 @@ func (c *collector) art() {
 		if s.Zone != page.Footer && again[s.file.String()] {
 			x.add(signFooterToo, footerToo)
 		}
-		if edge := s.Zone == page.Header || s.Zone == page.Nav; share[s.file.String()] && !s.Home && !(edge && says(s.Tokens)) {
+		edge := s.Zone == page.Header || s.Zone == page.Nav
+		if share[s.file.String()] && !s.Home && !(edge && says(s.Tokens)) {
 			continue
 		}
 		if x.Score >= minMarkScore {
@@ -214,7 +215,8 @@ func (c *collector) inlineSVGs() []pageImage {
 	left := maxInlineSVGs
 	for _, im := range c.in.Page.InlineSVGs {
 		edge := im.Zone == page.Header || im.Zone == page.Nav || im.Top
-		if !c.possible(im) || left == 0 || !(im.Home || says(im.Tokens) || edge && c.brand.fit(im.Alt) > 0 || edge && !im.Linked) {
+		if !c.possible(im) || left == 0 ||
+			!(im.Home || says(im.Tokens) || edge && c.brand.fit(im.Alt) > 0 || edge && !im.Linked) {
 			continue
 		}
 		left--
@@ -307,8 +309,8 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 		return x, false
 	}
 	x = Candidate{
-		URL: s.file, Kind: Mark, Scheme: s.Scheme, Words: slices.Clone(s.Own), Side: int(max(s.width, s.height)), box: s.Box,
-		Data: s.data, Part: s.part, Crop: s.crop, footer: s.Zone == page.Footer,
+		URL: s.file, Kind: Mark, Scheme: s.Scheme, Words: slices.Clone(s.Own), Side: int(max(s.width, s.height)),
+		box: s.Box, Data: s.data, Part: s.part, Crop: s.crop, footer: s.Zone == page.Footer,
 	}
 	edge := s.Zone == page.Header || s.Zone == page.Nav || s.Top
 	fileWords := page.SplitWords(fileName(s.URL))

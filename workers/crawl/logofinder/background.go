@@ -76,7 +76,8 @@ func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
 
 // cut finds the part of a raster sprite that an element shows. It returns false if the part is unknown.
 func (s *pageImage) cut(says func(string) string) bool {
-	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") || s.file.Scheme == "data" {
+	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") ||
+		s.file.Scheme == "data" {
 		return true
 	}
 	x, y, placed := position(says("background-position"))

@@ -83,7 +83,8 @@ func (b brand) is(text string) bool {
 // inText reports whether a file name contains one of the brand's names.
 func (b brand) inText(text string) bool {
 	f := site.Letters(text)
-	return slices.ContainsFunc(b.names, func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
+	return slices.ContainsFunc(b.names,
+		func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
 }
 
 // decoration matches words of an alt text or a file name other than the brand.
@@ -114,7 +115,8 @@ func (b brand) stranger(im page.Image) bool {
 	if !says(im.Own) && !says(fileWords) && (isSign(im.Own) || isSignFile(fileWords) && !b.inText(file)) {
 		return true
 	}
-	if im.URL != nil && !says(im.Own) && !b.surely(im) && (foreignFolder.MatchString(im.URL.Path) || pluginFolder.MatchString(im.URL.Path) && !says(fileWords)) {
+	if im.URL != nil && !says(im.Own) && !b.surely(im) &&
+		(foreignFolder.MatchString(im.URL.Path) || pluginFolder.MatchString(im.URL.Path) && !says(fileWords)) {
 		return true
 	}
 	rest := withoutWords(im.Alt)
@@ -122,10 +124,12 @@ func (b brand) stranger(im page.Image) bool {
 		return false
 	}
 	words := page.SplitWords(rest)
-	if len(words) > 0 && len(words) <= maxStrangerWords && slices.ContainsFunc(words, func(w string) bool { return isTool(w) || slices.Contains(networks, w) }) {
+	if len(words) > 0 && len(words) <= maxStrangerWords &&
+		slices.ContainsFunc(words, func(w string) bool { return isTool(w) || slices.Contains(networks, w) }) {
 		return true
 	}
-	// Below the page's head and outside of links home, a name belongs to another party even without a word such as logo.
+	// Below the page's head and outside of links home, a name belongs to another party even without a word such as
+	// logo.
 	below := !im.Home && im.Zone != page.Header && im.Zone != page.Nav
 	if !below && !strings.Contains(strings.ToLower(im.Alt), "logo") || len(strings.Fields(rest)) > maxStrangerWords {
 		return false
@@ -150,13 +154,15 @@ var pluginFolder = lazyregexp.New(`(?i)/wp-content/plugins/`)
 
 // isSign reports whether words name an icon of a header: a tool, or the house of a link home.
 func isSign(words []string) bool {
-	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
+	return slices.ContainsFunc(words, isTool) ||
+		slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
 // isSignFile reports whether all words of a file name are words of an icon.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
-		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
+		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) &&
+			!slices.Contains(darkInk, w)
 	})
 }
 

@@ -158,7 +158,8 @@ func withoutCrops(list []Candidate) []Candidate {
 		if !isCrop(list[i]) {
 			continue
 		}
-		at := slices.IndexFunc(list, func(o Candidate) bool { return o.Kind == Mark && !isCrop(o) && stem(o.URL) == stem(list[i].URL) })
+		at := slices.IndexFunc(list,
+			func(o Candidate) bool { return o.Kind == Mark && !isCrop(o) && stem(o.URL) == stem(list[i].URL) })
 		if at < 0 {
 			list[i].add("a square crop", -cropPenalty)
 			continue
@@ -203,7 +204,8 @@ func (c *collector) declared() {
 	}
 	for _, m := range p.Metas {
 		// An article's publisher and listed customers also have logos.
-		if m.Kind == "itemprop" && m.Key == "logo" && m.Content != "" && !m.Other && (m.Of == "" || c.brand.fit(m.Of) > 0) {
+		if m.Kind == "itemprop" && m.Key == "logo" && m.Content != "" && !m.Other &&
+			(m.Of == "" || c.brand.fit(m.Of) > 0) {
 			c.put(Candidate{URL: p.Resolve(m.Content), Method: "itemprop logo", Kind: Mark}, itempropScore)
 			break
 		}

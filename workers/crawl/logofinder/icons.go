@@ -46,8 +46,10 @@ func (c *collector) icon(x Candidate, base float64, sizeShare float64) {
 // icons adds the icons that the page declares.
 func (c *collector) icons() {
 	for _, i := range c.in.Page.Icons {
-		x := Candidate{URL: i.URL, Method: "link " + i.Rel, Side: largestSide(i.Sizes), Scheme: page.ColorScheme(i.Media)}
-		vector := i.Any && !strings.HasSuffix(strings.ToLower(i.URL.Path), ".ico") || strings.Contains(i.Type, "svg") || isVector(i.URL)
+		x := Candidate{URL: i.URL, Method: "link " + i.Rel, Side: largestSide(i.Sizes),
+			Scheme: page.ColorScheme(i.Media)}
+		vector := i.Any && !strings.HasSuffix(strings.ToLower(i.URL.Path), ".ico") ||
+			strings.Contains(i.Type, "svg") || isVector(i.URL)
 		switch {
 		case i.Rel == "mask-icon":
 			x.Kind = Stencil
@@ -65,8 +67,10 @@ func (c *collector) icons() {
 		}
 	}
 	p := c.in.Page
-	c.icon(Candidate{URL: p.Resolve(p.Meta("msapplication-tileimage")), Method: "tile image", Side: tileSide}, tileScore, 0)
-	c.icon(Candidate{URL: p.Resolve(p.Meta("apple-touch-icon")), Method: "meta apple-touch-icon", Side: touchSide}, tileScore, 0)
+	c.icon(Candidate{URL: p.Resolve(p.Meta("msapplication-tileimage")), Method: "tile image", Side: tileSide},
+		tileScore, 0)
+	c.icon(Candidate{URL: p.Resolve(p.Meta("apple-touch-icon")), Method: "meta apple-touch-icon", Side: touchSide},
+		tileScore, 0)
 }
 
 // manifestIcons adds the icons of the web app manifest and of the browserconfig.
@@ -101,7 +105,8 @@ func (c *collector) knownPaths() {
 		return
 	}
 	for _, path := range []string{"/apple-touch-icon.png", "/favicon.ico"} {
-		c.put(Candidate{URL: at.ResolveReference(&url.URL{Path: path}), Method: "known path", Probed: true}, knownPathScore)
+		c.put(Candidate{URL: at.ResolveReference(&url.URL{Path: path}), Method: "known path", Probed: true},
+			knownPathScore)
 	}
 }
 

@@ -190,7 +190,8 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 // As returns the image that a candidate refers to in the file. Errors:
 // imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
 func (f *File) As(c Candidate) (*Image, error) {
-	p := &Image{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
+	p := &Image{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels,
+		Sum: f.sum, draw: f.draw}
 	if c.Crop != nil {
 		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
 	}

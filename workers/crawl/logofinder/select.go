@@ -14,13 +14,15 @@ const (
 	MaxLogos = 8 // limits the logos of one record
 	maxIcons = 3
 	sameHash = 4 // the number of bits by which two perceptual hashes of one image may differ
-	// relatedHash is the number of bits by which two drawings of one symbol may differ: with another margin or background.
+	// relatedHash is the number of bits by which two drawings of one symbol may differ: with another margin or
+	// background.
 	relatedHash = 20
 	sameInk     = 20.0 // the largest ΔE2000 between the main colors of two sizes of one drawing; scaling blends edges
 	smallSide   = 128  // the side below which a larger image of the same drawing replaces an image
 	square      = 0.1  // the largest deviation from 1 of an icon's aspect ratio
 	wordmark    = 2.0  // the aspect ratio of the ink from which header art contains words
-	// sureScore is the score from which a mark has the type logo; below, its type is "other". A declared logo reaches it.
+	// sureScore is the score from which a mark has the type logo; below, its type is "other". A declared logo reaches
+	// it.
 	sureScore = 40.0
 )
 
@@ -53,7 +55,8 @@ func Select(all []*Image) Selection {
 	// A file at a known path may be a framework's or the host's: it must not contradict what the page declares.
 	declared := slices.DeleteFunc(slices.Clone(icons), func(p *Image) bool { return p.Probed || p.tiny() })
 	icons = s.without(icons, func(p *Image) bool {
-		return p.Probed && len(declared) > 0 && !slices.ContainsFunc(declared, func(d *Image) bool { return imaging.HashDistance(d.Hash, p.Hash) <= relatedHash })
+		return p.Probed && len(declared) > 0 && !slices.ContainsFunc(declared,
+			func(d *Image) bool { return imaging.HashDistance(d.Hash, p.Hash) <= relatedHash })
 	}, "differs from the declared icons")
 	// A tiny icon is used only if there is nothing else.
 	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Image) bool { return !p.tiny() }) {

@@ -77,8 +77,8 @@ func (p *Image) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 		case !IsFileFault(err):
 			return nil, err
 		}
-		// A vector that takes too much in this size is kept in the others: a wide blur may exceed the limit at 512 pixels,
-		// but not at the 256 of the analysis.
+		// A vector that takes too much in this size is kept in the others: a wide blur may exceed the limit at 512
+		// pixels, but not at the 256 of the analysis.
 	}
 	return out, nil
 }
@@ -171,7 +171,8 @@ func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int
 	return out, nil
 }
 
-func put(ctx context.Context, to Assets, data []byte, ext string, width, height int, clear bool) (eventschemas.Asset, error) {
+func put(ctx context.Context, to Assets, data []byte, ext string, width, height int,
+	clear bool) (eventschemas.Asset, error) {
 	id, err := to.Put(ctx, data, ext)
 	if err != nil {
 		return eventschemas.Asset{}, fmt.Errorf("store a %s of %d bytes: %w", ext, len(data), err)

@@ -148,7 +148,8 @@ func ParseBrowserConfig(data []byte, at *url.URL) (*Manifest, error) {
 }
 
 // tileSizes are the square tiles; the wide one is an image, not a mark.
-var tileSizes = map[string]int{"square70x70logo": 70, "square150x150logo": 150, "square310x310logo": 310, "tileimage": 144}
+var tileSizes = map[string]int{"square70x70logo": 70, "square150x150logo": 150, "square310x310logo": 310,
+	"tileimage": 144}
 
 func (m *Manifest) tile(element, src string, at *url.URL) {
 	side, ok := tileSizes[element]

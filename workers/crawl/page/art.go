@@ -69,7 +69,8 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	im.Alt = Clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	im.Large = largeSource(g.page, n)
-	if im.URL = g.imageURL(n); im.URL == nil || im.Large.URL != nil && lastResort(im.URL.Path) && !lastResort(im.Large.URL.Path) {
+	im.URL = g.imageURL(n)
+	if im.URL == nil || im.Large.URL != nil && lastResort(im.URL.Path) && !lastResort(im.Large.URL.Path) {
 		im.URL = im.Large.URL
 	}
 	if im.URL != nil {
@@ -111,7 +112,8 @@ func largeSource(p *Page, n *html.Node) Source {
 	}
 	for c, left := n.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
 		// AVIF takes the most to decode, and the same picture follows in another format.
-		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") && ColorScheme(Attr(c, "media")) == "" {
+		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") &&
+			ColorScheme(Attr(c, "media")) == "" {
 			take(Attr(c, "srcset"))
 			take(Attr(c, "data-srcset"))
 		}
@@ -306,7 +308,8 @@ func largest(srcset string) (best string, bestSize float64) {
 				size = v
 			}
 		}
-		if lastResort(best) && best != "" && !lastResort(fields[0]) || size > bestSize && (!lastResort(fields[0]) || best == "" || lastResort(best)) {
+		if lastResort(best) && best != "" && !lastResort(fields[0]) ||
+			size > bestSize && (!lastResort(fields[0]) || best == "" || lastResort(best)) {
 			best, bestSize = fields[0], size
 		}
 	}

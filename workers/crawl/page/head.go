@@ -27,7 +27,8 @@ func (g *gatherer) declare(kind, key, content string) {
 	if len(g.page.Metas) >= MaxMetas || len(key) > 100 {
 		return
 	}
-	g.page.Metas = append(g.page.Metas, Meta{Kind: kind, Key: strings.ToLower(key), Content: Clean(content, MaxValueRunes)})
+	g.page.Metas = append(g.page.Metas,
+		Meta{Kind: kind, Key: strings.ToLower(key), Content: Clean(content, MaxValueRunes)})
 }
 
 const (

@@ -110,7 +110,8 @@ const maxHomeLabel = 7
 // word such as "Start" alone may be any button.
 func saysHome(text string) bool {
 	text = strings.ToLower(text)
-	return len(strings.Fields(text)) <= maxHomeLabel && slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
+	return len(strings.Fields(text)) <= maxHomeLabel &&
+		slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
 }
 
 // isHomeEntry reports whether a text belongs to a menu entry for the home page.
@@ -121,7 +122,8 @@ func isHomeEntry(text string) bool {
 // describedAsHome reports whether a link in the page's head is described as leading home,
 // by its own text or its content's.
 func (g *gatherer) describedAsHome(at place, text string) bool {
-	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
+	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) &&
+		onlyTracks(at.link.URL) && saysHome(text)
 }
 
 var tracks = tables.List("tracks") // query keys for the origin of a user, or the language of the response

@@ -13,7 +13,8 @@ import (
 )
 
 // lazySources are the attributes with the URL of lazily loaded images.
-var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
+var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset",
+	"data-lazy-srcset"}
 
 var (
 	// placeholderWords are words in the name of a placeholder file, whatever the rest of its name.
@@ -39,7 +40,8 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 	if has(words, placeholderWords) {
 		return true
 	}
-	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
+	return has(words, blanks) && !slices.ContainsFunc(words,
+		func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
 }
 
 // imageURL returns the URL of an image, preferring a real URL to an embedded placeholder. A URL for lazy loading goes

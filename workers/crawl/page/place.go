@@ -36,7 +36,8 @@ func isOverlay(words []string) bool {
 func foreignTo(of site.Site, list []string) []string {
 	const minWord = 4
 	return slices.DeleteFunc(slices.Clone(list), func(w string) bool {
-		return len(w) >= minWord && slices.ContainsFunc(of.Labels(), func(label string) bool { return strings.Contains(label, w) })
+		return len(w) >= minWord &&
+			slices.ContainsFunc(of.Labels(), func(label string) bool { return strings.Contains(label, w) })
 	})
 }
 
@@ -45,7 +46,8 @@ var wallWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider",
 
 // isLogoWall reports whether words name a place with the logos of several brands.
 func isLogoWall(words []string) bool {
-	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, wallWords)
+	return slices.Contains(words, "logos") || slices.Contains(words, "brands") ||
+		slices.Contains(words, "logo") && has(words, wallWords)
 }
 
 // within updates a place for an element's name, role and words.
@@ -99,7 +101,8 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 
 // shown updates a place for the attributes that control visibility.
 func (at place) shown(n *html.Node) place {
-	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
+	_, hidden := lookup(n, "hidden")
+	if hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
 		at.hidden, at.absent = true, true
 	}
 	class := Attr(n, "class")
@@ -118,7 +121,8 @@ func (at place) shown(n *html.Node) place {
 			dark = utility
 		case responsive && slices.Contains(wideScreens, prefix) && slices.Contains(displays, utility), bootstrapShow(c):
 			show = true
-		case responsive && slices.Contains(wideScreens, prefix) && utility == "hidden", bootstrapNarrow(c), slices.Contains(narrowClasses, c):
+		case responsive && slices.Contains(wideScreens, prefix) && utility == "hidden", bootstrapNarrow(c),
+			slices.Contains(narrowClasses, c):
 			at.narrow = true
 		case slices.Contains(hiddenClasses, c):
 			hide = true
@@ -177,7 +181,8 @@ const (
 
 // Class names of common style frameworks (Tailwind, Bootstrap, Foundation, WordPress, Bulma).
 var (
-	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden", "screen-reader-text", "invisible", "visuallyhidden"}
+	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden",
+		"screen-reader-text", "invisible", "visuallyhidden"}
 	narrowClasses = tables.List("narrowClasses")
 	displays      = []string{"block", "flex", "inline", "inline-block", "inline-flex", "grid", "table", "contents"}
 	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
@@ -186,7 +191,8 @@ var (
 // bootstrapShow reports whether a class shows an element again on wider screens: d-md-block.
 func bootstrapShow(class string) bool {
 	parts := strings.Split(class, "-")
-	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && slices.Contains(displays, strings.Join(parts[2:], "-"))
+	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) &&
+		slices.Contains(displays, strings.Join(parts[2:], "-"))
 }
 
 // bootstrapNarrow reports whether a class hides an element on wider screens: d-md-none.

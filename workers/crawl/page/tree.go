@@ -78,7 +78,8 @@ func (b *treeBuilder) start(t html.Token, closed bool) {
 			b.open = b.open[:len(b.open)-1]
 		}
 	}
-	n := &html.Node{Type: html.ElementNode, Data: t.Data, DataAtom: t.DataAtom, Attr: t.Attr, Namespace: b.top().Namespace}
+	n := &html.Node{Type: html.ElementNode, Data: t.Data, DataAtom: t.DataAtom, Attr: t.Attr,
+		Namespace: b.top().Namespace}
 	if t.DataAtom == atom.Svg || t.DataAtom == atom.Math {
 		n.Namespace = t.Data
 	}

@@ -88,7 +88,8 @@ var clock = lazyregexp.New(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
 // address in it counts if its code cannot be a year, and it has a street or names its country.
 func isCopyright(line string) bool {
 	lower := strings.ToLower(line)
-	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") || strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
+	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") ||
+		strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
 }
 
 // isYear reports whether a postal code may be a recent year.
@@ -112,14 +113,16 @@ func tokens(line string) []token {
 		if len(out) >= maxTokens {
 			break
 		}
-		bare := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '(' && r != ')' })
+		bare := strings.TrimFunc(word,
+			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '(' && r != ')' })
 		if bare == "" {
 			if len(out) > 0 { // a separate dash or bar
 				out[len(out)-1].comma = true
 			}
 			continue
 		}
-		t := token{text: bare, comma: strings.ContainsAny(word[len(word)-1:], ",;|") || strings.HasSuffix(word, "·") || strings.HasSuffix(word, "•")}
+		t := token{text: bare, comma: strings.ContainsAny(word[len(word)-1:], ",;|") || strings.HasSuffix(word, "·") ||
+			strings.HasSuffix(word, "•")}
 		t.stop = strings.HasSuffix(word, ".") && utf8.RuneCountInString(bare) > maxAbbreviation
 		t.shape = shape(bare)
 		out = append(out, t)
@@ -195,14 +198,16 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 	var countries []string
 	switch {
 	case form == "99999":
-		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "MY", "UA", "MA", "MC", "GR", "LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
+		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "MY", "UA", "MA", "MC", "GR",
+			"LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
 	case form == "9999" && r.after(i) == "AA" && len(r.tokens[i+1].text) == 2 && i+2 < len(r.tokens):
 		countries, next = []string{"NL"}, i+2
 		code += " " + r.tokens[i+1].text
 	case form == "9999AA":
 		countries = []string{"NL"}
 	case form == "9999":
-		countries = []string{"AR", "AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM", "LI", "LV", "PH", "TN"}
+		countries = []string{"AR", "AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM",
+			"LI", "LV", "PH", "TN"}
 	case form == "99-999":
 		countries = []string{"PL"}
 	case (form == "A9999" || form == "A9999AAA") && strings.IndexByte(argentine, code[0]) >= 0:
@@ -285,7 +290,8 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 		words, end = words[:len(words)-1], end-1
 	}
 	// After the city: a province in brackets or as two letters, Cedex and its number.
-	for end < len(r.tokens) && (strings.HasPrefix(r.tokens[end].text, "(") || strings.EqualFold(r.tokens[end].text, "cedex") || r.tokens[end].shape == "99" || r.tokens[end].shape == "9") {
+	for end < len(r.tokens) && (strings.HasPrefix(r.tokens[end].text, "(") ||
+		strings.EqualFold(r.tokens[end].text, "cedex") || r.tokens[end].shape == "99" || r.tokens[end].shape == "9") {
 		end++
 	}
 	for len(words) > 1 && cityless[strings.ToLower(words[len(words)-1])] {
@@ -314,7 +320,8 @@ func isName(word string) bool {
 		return false
 	}
 	return strings.IndexFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' && r != '.' && r != '\'' && r != '’' && r != '/' && r != 'ʼ'
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' && r != '.' && r != '\'' && r != '’' &&
+			r != '/' && r != 'ʼ'
 	}) < 0
 }
 
@@ -443,13 +450,15 @@ func isStreet(text string) bool {
 	if streetCountry(text) != "" || thoroughfare.MatchString(text) {
 		return true
 	}
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == '·' || r == '|' || r == ';' || r == '•' }) {
+	for part := range strings.FieldsFuncSeq(text,
+		func(r rune) bool { return r == ',' || r == '·' || r == '|' || r == ';' || r == '•' }) {
 		words := strings.Fields(part)
 		if len(words) < 2 || len(words) > maxStreetTokens {
 			continue
 		}
 		first, last := words[0], words[len(words)-1]
-		if isHouseNumber(last) && isName(words[0]) || isHouseNumber(first) && !strings.HasSuffix(first, ".") && isName(words[1]) && (len(words[1]) >= 2 || len(words) > 2 && strings.Contains("NESW", words[1])) {
+		if isHouseNumber(last) && isName(words[0]) || isHouseNumber(first) && !strings.HasSuffix(first, ".") &&
+			isName(words[1]) && (len(words[1]) >= 2 || len(words) > 2 && strings.Contains("NESW", words[1])) {
 			return true
 		}
 	}

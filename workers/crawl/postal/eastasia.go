@@ -20,8 +20,9 @@ var (
 
 	japanese = lazyregexp.New(`^(北海道|東京都|(?:大阪|京都)府|(?:` + tables.Any("japanese") + `)県)[\s　]*(\p{Han}[^\s　0-9０-９]*)`)
 	// japaneseCounty precedes a town or village, which is the city.
-	japaneseCounty = lazyregexp.New(`^\p{Han}[\p{Han}\p{Hiragana}\p{Katakana}]{0,3}郡([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[町村])`)
-	japaneseCity   = lazyregexp.New(`^([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[市区町村][市町]?)`)
+	japaneseCounty = lazyregexp.New(
+		`^\p{Han}[\p{Han}\p{Hiragana}\p{Katakana}]{0,3}郡([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[町村])`)
+	japaneseCity = lazyregexp.New(`^([\p{Han}\p{Hiragana}\p{Katakana}]{1,6}?[市区町村][市町]?)`)
 	// japaneseNames are cities with the character of another kind of place within their names.
 	japaneseNames = lazyregexp.New(`^(` + tables.Any("japaneseNames") + `)`)
 
@@ -108,7 +109,8 @@ func eastAsianPlace(text string, near Country) (state, city, country string) {
 	if koreanHouse.MatchString(text) {
 		if m := korean.FindStringSubmatch(text); m != nil {
 			state, city = m[1], m[2]
-			if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") { // a district of a city that is a province
+			// a district of a city that is a province
+			if strings.HasSuffix(city, "구") || strings.HasSuffix(city, "군") && !strings.HasSuffix(state, "도") {
 				state, city = "", m[1]
 			}
 			return state, city, "KR"

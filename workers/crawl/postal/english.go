@@ -30,7 +30,8 @@ func (r *reader) codeLast(i int) (Address, bool) {
 		return r.behindCity(i, i+1, []string{"NZ", "ZA", "AU", "PH", "BD", "GE"}, code)
 	case isOutward(form) && r.after(i) == "9AA":
 		return r.british(i, code+" "+next)
-	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") && next == strings.ToUpper(next) && r.after(i) != "9999":
+	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") &&
+		next == strings.ToUpper(next) && r.after(i) != "9999":
 		return r.irish(i, code+" "+next)
 	case form == "9999999":
 		return r.behindCity(i, i+1, []string{"IL"}, code)
@@ -59,7 +60,8 @@ const (
 
 // withState reads "city, state code" of the countries that write states.
 func (r *reader) withState(i, end int, country, code string) (Address, bool) {
-	if i == 0 || r.tokens[i-1].comma && len(r.tokens[i-1].text) > maxStateCode && State(country, r.tokens[i-1].text) == "" {
+	if i == 0 ||
+		r.tokens[i-1].comma && len(r.tokens[i-1].text) > maxStateCode && State(country, r.tokens[i-1].text) == "" {
 		return Address{}, false
 	}
 	// The state: one to three words before the code, in brackets in French.
@@ -73,7 +75,8 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 		if state == "" || words == 1 && len(text) <= maxStateCode && text != strings.ToUpper(text) {
 			continue
 		}
-		if country == "US" && !ZIPOf(text, code) || country == "AU" && !postcodeOf(text, code) && !r.speaksFor("AU", end) {
+		if country == "US" && !ZIPOf(text, code) ||
+			country == "AU" && !postcodeOf(text, code) && !r.speaksFor("AU", end) {
 			return Address{}, false // "SA" is a legal form, "DE" is Germany
 		}
 		city := r.cityBefore(i - words)
@@ -81,7 +84,8 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 			return Address{}, false
 		}
 		c, _ := ByCode(country)
-		a := Address{PostalCode: code, City: city, State: state, Country: c, Named: true, Street: r.streetBefore(i - words)}
+		a := Address{PostalCode: code, City: city, State: state, Country: c, Named: true,
+			Street: r.streetBefore(i - words)}
 		if named, ok := r.country(end); ok && named.Code != country {
 			return Address{}, false
 		}
@@ -155,7 +159,8 @@ var counties = tables.Set("counties") // may be between a British city and its p
 
 func (r *reader) british(i int, code string) (Address, bool) {
 	c, _ := ByCode("GB")
-	if named, ok := r.country(i + 2); ok && named.Code != "GB" && named.Code != "JE" && named.Code != "GG" && named.Code != "IM" {
+	named, ok := r.country(i + 2)
+	if ok && named.Code != "GB" && named.Code != "JE" && named.Code != "GG" && named.Code != "IM" {
 		return Address{}, false
 	} else if ok {
 		c = named
@@ -236,5 +241,6 @@ func (r *reader) behindCity(i, end int, countries []string, code string) (Addres
 	if !named && street == "" {
 		return Address{}, false
 	}
-	return Address{PostalCode: code, City: city, State: cmp.Or(state, r.stateAfter(end, c.Code)), Country: c, Named: named, Street: street}, true
+	return Address{PostalCode: code, City: city, State: cmp.Or(state, r.stateAfter(end, c.Code)), Country: c,
+		Named: named, Street: street}, true
 }

@@ -22,7 +22,8 @@ func (r *reader) stateAfter(end int, country string) string {
 	var words []string
 	for i := end; i < len(r.tokens) && i < end+maxStateWords; i++ {
 		words = append(words, r.tokens[i].text)
-		if state := State(country, strings.Join(words, " ")); state != "" && len(state) > maxStateCode && len(strings.Join(words, "")) > maxStateCode {
+		state := State(country, strings.Join(words, " "))
+		if state != "" && len(state) > maxStateCode && len(strings.Join(words, "")) > maxStateCode {
 			return state
 		}
 		if r.tokens[i].comma {
@@ -56,11 +57,13 @@ func brazilian(lines []string, i int, _ Country) (Address, bool) {
 		city = city[at+1:]
 	}
 	city = strings.TrimSpace(city)
-	if words := strings.Fields(city); len(words) == 0 || len(words) > maxCityWords+1 || notCity(words) || streetCountry(city) != "" {
+	words := strings.Fields(city)
+	if len(words) == 0 || len(words) > maxCityWords+1 || notCity(words) || streetCountry(city) != "" {
 		return Address{}, false
 	}
 	c, _ := ByCode("BR")
-	return Address{Street: lines[i], PostalCode: code[1], City: titled(city), State: states["BR"][m[2]], Country: c, Named: true}, true
+	return Address{Street: lines[i], PostalCode: code[1], City: titled(city), State: states["BR"][m[2]], Country: c,
+		Named: true}, true
 }
 
 // lastMatch returns the last match of an expression: the largest parts of an address are at its end.
@@ -91,7 +94,8 @@ func turkish(lines []string, i int, near Country) (Address, bool) {
 	}
 	c, _ := ByCode("TR")
 	code := turkishCode.FindString(lines[i])
-	return Address{Street: lines[i], PostalCode: strings.TrimSpace(code), City: titledTurkish(m[1]), State: titledTurkish(m[2]), Country: c, Named: true}, true
+	return Address{Street: lines[i], PostalCode: strings.TrimSpace(code), City: titledTurkish(m[1]),
+		State: titledTurkish(m[2]), Country: c, Named: true}, true
 }
 
 var turkishCode = lazyregexp.New(`(?:^|\s)\d{5}(?:\s|$)`)
@@ -139,7 +143,8 @@ func russian(lines []string, i int, near Country) (Address, bool) {
 	}
 	switch c.Code {
 	case "RU", "BY", "KZ", "KG":
-		return Address{Street: lines[i], PostalCode: russianCode.FindString(lines[i]), City: m[1], Country: c, Named: named}, true
+		return Address{Street: lines[i], PostalCode: russianCode.FindString(lines[i]), City: m[1], Country: c,
+			Named: named}, true
 	}
 	return Address{}, false
 }

@@ -54,7 +54,8 @@ func isOfOthers(n *html.Node) bool {
 				}
 			}
 		case "itemtype":
-			if strings.HasSuffix(a.Val, "/Review") || strings.HasSuffix(a.Val, "/Comment") || strings.HasSuffix(a.Val, "/UserComments") {
+			if strings.HasSuffix(a.Val, "/Review") || strings.HasSuffix(a.Val, "/Comment") ||
+				strings.HasSuffix(a.Val, "/UserComments") {
 				return true
 			}
 		}
@@ -121,7 +122,8 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 	}
 	for _, a := range n.Attr {
 		switch {
-		case a.Key == "id" && strings.EqualFold(a.Val, "footer"), a.Key == "role" && strings.EqualFold(a.Val, "contentinfo"):
+		case a.Key == "id" && strings.EqualFold(a.Val, "footer"),
+			a.Key == "role" && strings.EqualFold(a.Val, "contentinfo"):
 			at.Footer = true
 		case a.Key == "id" && strings.EqualFold(a.Val, "header"), a.Key == "role" && strings.EqualFold(a.Val, "banner"):
 			at.Header = true

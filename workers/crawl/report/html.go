@@ -55,7 +55,8 @@ func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 
 // mediaTypes are the media types of the stored formats. A vector was rebuilt from an
 // allow-list, and browsers do not run scripts in img elements.
-var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
+var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp",
+	"jpeg": "image/jpeg"}
 
 func (c Crawl) file(id string) template.URL {
 	data := c.Result.Files[id]

@@ -140,10 +140,12 @@ func (c Crawl) cost() string {
 	if c.Stats.Requests == 0 {
 		return "a saved page, nothing fetched"
 	}
-	return fmt.Sprintf("%d requests, %d kB, %s", c.Stats.Requests, (c.Stats.Bytes+999)/1000, c.Took.Round(time.Millisecond))
+	return fmt.Sprintf("%d requests, %d kB, %s", c.Stats.Requests, (c.Stats.Bytes+999)/1000,
+		c.Took.Round(time.Millisecond))
 }
 
 // evidence returns the evidence for everything but logos.
 func (c Crawl) evidence() []eventschemas.Evidence {
-	return slices.DeleteFunc(slices.Clone(c.Result.Evidence), func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
+	return slices.DeleteFunc(slices.Clone(c.Result.Evidence),
+		func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
 }

@@ -207,5 +207,6 @@ func normal(path string) string {
 
 // unreserved reports whether a character is unreserved in RFC 3986, section 2.3.
 func unreserved(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' ||
+		c == '_' || c == '~'
 }

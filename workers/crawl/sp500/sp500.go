@@ -51,7 +51,8 @@ var sp500 string
 var byDomain = sync.OnceValue(func() map[string]Fact {
 	out := map[string]Fact{}
 	for _, fields := range table.Must(sp500).Rows("", 9) {
-		f := Fact{Name: fields[3], Exchange: fields[1], City: fields[5], State: fields[6], Country: fields[7], SubIndustry: fields[8]}
+		f := Fact{Name: fields[3], Exchange: fields[1], City: fields[5], State: fields[6], Country: fields[7],
+			SubIndustry: fields[8]}
 		f.FoundedYear, _ = strconv.Atoi(fields[4]) // empty means unknown
 		if fields[2] != "" {
 			f.Symbols = strings.Split(fields[2], ",")

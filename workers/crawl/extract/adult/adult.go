@@ -52,7 +52,8 @@ func certainSign(in extract.Input) (method string, confidence float64) {
 		}
 	}
 	for name, values := range in.Header {
-		if strings.EqualFold(name, "Rating") && slices.ContainsFunc(values, ratedAdult) || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), rtaLabel) }) {
+		if strings.EqualFold(name, "Rating") && slices.ContainsFunc(values, ratedAdult) ||
+			slices.ContainsFunc(values, func(v string) bool { return strings.Contains(strings.ToLower(v), rtaLabel) }) {
 			return "rating header", certain
 		}
 	}
@@ -85,7 +86,9 @@ func ratedAdult(value string) bool {
 	if strings.Contains(value, rtaLabel) {
 		return true
 	}
-	return slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '|' }), func(word string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool {
+		return r == ',' || r == ';' || r == ' ' || r == '|'
+	}), func(word string) bool {
 		return word == "adult" || word == "mature" || word == "restricted" || word == "x-rated"
 	})
 }
@@ -102,7 +105,8 @@ var (
 
 func keepsRecords(u *url.URL, text string, in extract.Input) bool {
 	text = strings.TrimSpace(text)
-	return recordLink.MatchString(text) || in.Site.Own(u) && recordPath.MatchString(u.Path) && (recordNotice.MatchString(text) || strings.Contains(text, "2257"))
+	return recordLink.MatchString(text) || in.Site.Own(u) && recordPath.MatchString(u.Path) &&
+		(recordNotice.MatchString(text) || strings.Contains(text, "2257"))
 }
 
 // Restricted returns the record of a site that intentionally carries no data.
@@ -110,7 +114,8 @@ func Restricted() eventschemas.Record {
 	return eventschemas.Record{
 		Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Colors: []eventschemas.Color{},
 		Fonts: []eventschemas.Font{}, Images: []eventschemas.Image{},
-		NSFW:        true,
-		Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content, so no brand data is kept for it."},
+		NSFW: true,
+		Restriction: &eventschemas.Restriction{Code: "nsfw",
+			Message: "The site is adult content, so no brand data is kept for it."},
 	}
 }

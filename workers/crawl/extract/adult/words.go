@@ -46,14 +46,16 @@ var kinds = []kind{
 	{"escort", strongTerm, true, termPattern(tables.List("escort"))},
 	{"nude", weakTerm, false, termPattern(tables.List("nude"))},
 	{"slang", weakTerm, false, termPattern(tables.List("slang"))},
-	// Words with another meaning in another language or trade: to rent in Dutch, prepaid in Spanish, a golf club, etching.
+	// Words with another meaning in another language or trade: to rent in Dutch, prepaid in Spanish, a golf club,
+	// etching.
 	{"ambiguous", weakTerm, false, termPattern(tables.List("ambiguous"))},
 	{"toys", softTerm, false, termPattern(tables.List("toys"))},
 }
 
 // termPattern matches whole words: an adjacent letter makes another word, as in Essex and Scunthorpe.
 func termPattern(words []string) *lazyregexp.Regexp {
-	return lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
+	return lazyregexp.New(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") +
+		`)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
 }
 
 // unspaced matches the words of scripts without spaces, unless they are part of a longer word: フェラ but not フェラーリ.
@@ -127,7 +129,8 @@ var hostWords = tables.List("hostWords") // terms of domain labels that are not 
 func wordSign(in extract.Input) string {
 	p := in.Page
 	title := strings.Join([]string{begin(p.Title), begin(p.Meta("og:title")), begin(p.Meta("og:site_name"))}, " \n ")
-	head := strings.Join([]string{title, begin(p.Meta("description")), begin(p.Meta("og:description")), begin(p.Meta("keywords")), begin(strings.Join(p.Headings, " \n "))}, " \n ")
+	head := strings.Join([]string{title, begin(p.Meta("description")), begin(p.Meta("og:description")),
+		begin(p.Meta("keywords")), begin(strings.Join(p.Headings, " \n "))}, " \n ")
 	inHead, weight := weighTerms(head)
 	label := strings.ToLower(in.Site.Label)
 	host := label == "sex" || slices.ContainsFunc(hostWords, func(w string) bool { return strings.Contains(label, w) })

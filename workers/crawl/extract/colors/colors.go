@@ -58,7 +58,8 @@ func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.C
 	out.Source, out.Method = first.source, first.method
 	out.Confidence = extract.Round2(min(0.95, minConfidence+first.weight/8))
 	for _, at := range list {
-		out.Value = append(out.Value, eventschemas.Color{Hex: pool[at.index].color.Hex(), Type: at.kind, Brightness: pool[at.index].color.Brightness()})
+		out.Value = append(out.Value, eventschemas.Color{Hex: pool[at.index].color.Hex(), Type: at.kind,
+			Brightness: pool[at.index].color.Brightness()})
 	}
 	return out
 }
@@ -87,7 +88,8 @@ func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 		}
 		out = append(out, extract.Weighed{
 			Field: "colors", Value: p.color.Hex(), Source: p.source, Method: p.method,
-			Score: extract.Round2(strength(pool, i)), Won: kinds[i] == "accent", Note: fmt.Sprintf("%s; weight %.2f", note, p.weight),
+			Score: extract.Round2(strength(pool, i)), Won: kinds[i] == "accent",
+			Note: fmt.Sprintf("%s; weight %.2f", note, p.weight),
 		})
 	}
 	slices.SortStableFunc(out, func(a, b extract.Weighed) int {
@@ -142,7 +144,8 @@ const minLogoWeight = 0.3
 // another hue: the frame may be a template's.
 func yieldsToLogo(pool []pooled, at int) bool {
 	only := func(p pooled) bool {
-		return slices.Contains(declarations, p.method) && !slices.ContainsFunc(p.others, func(m string) bool { return !slices.Contains(declarations, m) })
+		return slices.Contains(declarations, p.method) &&
+			!slices.ContainsFunc(p.others, func(m string) bool { return !slices.Contains(declarations, m) })
 	}
 	if !only(pool[at]) {
 		return false
@@ -156,7 +159,8 @@ func yieldsToLogo(pool []pooled, at int) bool {
 		if _, otherHue := oklch(other.color); hueDistance(hue, otherHue) < sameHue {
 			return false
 		}
-		logo = logo || (other.method == "logo palette" || slices.Contains(other.others, "logo palette")) && other.weight >= minLogoWeight
+		logo = logo || (other.method == "logo palette" || slices.Contains(other.others, "logo palette")) &&
+			other.weight >= minLogoWeight
 	}
 	return logo
 }

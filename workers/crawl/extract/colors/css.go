@@ -72,11 +72,12 @@ var (
 // isShown reports whether a visitor sees a color on a button, a link, a heading or the header. Greys are always shown.
 // Every color is if the sheets color none of these elements, as on pages that scripts build.
 func (p *colorPool) isShown(c imaging.RGB) bool {
-	return len(p.shown) == 0 || c.Chroma() < minChromatic || slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
+	return len(p.shown) == 0 || c.Chroma() < minChromatic ||
+		slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
 }
 
-// maxShown limits the colors of the page that are kept for isShown. The others limit the elements that are looked at for
-// them: in headers and menus, which may have hundreds of links, and elsewhere.
+// maxShown limits the colors of the page that are kept for isShown. The others limit the elements that are looked at
+// for them: in headers and menus, which may have hundreds of links, and elsewhere.
 const (
 	maxShown         = 64
 	maxShownFromHead = 80
@@ -146,7 +147,8 @@ func (p *colorPool) variables() {
 		if weight == 0 || len(v.Value) > maxCSSColor {
 			continue
 		}
-		if c, ok := cssColor(v.Value); ok && p.isShown(c) && !slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
+		if c, ok := cssColor(v.Value); ok && p.isShown(c) &&
+			!slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
 			found = append(found, named{c, weight, v.Name})
 		}
 	}
@@ -155,7 +157,8 @@ func (p *colorPool) variables() {
 	})
 	for i, f := range found[:min(len(found), maxNamed)] {
 		// A sheet with many such names has many colors; the first counts most.
-		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2), "css variable "+f.name[:min(len(f.name), maxVariableName)])
+		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2),
+			"css variable "+f.name[:min(len(f.name), maxVariableName)])
 	}
 }
 
@@ -233,7 +236,8 @@ func (p *colorPool) surfaces() {
 	}
 	if body != nil {
 		if c, ok := cssColor(p.in.Style.Value(body, "background-color")); ok && c.Brightness() < darkBelow {
-			p.backgrounds = append(p.backgrounds, pooled{color: c, weight: darkBackgroundWeight, method: "page background", source: p.in.PageURL()})
+			p.backgrounds = append(p.backgrounds,
+				pooled{color: c, weight: darkBackgroundWeight, method: "page background", source: p.in.PageURL()})
 		}
 	}
 	for c, count := range buttons {
@@ -259,7 +263,8 @@ func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
 	return imaging.RGB{}, false
 }
 
-// isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is loaded.
+// isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is
+// loaded.
 func isAbsent(n *html.Node) bool {
 	if n.Data == "body" || n.Data == "html" {
 		return false

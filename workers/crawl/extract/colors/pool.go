@@ -58,16 +58,19 @@ func (p *colorPool) declared(text string, weight float64, method, source string,
 	switch {
 	case !ok:
 	case !extremes && c == imaging.Black:
-		p.backgrounds = append(p.backgrounds, pooled{color: c, weight: darkBackgroundWeight, method: method, source: source})
+		p.backgrounds = append(p.backgrounds,
+			pooled{color: c, weight: darkBackgroundWeight, method: method, source: source})
 	case extremes || c != imaging.White:
-		p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source, framework: templateColors[c]})
+		p.list = append(p.list,
+			pooled{color: c, weight: weight, method: method, source: source, framework: templateColors[c]})
 	}
 }
 
 // tile adds the color of a tile, unless it is a generator's default.
 func (p *colorPool) tile(text string) {
 	if c, ok := Parse(text); ok && tileColors[c] {
-		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
+		p.list = append(p.list,
+			pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
 		return
 	}
 	p.declared(text, tileWeight, "tile color", p.in.PageURL(), false)
@@ -112,7 +115,8 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 
 // withBackground adds the first dark background to a pool of only white and pale greys: the brand is shown on it.
 func (p *colorPool) withBackground(pool []pooled) []pooled {
-	if len(pool) == 0 || len(p.backgrounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
+	if len(pool) == 0 || len(p.backgrounds) == 0 ||
+		slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
 		return pool
 	}
 	return append(pool, p.backgrounds[0])

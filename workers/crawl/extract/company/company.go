@@ -105,9 +105,11 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 	d.settle()
 	company = eventschemas.EmptyCompany()
 	note := func(field, source, method string, confidence float64) {
-		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: extract.Round2(confidence)})
+		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method,
+			Confidence: extract.Round2(confidence)})
 	}
-	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) }) // the earliest of equals
+	// the earliest of equals
+	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) })
 	if c := surest(d.founded); c != nil {
 		company.FoundedYear = &c.value
 		note("founded_year", c.source, c.method, c.confidence)
@@ -124,7 +126,8 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		company.Ticker, company.Tickers = listed(c.value)
 		if company.Ticker != nil {
 			note("ticker", c.source, c.method, c.confidence)
-			d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: c.source, method: c.method, confidence: c.confidence - fromMorePage})
+			d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: c.source, method: c.method,
+				confidence: c.confidence - fromMorePage})
 		}
 	}
 	if c := surest(d.kinds); c != nil {
@@ -144,16 +147,20 @@ func (d *dossier) known() {
 	if !ok {
 		return
 	}
-	d.kinds = append(d.kinds, claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: dataSet, confidence: tickerDataSet})
+	d.kinds = append(d.kinds,
+		claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded, claim[int]{value: f.FoundedYear, source: sp500.Source, method: dataSet, confidence: fromDataSet})
+		d.founded = append(d.founded,
+			claim[int]{value: f.FoundedYear, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
 	if l := f.Location(); l != nil {
-		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
+		d.places = append(d.places,
+			claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
 	}
 	if symbols := slices.Clone(f.Symbols); len(symbols) > 0 {
 		symbols[0] = cmp.Or(f.Ticker(), symbols[0])
-		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
+		d.tickers = append(d.tickers,
+			claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
 	}
 }
 
@@ -176,7 +183,8 @@ func different(a, b *string) bool {
 
 func (d *dossier) ending() {
 	if kind := kindOfDomain(d.in.Site.Domain); kind != "" {
-		d.kinds = append(d.kinds, claim[string]{value: kind, source: evidenceOf(d.in.Page), method: "domain ending", confidence: fromEnding})
+		d.kinds = append(d.kinds,
+			claim[string]{value: kind, source: evidenceOf(d.in.Page), method: "domain ending", confidence: fromEnding})
 	}
 }
 
@@ -192,7 +200,8 @@ func kindOfDomain(domain string) string {
 		second = labels[len(labels)-2]
 	}
 	switch {
-	case last == "gov", last == "mil", second == "gov", second == "gob", second == "gouv", second == "go" && slices.Contains(goCountries, last):
+	case last == "gov", last == "mil", second == "gov", second == "gob", second == "gouv",
+		second == "go" && slices.Contains(goCountries, last):
 		return "GOVERNMENT_AGENCY"
 	case last == "edu", second == "edu", second == "ac":
 		return "EDUCATIONAL"
@@ -242,7 +251,8 @@ func (in input) declared() []ownObject {
 // front page. A single organization in microdata is often a partner or a branch.
 func (in input) claims(o *linkeddata.Object) bool {
 	for _, key := range []string{"name", "legalName", "alternateName"} {
-		if in.Fits(o.Text(key)) >= extract.StrongFit || o.Text(key) != "" && extract.Folded(o.Text(key)) == extract.Folded(in.ownName()) {
+		if in.Fits(o.Text(key)) >= extract.StrongFit ||
+			o.Text(key) != "" && extract.Folded(o.Text(key)) == extract.Folded(in.ownName()) {
 			return true
 		}
 	}
@@ -264,7 +274,9 @@ func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 		if o.Parent != nil || !in.claims(o) {
 			continue
 		}
-		if len(o.Linked("address")) > 0 || slices.ContainsFunc(o.Types, func(t string) bool { return industry.ByType(t) != nil }) && !o.Is("SoftwareApplication", "WebApplication") {
+		if len(o.Linked("address")) > 0 ||
+			slices.ContainsFunc(o.Types, func(t string) bool { return industry.ByType(t) != nil }) &&
+				!o.Is("SoftwareApplication", "WebApplication") {
 			return o
 		}
 	}

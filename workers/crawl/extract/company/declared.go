@@ -34,37 +34,46 @@ const maxTickers = 4
 var (
 	year     = lazyregexp.New(`\b(1\d{3}|20\d{2})\b`)
 	exchange = lazyregexp.New(`^[A-Z]{2,12}$`)
-	symbol   = lazyregexp.New(`^[A-Z0-9][A-Z0-9.&\-]{0,9}$`) // of eventschemas.SymbolPattern, without what texts such as "N/A" have
+	// of eventschemas.SymbolPattern, without what texts such as "N/A" have
+	symbol = lazyregexp.New(`^[A-Z0-9][A-Z0-9.&\-]{0,9}$`)
 )
 
 // declared adds the fields of the owner's object.
 func (d *dossier) declared(o ownObject) {
 	if m := year.FindString(o.Text("foundingDate")); m != "" {
 		if y, err := strconv.Atoi(m); err == nil && d.in.believed(y) {
-			d.founded = append(d.founded, claim[int]{value: y, source: o.source, method: o.how + " foundingDate", confidence: o.confidence, shown: func() bool { return d.showsYear(y) }})
+			d.founded = append(d.founded, claim[int]{value: y, source: o.source, method: o.how + " foundingDate",
+				confidence: o.confidence, shown: func() bool { return d.showsYear(y) }})
 		}
 	}
 	if n, ok := headcount(o.Object); ok {
-		d.employees = append(d.employees, claim[int]{value: n, source: o.source, method: o.how + " numberOfEmployees", confidence: o.confidence - 0.1, shown: never})
+		d.employees = append(d.employees, claim[int]{value: n, source: o.source, method: o.how + " numberOfEmployees",
+			confidence: o.confidence - 0.1, shown: never})
 	}
 	if l := d.location(o.Object); l != nil {
-		d.places = append(d.places, claim[*eventschemas.Location]{value: l, source: o.source, method: o.how + " address", confidence: o.confidence, shown: func() bool { return l.City != nil && d.shows(*l.City) }})
+		d.places = append(d.places,
+			claim[*eventschemas.Location]{value: l, source: o.source, method: o.how + " address",
+				confidence: o.confidence, shown: func() bool { return l.City != nil && d.shows(*l.City) }})
 	}
 	if symbols := tickers(o.Texts("tickerSymbol")); len(symbols) > 0 {
-		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: o.source, method: o.how + " tickerSymbol", confidence: o.confidence})
+		d.tickers = append(d.tickers, claim[[]string]{value: symbols, source: o.source, method: o.how + " tickerSymbol",
+			confidence: o.confidence})
 	}
 	if kind := kindOfType(o.Object); kind != "" {
-		d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " type", confidence: fromType + o.confidence - fromJSONLD, shown: never})
+		d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " type",
+			confidence: fromType + o.confidence - fromJSONLD, shown: never})
 	}
 	for _, key := range []string{"legalName", "name"} {
 		if kind := d.kindOfForm(o.Text(key)); kind != "" {
 			d.formed = true
-			d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " " + key, confidence: fromLegalName, shown: func() bool { return d.shows(o.Text(key)) }})
+			d.kinds = append(d.kinds, claim[string]{value: kind, source: o.source, method: o.how + " " + key,
+				confidence: fromLegalName, shown: func() bool { return d.shows(o.Text(key)) }})
 			break
 		}
 	}
 	if o.Text("nonprofitStatus") != "" {
-		d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: o.source, method: o.how + " nonprofitStatus", confidence: o.confidence, shown: never})
+		d.kinds = append(d.kinds, claim[string]{value: "NON_PROFIT", source: o.source,
+			method: o.how + " nonprofitStatus", confidence: o.confidence, shown: never})
 	}
 }
 
@@ -75,7 +84,8 @@ func never() bool { return false }
 func (d *dossier) shows(text string) bool {
 	text = extract.Folded(text)
 	return text != "" && slices.ContainsFunc(d.read, func(x prose) bool {
-		return slices.ContainsFunc(x.lines, func(l postal.Line) bool { return strings.Contains(extract.Folded(l.Text), text) })
+		return slices.ContainsFunc(x.lines,
+			func(l postal.Line) bool { return strings.Contains(extract.Folded(l.Text), text) })
 	})
 }
 
@@ -83,7 +93,8 @@ func (d *dossier) shows(text string) bool {
 func (d *dossier) showsYear(y int) bool {
 	digits := strconv.Itoa(y)
 	return slices.ContainsFunc(d.read, func(x prose) bool {
-		return slices.ContainsFunc(x.lines, func(l postal.Line) bool { return slices.Contains(year.FindAllString(l.Text, maxYearLines), digits) })
+		return slices.ContainsFunc(x.lines,
+			func(l postal.Line) bool { return slices.Contains(year.FindAllString(l.Text, maxYearLines), digits) })
 	})
 }
 
@@ -103,7 +114,8 @@ func headcount(owner *linkeddata.Object) (int, bool) {
 var (
 	// amount matches a number with thousands separators, a fraction, and a word that multiplies it.
 	amount = lazyregexp.New(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
-	scaled = lazyregexp.New(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
+	scaled = lazyregexp.New(
+		`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
 )
 
 const (
@@ -194,7 +206,9 @@ func countryOfState(state, code string) string {
 // isPlaceName reports whether a text can be the name of a city or a region:
 // words without digits and signs, not a street.
 func isPlaceName(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsDigit(r) || strings.ContainsRune("@:;/\\<>{}=+_#*|?!\"", r) }) &&
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsDigit(r) || strings.ContainsRune("@:;/\\<>{}=+_#*|?!\"", r)
+	}) &&
 		len(strings.Fields(text)) <= maxPlaceNames && !postal.IsStreet(text)
 }
 
@@ -207,7 +221,8 @@ func located(city, state, country string) *eventschemas.Location {
 		*part = page.Clean(*part, brand.MaxTextRunes)
 	}
 	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
-		if c, ok := postal.Find(rest); ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
+		c, ok := postal.Find(rest)
+		if ok && (country == "" || strings.EqualFold(country, c.Code) || strings.EqualFold(country, c.Name)) {
 			city, country = strings.TrimSpace(name), c.Code
 		}
 	}
@@ -247,7 +262,8 @@ func tickers(texts []string) []string {
 		}
 		bare, ok := eventschemas.BareSymbol(rest)
 		at = strings.ReplaceAll(at, " ", "")
-		if !ok || !symbol.MatchString(bare) || qualified && !exchange.MatchString(cmp.Or(exchanges[at], at)) || len(out) == maxTickers {
+		if !ok || !symbol.MatchString(bare) || qualified && !exchange.MatchString(cmp.Or(exchanges[at], at)) ||
+			len(out) == maxTickers {
 			continue
 		}
 		if qualified {
@@ -273,7 +289,8 @@ func kindOfType(owner *linkeddata.Object) string {
 		return "NON_PROFIT"
 	case owner.Is("GovernmentOrganization", "GovernmentOffice", "CityHall", "Embassy", "FireStation", "PoliceStation"):
 		return "GOVERNMENT_AGENCY"
-	case owner.Is("EducationalOrganization", "CollegeOrUniversity", "School", "HighSchool", "ElementarySchool", "MiddleSchool", "Preschool"):
+	case owner.Is("EducationalOrganization", "CollegeOrUniversity", "School", "HighSchool", "ElementarySchool",
+		"MiddleSchool", "Preschool"):
 		return "EDUCATIONAL"
 	}
 	return ""

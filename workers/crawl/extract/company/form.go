@@ -166,7 +166,8 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 
 var (
 	// owner matches the line of an imprint that names its owners.
-	owner = lazyregexp.New(`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
+	owner = lazyregexp.New(
+		`(?i)^(?:[^:]{0,40}[\s,])?(?:inhaber|inhaberin|eigentümer|eigentümerin)\s?:\s?([^\pN&/,+]{3,40})$`)
 	// severalOwners matches a conjunction between the names of two owners, who are a partnership.
 	severalOwners = lazyregexp.New(`(?i)\s(?:und|u\.|and)\s`)
 	// familyOwned matches the predicate of a sentence about a company that a family or few owners hold.

@@ -39,11 +39,15 @@ var (
 
 var (
 	// The verb, a few words without digits, and the year.
-	foundedYear = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
-	beganYear   = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
+	foundedYear = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + foundingVerbs +
+		`|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
+	beganYear = lazyregexp.New(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` +
+		yearPattern + `(?:\D|$)`)
 	// German and Dutch put the verb last.
-	yearFounded = lazyregexp.New(`(?i)(?:^|\D)` + yearPattern + `(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
-	sinceYear   = lazyregexp.New(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
+	yearFounded = lazyregexp.New(`(?i)(?:^|\D)` + yearPattern +
+		`(\s[^\d.!?;]{0,60}?)(gegründet|opgericht|grundades|kuruldu|kurulmuştur|kurulan)(?:[^\p{L}]|$)`)
+	sinceYear = lazyregexp.New(`(?:^|[^\p{L}\d])(` + sinceWords +
+		`)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
 	// Chinese and Japanese write no spaces.
 	foundedHan = lazyregexp.New(`(?:설립|창립)(?:일|연도)?[\s:：]{0,3}` + yearPattern + `|` + yearPattern +
 		`년(?:\s?\d{1,2}월)?(?:\s?\d{1,2}일)?에?\s?(?:\p{L}{0,4}\s)?(?:설립|창립)|(?:` + tables.Any("foundedHan") + `)\D{0,8}` +
@@ -51,13 +55,14 @@ var (
 	// foundingLabel matches a table cell whose neighbor holds the year.
 	foundingLabel = lazyregexp.New(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
 	leadingYear   = lazyregexp.New(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
-	// behindVerb matches the beginning of the words between "founded" and the year if the subject is passive: a place, a
-	// founder, a manner. Anything else is an object, as in "Jane Doe founded Acme in 1998".
+	// behindVerb matches the beginning of the words between "founded" and the year if the subject is passive: a place,
+	// a founder, a manner. Anything else is an object, as in "Jane Doe founded Acme in 1998".
 	behindVerb = lazyregexp.New(`(?i)^[\s,:(–—-]*(?:$|(?:` + tables.Any("behindVerb") + `)[\s'’])`)
 	// whoElse matches words of a clause about another party.
 	whoElse = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
 	// sheWas matches the auxiliary of the passive, before or after the year.
-	sheWas      = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
+	sheWas = lazyregexp.New(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` +
+		inWords + `\s|anno\s)?$`)
 	turkishYear = lazyregexp.New(`(?i)^\s(?:yılında|senesinde)\s(?:[\p{L}'’]+\s){0,3}$`)
 	wasThen     = lazyregexp.New(`(?i)^\s(?:wurde|ist|werd|is)\s(.*)$`)
 	yearHas     = lazyregexp.New(`(?i)^\s(?:hat|haben|hebben|heeft)\s`)
@@ -114,7 +119,8 @@ type founding struct {
 
 // foundingIn reads the founding year in one sentence. whole reports whether "the company" is the brand.
 func (d *dossier) foundingIn(sentence string, brand []string, whole bool) (founding, bool) {
-	for _, read := range []func(string, []string, bool) (founding, bool){d.verbThenYear, d.yearThenVerb, d.beganIn, d.hanFounding} {
+	for _, read := range []func(string, []string, bool) (founding, bool){d.verbThenYear, d.yearThenVerb,
+		d.beganIn, d.hanFounding} {
 		f, ok := read(sentence, brand, whole)
 		if ok && f.year != 0 && !otherFoundings.MatchString(d.withoutBrand(sentence)) {
 			return f, true
@@ -218,14 +224,16 @@ func (d *dossier) yearThenVerb(sentence string, brand []string, whole bool) (fou
 		rest := yearIs.FindStringSubmatch(between)[1]
 		words := spokenWords(rest)
 		f.who = d.beginsWith(rest, words, brand)
-		if n := d.mentionLength(rest, words, brand); n > 0 && n < len(words) && !behindVerb.MatchString(rest[words[n-1].end:]) {
+		n := d.mentionLength(rest, words, brand)
+		if n > 0 && n < len(words) && !behindVerb.MatchString(rest[words[n-1].end:]) {
 			f.who = aboutOthers
 		}
 	case isLabel(before) && blank:
 		f.bare = true
 	case yearHas.MatchString(between): // 1974 hat Maria die Tischlerei gegründet
 		words := spokenWords(between)
-		if f.who = d.endsWith(between, words, brand, whole); f.who == aboutOthers && len(words) > 1 && definite[words[len(words)-2].folded] && d.isPartOfName(words[len(words)-1:]) {
+		if f.who = d.endsWith(between, words, brand, whole); f.who == aboutOthers && len(words) > 1 &&
+			definite[words[len(words)-2].folded] && d.isPartOfName(words[len(words)-1:]) {
 			f.who = aboutBrand
 		}
 	}
@@ -244,7 +252,8 @@ func (d *dossier) beganIn(sentence string, brand []string, whole bool) (founding
 
 // hanFounding reads Chinese and Japanese, where the subject is in the same clause.
 func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding, bool) {
-	for clause := range strings.FieldsFuncSeq(sentence, func(r rune) bool { return strings.ContainsRune("，。；、,;", r) }) {
+	for clause := range strings.FieldsFuncSeq(sentence,
+		func(r rune) bool { return strings.ContainsRune("，。；、,;", r) }) {
 		m := foundedHan.FindStringSubmatchIndex(clause)
 		if m == nil {
 			continue
@@ -277,7 +286,8 @@ func (d *dossier) withoutBrand(sentence string) string {
 // sinceIn reads "Acme has made anvils since 1898", if nothing follows the year, and "Since 1898" itself.
 func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 	m := sinceYear.FindStringSubmatchIndex(sentence)
-	if m == nil || otherSince.MatchString(d.withoutBrand(sentence)) || otherFoundings.MatchString(d.withoutBrand(sentence)) {
+	if m == nil || otherSince.MatchString(d.withoutBrand(sentence)) ||
+		otherFoundings.MatchString(d.withoutBrand(sentence)) {
 		return founding{}, false
 	}
 	if existed.MatchString(sentence[:m[2]]) {
@@ -373,7 +383,8 @@ func (d *dossier) bareYears() {
 
 // tabled reads the cell after one with the label "Founded".
 func (d *dossier) tabled(label, value postal.Line, x prose) {
-	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
+	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) ||
+		utf8.RuneCountInString(value.Text) > maxSlogan {
 		return
 	}
 	if m := leadingYear.FindStringSubmatchIndex(strings.TrimSpace(value.Text)); m != nil {
@@ -423,7 +434,8 @@ func sentencesOf(line string) func(func(string) bool) {
 		start := 0
 		for i := 0; i+2 < len(line); i++ {
 			if (line[i] == '.' || line[i] == '!' || line[i] == '?') && line[i+1] == ' ' && i-start >= minSentence {
-				if r, _ := utf8.DecodeRuneInString(line[i+2:]); unicode.IsUpper(r) || unicode.IsDigit(r) && endsInYear(line[:i]) {
+				r, _ := utf8.DecodeRuneInString(line[i+2:])
+				if unicode.IsUpper(r) || unicode.IsDigit(r) && endsInYear(line[:i]) {
 					if !yield(line[start : i+1]) {
 						return
 					}

@@ -35,12 +35,13 @@ const (
 
 	softwareScore = 0.6 // the score of a page that describes a program with the brand's name
 	newsScore     = 0.6 // the score of a page with news articles: some companies mark their press releases as such
-	// guessFactor is the factor of a guess if a class is declared or known: the guess may be a second trade, or a mistake.
+	// guessFactor is the factor of a guess if a class is declared or known: the guess may be a second trade, or a
+	// mistake.
 	guessFactor    = 0.5
 	loneGuessScore = 0.45 // limits a guess from one place of an inner page, whose words are about its topic
-	// minGuess is the minimum score of a record's first industry, if it is a guess. Below it the record has none. On the
-	// labels of tools/accuracy and the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3 or more were
-	// right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
+	// minGuess is the minimum score of a record's first industry, if it is a guess. Below it the record has none. On
+	// the labels of tools/accuracy and the pages of its groups facts and heldout, 29 of 33 guesses (88 %) of 0.3 or
+	// more were right, and 4 of 5 below; at 0.55, 21 of 23 (91 %) were.
 	minGuess = 0.3
 	// domainScore is the score of the industry that a domain ending implies. The
 	// endings are reserved for governments, but shared by agencies and cities.
@@ -75,7 +76,8 @@ func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	won := len(inRecord(all))
 	for i, w := range all {
 		out = append(out, extract.Weighed{
-			Field: "industries", Value: w.class.Name, Source: w.source, Method: w.method, Score: w.score, Won: i < won, Note: w.note,
+			Field: "industries", Value: w.class.Name, Source: w.source, Method: w.method, Score: w.score, Won: i < won,
+			Note: w.note,
 		})
 	}
 	return out
@@ -129,20 +131,24 @@ func (in input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	}
 	if in.Page.Data != nil {
 		for _, o := range in.Page.Data.Objects {
-			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") && in.Fits(o.Text("name")) >= extract.StrongFit {
-				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, evidenceOf(in.Page), "json-ld type", "SoftwareApplication"})
+			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") &&
+				in.Fits(o.Text("name")) >= extract.StrongFit {
+				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, evidenceOf(in.Page),
+					"json-ld type", "SoftwareApplication"})
 				break
 			}
 		}
 	}
 	if in.hasObject(newsArticles) {
-		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), newsScore, evidenceOf(in.Page), "json-ld type", "NewsArticle"})
+		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), newsScore, evidenceOf(in.Page),
+			"json-ld type", "NewsArticle"})
 	}
 	if in.isPress(name) {
 		add(weighedIndustry{industry.ByType("NewsMediaOrganization"), pressScore, evidenceOf(in.Page), "name", name})
 	}
 	if kindOfDomain(in.Site.Domain) == "GOVERNMENT_AGENCY" && len(all) == 0 {
-		add(weighedIndustry{industry.BySlug(agencies), domainScore, evidenceOf(in.Page), "domain ending", in.Site.Domain})
+		add(weighedIndustry{industry.BySlug(agencies), domainScore, evidenceOf(in.Page),
+			"domain ending", in.Site.Domain})
 	}
 	declared := len(all) > 0
 	for _, g := range industry.Classify(in.industryTexts(name, owners)) {
@@ -211,7 +217,8 @@ var pressName = lazyregexp.New(`(?i)(?:^|[^\p{L}])\p{L}*?(` + tables.Any("pressN
 // isPress reports whether both the name and the domain contain newspaper or magazine: many shops have a magazine.
 func (in input) isPress(name string) bool {
 	m := pressName.FindStringSubmatch(name)
-	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
+	return m != nil && slices.ContainsFunc(in.Site.Labels(),
+		func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
 }
 
 // nameAlone returns an expression for a brand's name of one word, or nil for a name of several. Part of such a word is
@@ -236,7 +243,8 @@ func (in input) isArticle() bool {
 		return false
 	}
 	switch kind := in.Page.Meta("og:type"); {
-	case strings.HasPrefix(kind, "article"), strings.HasPrefix(kind, "video"), strings.HasPrefix(kind, "music"), strings.HasPrefix(kind, "product"):
+	case strings.HasPrefix(kind, "article"), strings.HasPrefix(kind, "video"), strings.HasPrefix(kind, "music"),
+		strings.HasPrefix(kind, "product"):
 		return true
 	}
 	return in.hasObject(articles)
@@ -244,14 +252,16 @@ func (in input) isArticle() bool {
 
 // hasObject reports whether the page's linked data has an object of one of the types.
 func (in input) hasObject(types []string) bool {
-	return in.Page.Data != nil && slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
+	return in.Page.Data != nil &&
+		slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
 }
 
 // menuText returns the text of the short links in a page's header and navigation: the sections of the site.
 func menuText(p *page.Page) string {
 	var items []string
 	for _, a := range p.Anchors {
-		if (a.Zone == page.Nav || a.Zone == page.Header) && a.Text != "" && len(a.Text) <= maxMenuItem && len(items) < maxMenuItems {
+		if (a.Zone == page.Nav || a.Zone == page.Header) && a.Text != "" && len(a.Text) <= maxMenuItem &&
+			len(items) < maxMenuItems {
 			items = append(items, a.Text)
 		}
 	}

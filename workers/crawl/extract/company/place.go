@@ -31,7 +31,8 @@ func (d *dossier) addresses(x prose, brand []string) {
 	from := make([]postal.Line, 0, len(x.lines))
 	at := make([]int, 0, len(x.lines)) // the line of each text
 	for i, l := range x.lines {
-		if (x.role == atImprint || x.role == atContact) && len(l.Text) > maxLineOfAddress { // a paragraph: each sentence is a line
+		// a paragraph: each sentence is a line
+		if (x.role == atImprint || x.role == atContact) && len(l.Text) > maxLineOfAddress {
 			for sentence := range sentencesOf(l.Text) {
 				texts, from, at = append(texts, sentence), append(from, l), append(at, i)
 			}
@@ -49,7 +50,8 @@ func (d *dossier) addresses(x prose, brand []string) {
 		above := slices.Clone(texts[max(0, a.Line-linesAbove):a.Line])
 		line := texts[a.Line]
 		if a.PostalCode != "" {
-			line, _, _ = strings.Cut(line, a.PostalCode) // only the text before an address can assign it to another party
+			// only the text before an address can assign it to another party
+			line, _, _ = strings.Cut(line, a.PostalCode)
 		}
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
@@ -90,7 +92,8 @@ func (d *dossier) registered(brand []string) {
 				continue
 			}
 			country, found := postal.RegisteredIn(l.Text)
-			if !found || strangersAddress.MatchString(d.above(x, i)) && !d.speaksOf(l.Text, brand) || d.another(textsOf(x.lines[max(0, i-linesOfName):i+1]), brand) {
+			if !found || strangersAddress.MatchString(d.above(x, i)) && !d.speaksOf(l.Text, brand) ||
+				d.another(textsOf(x.lines[max(0, i-linesOfName):i+1]), brand) {
 				continue
 			}
 			own = append(own, claimed(x, country, "registration", fromRegistration))
@@ -112,7 +115,8 @@ func (d *dossier) registered(brand []string) {
 		d.near, _ = postal.OfLanguage(d.in.Page.Lang)
 	}
 	if len(own) > 0 {
-		d.places = append(d.places, claim[*eventschemas.Location]{value: own[0].value.Location("", ""), source: own[0].source, method: own[0].method, confidence: own[0].confidence})
+		d.places = append(d.places, claim[*eventschemas.Location]{value: own[0].value.Location("", ""),
+			source: own[0].source, method: own[0].method, confidence: own[0].confidence})
 	}
 }
 
@@ -137,10 +141,12 @@ func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
 // tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".
 func (d *dossier) tails(x prose, brand []string) {
 	for i, l := range x.lines {
-		if !l.Footer && !l.Address && x.role != atImprint && x.role != atContact || !strings.ContainsRune(l.Text, ',') || strangersAddress.MatchString(d.above(x, i)) {
+		if !l.Footer && !l.Address && x.role != atImprint && x.role != atContact ||
+			!strings.ContainsRune(l.Text, ',') || strangersAddress.MatchString(d.above(x, i)) {
 			continue
 		}
-		named := d.speaksOf(l.Text, brand) || hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
+		named := d.speaksOf(l.Text, brand) ||
+			hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
 		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
 			d.places = append(d.places, claimed(x, country.Location(city, ""), "footer", fromAddressText-fromMorePage))
 			return
@@ -167,7 +173,8 @@ const minHalf = 6 // the number of letters from which a name that is half of the
 // halfOfLabel reports whether the word before a legal form is the beginning or the end of the domain's label.
 func (d *dossier) halfOfLabel(before string) bool {
 	words := spokenWords(before)
-	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf && d.in.Fits(words[len(words)-1].text) >= extract.StrongFit
+	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf &&
+		d.in.Fits(words[len(words)-1].text) >= extract.StrongFit
 }
 
 // isQuarter reports whether two capitals that look like a legal form are part
@@ -215,5 +222,6 @@ func (d *dossier) ownSeat(before string, brand []string) bool {
 	for last >= 0 && seatOf[words[last].folded] {
 		last--
 	}
-	return last >= 0 && d.subject(before[:words[last].end], brand, true) != aboutOthers || d.subject(before, brand, true) != aboutOthers
+	return last >= 0 && d.subject(before[:words[last].end], brand, true) != aboutOthers ||
+		d.subject(before, brand, true) != aboutOthers
 }

@@ -221,7 +221,8 @@ func (d *dossier) prose(x prose, brand []string) {
 			d.seatIn(text, x, brand)
 		}
 	}
-	if len(d.owners) > owners && slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
+	if len(d.owners) > owners &&
+		slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
 		d.owners = d.owners[:owners] // with a legal form on the page, they may be owners of a company
 	}
 	d.bareYears()
@@ -295,8 +296,10 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 			continue
 		}
 		m := headcountWords.FindStringSubmatchIndex(sentence)
-		if m == nil || peopleNouns.MatchString(sentence[m[6]:m[7]]) && !workingTeam.MatchString(sentence) || !d.ownHeadcount(sentence[:m[2]], sentence[m[7]:], utf8.RuneCountInString(line) <= maxSlogan, brand) &&
-			!ourNoun.MatchString(sentence[m[6]:m[7]]) && !(x.role == atAbout && isLabel(withoutCounts(sentence[:m[2]])) && atWork.MatchString(sentence)) {
+		if m == nil || peopleNouns.MatchString(sentence[m[6]:m[7]]) && !workingTeam.MatchString(sentence) ||
+			!d.ownHeadcount(sentence[:m[2]], sentence[m[7]:], utf8.RuneCountInString(line) <= maxSlogan, brand) &&
+				!ourNoun.MatchString(sentence[m[6]:m[7]]) &&
+				!(x.role == atAbout && isLabel(withoutCounts(sentence[:m[2]])) && atWork.MatchString(sentence)) {
 			continue
 		}
 		number := sentence[m[2]:m[3]]
@@ -352,7 +355,8 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 		end--
 	}
 	switch {
-	case end == 0 && slices.ContainsFunc(words, func(w spoken) bool { return verbOfOurs[w.folded] }): // "Nous sommes", "Somos más de": the verb implies the subject
+	// "Nous sommes", "Somos más de": the verb implies the subject
+	case end == 0 && slices.ContainsFunc(words, func(w spoken) bool { return verbOfOurs[w.folded] }):
 		return true
 	case end == 0 && short && isLabel(after):
 		return true
@@ -368,8 +372,9 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 
 var (
 	// verbOfOurs are verbs of the first person in languages that omit "we".
-	verbOfOurs = wordSet("somos contamos tenemos empleamos abbiamo siamo impieghiamo temos empregamos employons zatrudniamy")
-	teams      = wordSet("team staff workforce équipe equipo squadra")
+	verbOfOurs = wordSet(
+		"somos contamos tenemos empleamos abbiamo siamo impieghiamo temos empregamos employons zatrudniamy")
+	teams = wordSet("team staff workforce équipe equipo squadra")
 )
 
 var tickerText = lazyregexp.New(`(?:^|[^\p{L}])(` + tables.Any("tickerText") +

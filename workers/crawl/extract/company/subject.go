@@ -77,7 +77,8 @@ func (d *dossier) brandWords() []string {
 func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) int {
 	if first, _ := utf8.DecodeRuneInString(words[i].text); unicode.IsLower(first) {
 		capital, _ := utf8.DecodeRuneInString(d.name)
-		isHost := words[i].end+1 < len(text) && text[words[i].end] == '.' && text[words[i].end+1] >= 'a' && text[words[i].end+1] <= 'z'
+		isHost := words[i].end+1 < len(text) && text[words[i].end] == '.' && text[words[i].end+1] >= 'a' &&
+			text[words[i].end+1] <= 'z'
 		if unicode.IsUpper(capital) && !isHost {
 			return 0
 		}
@@ -85,7 +86,8 @@ func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) 
 	joined, longest := "", 0
 	for n := 1; n <= maxBrandWords && i+n <= len(words); n++ {
 		joined += words[i+n-1].folded
-		if slices.Contains(brand, joined) || len(joined) > 1 && slices.Contains(brand, strings.TrimSuffix(joined, "s")) {
+		if slices.Contains(brand, joined) ||
+			len(joined) > 1 && slices.Contains(brand, strings.TrimSuffix(joined, "s")) {
 			longest = n
 		}
 	}
@@ -100,12 +102,14 @@ func (d *dossier) speaksOf(text string, brand []string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(extract.Folded(text), b) })
+	return slices.ContainsFunc(brand,
+		func(b string) bool { return withoutSpaces(b) && strings.Contains(extract.Folded(text), b) })
 }
 
 // withoutSpaces reports whether a text is written without spaces between its words, as Chinese and Japanese are.
 func withoutSpaces(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
+	return strings.ContainsFunc(text,
+		func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
 }
 
 func wordSet(text string) map[string]bool { return extract.FoldedSet(strings.Fields(text)...) }
@@ -123,7 +127,8 @@ var (
 	// After prepositions a name is not the subject.
 	prepositions = extract.FoldedSet(tables.List("prepositions")...)
 	// relatives begin a clause with another subject.
-	relatives = wordSet("which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
+	relatives = wordSet(
+		"which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
 	conjoined = wordSet("and und et y e ed en och og i и")
 	leading   = wordSet("the die der das le la l el il lo het de a an") // words that precede a name
 )
@@ -152,7 +157,9 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	if d.isPartOfName(words) {
 		return aboutBrand
 	}
-	if verbOfOurs[words[0].folded] && slices.ContainsFunc(words[1:min(len(words), maxWeAre)], func(w spoken) bool { return companies[w.folded] }) { // Somos una empresa familiar
+	// Somos una empresa familiar
+	if verbOfOurs[words[0].folded] &&
+		slices.ContainsFunc(words[1:min(len(words), maxWeAre)], func(w spoken) bool { return companies[w.folded] }) {
 		return aboutUs
 	}
 	// "Acme makes anvils and was founded", "Acme, a maker of anvils, was founded".
@@ -164,7 +171,8 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 		return first
 	}
 	if n := d.mentionLength(text, words, brand); n > 0 && n < len(words) {
-		opens, closes := strings.TrimSpace(text[words[n-1].end:words[n].at]), strings.TrimSpace(text[words[len(words)-1].end:])
+		opens, closes := strings.TrimSpace(text[words[n-1].end:words[n].at]), strings.TrimSpace(
+			text[words[len(words)-1].end:])
 		if opens == "," && strings.HasPrefix(closes, ",") && apposition[words[n].folded] {
 			return first
 		}
@@ -217,7 +225,8 @@ func (d *dossier) endsWith(text string, words []spoken, brand []string, whole bo
 	switch {
 	case we[words[last].folded]:
 		return aboutUs
-	case last > 0 && companies[words[last].folded] && (ours[words[last-1].folded] || whole && definite[words[last-1].folded]):
+	case last > 0 && companies[words[last].folded] &&
+		(ours[words[last-1].folded] || whole && definite[words[last-1].folded]):
 		return aboutUs
 	case last > 1 && companies[words[last].folded] && ours[words[last-2].folded]: // our family business
 		return aboutUs

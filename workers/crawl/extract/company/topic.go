@@ -129,11 +129,14 @@ func isImpersonal(segment string) bool {
 	if dotted && strings.ContainsFunc(ending, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return false
 	}
-	return languageCode.MatchString(segment) || pathWords.MatchString(name) && (!dotted || pageEnding.MatchString(ending)) || topicOfWords(name) != noTopic && (!dotted || pageEnding.MatchString(ending))
+	return languageCode.MatchString(segment) ||
+		pathWords.MatchString(name) && (!dotted || pageEnding.MatchString(ending)) ||
+		topicOfWords(name) != noTopic && (!dotted || pageEnding.MatchString(ending))
 }
 
 var (
 	languageCode = lazyregexp.New(`(?i)^[a-z]{2}(?:[-_][a-z]{2})?$`)
 	pageEnding   = lazyregexp.New(`(?i)^(?:html?|php|aspx?|jsp)$`)
-	pathWords    = lazyregexp.New(`(?i)^(?:home|index|main|start|default|pages?|site|web|info|service|footer|static|content)$`)
+	pathWords    = lazyregexp.New(
+		`(?i)^(?:home|index|main|start|default|pages?|site|web|info|service|footer|static|content)$`)
 )

@@ -73,8 +73,8 @@ func Weighed(in extract.Input) []extract.Weighed {
 	for _, list := range [][]typeface{titles, texts} {
 		for i, f := range list {
 			out = append(out, extract.Weighed{
-				Field: "fonts", Value: fmt.Sprintf("%s: %s (%s)", f.font.Type, f.font.Name, f.font.Origin), Source: f.source,
-				Method: f.method, Score: extract.Round2(f.runes), Won: i == 0, Note: f.note,
+				Field: "fonts", Value: fmt.Sprintf("%s: %s (%s)", f.font.Type, f.font.Name, f.font.Origin),
+				Source: f.source, Method: f.method, Score: extract.Round2(f.runes), Won: i == 0, Note: f.note,
 			})
 		}
 	}
@@ -305,7 +305,8 @@ func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typef
 		confidence = guessedConfidence
 	}
 	guess := func(f askedFamily, kind string, score float64) typeface {
-		return typeface{font: f.font(kind), runes: score, source: f.source, method: "google fonts link", confidence: confidence, note: "guessed from what is asked for"}
+		return typeface{font: f.font(kind), runes: score, source: f.source, method: "google fonts link",
+			confidence: confidence, note: "guessed from what is asked for"}
 	}
 	for i, f := range families {
 		order := float64(len(families)-i) / float64(len(families)) // the first requested is used most

@@ -107,7 +107,8 @@ func (s *fontSources) ask(u *url.URL) {
 }
 
 func (s *fontSources) askFamily(f Family, source string) {
-	if at := slices.IndexFunc(s.asked, func(have askedFamily) bool { return extract.Folded(have.Name) == extract.Folded(f.Name) }); at >= 0 {
+	if at := slices.IndexFunc(s.asked,
+		func(have askedFamily) bool { return extract.Folded(have.Name) == extract.Folded(f.Name) }); at >= 0 {
 		have := &s.asked[at]
 		have.Weights = mergedWeights(have.Weights, f.Weights)
 		have.Italic = have.Italic || f.Italic
@@ -179,7 +180,8 @@ func mergedWeights(a, b []int) []int {
 
 func (f Family) font(kind string) eventschemas.Font {
 	id := strings.ReplaceAll(f.Name, " ", "+")
-	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id, Weights: mergedWeights(f.Weights, nil)}
+	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id,
+		Weights: mergedWeights(f.Weights, nil)}
 }
 
 var systemNames = extract.FoldedSet(tables.List("systemNames")...) // aliases for the font of the computer itself
@@ -269,7 +271,8 @@ var kitName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`) // matches names of fam
 // named returns a font that sheets name but that is not visibly loaded. A kit
 // loaded by scripts has a different spelling of names.
 func (s *fontSources) named(name string) typeface {
-	out := typeface{font: eventschemas.Font{Name: name, Origin: "custom", Weights: []int{}}, confidence: namedConfidence, note: "where it is loaded from is unknown"}
+	out := typeface{font: eventschemas.Font{Name: name, Origin: "custom", Weights: []int{}},
+		confidence: namedConfidence, note: "where it is loaded from is unknown"}
 	if s.adobe && kitName.MatchString(name) {
 		id := name
 		out.font.Origin, out.font.OriginID = "adobe", &id
@@ -284,7 +287,8 @@ func systemFont(key string) typeface {
 	if systemNames[key] {
 		name = "system-ui"
 	}
-	return typeface{font: eventschemas.Font{Name: name, Origin: "system", Weights: []int{}}, confidence: systemConfidence}
+	return typeface{font: eventschemas.Font{Name: name, Origin: "system", Weights: []int{}},
+		confidence: systemConfidence}
 }
 
 // familiesOf splits a font-family value and removes quotes.

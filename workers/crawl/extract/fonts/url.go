@@ -62,7 +62,8 @@ func parseFamily(text string) (Family, bool) {
 		f.Italic = strings.Contains(names, "ital")
 	} else {
 		for w := range strings.SplitSeq(axes, ",") {
-			f.Italic = f.Italic || strings.HasSuffix(strings.ToLower(w), "i") || strings.HasSuffix(strings.ToLower(w), "italic")
+			f.Italic = f.Italic || strings.HasSuffix(strings.ToLower(w), "i") ||
+				strings.HasSuffix(strings.ToLower(w), "italic")
 			f.addWeight(strings.TrimRight(strings.ToLower(w), "italcregub")) // 400i, 700italic, regular, bold
 			switch lower := strings.ToLower(w); {
 			case strings.HasPrefix(lower, "bold"):

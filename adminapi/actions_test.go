@@ -107,7 +107,7 @@ func TestNotices_SetShownAndErased(t *testing.T) {
 	s.send(put).want(http.StatusOK, &got)
 
 	for body, part := range map[string]string{
-		`{"low_balance":-1}`: "negative", `{"webhook":"http://hooks.example.com/"}`: "https", `{"webhook":"https://10.0.0.1/"}`: "IP address", `{"email":"Ann <ann@customer.example>"}`: "looks like",
+		`{"low_balance":-1}`: "negative", `{"webhook":"http://hooks.example.com/"}`: "https", `{"webhook":"https://10.0.0.1/"}`: "IP address", `{"email":"Ann <ann@customer.example>"}`: "is not an e-mail address",
 	} {
 		s.send(request{method: "PUT", path: path, body: body}).rejected(http.StatusBadRequest, part)
 	}

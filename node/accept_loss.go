@@ -11,6 +11,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex"
 	"letterhead/node/datafolder"
+	"letterhead/projections/engine"
 	"letterhead/projections/search"
 	"letterhead/workers/loss"
 )
@@ -125,6 +126,9 @@ func (s *Stores) surveySearch(ctx context.Context) (lost *eventlog.LossError, er
 		if lost != nil {
 			return nil
 		}
+		if err := s.ownIndex(ctx, index); err != nil {
+			return err
+		}
 		lost, err = searchLoss(ctx, index, eventlog.Probe(s.Log))
 		return err
 	})
@@ -148,7 +152,18 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 	return nil
 }
 
-// forgetSearch empties the search index.
+// ownIndex returns a *search.OtherLogError if an index belongs to neither the log nor the log that the database
+// remembers.
+func (s *Stores) ownIndex(ctx context.Context, index searchindex.Index) error {
+	folded, err := engine.ReadFoldedLog(ctx, s.Database)
+	if err != nil {
+		return err
+	}
+	return search.Belongs(ctx, index, eventlog.Probe(s.Log), folded.First)
+}
+
+// forgetSearch empties the search index. One that may belong to another log is left as it is: a node that starts refuses
+// it, or fills it again if the log turns out to be a copy of that one.
 func (s *Stores) forgetSearch(ctx context.Context) error {
 	if s.config.Search == config.Embedded {
 		if s.config.Shared() { // openIndex checks the index of each node
@@ -156,5 +171,13 @@ func (s *Stores) forgetSearch(ctx context.Context) error {
 		}
 		return os.RemoveAll(s.config.SearchPath())
 	}
-	return s.eachIndex(ctx, func(index searchindex.Index) error { return search.Empty(ctx, index) })
+	return s.eachIndex(ctx, func(index searchindex.Index) error {
+		if err := s.ownIndex(ctx, index); err != nil {
+			if errors.Is(err, searchindex.ErrOtherLog) {
+				return nil
+			}
+			return err
+		}
+		return search.Empty(ctx, index)
+	})
 }

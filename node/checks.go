@@ -37,6 +37,9 @@ func (n *Node) Checks() []Check {
 		if err != nil {
 			return "", err
 		}
+		if status.Error != "" {
+			return "", errors.New(status.Error)
+		}
 		return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
 	}}
 	if n.reading {
@@ -236,7 +239,7 @@ func Reachable(cfg config.Config) []Check {
 			if err != nil {
 				return "", err
 			}
-			_, err = index.Checkpoint(ctx)
+			_, _, err = index.Checkpoint(ctx)
 			return "is reached", errors.Join(err, index.Close())
 		})},
 	}

@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections/engine"
@@ -147,10 +148,8 @@ func (s *Stores) expectLogFile(ctx context.Context) error {
 }
 
 // searchLoss returns a loss if the search index holds documents of events that the log does not hold.
-func searchLoss(ctx context.Context, index interface {
-	Checkpoint(context.Context) (uint64, error)
-}, log eventlog.Prober) (*eventlog.LossError, error) {
-	at, err := index.Checkpoint(ctx)
+func searchLoss(ctx context.Context, index searchindex.Index, log eventlog.Prober) (*eventlog.LossError, error) {
+	at, _, err := index.Checkpoint(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
 	"letterhead/projections/search"
+	"letterhead/workers/loss"
 )
 
 // Searches hold the search index of this release, and the index of the previous release until an upgrade that brought
@@ -74,12 +76,21 @@ func (x *Searches) openEdition(ctx context.Context, n *Node, a searchindex.Analy
 		return err
 	}
 	n.life.closing(index.Close)
+	accepted, err := loss.LastAccepted(ctx, n.Stores.Database)
+	if err != nil {
+		return err
+	}
 	p, err := search.New(ctx, search.Config{
 		Lead: feedsIndex(n, a.Version),
 		Await: func(ctx context.Context, at eventlog.Position) error {
 			return n.Runner.Await(ctx, brands.Name, at)
 		},
-		Head:       eventlog.Probe(n.Stores.Log).End,
+		Log:      eventlog.Probe(n.Stores.Log),
+		Accepted: accepted,
+		Last: func(ctx context.Context) (engine.Mark, error) {
+			folded, err := engine.ReadFoldedLog(ctx, n.Stores.Database)
+			return folded.Last, err
+		},
 		Logger:     n.logger,
 		Registerer: registerer,
 	}, n.Models.Brands, index)
@@ -155,7 +166,7 @@ func (x *Searches) Status(ctx context.Context) (engine.Status, error) {
 	if head > status.Position {
 		status.Lag = uint64(head - status.Position)
 	}
-	if err := x.now().Err(); err != nil {
+	if err := cmp.Or(x.now().Check(ctx), x.now().Err()); err != nil {
 		status.State, status.Error = "set_aside", err.Error()
 	}
 	return status, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 )
@@ -40,10 +41,11 @@ func doctorCommand(e *environment) *cobra.Command {
 			}
 		}
 		err := onNode(cmd, args)
-		if !examined && errors.Is(err, eventlog.ErrLoss) {
-			return examine(cmd.Context(), e,
-				[]node.Check{{Name: "event log", Run: func(context.Context) (string, error) { return "", err }}},
-				*asJSON)
+		for name, cause := range map[string]error{"event log": eventlog.ErrLoss, "search": searchindex.ErrOtherLog} {
+			if !examined && errors.Is(err, cause) {
+				return examine(cmd.Context(), e,
+					[]node.Check{{Name: name, Run: func(context.Context) (string, error) { return "", err }}}, *asJSON)
+			}
 		}
 		return err
 	}

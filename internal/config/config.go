@@ -173,9 +173,9 @@ func Settings() []Setting {
 			"limit of this process's pools of connections to PostgreSQL, at least 4; up to 6 more connections hold its name and its leaderships", databaseConnections,
 		},
 		{"LETTERHEAD_SEARCH", "bleve", "",
-			"search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://",
+			"search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://, with the settings alias, replicas, api_key and ca (docs/distributed.md)",
 			embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
-		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://",
+		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://, with the settings tls, sasl and others (docs/distributed.md)",
 			embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
 		{
 			"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets",

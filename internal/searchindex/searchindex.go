@@ -10,6 +10,9 @@
 // and the checkpoint only grow, and a writer is bound to the generation with which it began. If another process has
 // replaced that generation, the next Apply returns ErrReplaced, and the writer continues from Checkpoint.
 //
+// A generation names the log that it is fed from, from its creation on, so that an index is neither read nor written by
+// a process of another log; see Use. Only a new index, and one of an earlier release, names none.
+//
 // Adapters: bleveindex (embedded, the default) and elastic (shared by all nodes). searchindextest
 // holds the contract suite for both.
 package searchindex
@@ -39,6 +42,8 @@ var (
 	// ErrReplaced means that another process has replaced this generation, or has begun another
 	// rebuild. A writer reads Checkpoint and continues from there; a rebuild is void.
 	ErrReplaced = errors.New("search index was replaced by another process")
+	// ErrOtherLog means that the live generation names another log than Use, or, to a writer, none.
+	ErrOtherLog = errors.New("search index does not belong to this log")
 	// ErrInvalid means that a document has no domain or version, or that a batch or limit is out of range.
 	ErrInvalid = errors.New("invalid request to the search index")
 	// ErrClosed means that Close was called.
@@ -60,6 +65,14 @@ type Document struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
+// Origin describes the log that a generation is fed from. An index stores the texts as they are.
+type Origin struct {
+	Log  string // names the log; "" if the generation names none
+	Last string // names an event at or before the checkpoint; "" if none is known
+	// Generation is the name of the generation. Use ignores it.
+	Generation string
+}
+
 // Match is the kind of a hit.
 type Match int
 
@@ -78,17 +91,23 @@ type Hit struct {
 
 // Index holds documents. All methods may be called concurrently, but Apply by only one writer.
 type Index interface {
+	// Use sets the log of this process: Apply, Search and Scan then return ErrOtherLog inside ErrUnavailable if the live
+	// generation names another log, and Apply also if it names none. Rebuild gives a generation the name, and each
+	// checkpoint is stored with the last event. Before Use, and with an empty name, nothing is checked or named.
+	Use(of Origin)
+
 	// Apply stores documents whose version is newer than the stored one, and then the checkpoint if it
 	// is larger than the stored one. When it returns, searches find the documents. Errors: ErrInvalid,
-	// ErrUnavailable, ErrReplaced, ErrClosed, ctx.Err().
+	// ErrUnavailable, ErrOtherLog, ErrReplaced, ErrClosed, ctx.Err().
 	Apply(ctx context.Context, docs []Document, checkpoint uint64) error
 
-	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new index. Later
-	// searches find everything applied before it. Errors: ErrUnavailable, ErrClosed, ctx.Err().
-	Checkpoint(ctx context.Context) (uint64, error)
+	// Checkpoint returns the largest checkpoint that was applied to the live generation, 0 for a new index, and its
+	// origin, whatever its log. Later searches find everything applied before it. Errors: ErrUnavailable, ErrClosed,
+	// ctx.Err().
+	Checkpoint(ctx context.Context) (uint64, Origin, error)
 
 	// Search returns at most limit hits, the best first. Any text is valid; a text without letters or
-	// digits finds nothing. Errors: ErrInvalid for the limit, ErrUnavailable, ErrClosed, ctx.Err().
+	// digits finds nothing. Errors: ErrInvalid for the limit, ErrUnavailable, ErrOtherLog, ErrClosed, ctx.Err().
 	Search(ctx context.Context, text string, limit int) ([]Hit, error)
 
 	// Scan returns documents after a domain in the order of domains, including tombstones. Errors: as Search.

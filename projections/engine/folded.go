@@ -100,7 +100,7 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 		if mark == (Mark{}) {
 			continue
 		}
-		held, found, err := mark.find(ctx, log)
+		held, found, err := mark.Find(ctx, log)
 		if err != nil {
 			return nil, fmt.Errorf("compare the read models with the event log: %w", err)
 		}
@@ -126,7 +126,7 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 
 // Held reports whether a log contains the event of a mark at its position. Errors: as the log.
 func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
-	held, found, err := m.find(ctx, log)
+	held, found, err := m.Find(ctx, log)
 	return found && held.ID == m.ID && held.Position == m.Position, err
 }
 
@@ -149,9 +149,9 @@ func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx
 	})
 }
 
-// find returns the event at m's stream and revision, or the log's first event if m has no stream. Another program may
-// have written it.
-func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
+// Find returns the event at m's stream and revision, or the log's first event if m has no stream. Another program may
+// have written it. Errors: as the log.
+func (m Mark) Find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
 	if m.Stream == "" {
 		held, found, err = log.First(ctx)
 	} else {

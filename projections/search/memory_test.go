@@ -2,10 +2,13 @@ package search_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
@@ -21,13 +24,29 @@ type memory struct {
 	building   *building
 	docs       map[string]searchindex.Document
 	checkpoint uint64
-	asked      int // number of checkpoint reads
+	log, last  string // of the live generation
+	asked      int    // number of checkpoint reads
 }
 
 // handle is one process's view of the index.
 type handle struct {
 	*memory
 	bound int
+	own   searchindex.Origin
+}
+
+func (h *handle) Use(of searchindex.Origin) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.own = of
+}
+
+// other returns an error if the live generation is of another log.
+func (h *handle) other() error {
+	if h.away == nil && h.own.Log != "" && h.log != "" && h.log != h.own.Log {
+		return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
+	}
+	return h.away
 }
 
 func (m *memory) open() *handle { return &handle{memory: m, bound: m.generation} }
@@ -43,6 +62,8 @@ func (h *handle) Apply(ctx context.Context, docs []searchindex.Document, checkpo
 	case h.bound != h.generation:
 		h.bound = h.generation
 		return searchindex.ErrReplaced
+	case h.own.Log != "" && h.log != h.own.Log:
+		return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
 	case h.frozen:
 		return searchindex.ErrUnavailable
 	}
@@ -50,7 +71,9 @@ func (h *handle) Apply(ctx context.Context, docs []searchindex.Document, checkpo
 		h.docs = map[string]searchindex.Document{}
 	}
 	merge(h.docs, docs)
-	h.checkpoint = max(h.checkpoint, checkpoint)
+	if checkpoint > h.checkpoint {
+		h.checkpoint, h.last = checkpoint, h.own.Last
+	}
 	return nil
 }
 
@@ -62,20 +85,20 @@ func merge(into map[string]searchindex.Document, docs []searchindex.Document) {
 	}
 }
 
-func (h *handle) Checkpoint(ctx context.Context) (uint64, error) {
+func (h *handle) Checkpoint(ctx context.Context) (uint64, searchindex.Origin, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return 0, searchindex.Origin{}, ctx.Err()
 	}
-	return h.checkpoint, h.away
+	return h.checkpoint, searchindex.Origin{Log: h.log, Last: h.last, Generation: fmt.Sprintf("memory-%d", h.generation)}, h.away
 }
 
 func (h *handle) Search(_ context.Context, text string, limit int) ([]searchindex.Hit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return searchindex.Rank(searchindex.ReadQuery(text), slices.Collect(maps.Values(h.docs)), limit), h.away
+	return searchindex.Rank(searchindex.ReadQuery(text), slices.Collect(maps.Values(h.docs)), limit), h.other()
 }
 
 func (h *handle) Scan(_ context.Context, after string, limit int) ([]searchindex.Document, error) {
@@ -88,7 +111,7 @@ func (h *handle) Scan(_ context.Context, after string, limit int) ([]searchindex
 		}
 	}
 	slices.SortFunc(out, func(a, b searchindex.Document) int { return strings.Compare(a.Domain, b.Domain) })
-	return out[:min(limit, len(out))], h.away
+	return out[:min(limit, len(out))], h.other()
 }
 
 func (h *handle) Close() error { return nil }
@@ -96,7 +119,7 @@ func (h *handle) Close() error { return nil }
 func (h *handle) Rebuild(context.Context) (searchindex.Generation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.building = &building{handle: h, docs: map[string]searchindex.Document{}}
+	h.building = &building{handle: h, docs: map[string]searchindex.Document{}, log: h.own.Log}
 	return h.building, h.away
 }
 
@@ -104,6 +127,7 @@ type building struct {
 	handle *handle
 	docs   map[string]searchindex.Document
 	at     uint64
+	log    string
 }
 
 func (b *building) Apply(_ context.Context, docs []searchindex.Document, checkpoint uint64) error {
@@ -125,6 +149,7 @@ func (b *building) Publish(context.Context) error {
 	defer h.mu.Unlock()
 	h.generation++
 	h.docs, h.checkpoint, h.frozen, h.building = b.docs, b.at, false, nil
+	h.log, h.last = b.log, h.own.Last
 	h.bound = h.generation
 	return nil
 }
@@ -144,6 +169,7 @@ type table struct {
 	mu   sync.Mutex
 	docs map[string]brands.Doc
 	head eventlog.Position
+	id   uuid.UUID // of the first event; random unless set
 }
 
 // change writes a brand's next state, with the next event.
@@ -182,7 +208,38 @@ func (s *table) Changed(ctx context.Context, after eventlog.Position, limit int)
 	return out, max(after, s.head), ctx.Err()
 }
 
-func (s *table) Head(context.Context) (eventlog.Position, error) {
+// The table is also the log: every event is on one stream.
+func (s *table) First(ctx context.Context) (eventlog.Recorded, bool, error) {
+	return s.At(ctx, "stream", 0)
+}
+
+func (s *table) Last(ctx context.Context) (eventlog.Recorded, bool, error) {
+	head, err := s.End(ctx)
+	if err != nil || head == 0 {
+		return eventlog.Recorded{}, false, err
+	}
+	return s.At(ctx, "stream", uint64(head)-1)
+}
+
+func (s *table) At(_ context.Context, stream string, revision uint64) (eventlog.Recorded, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == uuid.Nil {
+		s.id = uuid.New()
+	}
+	if stream != "stream" || eventlog.Position(revision) >= s.head {
+		return eventlog.Recorded{}, false, nil
+	}
+	id := s.id
+	if revision > 0 {
+		id = uuid.NewSHA1(s.id, fmt.Append(nil, revision))
+	}
+	e := eventlog.Recorded{Stream: stream, Revision: revision, Position: eventlog.Position(revision) + 1}
+	e.ID = id
+	return e, true, nil
+}
+
+func (s *table) End(context.Context) (eventlog.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.head, nil

@@ -1,12 +1,14 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/searchindex"
 	"letterhead/projections"
 )
 
@@ -138,7 +140,12 @@ func (p *Projection) follow(ctx context.Context) {
 // checkpoint, and further if no brand has changed after it. The checkpoint is read first, so that the
 // brands table is read at the same time or later.
 func (p *Projection) look(ctx context.Context) error {
-	checkpoint, err := p.index.Checkpoint(ctx)
+	checkpoint, of, err := p.index.Checkpoint(ctx)
+	if err == nil && of.Log != "" && p.cfg.Log != nil {
+		if name, _, failed := p.own(ctx); failed != nil || name != of.Log {
+			err = cmp.Or(failed, p.Check(ctx))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -166,7 +173,11 @@ func (p *Projection) look(ctx context.Context) error {
 func (p *Projection) note(ctx context.Context, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ctx.Err() == nil && !p.feeding {
-		p.err = err
+	if ctx.Err() != nil || p.feeding {
+		return
 	}
+	if p.err == nil && errors.Is(err, searchindex.ErrOtherLog) {
+		p.cfg.Logger.Error("searches are answered with 503", "error", err)
+	}
+	p.err = err
 }

@@ -12,6 +12,14 @@
 // generation that it writes to, so that two feeders, one of them a former leader that has not noticed, keep the promise
 // of a checkpoint: all of the brands table up to it is in that generation. Any node may rebuild: it freezes the live
 // generation, feeds its own up to the same checkpoint, and swaps, so that everything searchable remains so.
+//
+// # The log of the index
+//
+// With Config.Log an index names the log that it is fed from: the log's first event, and the last restore or accepted
+// loss. A process compares the name before it feeds or searches. An index of another log is refused, and an index of an
+// earlier state of the same log, or without a name, is rebuilt by the process that feeds it. A shared index that another
+// process replaces by one of another state while this process feeds is refused, too: two copies of an installation must
+// not take turns. An embedded index belongs to its folder, so it is rebuilt in any case.
 package search
 
 import (
@@ -30,6 +38,7 @@ import (
 	"letterhead/internal/searchindex"
 	"letterhead/projections"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 )
 
 // Name of the read model.
@@ -70,10 +79,14 @@ type Config struct {
 	// Lead is set if other processes share the index. It runs do while this process is the leader for the name, like
 	// sqlstore.Store.Lead, and never if this process should only follow. nil: this process feeds.
 	Lead func(ctx context.Context, name string, do func(context.Context) error) error
-	// Head returns the end of the log. With it, an index that is past that end is not fed: it was fed
-	// from events that the log does not have. New then fails with a *eventlog.LossError; the leader of
-	// a shared index retries and Err returns the error.
-	Head func(ctx context.Context) (eventlog.Position, error)
+	// Log is the log that the brands are folded from. An index that is past its end is not fed: it was fed from events
+	// that the log does not have. New then fails with a *eventlog.LossError; the leader of a shared index retries and
+	// Err returns the error. nil: the index is not compared with a log.
+	Log eventlog.Prober
+	// Accepted identifies the last restore of the log or accepted loss; see loss.LastAccepted.
+	Accepted string
+	// Last returns an event that the brands are folded up to, or a later one; nil: none is stored with the checkpoint.
+	Last func(ctx context.Context) (engine.Mark, error)
 	// Poll is 100 ms unless set.
 	Poll       time.Duration
 	Logger     *slog.Logger
@@ -103,21 +116,26 @@ type Projection struct {
 
 	// feed has an entry while the index is being written; see hold.
 	feed chan struct{}
-	// saved is the index's checkpoint; guarded by feed.
-	saved eventlog.Position
+	// saved is the index's checkpoint; joined means that this process has fed the index, and adrift that the index was
+	// replaced since; marked is when an event was last stored with a checkpoint. All are guarded by feed.
+	saved          eventlog.Position
+	joined, adrift bool
+	marked         time.Time
 
 	// looker is held by the waiter that looks for all others while another process feeds.
 	looker chan struct{}
 
 	mu      sync.Mutex
 	feeding bool
+	log     string            // names the log of this process; "" before it was read and while it is empty
+	first   engine.Mark       // its first event
 	at      eventlog.Position // everything up to here is searchable
 	err     error             // why it is not making progress
 	changed chan struct{}     // closed at the next change; nil while there is no waiter
 }
 
-// New returns a projection that continues from the index's checkpoint. Errors: as Validate, of Head and of the index;
-// of a shared index none, so that a node can start while the index is unavailable.
+// New returns a projection that continues from the index's checkpoint. Errors: as Validate, of Log and of the index; of
+// a shared index only an *OtherLogError, so that a node can start while the index is unavailable.
 func New(ctx context.Context, cfg Config, source Source, index searchindex.Index) (*Projection, error) {
 	err := cfg.Validate()
 	if source == nil || index == nil {
@@ -129,11 +147,8 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 	cfg = cfg.withDefaults()
 	p := &Projection{cfg: cfg, source: source, index: index, feed: make(chan struct{}, 1),
 		looker: make(chan struct{}, 1)}
-	if cfg.Lead == nil {
-		if p.at, err = startOf(ctx, cfg, index); err != nil {
-			return nil, fmt.Errorf("open search: %w", err)
-		}
-		p.saved, p.feeding = p.at, true
+	if err := p.open(ctx); err != nil {
+		return nil, fmt.Errorf("open search: %w", err)
 	}
 	if p.metrics, err = newMetrics(cfg.Registerer, p.Position); err != nil {
 		return nil, err
@@ -141,19 +156,24 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 	return p, nil
 }
 
-// startOf returns the checkpoint of the index. Errors: a *eventlog.LossError if the log ends before
-// it; the errors of the index and of Head.
-func startOf(ctx context.Context, cfg Config, index searchindex.Index) (eventlog.Position, error) {
-	at, err := index.Checkpoint(ctx) // first, because the log only grows in the meantime
-	if err != nil || cfg.Head == nil {
-		return eventlog.Position(at), err
+// open compares the index with the log.
+func (p *Projection) open(ctx context.Context) error {
+	if p.cfg.Lead != nil {
+		ctx, cancel := context.WithTimeout(ctx, openWait)
+		defer cancel()
+		if _, _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) {
+			return err
+		}
+		return nil
 	}
-	head, err := cfg.Head(ctx)
-	if err == nil && eventlog.Position(at) > head {
-		err = &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: head,
-			Detail: "it was fed from events that the log does not hold"}
+	at, stale, err := p.inspect(ctx)
+	if err != nil && !errors.Is(err, searchindex.ErrOtherLog) {
+		return err
 	}
-	return eventlog.Position(at), err
+	if p.feeding = true; err == nil && stale == nil {
+		p.at, p.saved = at, at
+	}
+	return nil
 }
 
 // Empty empties an index, so that it is fed from the beginning. No process may feed it at the same
@@ -170,8 +190,7 @@ func Empty(ctx context.Context, index searchindex.Index) error {
 // Failures are retried with growing pauses. Errors: as Lead, and of the last write of the checkpoint.
 func (p *Projection) Run(ctx context.Context) error {
 	if p.cfg.Lead == nil {
-		p.keepFeeding(ctx)
-		return p.save(ctx)
+		return p.lead(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var follower sync.WaitGroup
@@ -181,12 +200,14 @@ func (p *Projection) Run(ctx context.Context) error {
 	return p.cfg.Lead(ctx, Name, p.lead)
 }
 
-// lead feeds a shared index until ctx ends.
+// lead feeds the index until ctx ends.
 func (p *Projection) lead(ctx context.Context) error {
 	if !p.persist(ctx, p.begin) {
 		return nil
 	}
-	defer p.setFeeding(false)
+	if p.cfg.Lead != nil {
+		defer p.setFeeding(false)
+	}
 	p.keepFeeding(ctx)
 	return p.save(ctx)
 }
@@ -206,41 +227,71 @@ func (p *Projection) hold(ctx context.Context) error {
 
 func (p *Projection) release() { <-p.feed }
 
-// begin determines the position of a shared index, and takes over feeding it.
+// begin determines the position of the index, and takes over feeding it. It first rebuilds an index that names no log
+// or an earlier state of it.
 func (p *Projection) begin(ctx context.Context) error {
-	if err := p.hold(ctx); err != nil {
+	stale, err := p.join(ctx)
+	if err != nil || stale == nil {
 		return err
 	}
-	defer p.release()
-	at, err := p.shareStart(ctx)
-	if err == nil {
-		p.setFeeding(true)
-		p.restart(at)
+	if name, _, err := p.own(ctx); err != nil || name == "" {
+		return cmp.Or(err, projections.ErrNotReady) // there is nothing to feed before the first event
+	}
+	p.cfg.Logger.Info("filling the search index again", "reason", stale)
+	if err := p.Rebuild(ctx); err != nil {
+		return err
+	}
+	if stale, err = p.join(ctx); err == nil {
+		err = stale
 	}
 	return err
 }
 
-// shareStart is startOf for a shared index: it reports a loss only if the index is past the log's end, and does not
+// join begins to feed the index at its checkpoint, unless it returns why the index must be filled again.
+func (p *Projection) join(ctx context.Context) (stale, err error) {
+	if err := p.hold(ctx); err != nil {
+		return nil, err
+	}
+	defer p.release()
+	at, stale, err := p.shareStart(ctx)
+	switch {
+	case p.cfg.Lead == nil && errors.Is(err, searchindex.ErrOtherLog):
+		return err, nil
+	case err == nil && p.joined && errors.Is(stale, errEarlier):
+		return nil, fmt.Errorf("%w, or a copy of this installation uses the same index: give each an alias of its own in LETTERHEAD_SEARCH (?alias=NAME)",
+			stale)
+	case err == nil && stale == nil:
+		p.setFeeding(true)
+		p.joined, p.adrift = true, false
+		p.restart(at)
+	}
+	return stale, err
+}
+
+// shareStart is inspect for a shared index: it reports a loss only if the index is past the log's end, and does not
 // move, in several checks. An index that moves is fed by a process that sees more of the log.
-func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
-	at, err := startOf(ctx, p.cfg, p.index)
+func (p *Projection) shareStart(ctx context.Context) (at eventlog.Position, stale, err error) {
+	at, stale, err = p.inspect(ctx)
 	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < lossChecks; seen++ {
 		if err := delay.For(ctx, lossCheckPause); err != nil {
-			return at, err
+			return at, nil, err
 		}
 		before := at
-		if at, err = startOf(ctx, p.cfg, p.index); at != before {
+		if at, stale, err = p.inspect(ctx); at != before {
 			seen = 0
 		}
 	}
-	return at, err
+	return at, stale, err
 }
 
 // keepFeeding feeds until ctx ends.
 func (p *Projection) keepFeeding(ctx context.Context) {
 	for p.persist(ctx, func(ctx context.Context) error {
 		fed, err := p.step(ctx)
-		if err == nil && fed == 0 {
+		if errors.Is(err, searchindex.ErrReplaced) {
+			p.cfg.Logger.Info("search index was replaced by another node")
+			err = p.begin(ctx)
+		} else if err == nil && fed == 0 {
 			p.idle(ctx)
 		}
 		return err
@@ -282,38 +333,29 @@ func (p *Projection) idle(ctx context.Context) {
 	}
 }
 
-// step feeds one batch and returns its number of brands.
+// step feeds one batch and returns its number of brands. After searchindex.ErrReplaced it fails until join has succeeded.
 func (p *Projection) step(ctx context.Context) (int, error) {
 	if err := p.hold(ctx); err != nil {
 		return 0, err
 	}
 	defer p.release()
+	if p.adrift {
+		return 0, searchindex.ErrReplaced
+	}
 	docs, upTo, err := p.source.Changed(ctx, p.Position(), batch)
 	if err != nil {
 		return 0, err
 	}
 	err = p.take(ctx, docs, upTo)
-	if errors.Is(err, searchindex.ErrReplaced) {
-		return len(docs), p.resume(ctx)
-	}
+	p.adrift = errors.Is(err, searchindex.ErrReplaced)
 	return len(docs), err
-}
-
-// resume continues from the checkpoint of the generation that another process has published. The caller holds feed.
-func (p *Projection) resume(ctx context.Context) error {
-	at, err := p.index.Checkpoint(ctx)
-	if err != nil {
-		return err
-	}
-	p.cfg.Logger.Info("search index was replaced by another node", "position", at)
-	p.restart(eventlog.Position(at))
-	return nil
 }
 
 // take indexes brands. Without any there is nothing to write: the checkpoint may lag, and the position
 // moves with every event of any kind.
 func (p *Projection) take(ctx context.Context, docs []brands.Doc, upTo eventlog.Position) error {
 	if len(docs) > 0 {
+		p.mark(ctx, upTo)
 		if err := p.index.Apply(ctx, documents(docs), uint64(upTo)); err != nil {
 			return err
 		}
@@ -333,9 +375,10 @@ func (p *Projection) save(ctx context.Context) error {
 	}
 	defer p.release()
 	at := p.Position()
-	if at == p.saved {
+	if at == p.saved || p.adrift {
 		return nil
 	}
+	p.mark(ctx, at)
 	err := p.index.Apply(ctx, nil, uint64(at))
 	if errors.Is(err, searchindex.ErrReplaced) {
 		return nil // the generation that replaced it has its own checkpoint

@@ -61,7 +61,7 @@ func (w *world) open() {
 	var err error
 	w.search, err = search.New(w.Context(), search.Config{
 		Await: func(ctx context.Context, at eventlog.Position) error { return w.runner.WaitFor(ctx, brands.Name, at) },
-		Head:  w.Log.Head,
+		Log:   eventlog.Probe(w.Log),
 	}, w.model, w.index)
 	testmust.Succeed(w.t, err)
 	w.stop = run(w.t, w.search)
@@ -276,7 +276,7 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	testmust.Succeed(t, w.index.Apply(w.Context(), []searchindex.Document{stale}, 1<<40))
 	w.close()
 	w.index = openIndex(t, w.path)
-	if _, err := search.New(w.Context(), search.Config{Head: w.Log.Head}, w.model, w.index); !errors.Is(err, eventlog.ErrLoss) {
+	if _, err := search.New(w.Context(), search.Config{Log: eventlog.Probe(w.Log)}, w.model, w.index); !errors.Is(err, eventlog.ErrLoss) {
 		t.Errorf("new on an index past the log: %v, want %v", err, eventlog.ErrLoss)
 	}
 	testmust.Succeed(t, errors.Join(search.Empty(w.Context(), w.index), w.index.Close()))
@@ -458,7 +458,7 @@ func TestClose_SavesCheckpoint(t *testing.T) {
 	testmust.Succeed(t, x.Close())
 	x = openIndex(t, dir)
 	defer x.Close()
-	if at, err := x.Checkpoint(t.Context()); err != nil || at != 9 {
+	if at, _, err := x.Checkpoint(t.Context()); err != nil || at != 9 {
 		t.Errorf("checkpoint %d, %v, want 9", at, err)
 	}
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, er
 	domain, named := namedDomain(q)
 	if _, err := brand.ParseDomain(q); named && err != nil {
 		q = domain // a URL or an e-mail address, in any form that a look-up takes
+	}
+	if err := p.checkNamed(ctx); err != nil {
+		p.metrics.searchFailures.Inc()
+		return nil, fmt.Errorf("%w: %w", searchindex.ErrUnavailable, err)
 	}
 	found, err := p.index.Search(ctx, q, limit)
 	if err != nil {

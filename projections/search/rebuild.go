@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ const levelWait = 10 * time.Second
 // swaps when it has caught up. If ctx ends earlier the new generation is dropped. With a shared index, any node may
 // rebuild; an earlier rebuild of another node is then void. Errors: as the source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
+	if _, _, err := p.inspect(ctx); p.cfg.Lead != nil && errors.Is(err, searchindex.ErrOtherLog) {
+		return fmt.Errorf("rebuild the search index: %w", err)
+	}
 	g, err := p.index.Rebuild(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
@@ -55,7 +59,14 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation,
 	if err != nil {
 		return at, err
 	}
+	_, stale, err := p.inspect(ctx) // again, now that no other process can replace it
+	if p.cfg.Lead != nil && errors.Is(err, searchindex.ErrOtherLog) {
+		return at, err
+	}
 	goal := eventlog.Position(stood)
+	if errors.Is(stale, errEarlier) {
+		goal = 0 // of other positions
+	}
 	for began := time.Now(); ; {
 		if at, err = p.fill(ctx, g, at); err != nil || at >= goal || p.cfg.Lead == nil {
 			return at, err
@@ -65,9 +76,9 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation,
 		}
 		_ = delay.For(ctx, p.cfg.Poll)
 	}
-	if p.cfg.Head != nil {
-		if head, err := p.cfg.Head(ctx); err != nil || head < goal {
-			return at, err // the index belongs to another log, which this rebuild corrects
+	if p.cfg.Log != nil {
+		if end, err := p.cfg.Log.End(ctx); err != nil || end < goal {
+			return at, err // the index was fed from events that are lost, which this rebuild corrects
 		}
 	}
 	return at, fmt.Errorf("%w: the index is at position %d, but the brands of this node are only at %d",
@@ -179,13 +190,32 @@ func (p *Projection) expected(ctx context.Context,
 	}
 }
 
+// rejoin continues from the checkpoint of the generation that another process has published. Until then this process
+// writes nothing.
+func (p *Projection) rejoin(ctx context.Context) error {
+	if err := p.hold(ctx); err != nil {
+		return err
+	}
+	defer p.release()
+	at, stale, err := p.inspect(ctx)
+	if err = cmp.Or(err, stale); err == nil {
+		p.adrift = false
+		p.restart(at)
+	}
+	return err
+}
+
 // catchUp feeds the index up to a position unless the feeder has already done so. Any process may.
 func (p *Projection) catchUp(ctx context.Context, to eventlog.Position) error {
 	if _, err := p.Current(ctx); err != nil {
 		return err
 	}
 	for p.Position() < to {
-		if _, err := p.step(ctx); err != nil {
+		_, err := p.step(ctx)
+		if errors.Is(err, searchindex.ErrReplaced) {
+			err = p.rejoin(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -30,15 +30,16 @@ type leadership = func(context.Context, string, func(context.Context) error) err
 
 // nodes are the processes of a cluster.
 type nodes struct {
-	t     *testing.T
-	table *table
-	open  func() searchindex.Index
+	t        *testing.T
+	table    *table
+	open     func() searchindex.Index
+	accepted string // the last restore of the log
 }
 
 // node starts a process.
 func (n nodes) node(lead leadership) (p *search.Projection, stop func()) {
 	n.t.Helper()
-	p, err := search.New(n.t.Context(), search.Config{Lead: lead, Head: n.table.Head, Poll: 5 * time.Millisecond}, n.table, n.open())
+	p, err := search.New(n.t.Context(), search.Config{Lead: lead, Log: n.table, Accepted: n.accepted, Poll: 5 * time.Millisecond}, n.table, n.open())
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -49,13 +50,13 @@ func (n nodes) node(lead leadership) (p *search.Projection, stop func()) {
 func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 	t.Run("memory", func(t *testing.T) {
 		m := &memory{}
-		test(t, nodes{t, &table{}, func() searchindex.Index { return m.open() }})
+		test(t, nodes{t: t, table: &table{}, open: func() searchindex.Index { return m.open() }})
 	})
 	t.Run("elasticsearch", func(t *testing.T) {
 		server, alias := testservices.Elasticsearch(t), fmt.Sprintf("test-%016x", rand.Uint64())
 		cfg := elastic.Config{URL: server + "?replicas=0&alias=" + alias}
 		t.Cleanup(func() { wipe(t, server, alias) })
-		test(t, nodes{t, &table{}, func() searchindex.Index {
+		test(t, nodes{t: t, table: &table{}, open: func() searchindex.Index {
 			x := testmust.Get(elastic.Open(context.Background(), cfg))(t)
 			t.Cleanup(func() { x.Close() })
 			return x
@@ -211,6 +212,9 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 
 func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
+		leader, stop := n.node(leads)
+		waits(t, leader, n.table.change("acme.com", "Old"))
+		stop()
 		at := n.table.change("acme.com", "Acme")
 		follower, stop := n.node(follows)
 		defer stop()
@@ -243,7 +247,7 @@ func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, broken := &memory{}, errors.New("cluster is unavailable")
 		m.away = broken
-		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
+		n := nodes{t: t, table: &table{}, open: func() searchindex.Index { return m.open() }}
 		leader, stop := n.node(leads)
 		defer stop()
 		follower, stop := n.node(follows)
@@ -271,7 +275,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 50
 		m := &memory{}
-		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
+		n := nodes{t: t, table: &table{}, open: func() searchindex.Index { return m.open() }}
 		p := testmust.Get(search.New(t.Context(), search.Config{Lead: follows, Poll: 100 * time.Millisecond}, n.table, n.open()))(t)
 		n.table.change("acme.com", "Acme")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -296,9 +300,9 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 	m := &memory{docs: map[string]searchindex.Document{"acme.com": {Domain: "acme.com", Name: "Acme", Version: 50}}, checkpoint: 50}
 	synctest.Test(t, func(t *testing.T) {
-		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
+		n := nodes{t: t, table: &table{}, open: func() searchindex.Index { return m.open() }}
 		n.table.change("log.com", "Of the log")
-		p := testmust.Get(search.New(t.Context(), search.Config{Lead: leads, Head: n.table.Head}, n.table, n.open()))(t)
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: leads, Log: n.table}, n.table, n.open()))(t)
 		stop := run(t, p)
 		time.Sleep(3 * time.Second) // of the test's virtual clock
 		learn(n.table, m)

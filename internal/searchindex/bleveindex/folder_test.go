@@ -73,7 +73,8 @@ func works(t *testing.T, dir string) uint64 {
 			t.Errorf("close: %v", err)
 		}
 	}()
-	at := testmust.Get(x.Checkpoint(ctx))(t)
+	at, _, err := x.Checkpoint(ctx)
+	testmust.Succeed(t, err)
 	hits, err := x.Search(ctx, "site 7", 5)
 	if err != nil || (len(hits) > 0) != (at > 0) {
 		t.Errorf("at %d the index finds %v, %v", at, hits, err)

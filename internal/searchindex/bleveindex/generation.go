@@ -32,11 +32,17 @@ const (
 // boltWait is how long Bleve waits for its own lock, which is never contended: the folder is locked.
 const boltWait = 2 * time.Second
 
-var checkpointKey = []byte("letterhead-checkpoint")
+// Keys of internal values.
+var (
+	checkpointKey = []byte("letterhead-checkpoint")
+	logKey        = []byte("letterhead-log")
+	lastKey       = []byte("letterhead-last")
+)
 
 // generation is one Bleve index.
 type generation struct {
 	name  string
+	log   string // names the log that it is fed from
 	index bleve.Index
 }
 
@@ -81,10 +87,21 @@ func guarded(name string, open func() (bleve.Index, error)) (g *generation, err 
 		return nil, err
 	}
 	g = &generation{name: name, index: index}
-	if _, err := g.checkpoint(); err != nil {
-		return nil, errors.Join(err, g.close())
+	log, err := index.GetInternal(logKey)
+	g.log = string(log)
+	if _, failed := g.checkpoint(); err != nil || failed != nil {
+		return nil, errors.Join(err, failed, g.close())
 	}
 	return g, nil
+}
+
+// origin returns what the generation says of its log.
+func (g *generation) origin() (searchindex.Origin, error) {
+	last, err := g.index.GetInternal(lastKey)
+	if err != nil {
+		err = fmt.Errorf("read the last event: %w: %w", searchindex.ErrUnavailable, err)
+	}
+	return searchindex.Origin{Log: g.log, Last: string(last), Generation: g.name}, err
 }
 
 func (g *generation) close() error { return g.index.Close() }
@@ -104,7 +121,7 @@ func (g *generation) checkpoint() (uint64, error) {
 }
 
 // apply writes one batch. Bleve's batches are atomic, including its internal values.
-func (g *generation) apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
+func (g *generation) apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64, last string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -135,6 +152,7 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	}
 	if checkpoint > before {
 		batch.SetInternal(checkpointKey, binary.BigEndian.AppendUint64(nil, checkpoint))
+		batch.SetInternal(lastKey, []byte(last))
 	} else if batch.Size() == 0 {
 		return nil
 	}

@@ -30,6 +30,7 @@ type Index struct {
 
 	// mu is read-locked while live is used, and write-locked while it is replaced.
 	mu         sync.RWMutex
+	origin     searchindex.Origin // of this process; see Use
 	live       *generation
 	rebuilding *Rebuild
 	frozen     bool // by rebuilding
@@ -82,30 +83,51 @@ func (x *Index) with(ctx context.Context, f func(*generation) error) error {
 	return f(x.live)
 }
 
+// Use implements searchindex.Index.
+func (x *Index) Use(of searchindex.Origin) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.origin = of
+}
+
+// read calls f with the live generation unless that is of another log.
+func (x *Index) read(ctx context.Context, f func(*generation) error) error {
+	return x.with(ctx, func(g *generation) error {
+		if x.origin.Log != "" && g.log != "" && g.log != x.origin.Log {
+			return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
+		}
+		return f(g)
+	})
+}
+
 // Apply implements searchindex.Index.
 func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
-	return x.with(ctx, func(g *generation) error {
-		if x.frozen {
+	return x.read(ctx, func(g *generation) error {
+		switch {
+		case x.frozen:
 			return fmt.Errorf("a rebuild is about to be published: %w", searchindex.ErrUnavailable)
+		case x.origin.Log != "" && g.log == "":
+			return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
 		}
-		return g.apply(ctx, docs, checkpoint)
+		return g.apply(ctx, docs, checkpoint, x.origin.Last)
 	})
 }
 
 // Checkpoint implements searchindex.Index.
-func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
-	var at uint64
-	err := x.with(ctx, func(g *generation) (err error) {
-		at, err = g.checkpoint()
+func (x *Index) Checkpoint(ctx context.Context) (at uint64, of searchindex.Origin, err error) {
+	err = x.with(ctx, func(g *generation) (err error) {
+		if at, err = g.checkpoint(); err == nil {
+			of, err = g.origin()
+		}
 		return err
 	})
-	return at, err
+	return at, of, err
 }
 
 // Search implements searchindex.Index.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
 	var hits []searchindex.Hit
-	err := x.with(ctx, func(g *generation) (err error) {
+	err := x.read(ctx, func(g *generation) (err error) {
 		hits, err = searchindex.Find(ctx, text, limit, g.ask)
 		return err
 	})
@@ -118,7 +140,7 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 		return nil, fmt.Errorf("scan at most %d: %w", limit, searchindex.ErrInvalid)
 	}
 	var docs []searchindex.Document
-	err := x.with(ctx, func(g *generation) (err error) {
+	err := x.read(ctx, func(g *generation) (err error) {
 		docs, err = g.scan(ctx, after, limit)
 		return err
 	})
@@ -163,7 +185,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	case x.rebuilding != nil:
 		return nil, fmt.Errorf("a rebuild is in progress: %w", searchindex.ErrInvalid)
 	}
-	g, err := x.folder.begin()
+	g, err := x.folder.begin(x.origin.Log)
 	if err != nil {
 		return nil, fmt.Errorf("begin a rebuild of the search index: %w", err)
 	}
@@ -178,7 +200,7 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 	if r.over {
 		return searchindex.ErrClosed
 	}
-	return r.g.apply(ctx, docs, checkpoint)
+	return r.g.apply(ctx, docs, checkpoint, r.index.origin.Last)
 }
 
 // Freeze implements searchindex.Generation.

@@ -68,6 +68,8 @@ type request struct {
 	write  bool
 	// missing means that a missing index may exist at the next attempt: an alias has moved.
 	missing bool
+	// starting means that a new index may not answer yet: only the context limits the attempts then.
+	starting bool
 	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide about a retry by
 	// its status; other errors are final. It may reduce the request to the parts to be retried. nil accepts every
 	// response.
@@ -100,6 +102,7 @@ const (
 	alreadyExists = "resource_already_exists_exception"
 	conflict      = "version_conflict_engine_exception"
 	blocked       = "cluster_block_exception"
+	noShard       = "no_shard_available_action_exception"
 )
 
 // passing reports whether a status may be temporary.
@@ -123,7 +126,8 @@ func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, c.ended(ctx, r.op, err)
 		}
-		if !again(r, err, answered) || try == maxTries || !c.pause(ctx, try) {
+		last := try >= maxTries && !(r.starting && isRejection(err, noShard))
+		if !again(r, err, answered) || last || !c.pause(ctx, try) {
 			return nil, fmt.Errorf("%s: %w: %w", r.op, searchindex.ErrUnavailable, err)
 		}
 	}
@@ -149,7 +153,7 @@ func (c *client) ended(ctx context.Context, op string, err error) error {
 
 // pause waits before the next attempt. It returns false immediately if the remaining time is shorter.
 func (c *client) pause(ctx context.Context, try int) bool {
-	d := delay.Jittered(min(pauseFirst<<(try-1), pauseLast))
+	d := delay.Jittered(min(pauseFirst<<min(try-1, maxTries), pauseLast))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return false
 	}

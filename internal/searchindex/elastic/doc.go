@@ -26,6 +26,13 @@
 // checkpoint are in the index and searchable. A withdrawn brand leaves a tombstone, because Elasticsearch forgets the
 // version of a deleted document after index.gc_deletes.
 //
+// # The log of an index
+//
+// The document ~log names the log that a generation is fed from. It is written when a rebuild creates the generation,
+// before anything else, and never changes, so a writer reads it once, when it binds to the generation. Each search asks
+// for it in the same request. The checkpoint's document names an event before it. These texts are not in the mapping's
+// _meta, because nodes of the release before reject a _meta that has more than they know.
+//
 // # Rebuilding
 //
 // Freeze atomically removes the write alias from the live generation and then sets a write block, whose response means

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
+	"letterhead/internal/testwait"
 )
 
 // faulty is an index behind a proxy.
@@ -60,7 +61,7 @@ func (f *faulty) holds(docs int, checkpoint uint64) {
 	if err != nil || len(held) != docs {
 		f.t.Errorf("holds %d documents, %v, want %d", len(held), err, docs)
 	}
-	if at, err := f.Checkpoint(f.t.Context()); err != nil || at != checkpoint {
+	if at, _, err := f.Checkpoint(f.t.Context()); err != nil || at != checkpoint {
 		f.t.Errorf("checkpoint is %d, %v, want %d", at, err, checkpoint)
 	}
 }
@@ -145,7 +146,7 @@ func TestRequest_PermanentRejection_IsNotRetried(t *testing.T) {
 func (f *faulty) calls() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Apply":      func(ctx context.Context) error { return f.Apply(ctx, sites(1), 1) },
-		"Checkpoint": func(ctx context.Context) error { _, err := f.Checkpoint(ctx); return err },
+		"Checkpoint": func(ctx context.Context) error { _, _, err := f.Checkpoint(ctx); return err },
 		"Search":     func(ctx context.Context) error { _, err := f.Search(ctx, "site", 1); return err },
 		"Scan":       func(ctx context.Context) error { _, err := f.Scan(ctx, "", 1); return err },
 		"Rebuild":    func(ctx context.Context) error { _, err := f.Rebuild(ctx); return err },
@@ -291,6 +292,50 @@ func TestOpen_ClusterDown_Succeeds(t *testing.T) {
 	}
 }
 
+// The alias of an index that another node has just created exists before its shard answers.
+func TestOpen_NewIndexWithoutShard_Waits(t *testing.T) {
+	real := testservices.Elasticsearch(t)
+	alias, p := newAlias(t, real), newProxy(t, real)
+	p.set(on("/~log", 8, func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("X-Elastic-Product", "Elasticsearch")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"error":{"type":"no_shard_available_action_exception","reason":"fault of the test"},"status":503}`)
+		return true
+	}))
+	cfg, lines := configOf(p.URL, alias), testwait.NewLines()
+	cfg.Logger = lines.Logger()
+	x := testmust.Get(elastic.Open(t.Context(), cfg))(t)
+	testmust.Succeed(t, errors.Join(x.Apply(t.Context(), sites(1), 1), x.Close()))
+	if len(lines) > 0 {
+		t.Errorf("logged %q, want nothing", <-lines)
+	}
+}
+
+// Only a generation that a rebuild has just created is written to before its log is known.
+func TestOpen_IndexOfAnotherLog_ChangesNothing(t *testing.T) {
+	f := newFaulty(t)
+	f.Use(searchindex.Origin{Log: "log"})
+	g := testmust.Get(f.Rebuild(t.Context()))(t)
+	testmust.Succeed(t, errors.Join(g.Apply(t.Context(), sites(3), 3), g.Publish(t.Context())))
+	f.frozenByAnother()
+	testmust.Succeed(t, f.Close())
+	f.proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut || r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/_aliases") ||
+			strings.HasSuffix(r.URL.Path, "/_bulk") {
+			t.Errorf("%s %s on the index of another log", r.Method, r.URL.Path)
+		}
+		return false
+	})
+	f.Index = open(t, f.proxy.URL, f.alias)
+	f.Use(searchindex.Origin{Log: "another log"})
+	if err := f.Apply(t.Context(), sites(4), 4); !errors.Is(err, searchindex.ErrOtherLog) {
+		t.Errorf("apply: %v, want ErrOtherLog", err)
+	}
+	if _, err := f.Search(t.Context(), "site", 1); !errors.Is(err, searchindex.ErrOtherLog) {
+		t.Errorf("search: %v, want ErrOtherLog", err)
+	}
+}
+
 func TestOpen_AliasIsIndex_IsReported(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	alias := newAlias(t, real)
@@ -347,7 +392,7 @@ func TestSearch_MissingShard_IsUnavailable(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_msearch", always, func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
-		fmt.Fprint(w, `{"responses":[{"status":200,"timed_out":true,"hits":{"hits":[]}},{"status":503,"error":{"type":"search_phase_execution_exception","reason":"all shards failed"}},{"status":200,"hits":{"hits":[]}}]}`)
+		fmt.Fprint(w, `{"responses":[{"status":200,"timed_out":true,"hits":{"hits":[]}},{"status":503,"error":{"type":"search_phase_execution_exception","reason":"all shards failed"}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}]}`)
 		return true
 	}))
 	if hits, err := f.Search(t.Context(), "site", 1); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -355,8 +400,10 @@ func TestSearch_MissingShard_IsUnavailable(t *testing.T) {
 	}
 }
 
-func TestOpen_DropsLeftoverGenerations(t *testing.T) {
+func TestApply_DropsLeftoverGenerations(t *testing.T) {
 	f := newFaulty(t)
+	own := searchindex.Origin{Log: "log"}
+	f.Use(own)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
 	g := testmust.Get(f.Rebuild(t.Context()))(t)
@@ -364,6 +411,15 @@ func TestOpen_DropsLeftoverGenerations(t *testing.T) {
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as left by a failed delete
 	testmust.Succeed(t, f.Close())
 	f.Index = open(t, f.real, f.alias)
+	f.Use(searchindex.Origin{Log: "another log"}) // which leaves everything as it is
+	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrOtherLog) {
+		t.Errorf("apply: %v, want ErrOtherLog", err)
+	}
+	if all := indices(t, f.real, f.alias); len(all) != 2 {
+		t.Errorf("the cluster has %v, want generations 3 and 8", all)
+	}
+	f.Use(own)
+	testmust.Succeed(t, f.Apply(t.Context(), sites(1), 1))
 	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+version+"_g000008_") {
 		t.Errorf("the cluster has %v, want generation 8 alone", all)
 	}

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,9 @@ type Index struct {
 	preparing chan struct{}
 
 	mu         sync.Mutex
-	bound      *generation // the one that Apply writes to; nil until the cluster was reached
+	origin     searchindex.Origin // of this process; see Use
+	tidy       bool               // old generations were dropped
+	bound      *generation        // the one that Apply writes to; nil until the cluster was reached
 	rebuilding *Rebuild
 	thaw       thaw
 	closed     bool
@@ -117,14 +120,14 @@ func (x *Index) prepared(ctx context.Context) (generation, error) {
 		return *x.bound, nil
 	}
 	x.mu.Unlock()
-	if err := x.putTemplate(ctx); err != nil {
-		return generation{}, err
-	}
 	live, err := x.ensure(ctx)
 	if err != nil {
 		return generation{}, err
 	}
 	if err := x.checkMapping(ctx, live.name); err != nil {
+		return generation{}, err
+	}
+	if live.log, err = x.logOf(ctx, live.name); err != nil {
 		return generation{}, err
 	}
 	x.bind(live)
@@ -137,6 +140,29 @@ func (x *Index) bind(g generation) {
 	x.bound = &g
 }
 
+// Use implements searchindex.Index.
+func (x *Index) Use(of searchindex.Origin) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.origin = of
+}
+
+func (x *Index) used() searchindex.Origin {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.origin
+}
+
+var errOtherLog = fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
+
+// checkLog returns errOtherLog if a generation that names a log is of another one than this process.
+func (x *Index) checkLog(log string) error {
+	if own := x.used().Log; own != "" && log != "" && log != own {
+		return errOtherLog
+	}
+	return nil
+}
+
 // ensure returns the live generation, and creates an empty one if there is none. Two nodes that do so
 // at the same time use the same name, so one of them creates it and the other finds it.
 func (x *Index) ensure(ctx context.Context) (generation, error) {
@@ -146,8 +172,10 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 			return generation{}, err
 		}
 		if c.live != nil {
-			x.clear(ctx, c)
 			return *c.live, nil
+		}
+		if err := x.putTemplate(ctx); err != nil {
+			return generation{}, err
 		}
 		g := generation{name: x.names.first(c.last + 1), number: c.last + 1, live: true}
 		g.write = own(g.name, writeMark)
@@ -160,6 +188,23 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 		}
 	}
 	return generation{}, fmt.Errorf("%w: other nodes create it at the same time", searchindex.ErrUnavailable)
+}
+
+// tidyUp drops, once, what an earlier rebuild left.
+func (x *Index) tidyUp(ctx context.Context) {
+	x.mu.Lock()
+	done := x.tidy
+	x.tidy = true
+	x.mu.Unlock()
+	if done {
+		return
+	}
+	c, err := x.look(ctx)
+	if err != nil {
+		x.log.Warn("old search index not removed", "error", err) // the next rebuild removes it
+		return
+	}
+	x.clear(ctx, c)
 }
 
 // clear drops the generations before the live one, including those that are still being built: numbers
@@ -204,28 +249,40 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 	if limit < 1 || limit > searchindex.MaxScan {
 		return nil, fmt.Errorf("scan at most %d: %w", limit, searchindex.ErrInvalid)
 	}
+	if x.used().Log != "" {
+		log, err := x.logOf(ctx, x.names.alias)
+		if err = cmp.Or(err, x.checkLog(log)); err != nil {
+			return nil, err
+		}
+	}
 	return x.scan(ctx, after, limit)
 }
 
 // Checkpoint implements searchindex.Index.
-func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
+func (x *Index) Checkpoint(ctx context.Context) (uint64, searchindex.Origin, error) {
+	var of searchindex.Origin
 	if err := x.usable(ctx); err != nil {
-		return 0, err
+		return 0, of, err
 	}
 	// A writer's position must be the position of its bound generation or of a later one: then the next Apply
 	// is rejected. So the binding comes first.
 	bound, err := x.prepared(ctx)
 	if err != nil {
-		return 0, err
+		return 0, of, err
 	}
-	at, index, err := x.checkpointOf(ctx, x.names.alias)
+	saved, err := x.savedIn(ctx, x.names.alias, checkpointID)
 	if err != nil {
-		return 0, err
+		return 0, of, err
 	}
-	if n := x.names.number(index); n < bound.number {
-		return 0, fmt.Errorf("checkpoint: %w: a node of the cluster still reads %s", searchindex.ErrUnavailable, index)
+	if n := x.names.number(saved.index); n < bound.number {
+		return 0, of, fmt.Errorf("checkpoint: %w: a node of the cluster still reads %s", searchindex.ErrUnavailable,
+			saved.index)
 	}
-	return at, nil
+	of = searchindex.Origin{Log: bound.log, Last: saved.Last, Generation: saved.index}
+	if saved.index != bound.name {
+		of.Log, err = x.logOf(ctx, saved.index)
+	}
+	return saved.Checkpoint, of, err
 }
 
 // Close implements searchindex.Index. A running rebuild is discarded.

@@ -22,6 +22,8 @@ const (
 	fieldDomain     = "domain"
 	fieldOrder      = "order"      // better documents have smaller numbers
 	fieldCheckpoint = "checkpoint" // only in the document that holds the checkpoint
+	fieldLast       = "last"       // there, too
+	fieldLog        = "log"        // only in the document that names the log
 )
 
 // Settings of an index.
@@ -83,6 +85,8 @@ func (x *Index) template() object {
 					"typos":         keyword,
 					fieldOrder:      object{"type": "long"},
 					fieldCheckpoint: stored("long"),
+					fieldLast:       stored("keyword"),
+					fieldLog:        stored("keyword"),
 				},
 			},
 		},

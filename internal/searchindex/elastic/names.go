@@ -72,6 +72,7 @@ type generation struct {
 	write  string // write alias, "" if it is not writable
 	frozen string // alias while it is frozen
 	build  string // alias while it is being built
+	log    string // names the log; known only of the generation that an Index writes to
 }
 
 // spent reports whether a generation is obsolete. A generation has a build alias from its creation

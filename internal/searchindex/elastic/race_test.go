@@ -300,10 +300,10 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = x.Checkpoint(long)
+		_, _, _ = x.Checkpoint(long)
 	}()
 	<-asked
-	_, err := x.Checkpoint(within(t, 50*time.Millisecond))
+	_, _, err := x.Checkpoint(within(t, 50*time.Millisecond))
 	if !errors.Is(err, searchindex.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Checkpoint = %v, want ErrUnavailable and context.DeadlineExceeded", err)
 	}
@@ -314,7 +314,7 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := x.Checkpoint(gone); !errors.Is(err, context.Canceled) {
+	if _, _, err := x.Checkpoint(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("Checkpoint with a canceled context = %v, want context.Canceled", err)
 	}
 	stop()

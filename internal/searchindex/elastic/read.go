@@ -17,7 +17,10 @@ type hits struct {
 	Error    *struct{ Type, Reason string }
 	Hits     struct {
 		Hits []struct {
-			Source searchindex.Document `json:"_source"`
+			Source struct {
+				searchindex.Document
+				Log string `json:"log"`
+			} `json:"_source"`
 		}
 	}
 }
@@ -37,13 +40,13 @@ func (h hits) documents() ([]searchindex.Document, error) {
 	}
 	docs := make([]searchindex.Document, len(h.Hits.Hits))
 	for i, hit := range h.Hits.Hits {
-		docs[i] = hit.Source
+		docs[i] = hit.Source.Document
 	}
 	return docs, nil
 }
 
-// candidates answers several questions with one request. If a part failed the whole request is
-// repeated: a generation may have just been dropped, and the alias already refers to the next one.
+// candidates answers several questions with one request, which also asks for the name of the log. If a part failed the
+// whole request is repeated: a generation may have just been dropped, and the alias already refers to the next one.
 func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
 	body, err := searches(asks)
 	if err != nil {
@@ -59,8 +62,13 @@ func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searc
 				return unreadable(err)
 			}
 			var err error
-			found, err = allOf(answer.Responses, len(asks))
-			return err
+			if found, err = allOf(answer.Responses, len(asks)+1); err != nil {
+				return err
+			}
+			for _, named := range answer.Responses[len(asks)].Hits.Hits {
+				return x.checkLog(named.Source.Log)
+			}
+			return nil
 		},
 	})
 	return found, err
@@ -71,12 +79,14 @@ func allOf(answers []hits, want int) ([]searchindex.Document, error) {
 		return nil, fmt.Errorf("%d answers to %d questions", len(answers), want)
 	}
 	var found []searchindex.Document
-	for _, a := range answers {
+	for i, a := range answers {
 		docs, err := a.documents()
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, docs...)
+		if i < want-1 { // the last one is the name of the log
+			found = append(found, docs...)
+		}
 	}
 	return found, nil
 }
@@ -85,18 +95,21 @@ func allOf(answers []hits, want int) ([]searchindex.Document, error) {
 // results: an empty result would mean that the brand does not exist.
 func searches(asks []searchindex.Ask) ([]byte, error) {
 	var body []byte
-	for _, a := range asks {
-		search, err := json.Marshal(object{
-			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain},
-			"track_total_hits": false,
-		})
+	add := func(size int, query object, sort ...string) error {
+		search, err := json.Marshal(object{"size": size, "query": query, "sort": sort, "track_total_hits": false})
 		if err != nil {
-			return nil, fmt.Errorf("search: %w", err)
+			return fmt.Errorf("search: %w", err)
 		}
 		body = append(body, `{"allow_partial_search_results":false}`+"\n"...)
 		body = append(append(body, search...), '\n')
+		return nil
 	}
-	return body, nil
+	for _, a := range asks {
+		if err := add(searchindex.Candidates, queryOf(a), fieldOrder, fieldDomain); err != nil {
+			return nil, err
+		}
+	}
+	return body, add(1, object{"ids": object{"values": []string{logID}}}, "_doc")
 }
 
 func queryOf(a searchindex.Ask) object {
@@ -149,31 +162,48 @@ func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchinde
 	return docs, nil
 }
 
-// checkpointID is the id of the checkpoint's document. No domain begins like it.
-const checkpointID = "~checkpoint"
+// Ids of documents that are no brands. No domain begins like them.
+const (
+	checkpointID = "~checkpoint"
+	logID        = "~log"
+)
 
-// checkpointOf returns the checkpoint of a generation, or of the generation with an alias, and the generation's name.
+// saved is the content of a document that is no brand.
+type saved struct {
+	Checkpoint uint64
+	Last, Log  string
+	index      string // the generation
+}
+
+// savedIn returns a document of a generation, or of the generation with an alias; the zero value if there is none yet.
 // Reading by id returns the latest write; the checkpoint is written after its documents were refreshed.
-func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index string, err error) {
-	type found struct {
-		Index  string `json:"_index"`
-		Found  bool
-		Source struct{ Checkpoint uint64 } `json:"_source"`
-	}
+func (x *Index) savedIn(ctx context.Context, name, id string) (saved, error) {
 	body, err := x.client.do(ctx, request{
-		op: "checkpoint", method: http.MethodGet, path: "/" + name + "/_doc/" + checkpointID,
-		query: "filter_path=_index,found,_source,error.type,error.reason", missing: true,
+		op: "checkpoint", method: http.MethodGet, path: "/" + name + "/_doc/" + id,
+		query: "filter_path=_index,found,_source,error.type,error.reason", missing: true, starting: id == logID,
 	})
 	var no *rejection
 	if errors.As(err, &no) && no.document != nil {
-		body, err = no.document, nil // a generation without a checkpoint yet
+		body, err = no.document, nil
 	}
 	if err != nil {
-		return 0, "", err
+		return saved{}, err
 	}
-	var f found
-	if err := json.Unmarshal(body, &f); err != nil || f.Index == "" {
-		return 0, "", fmt.Errorf("checkpoint: %w: the response is invalid", searchindex.ErrUnavailable)
+	var found struct {
+		Index  string `json:"_index"`
+		Source saved  `json:"_source"`
 	}
-	return f.Source.Checkpoint, f.Index, nil
+	if err := json.Unmarshal(body, &found); err != nil || found.Index == "" {
+		return saved{}, fmt.Errorf("checkpoint: %w: the response is invalid", searchindex.ErrUnavailable)
+	}
+	found.Source.index = found.Index
+	return found.Source, nil
+}
+
+// logOf returns the name of the log of a generation, or of the generation with an alias. The generation may be new.
+func (x *Index) logOf(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	s, err := x.savedIn(ctx, name, logID)
+	return s.Log, err
 }

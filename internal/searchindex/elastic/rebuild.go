@@ -86,7 +86,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		if err := x.endAll(ctx, c, func(g generation) bool { return !g.live }); err != nil {
 			return generation{}, err
 		}
-		g := generation{name: x.names.next(c.last + 1), number: c.last + 1}
+		g := generation{name: x.names.next(c.last + 1), number: c.last + 1, log: x.used().Log}
 		g.write, g.build = own(g.name, writeMark), own(g.name, buildMark)
 		err = x.create(ctx, g, object{g.write: object{}, g.build: object{}}, object{"refresh_interval": buildRefresh})
 		if err != nil && !isRejection(err, alreadyExists) { // created by this node, if the first response was lost
@@ -94,7 +94,12 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		}
 		newest, err := x.newest(ctx, g)
 		if err == nil && newest {
-			return g, nil
+			if g.log != "" {
+				err = x.save(ctx, g, logID, "", object{fieldLog: g.log})
+			}
+			if err == nil {
+				return g, nil
+			}
 		}
 		if err = errors.Join(err, x.abandonDetached(g)); err != nil {
 			return generation{}, err
@@ -215,8 +220,8 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	if err := x.block(ctx, old.name); err != nil {
 		return 0, err
 	}
-	at, _, err := x.checkpointOf(ctx, old.name)
-	return at, err
+	last, err := x.savedIn(ctx, old.name, checkpointID)
+	return last.Checkpoint, err
 }
 
 // Publish implements searchindex.Generation.

@@ -107,6 +107,12 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	if err != nil {
 		return err
 	}
+	if own := x.used().Log; own != "" {
+		if g.log != own {
+			return x.rejoin(ctx, g)
+		}
+		x.tidyUp(ctx)
+	}
 	wait, cancel := context.WithTimeout(ctx, frozenWait)
 	defer cancel()
 	for {
@@ -128,6 +134,9 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 
 // write stores documents, refreshes the index, and then stores the checkpoint, all in one generation.
 func (x *Index) write(ctx context.Context, g generation, items []item, checkpoint uint64) error {
+	if g.write == "" { // it was frozen when this Index bound to it
+		return errNotWritable
+	}
 	if err := x.bulk(ctx, g, items, true); err != nil {
 		return err
 	}
@@ -259,15 +268,49 @@ func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint
 	if checkpoint > math.MaxInt64 {
 		return fmt.Errorf("checkpoint %d: %w", checkpoint, searchindex.ErrInvalid)
 	}
-	_, err := x.client.do(ctx, request{
-		op: "save", method: http.MethodPut, path: "/" + g.write + "/_doc/" + checkpointID, write: true,
-		query: fmt.Sprintf("version=%d&version_type=external&require_alias=true", checkpoint),
-		body:  fmt.Appendf(nil, `{"%s":%d}`, fieldCheckpoint, checkpoint),
-	})
+	content := object{fieldCheckpoint: checkpoint}
+	if last := x.used().Last; last != "" {
+		content[fieldLast] = last
+	}
+	err := x.save(ctx, g, checkpointID, fmt.Sprintf("version=%d&version_type=external&", checkpoint), content)
 	if isRejection(err, conflict) {
 		return nil
 	}
 	return notWritable(err)
+}
+
+// save stores a document that is no brand.
+func (x *Index) save(ctx context.Context, g generation, id, query string, content object) error {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	_, err = x.client.do(ctx, request{op: "save", method: http.MethodPut, path: "/" + g.write + "/_doc/" + id,
+		write: true, query: query + "require_alias=true", body: body})
+	return err
+}
+
+// rejoin binds a writer whose generation does not name its log to the live one, and returns searchindex.ErrReplaced;
+// errOtherLog if it is the same.
+func (x *Index) rejoin(ctx context.Context, g generation) error {
+	c, err := x.look(ctx)
+	if err != nil {
+		return err
+	}
+	if c.live == nil || c.live.name == g.name {
+		return fmt.Errorf("apply: %w", errOtherLog)
+	}
+	live := *c.live
+	if live.log, err = x.logOf(ctx, live.name); err != nil {
+		return err
+	}
+	return x.replaced(g, live)
+}
+
+// replaced binds the Index to the live generation.
+func (x *Index) replaced(g, live generation) error {
+	x.bind(live)
+	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
 }
 
 // thaw is a writer's state of a frozen generation. Clocks of nodes are not compared: each counts from
@@ -294,7 +337,12 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 		return fmt.Errorf("apply: %w: %s no longer exists", searchindex.ErrReplaced, g.name)
 	}
 	live := *c.live
+	if live.log, err = x.logOf(ctx, live.name); err != nil {
+		return err
+	}
 	switch {
+	case x.checkLog(live.log) != nil: // it is not ours to thaw
+		return x.replaced(g, live)
 	case live.frozen != "":
 		return x.thawOld(ctx, live)
 	case live.write == g.write: // blocked by a rebuild that was thawed before it got so far, or by an operator
@@ -303,8 +351,7 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 		return fmt.Errorf("apply: %w: %s has lost its write alias; a rebuild creates another generation",
 			searchindex.ErrUnavailable, live.name)
 	}
-	x.bind(live)
-	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
+	return x.replaced(g, live)
 }
 
 // thawOld thaws a generation that has been frozen for too long.

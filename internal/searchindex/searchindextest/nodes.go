@@ -26,6 +26,7 @@ func RunShared(t *testing.T, open Opener) {
 		{"TheNewestRebuildCounts", newestRebuild},
 		{"ALateWriterOfAnOldGenerationChangesNothing", lateWriter},
 		{"NothingIsLostWhenAnotherProcessRebuilds", feedWhileRebuilt},
+		{"AnotherLogReplacesItUnderneath", swappedUnderneath},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
 	}
@@ -196,7 +197,7 @@ func feedWhileRebuilt(t *testing.T, open Opener) {
 			err := b.Apply(ctx, of(at, now), now)
 			switch {
 			case errors.Is(err, searchindex.ErrReplaced):
-				if at, err = b.Checkpoint(ctx); err != nil {
+				if at, _, err = b.Checkpoint(ctx); err != nil {
 					t.Error(err)
 					return
 				}
@@ -218,7 +219,7 @@ func feedWhileRebuilt(t *testing.T, open Opener) {
 	}
 	close(stop)
 	feeder.Wait()
-	checkpoint, err := a.Checkpoint(ctx)
+	checkpoint, _, err := a.Checkpoint(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,4 +246,30 @@ func rebuildLevel(ctx context.Context, x searchindex.Index, head *atomic.Uint64,
 		err = g.Publish(ctx)
 	}
 	return errors.Join(err, g.Discard())
+}
+
+// swappedUnderneath lets a process of another log, which does not know the first, replace the live generation.
+func swappedUnderneath(t *testing.T, open Opener) {
+	a, b := two(t, open)
+	a.Use(searchindex.Origin{Log: "log a"})
+	fill(t, a, 5, doc("acme.com", "Acme", 5))
+	apply(t, a, 6, doc("more.com", "More", 6))
+	finds(t, b, "acme", "acme.com")
+	fill(t, b, 3, doc("unnamed.com", "Unnamed", 3)) // before Use
+	finds(t, a, "unnamed", "unnamed.com")
+	if err := a.Apply(t.Context(), []searchindex.Document{doc("lost.com", "Lost", 7)}, 7); !errors.Is(err, searchindex.ErrReplaced) {
+		t.Errorf("apply after the index was replaced: %v, want ErrReplaced", err)
+	}
+	rejectsOtherLog(t, a.Apply(t.Context(), nil, 8))
+	fill(t, a, 9, doc("acme.com", "Acme", 5))
+	b.Use(searchindex.Origin{Log: "log b"})
+	neitherReadsNorWrites(t, b)
+	fill(t, b, 3, doc("other.com", "Other", 3))
+	if err := a.Apply(t.Context(), []searchindex.Document{doc("lost.com", "Lost", 10)}, 10); !errors.Is(err, searchindex.ErrReplaced) {
+		t.Errorf("apply after another log replaced the index: %v, want ErrReplaced", err)
+	}
+	neitherReadsNorWrites(t, a)
+	finds(t, b, "other", "other.com")
+	finds(t, b, "lost")
+	standsAt(t, b, 3)
 }

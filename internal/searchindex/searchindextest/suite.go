@@ -37,6 +37,8 @@ func Run(t *testing.T, open Opener) {
 		{"OneRebuildAtATime", oneRebuild},
 		{"AFrozenIndexTakesNoWrites", frozen},
 		{"AnEndedContextOrAClosedIndexFailsCalls", rejections},
+		{"AnIndexKnowsItsLog", knowsLog},
+		{"AnIndexOfAnotherLogIsNeitherReadNorWritten", otherLog},
 		{"ReadersNeverSeeAGapWhileRebuilding", readersDuringRebuild},
 		{"LimitsAreKept", limits},
 		{"ACrowdOfOneReadingLeavesTheOther", crowd},
@@ -89,7 +91,7 @@ func finds(t *testing.T, x searchindex.Index, text string, want ...string) {
 
 func standsAt(t *testing.T, x searchindex.Index, want uint64) {
 	t.Helper()
-	if got, err := x.Checkpoint(context.Background()); err != nil || got != want {
+	if got, _, err := x.Checkpoint(context.Background()); err != nil || got != want {
 		t.Errorf("checkpoint %d, %v, want %d", got, err, want)
 	}
 }
@@ -349,11 +351,96 @@ func again(t *testing.T, x searchindex.Index, checkpoint uint64, docs ...searchi
 	}
 }
 
+// fill rebuilds an index.
+func fill(t *testing.T, x searchindex.Index, checkpoint uint64, docs ...searchindex.Document) {
+	t.Helper()
+	g, err := x.Rebuild(context.Background())
+	if err != nil {
+		t.Fatalf("rebuild: %v", err)
+	}
+	apply(t, g, checkpoint, docs...)
+	if err := g.Publish(context.Background()); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+}
+
+func rejectsOtherLog(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, searchindex.ErrOtherLog) || !errors.Is(err, searchindex.ErrUnavailable) {
+		t.Errorf("an index of another log: %v, want ErrOtherLog and ErrUnavailable", err)
+	}
+}
+
+// neitherReadsNorWrites checks that a process rejects the index of another log.
+func neitherReadsNorWrites(t *testing.T, x searchindex.Index) {
+	t.Helper()
+	_, err := x.Search(context.Background(), "acme", 5)
+	rejectsOtherLog(t, err)
+	_, err = x.Scan(context.Background(), "", 5)
+	rejectsOtherLog(t, err)
+	for _, docs := range [][]searchindex.Document{nil, {doc("lost.com", "Lost", 99)}} {
+		rejectsOtherLog(t, x.Apply(context.Background(), docs, 99))
+	}
+}
+
+// comesFrom compares the origin of the live generation, except its generated name.
+func comesFrom(t *testing.T, x searchindex.Index, log, last string) {
+	t.Helper()
+	_, of, err := x.Checkpoint(context.Background())
+	if err != nil || of.Log != log || of.Last != last || of.Generation == "" {
+		t.Errorf("the index is of %+v, %v, want log %q, last event %q and a generation", of, err, log, last)
+	}
+}
+
+func knowsLog(t *testing.T, open Opener) {
+	x := open(t, "knows")
+	comesFrom(t, x, "", "")
+	apply(t, x, 1, doc("unnamed.com", "Unnamed", 1))
+	x.Use(searchindex.Origin{Log: "log"})
+	finds(t, x, "unnamed", "unnamed.com") // fed by the release before
+	rejectsOtherLog(t, x.Apply(context.Background(), nil, 2))
+	fill(t, x, 3, doc("acme.com", "Acme", 1))
+	comesFrom(t, x, "log", "")
+	x.Use(searchindex.Origin{Log: "log", Last: "event 4"})
+	apply(t, x, 4, doc("more.com", "More", 4))
+	comesFrom(t, x, "log", "event 4")
+	x.Use(searchindex.Origin{Log: "log", Last: "event 2"})
+	apply(t, x, 2, doc("less.com", "Less", 2)) // a late writer: the event belongs to its checkpoint
+	comesFrom(t, x, "log", "event 4")
+	closeIndex(t, x)
+	x = open(t, "knows")
+	comesFrom(t, x, "log", "event 4")
+	x.Use(searchindex.Origin{Log: "log", Last: "event 5"})
+	fill(t, x, 5, doc("acme.com", "Acme", 1))
+	comesFrom(t, x, "log", "event 5")
+	closeIndex(t, x)
+}
+
+func otherLog(t *testing.T, open Opener) {
+	x := open(t, "other")
+	x.Use(searchindex.Origin{Log: "log a"})
+	fill(t, x, 5, doc("acme.com", "Acme", 5))
+	closeIndex(t, x)
+
+	x = open(t, "other")
+	x.Use(searchindex.Origin{Log: "log b"})
+	neitherReadsNorWrites(t, x)
+	comesFrom(t, x, "log a", "")
+	closeIndex(t, x)
+
+	x = open(t, "other")
+	defer closeIndex(t, x)
+	x.Use(searchindex.Origin{Log: "log a"})
+	finds(t, x, "acme", "acme.com")
+	finds(t, x, "lost")
+	standsAt(t, x, 5)
+}
+
 func rejections(t *testing.T, open Opener) {
 	x := open(t, "rejections")
 	calls := map[string]func(context.Context) error{
 		"Apply":      func(ctx context.Context) error { return x.Apply(ctx, nil, 1) },
-		"Checkpoint": func(ctx context.Context) error { _, err := x.Checkpoint(ctx); return err },
+		"Checkpoint": func(ctx context.Context) error { _, _, err := x.Checkpoint(ctx); return err },
 		"Search":     func(ctx context.Context) error { _, err := x.Search(ctx, "acme", 1); return err },
 		"Scan":       func(ctx context.Context) error { _, err := x.Scan(ctx, "", 1); return err },
 		"Rebuild":    func(ctx context.Context) error { _, err := x.Rebuild(ctx); return err },

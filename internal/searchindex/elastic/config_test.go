@@ -97,8 +97,8 @@ func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.S
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprintf(w, `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}],
-			"acknowledged":true,"indices":[{"name":"brands%[1]s_g000001","aliases":["brands%[1]s","brands%[1]s_g000001_w_1"]}],
+		fmt.Fprintf(w, `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}],
+			"_index":"brands%[1]s_g000001","acknowledged":true,"indices":[{"name":"brands%[1]s_g000001","aliases":["brands%[1]s","brands%[1]s_g000001_w_1"]}],
 			"brands%[1]s_g000001":{"mappings":{"_meta":{"letterhead_mapping":%[2]d}}}}`, version, searchindex.Analysis)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // one of the tests uses a client that does not trust it

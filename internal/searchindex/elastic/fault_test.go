@@ -530,7 +530,7 @@ func TestBulk_PartialAndWholeRejections_ShareLimit(t *testing.T) {
 		parts string
 		call  func(f *faulty) error
 	}{
-		{"/_msearch", `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":503,"error":{"type":"search_phase_execution_exception","reason":"all shards failed"}},{"status":200,"hits":{"hits":[]}}]}`,
+		{"/_msearch", `{"responses":[{"status":200,"hits":{"hits":[]}},{"status":503,"error":{"type":"search_phase_execution_exception","reason":"all shards failed"}},{"status":200,"hits":{"hits":[]}},{"status":200,"hits":{"hits":[]}}]}`,
 			func(f *faulty) error { _, err := f.Search(f.t.Context(), "site", 1); return err }},
 		{"/_bulk", `{"items":[{"index":{"status":429,"error":{"type":"es_rejected_execution_exception","reason":"fault of the test"}}}]}`,
 			func(f *faulty) error { return f.Apply(f.t.Context(), sites(1), 1) }},

@@ -263,6 +263,9 @@ func swappedUnderneath(t *testing.T, open Opener) {
 	rejectsOtherLog(t, a.Apply(t.Context(), nil, 8))
 	fill(t, a, 9, doc("acme.com", "Acme", 5))
 	b.Use(searchindex.Origin{Log: "log b"})
+	if err := b.Apply(t.Context(), nil, 10); !errors.Is(err, searchindex.ErrReplaced) {
+		t.Errorf("apply after another log replaced the index: %v, want ErrReplaced", err)
+	}
 	neitherReadsNorWrites(t, b)
 	fill(t, b, 3, doc("other.com", "Other", 3))
 	if err := a.Apply(t.Context(), []searchindex.Document{doc("lost.com", "Lost", 10)}, 10); !errors.Is(err, searchindex.ErrReplaced) {

@@ -126,11 +126,10 @@ func (s *Stores) surveySearch(ctx context.Context) (lost *eventlog.LossError, er
 		if lost != nil {
 			return nil
 		}
-		if err := s.ownIndex(ctx, index); err != nil {
+		if err := s.compareIndex(ctx, index); !errors.As(err, &lost) {
 			return err
 		}
-		lost, err = searchLoss(ctx, index, eventlog.Probe(s.Log))
-		return err
+		return nil
 	})
 	return lost, err
 }
@@ -152,14 +151,13 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 	return nil
 }
 
-// ownIndex returns a *search.OtherLogError if an index belongs to neither the log nor the log that the database
-// remembers.
-func (s *Stores) ownIndex(ctx context.Context, index searchindex.Index) error {
+// compareIndex compares an index with the log, and with the log that the database remembers.
+func (s *Stores) compareIndex(ctx context.Context, index searchindex.Index) error {
 	folded, err := engine.ReadFoldedLog(ctx, s.Database)
 	if err != nil {
 		return err
 	}
-	return search.Belongs(ctx, index, eventlog.Probe(s.Log), folded.First)
+	return search.Compare(ctx, index, eventlog.Probe(s.Log), folded.First)
 }
 
 // forgetSearch empties the search index. One that may belong to another log is left as it is: a node that starts refuses
@@ -172,12 +170,12 @@ func (s *Stores) forgetSearch(ctx context.Context) error {
 		return os.RemoveAll(s.config.SearchPath())
 	}
 	return s.eachIndex(ctx, func(index searchindex.Index) error {
-		if err := s.ownIndex(ctx, index); err != nil {
-			if errors.Is(err, searchindex.ErrOtherLog) {
-				return nil
-			}
-			return err
+		err := s.compareIndex(ctx, index)
+		if err == nil || errors.Is(err, eventlog.ErrLoss) {
+			return search.Empty(ctx, index)
+		} else if errors.Is(err, searchindex.ErrOtherLog) {
+			return nil
 		}
-		return search.Empty(ctx, index)
+		return err
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/projections/engine"
@@ -145,20 +144,6 @@ func (s *Stores) expectLogFile(ctx context.Context) error {
 	worst := loss.Worst(losses)
 	worst.Detail += "; " + s.config.EventsPath() + " does not exist"
 	return worst
-}
-
-// searchLoss returns a loss if the search index holds documents of events that the log does not hold.
-func searchLoss(ctx context.Context, index searchindex.Index, log eventlog.Prober) (*eventlog.LossError, error) {
-	at, _, err := index.Checkpoint(ctx)
-	if err != nil {
-		return nil, err
-	}
-	end, err := log.End(ctx)
-	if err != nil || eventlog.Position(at) <= end {
-		return nil, err
-	}
-	return &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: end,
-		Detail: "it was fed from events that the log does not hold"}, nil
 }
 
 // noLog is a log without events.

@@ -136,11 +136,11 @@ func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer,
 			return index, err
 		}
 		// A loss in the index of a single node is no evidence: the database, which all nodes share, was compared.
-		lost, err := searchLoss(ctx, index, eventlog.Probe(s.Log))
-		if lost == nil && err == nil {
-			return index, nil
+		err = search.Compare(ctx, index, eventlog.Probe(s.Log), engine.Mark{})
+		if !errors.Is(err, eventlog.ErrLoss) {
+			return index, nil // search.New reports other errors
 		}
-		if err = errors.Join(err, index.Close()); err == nil {
+		if err = index.Close(); err == nil {
 			err = os.RemoveAll(s.config.SearchPath())
 		}
 		if err != nil {

@@ -141,10 +141,8 @@ func (p *Projection) follow(ctx context.Context) {
 // brands table is read at the same time or later.
 func (p *Projection) look(ctx context.Context) error {
 	checkpoint, of, err := p.index.Checkpoint(ctx)
-	if err == nil && of.Log != "" && p.cfg.Log != nil {
-		if name, _, failed := p.own(ctx); failed != nil || name != of.Log {
-			err = cmp.Or(failed, p.Check(ctx))
-		}
+	if _, name, failed := p.own(ctx); err == nil && of.Log != "" && of.Log != name {
+		err = cmp.Or(failed, p.Check(ctx))
 	}
 	if err != nil {
 		return err

@@ -15,11 +15,10 @@
 //
 // # The log of the index
 //
-// With Config.Log an index names the log that it is fed from: the log's first event, and the last restore or accepted
-// loss. A process compares the name before it feeds or searches. An index of another log is refused, and an index of an
-// earlier state of the same log, or without a name, is rebuilt by the process that feeds it. A shared index that another
-// process replaces by one of another state while this process feeds is refused, too: two copies of an installation must
-// not take turns. An embedded index belongs to its folder, so it is rebuilt in any case.
+// With Config.Log an index names the log that it is fed from: its first event, and its last restore or accepted loss.
+// An index of another log is refused. The process that feeds rebuilds one of an earlier state of the log, or without a
+// name, but only when it begins: two copies of an installation must not take turns. An embedded index belongs to its
+// folder, and is rebuilt in any case.
 package search
 
 import (
@@ -31,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/delay"
@@ -114,10 +114,13 @@ type Projection struct {
 	index   searchindex.Index
 	metrics *metrics
 
+	shared bool      // other processes feed the index, too
+	known  uuid.UUID // see Compare
+
 	// feed has an entry while the index is being written; see hold.
 	feed chan struct{}
-	// saved is the index's checkpoint; joined means that this process has fed the index, and adrift that the index was
-	// replaced since; marked is when an event was last stored with a checkpoint. All are guarded by feed.
+	// saved is the index's checkpoint; adrift means that the index was replaced, and joined that this process has fed an
+	// index of its log; marked is when an event was last stored with a checkpoint. All are guarded by feed.
 	saved          eventlog.Position
 	joined, adrift bool
 	marked         time.Time
@@ -128,14 +131,14 @@ type Projection struct {
 	mu      sync.Mutex
 	feeding bool
 	log     string            // names the log of this process; "" before it was read and while it is empty
-	first   engine.Mark       // its first event
+	origin  origin            // the content of log
 	at      eventlog.Position // everything up to here is searchable
 	err     error             // why it is not making progress
 	changed chan struct{}     // closed at the next change; nil while there is no waiter
 }
 
 // New returns a projection that continues from the index's checkpoint. Errors: as Validate, of Log and of the index; of
-// a shared index only an *OtherLogError, so that a node can start while the index is unavailable.
+// a shared index only searchindex.ErrOtherLog, so that a node can start while the index is unavailable.
 func New(ctx context.Context, cfg Config, source Source, index searchindex.Index) (*Projection, error) {
 	err := cfg.Validate()
 	if source == nil || index == nil {
@@ -145,7 +148,7 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	p := &Projection{cfg: cfg, source: source, index: index, feed: make(chan struct{}, 1),
+	p := &Projection{cfg: cfg, shared: cfg.Lead != nil, source: source, index: index, feed: make(chan struct{}, 1),
 		looker: make(chan struct{}, 1)}
 	if err := p.open(ctx); err != nil {
 		return nil, fmt.Errorf("open search: %w", err)
@@ -158,22 +161,15 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 
 // open compares the index with the log.
 func (p *Projection) open(ctx context.Context) error {
-	if p.cfg.Lead != nil {
-		ctx, cancel := context.WithTimeout(ctx, openWait)
-		defer cancel()
-		if _, _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) {
-			return err
-		}
+	at, err := p.inspect(ctx)
+	p.feeding = !p.shared
+	switch {
+	case err == errUnnamed, err == errEarlier, p.shared && !errors.Is(err, searchindex.ErrOtherLog):
 		return nil
-	}
-	at, stale, err := p.inspect(ctx)
-	if err != nil && !errors.Is(err, searchindex.ErrOtherLog) {
-		return err
-	}
-	if p.feeding = true; err == nil && stale == nil {
+	case err == nil:
 		p.at, p.saved = at, at
 	}
-	return nil
+	return err
 }
 
 // Empty empties an index, so that it is fed from the beginning. No process may feed it at the same
@@ -230,58 +226,57 @@ func (p *Projection) release() { <-p.feed }
 // begin determines the position of the index, and takes over feeding it. It first rebuilds an index that names no log
 // or an earlier state of it.
 func (p *Projection) begin(ctx context.Context) error {
-	stale, err := p.join(ctx)
-	if err != nil || stale == nil {
+	err := p.join(ctx, true)
+	if err != errUnnamed && err != errEarlier {
 		return err
 	}
-	if name, _, err := p.own(ctx); err != nil || name == "" {
+	if own, _, err := p.own(ctx); err != nil || own.First == (engine.Mark{}) {
 		return cmp.Or(err, projections.ErrNotReady) // there is nothing to feed before the first event
 	}
-	p.cfg.Logger.Info("filling the search index again", "reason", stale)
+	p.cfg.Logger.Info("filling the search index again", "reason", err)
 	if err := p.Rebuild(ctx); err != nil {
 		return err
 	}
-	if stale, err = p.join(ctx); err == nil {
-		err = stale
-	}
-	return err
+	return p.join(ctx, true)
 }
 
-// join begins to feed the index at its checkpoint, unless it returns why the index must be filled again.
-func (p *Projection) join(ctx context.Context) (stale, err error) {
+// join continues at the checkpoint of the index. Until then this process writes nothing to one that was replaced. Errors
+// also: errUnnamed, errEarlier.
+func (p *Projection) join(ctx context.Context, feed bool) error {
 	if err := p.hold(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	defer p.release()
-	at, stale, err := p.shareStart(ctx)
-	switch {
-	case p.cfg.Lead == nil && errors.Is(err, searchindex.ErrOtherLog):
-		return err, nil
-	case err == nil && p.joined && errors.Is(stale, errEarlier):
-		return nil, fmt.Errorf("%w, or a copy of this installation uses the same index: give each an alias of its own in LETTERHEAD_SEARCH (?alias=NAME)",
-			stale)
-	case err == nil && stale == nil:
-		p.setFeeding(true)
-		p.joined, p.adrift = true, false
-		p.restart(at)
+	at, err := p.shareStart(ctx)
+	if p.joined && err == errEarlier {
+		return fmt.Errorf("%w, or a copy of this installation uses the same index: give each an alias of its own in LETTERHEAD_SEARCH (?alias=NAME)",
+			err)
 	}
-	return stale, err
+	if err != nil {
+		return err
+	}
+	p.joined, p.adrift = true, false
+	if feed {
+		p.setFeeding(true)
+	}
+	p.restart(at)
+	return nil
 }
 
 // shareStart is inspect for a shared index: it reports a loss only if the index is past the log's end, and does not
 // move, in several checks. An index that moves is fed by a process that sees more of the log.
-func (p *Projection) shareStart(ctx context.Context) (at eventlog.Position, stale, err error) {
-	at, stale, err = p.inspect(ctx)
+func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
+	at, err := p.inspect(ctx)
 	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < lossChecks; seen++ {
 		if err := delay.For(ctx, lossCheckPause); err != nil {
-			return at, nil, err
+			return at, err
 		}
 		before := at
-		if at, stale, err = p.inspect(ctx); at != before {
+		if at, err = p.inspect(ctx); at != before {
 			seen = 0
 		}
 	}
-	return at, stale, err
+	return at, err
 }
 
 // keepFeeding feeds until ctx ends.

@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -31,11 +30,11 @@ func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, er
 	if _, err := brand.ParseDomain(q); named && err != nil {
 		q = domain // a URL or an e-mail address, in any form that a look-up takes
 	}
-	if err := p.checkNamed(ctx); err != nil {
-		p.metrics.searchFailures.Inc()
-		return nil, fmt.Errorf("%w: %w", searchindex.ErrUnavailable, err)
+	_, _, err := p.own(ctx) // which the index compares
+	var found []searchindex.Hit
+	if err == nil {
+		found, err = p.index.Search(ctx, q, limit)
 	}
-	found, err := p.index.Search(ctx, q, limit)
 	if err != nil {
 		p.metrics.searchFailures.Inc()
 		return nil, err

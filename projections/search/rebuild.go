@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ const levelWait = 10 * time.Second
 // swaps when it has caught up. If ctx ends earlier the new generation is dropped. With a shared index, any node may
 // rebuild; an earlier rebuild of another node is then void. Errors: as the source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
-	if _, _, err := p.inspect(ctx); p.cfg.Lead != nil && errors.Is(err, searchindex.ErrOtherLog) {
+	if _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
 	g, err := p.index.Rebuild(ctx)
@@ -59,12 +58,10 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation,
 	if err != nil {
 		return at, err
 	}
-	_, stale, err := p.inspect(ctx) // again, now that no other process can replace it
-	if p.cfg.Lead != nil && errors.Is(err, searchindex.ErrOtherLog) {
-		return at, err
-	}
 	goal := eventlog.Position(stood)
-	if errors.Is(stale, errEarlier) {
+	if _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) { // now no other process can replace it
+		return at, err
+	} else if err == errEarlier {
 		goal = 0 // of other positions
 	}
 	for began := time.Now(); ; {
@@ -190,21 +187,6 @@ func (p *Projection) expected(ctx context.Context,
 	}
 }
 
-// rejoin continues from the checkpoint of the generation that another process has published. Until then this process
-// writes nothing.
-func (p *Projection) rejoin(ctx context.Context) error {
-	if err := p.hold(ctx); err != nil {
-		return err
-	}
-	defer p.release()
-	at, stale, err := p.inspect(ctx)
-	if err = cmp.Or(err, stale); err == nil {
-		p.adrift = false
-		p.restart(at)
-	}
-	return err
-}
-
 // catchUp feeds the index up to a position unless the feeder has already done so. Any process may.
 func (p *Projection) catchUp(ctx context.Context, to eventlog.Position) error {
 	if _, err := p.Current(ctx); err != nil {
@@ -213,7 +195,7 @@ func (p *Projection) catchUp(ctx context.Context, to eventlog.Position) error {
 	for p.Position() < to {
 		_, err := p.step(ctx)
 		if errors.Is(err, searchindex.ErrReplaced) {
-			err = p.rejoin(ctx)
+			err = p.join(ctx, false)
 		}
 		if err != nil {
 			return err

@@ -172,7 +172,7 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 		rebuilder, stop := n.node(follows)
 		defer stop()
 		waits(t, leader, n.table.change("first.com", "First")) // the leader has filled the new index
-		for i := range 1500 { // more than one batch
+		for i := range 1500 {                                  // more than one batch
 			n.table.change(fmt.Sprintf("old%d.com", i), "Old")
 		}
 		done := make(chan struct{})

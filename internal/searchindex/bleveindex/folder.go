@@ -53,7 +53,7 @@ func (f folder) openCurrent(ctx context.Context, log *slog.Logger) (*generation,
 		}
 		log.Warn("search index is damaged and will be built again", "generation", name, "error", err)
 	}
-	g, err := f.begin("")
+	g, err := f.begin()
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func generationNumber(name string) uint64 {
 	return n
 }
 
-// begin creates an empty generation of a log under an unused name.
-func (f folder) begin(log string) (*generation, error) {
+// begin creates an empty generation under an unused name.
+func (f folder) begin() (*generation, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
 		return nil, err
@@ -121,15 +121,7 @@ func (f folder) begin(log string) (*generation, error) {
 		last = max(last, generationNumber(e.Name()))
 	}
 	name := fmt.Sprintf("%s-%06d", layout, last+1)
-	g, err := newGeneration(f.at(name), name)
-	if err != nil || log == "" {
-		return g, err
-	}
-	if err := g.index.SetInternal(logKey, []byte(log)); err != nil {
-		return nil, errors.Join(err, g.close())
-	}
-	g.log = log
-	return g, nil
+	return newGeneration(f.at(name), name)
 }
 
 // setCurrent replaces CURRENT atomically.

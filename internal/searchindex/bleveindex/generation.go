@@ -42,7 +42,7 @@ var (
 // generation is one Bleve index.
 type generation struct {
 	name  string
-	log   string // names the log that it is fed from
+	log   string // names the log that it is fed from; stored with the first checkpoint
 	index bleve.Index
 }
 
@@ -95,15 +95,6 @@ func guarded(name string, open func() (bleve.Index, error)) (g *generation, err 
 	return g, nil
 }
 
-// origin returns what the generation says of its log.
-func (g *generation) origin() (searchindex.Origin, error) {
-	last, err := g.index.GetInternal(lastKey)
-	if err != nil {
-		err = fmt.Errorf("read the last event: %w: %w", searchindex.ErrUnavailable, err)
-	}
-	return searchindex.Origin{Log: g.log, Last: string(last), Generation: g.name}, err
-}
-
 func (g *generation) close() error { return g.index.Close() }
 
 func (g *generation) checkpoint() (uint64, error) {
@@ -152,6 +143,7 @@ func (g *generation) apply(ctx context.Context, docs []searchindex.Document, che
 	}
 	if checkpoint > before {
 		batch.SetInternal(checkpointKey, binary.BigEndian.AppendUint64(nil, checkpoint))
+		batch.SetInternal(logKey, []byte(g.log))
 		batch.SetInternal(lastKey, []byte(last))
 	} else if batch.Size() == 0 {
 		return nil

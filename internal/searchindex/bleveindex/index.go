@@ -90,24 +90,22 @@ func (x *Index) Use(of searchindex.Origin) {
 	x.origin = of
 }
 
-// read calls f with the live generation unless that is of another log.
-func (x *Index) read(ctx context.Context, f func(*generation) error) error {
-	return x.with(ctx, func(g *generation) error {
-		if x.origin.Log != "" && g.log != "" && g.log != x.origin.Log {
-			return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
-		}
-		return f(g)
-	})
+// checkLog returns an error if the live generation is of another log, or is to be written and of none.
+func (x *Index) checkLog(g *generation, write bool) error {
+	if x.origin.Log == "" || g.log == x.origin.Log || g.log == "" && !write {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
 }
 
 // Apply implements searchindex.Index.
 func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
-	return x.read(ctx, func(g *generation) error {
-		switch {
-		case x.frozen:
+	return x.with(ctx, func(g *generation) error {
+		if x.frozen {
 			return fmt.Errorf("a rebuild is about to be published: %w", searchindex.ErrUnavailable)
-		case x.origin.Log != "" && g.log == "":
-			return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
+		}
+		if err := x.checkLog(g, true); err != nil {
+			return err
 		}
 		return g.apply(ctx, docs, checkpoint, x.origin.Last)
 	})
@@ -116,9 +114,12 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 // Checkpoint implements searchindex.Index.
 func (x *Index) Checkpoint(ctx context.Context) (at uint64, of searchindex.Origin, err error) {
 	err = x.with(ctx, func(g *generation) (err error) {
-		if at, err = g.checkpoint(); err == nil {
-			of, err = g.origin()
+		last, err := g.index.GetInternal(lastKey)
+		if err != nil {
+			return fmt.Errorf("read the last event: %w: %w", searchindex.ErrUnavailable, err)
 		}
+		of = searchindex.Origin{Log: g.log, Last: string(last), Generation: g.name}
+		at, err = g.checkpoint()
 		return err
 	})
 	return at, of, err
@@ -127,7 +128,10 @@ func (x *Index) Checkpoint(ctx context.Context) (at uint64, of searchindex.Origi
 // Search implements searchindex.Index.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
 	var hits []searchindex.Hit
-	err := x.read(ctx, func(g *generation) (err error) {
+	err := x.with(ctx, func(g *generation) (err error) {
+		if err = x.checkLog(g, false); err != nil {
+			return err
+		}
 		hits, err = searchindex.Find(ctx, text, limit, g.ask)
 		return err
 	})
@@ -140,7 +144,10 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 		return nil, fmt.Errorf("scan at most %d: %w", limit, searchindex.ErrInvalid)
 	}
 	var docs []searchindex.Document
-	err := x.read(ctx, func(g *generation) (err error) {
+	err := x.with(ctx, func(g *generation) (err error) {
+		if err = x.checkLog(g, false); err != nil {
+			return err
+		}
 		docs, err = g.scan(ctx, after, limit)
 		return err
 	})
@@ -185,10 +192,11 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	case x.rebuilding != nil:
 		return nil, fmt.Errorf("a rebuild is in progress: %w", searchindex.ErrInvalid)
 	}
-	g, err := x.folder.begin(x.origin.Log)
+	g, err := x.folder.begin()
 	if err != nil {
 		return nil, fmt.Errorf("begin a rebuild of the search index: %w", err)
 	}
+	g.log = x.origin.Log
 	x.rebuilding = &Rebuild{index: x, g: g}
 	return x.rebuilding, nil
 }

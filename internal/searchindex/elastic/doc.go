@@ -28,10 +28,9 @@
 //
 // # The log of an index
 //
-// The document ~log names the log that a generation is fed from. It is written when a rebuild creates the generation,
-// before anything else, and never changes, so a writer reads it once, when it binds to the generation. Each search asks
-// for it in the same request. The checkpoint's document names an event before it. These texts are not in the mapping's
-// _meta, because nodes of the release before reject a _meta that has more than they know.
+// The document ~log names the log of a generation. A rebuild writes it first, and it never changes: a writer reads it
+// when it binds to the generation, and each search asks for it in the same request. The checkpoint's document names an
+// event before it. The mapping's _meta has neither, because nodes of release 0.1.0 reject one that they do not know.
 //
 // # Rebuilding
 //

@@ -400,28 +400,17 @@ func TestSearch_MissingShard_IsUnavailable(t *testing.T) {
 	}
 }
 
-func TestApply_DropsLeftoverGenerations(t *testing.T) {
+func TestRebuild_DropsLeftoverGenerations(t *testing.T) {
 	f := newFaulty(t)
-	own := searchindex.Origin{Log: "log"}
-	f.Use(own)
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000005", "")
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000007", "")
 	g := testmust.Get(f.Rebuild(t.Context()))(t)
 	testmust.Succeed(t, g.Publish(t.Context()))
 	must(t, "PUT", f.real+"/"+f.alias+version+"_g000003", "") // as left by a failed delete
-	testmust.Succeed(t, f.Close())
-	f.Index = open(t, f.real, f.alias)
-	f.Use(searchindex.Origin{Log: "another log"}) // which leaves everything as it is
-	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrOtherLog) {
-		t.Errorf("apply: %v, want ErrOtherLog", err)
-	}
-	if all := indices(t, f.real, f.alias); len(all) != 2 {
-		t.Errorf("the cluster has %v, want generations 3 and 8", all)
-	}
-	f.Use(own)
-	testmust.Succeed(t, f.Apply(t.Context(), sites(1), 1))
-	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+version+"_g000008_") {
-		t.Errorf("the cluster has %v, want generation 8 alone", all)
+	g = testmust.Get(f.Rebuild(t.Context()))(t)
+	testmust.Succeed(t, g.Publish(t.Context()))
+	if all := indices(t, f.real, f.alias); len(all) != 1 || !strings.HasPrefix(all[0].Name, f.alias+version+"_g000009_") {
+		t.Errorf("the cluster has %v, want generation 9 alone", all)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"letterhead/internal/searchindex"
@@ -36,11 +37,10 @@ type Index struct {
 
 	// preparing has an entry while a goroutine creates the template and the first generation.
 	preparing chan struct{}
+	origin    atomic.Pointer[searchindex.Origin] // of this process; see Use
 
 	mu         sync.Mutex
-	origin     searchindex.Origin // of this process; see Use
-	tidy       bool               // old generations were dropped
-	bound      *generation        // the one that Apply writes to; nil until the cluster was reached
+	bound      *generation // the one that Apply writes to; nil until the cluster was reached
 	rebuilding *Rebuild
 	thaw       thaw
 	closed     bool
@@ -64,6 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	}
 	x := &Index{settings: s, names: namesOf(s.alias, s.analyzer.Version), client: c, log: s.logger,
 		preparing: make(chan struct{}, 1)}
+	x.Use(searchindex.Origin{})
 	look, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	_, err = x.prepared(look)
@@ -141,17 +142,9 @@ func (x *Index) bind(g generation) {
 }
 
 // Use implements searchindex.Index.
-func (x *Index) Use(of searchindex.Origin) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.origin = of
-}
+func (x *Index) Use(of searchindex.Origin) { x.origin.Store(&of) }
 
-func (x *Index) used() searchindex.Origin {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.origin
-}
+func (x *Index) used() searchindex.Origin { return *x.origin.Load() }
 
 var errOtherLog = fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
 
@@ -188,23 +181,6 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 		}
 	}
 	return generation{}, fmt.Errorf("%w: other nodes create it at the same time", searchindex.ErrUnavailable)
-}
-
-// tidyUp drops, once, what an earlier rebuild left.
-func (x *Index) tidyUp(ctx context.Context) {
-	x.mu.Lock()
-	done := x.tidy
-	x.tidy = true
-	x.mu.Unlock()
-	if done {
-		return
-	}
-	c, err := x.look(ctx)
-	if err != nil {
-		x.log.Warn("old search index not removed", "error", err) // the next rebuild removes it
-		return
-	}
-	x.clear(ctx, c)
 }
 
 // clear drops the generations before the live one, including those that are still being built: numbers

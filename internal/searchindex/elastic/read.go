@@ -31,16 +31,20 @@ const (
 	hitsFilters = "filter_path=responses.status,responses.timed_out,responses.error.type,responses.error.reason,responses.hits.hits._source"
 )
 
-func (h hits) documents() ([]searchindex.Document, error) {
+// documents returns the brands of a response. One that names another log is errOtherLog.
+func (x *Index) documents(h hits) ([]searchindex.Document, error) {
 	switch {
 	case h.Error != nil:
 		return nil, &rejection{Status: h.Status, Type: h.Error.Type, Reason: h.Error.Reason}
 	case h.TimedOut:
 		return nil, errors.New("the search timed out in the cluster")
 	}
-	docs := make([]searchindex.Document, len(h.Hits.Hits))
-	for i, hit := range h.Hits.Hits {
-		docs[i] = hit.Source.Document
+	docs := make([]searchindex.Document, 0, len(h.Hits.Hits))
+	for _, hit := range h.Hits.Hits {
+		if hit.Source.Log != "" {
+			return nil, x.checkLog(hit.Source.Log)
+		}
+		docs = append(docs, hit.Source.Document)
 	}
 	return docs, nil
 }
@@ -62,31 +66,24 @@ func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searc
 				return unreadable(err)
 			}
 			var err error
-			if found, err = allOf(answer.Responses, len(asks)+1); err != nil {
-				return err
-			}
-			for _, named := range answer.Responses[len(asks)].Hits.Hits {
-				return x.checkLog(named.Source.Log)
-			}
-			return nil
+			found, err = x.allOf(answer.Responses, len(asks)+1)
+			return err
 		},
 	})
 	return found, err
 }
 
-func allOf(answers []hits, want int) ([]searchindex.Document, error) {
+func (x *Index) allOf(answers []hits, want int) ([]searchindex.Document, error) {
 	if len(answers) != want {
 		return nil, fmt.Errorf("%d answers to %d questions", len(answers), want)
 	}
 	var found []searchindex.Document
-	for i, a := range answers {
-		docs, err := a.documents()
+	for _, a := range answers {
+		docs, err := x.documents(a)
 		if err != nil {
 			return nil, err
 		}
-		if i < want-1 { // the last one is the name of the log
-			found = append(found, docs...)
-		}
+		found = append(found, docs...)
 	}
 	return found, nil
 }
@@ -95,21 +92,18 @@ func allOf(answers []hits, want int) ([]searchindex.Document, error) {
 // results: an empty result would mean that the brand does not exist.
 func searches(asks []searchindex.Ask) ([]byte, error) {
 	var body []byte
-	add := func(size int, query object, sort ...string) error {
-		search, err := json.Marshal(object{"size": size, "query": query, "sort": sort, "track_total_hits": false})
+	for _, a := range asks {
+		search, err := json.Marshal(object{
+			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain},
+			"track_total_hits": false,
+		})
 		if err != nil {
-			return fmt.Errorf("search: %w", err)
+			return nil, fmt.Errorf("search: %w", err)
 		}
 		body = append(body, `{"allow_partial_search_results":false}`+"\n"...)
 		body = append(append(body, search...), '\n')
-		return nil
 	}
-	for _, a := range asks {
-		if err := add(searchindex.Candidates, queryOf(a), fieldOrder, fieldDomain); err != nil {
-			return nil, err
-		}
-	}
-	return body, add(1, object{"ids": object{"values": []string{logID}}}, "_doc")
+	return append(body, `{"allow_partial_search_results":false}`+"\n"+`{"query":{"ids":{"values":["`+logID+`"]}}}`+"\n"...), nil
 }
 
 func queryOf(a searchindex.Ask) object {
@@ -155,7 +149,7 @@ func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchinde
 	if err != nil {
 		return nil, err
 	}
-	docs, err := answer.documents()
+	docs, err := x.documents(answer)
 	if err != nil {
 		return nil, fmt.Errorf("scan: %w: %w", searchindex.ErrUnavailable, err)
 	}

@@ -249,7 +249,7 @@ func (r *Rebuild) Publish(ctx context.Context) error {
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if c, err = x.look(rest); err != nil {
-		x.log.Warn("old search index not removed", "error", err) // the next Open removes it
+		x.log.Warn("old search index not removed", "error", err) // the next rebuild removes it
 		return nil
 	}
 	x.clear(rest, c)

@@ -107,11 +107,8 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	if err != nil {
 		return err
 	}
-	if own := x.used().Log; own != "" {
-		if g.log != own {
-			return x.rejoin(ctx, g)
-		}
-		x.tidyUp(ctx)
+	if own := x.used().Log; own != "" && g.log != own {
+		return x.rebind(ctx, g)
 	}
 	wait, cancel := context.WithTimeout(ctx, frozenWait)
 	defer cancel()
@@ -290,29 +287,6 @@ func (x *Index) save(ctx context.Context, g generation, id, query string, conten
 	return err
 }
 
-// rejoin binds a writer whose generation does not name its log to the live one, and returns searchindex.ErrReplaced;
-// errOtherLog if it is the same.
-func (x *Index) rejoin(ctx context.Context, g generation) error {
-	c, err := x.look(ctx)
-	if err != nil {
-		return err
-	}
-	if c.live == nil || c.live.name == g.name {
-		return fmt.Errorf("apply: %w", errOtherLog)
-	}
-	live := *c.live
-	if live.log, err = x.logOf(ctx, live.name); err != nil {
-		return err
-	}
-	return x.replaced(g, live)
-}
-
-// replaced binds the Index to the live generation.
-func (x *Index) replaced(g, live generation) error {
-	x.bind(live)
-	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
-}
-
 // thaw is a writer's state of a frozen generation. Clocks of nodes are not compared: each counts from
 // when it first saw the generation frozen.
 type thaw struct {
@@ -340,9 +314,11 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 	if live.log, err = x.logOf(ctx, live.name); err != nil {
 		return err
 	}
-	switch {
-	case x.checkLog(live.log) != nil: // it is not ours to thaw
-		return x.replaced(g, live)
+	switch own := x.used().Log; {
+	case own != "" && (g.log != own || live.log != own): // not to be thawed
+		if live.name == g.name {
+			return fmt.Errorf("apply: %w", errOtherLog)
+		}
 	case live.frozen != "":
 		return x.thawOld(ctx, live)
 	case live.write == g.write: // blocked by a rebuild that was thawed before it got so far, or by an operator
@@ -351,7 +327,8 @@ func (x *Index) rebind(ctx context.Context, g generation) error {
 		return fmt.Errorf("apply: %w: %s has lost its write alias; a rebuild creates another generation",
 			searchindex.ErrUnavailable, live.name)
 	}
-	return x.replaced(g, live)
+	x.bind(live)
+	return fmt.Errorf("apply: %w: %s replaced %s", searchindex.ErrReplaced, live.name, g.name)
 }
 
 // thawOld thaws a generation that has been frozen for too long.

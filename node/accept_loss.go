@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -154,10 +155,11 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 // compareIndex compares an index with the log, and with the log that the database remembers.
 func (s *Stores) compareIndex(ctx context.Context, index searchindex.Index) error {
 	folded, err := engine.ReadFoldedLog(ctx, s.Database)
-	if err != nil {
+	accepted, failed := loss.LastAccepted(ctx, s.Database)
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	return search.Compare(ctx, index, eventlog.Probe(s.Log), folded.First)
+	return search.Compare(ctx, index, search.Config{Log: eventlog.Probe(s.Log), Accepted: accepted}, folded.First)
 }
 
 // forgetSearch empties the search index. One that may belong to another log is left as it is: a node that starts refuses

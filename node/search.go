@@ -136,8 +136,7 @@ func (s *Stores) openIndex(ctx context.Context, a searchindex.Analyzer,
 			return index, err
 		}
 		// A loss in the index of a single node is no evidence: the database, which all nodes share, was compared.
-		err = search.Compare(ctx, index, eventlog.Probe(s.Log), engine.Mark{})
-		if !errors.Is(err, eventlog.ErrLoss) {
+		if err = s.compareIndex(ctx, index); !errors.Is(err, eventlog.ErrLoss) {
 			return index, nil // search.New reports other errors
 		}
 		if err = index.Close(); err == nil {

@@ -30,10 +30,13 @@ type origin struct {
 	Accepted string      `json:"accepted,omitempty"` // as in Config
 }
 
-// Compare compares an index with a log. A log may have replaced the one that began with a known event. Errors: as
-// Projection.Check.
-func Compare(ctx context.Context, index searchindex.Index, log eventlog.Prober, known engine.Mark) error {
-	_, err := (&Projection{cfg: Config{Log: log}, shared: true, index: index, known: known.ID}).inspect(ctx)
+// Compare compares an index with the log of a configuration, which may have replaced the one that began with a known
+// event. Errors: searchindex.ErrOtherLog, *eventlog.LossError, the errors of the index and of the log.
+func Compare(ctx context.Context, index searchindex.Index, cfg Config, known engine.Mark) error {
+	_, err := (&Projection{cfg: cfg, shared: true, index: index, known: known.ID}).inspect(ctx)
+	if err == errUnnamed || err == errEarlier {
+		return nil
+	}
 	return err
 }
 
@@ -73,9 +76,10 @@ func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 		return at, err
 	}
 	var fed origin
-	if _ = json.Unmarshal([]byte(of.Log), &fed); fed.First.ID != uuid.Nil && of.Log != name {
+	unreadable := json.Unmarshal([]byte(of.Log), &fed) != nil
+	if of.Log != "" && of.Log != name && (unreadable || fed.First.ID != uuid.Nil) {
 		held, _, err := fed.First.Find(ctx, p.cfg.Log)
-		if err == nil && p.shared && held.ID != fed.First.ID && p.known != fed.First.ID {
+		if err == nil && p.shared && (unreadable || held.ID != fed.First.ID && p.known != fed.First.ID) {
 			err = otherLog(of.Generation, fed, own)
 		}
 		return at, cmp.Or(err, errEarlier)

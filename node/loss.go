@@ -38,7 +38,7 @@ type lossGuard struct {
 // new connection to the store. A running node that rejects the store is not ready and appends nothing. If the store
 // holds the last event that the node has seen, everything in its memory is right, and the node continues.
 func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
-	err := g.compare(ctx, store, engine.Mark(seen))
+	err := g.compare(ctx, store, eventlog.Mark(seen))
 	switch before := g.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss):
 		g.lost.Store(&err)
@@ -54,7 +54,7 @@ func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.
 	return err
 }
 
-func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error {
 	// This must come first: a node of an earlier log must not write its last event into the database.
 	accepted, err := loss.LastAccepted(ctx, g.database)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen eng
 	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err
 	}
-	if seen != (engine.Mark{}) {
+	if seen != (eventlog.Mark{}) {
 		return g.compareSeen(ctx, store, seen)
 	}
 	return g.rememberFirst(ctx, store)
@@ -78,7 +78,7 @@ func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen eng
 // compareSeen compares a store with the last event that this node has seen. If the store does not hold the event,
 // compareSeen writes the event's position into the database, so that all nodes reject the store and an operator can
 // accept the loss.
-func (g *lossGuard) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+func (g *lossGuard) compareSeen(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error {
 	held, err := seen.Held(ctx, store)
 	if err != nil || held {
 		return err
@@ -100,14 +100,14 @@ func (g *lossGuard) compareSeen(ctx context.Context, store eventlog.Prober, seen
 // folded.
 func (g *lossGuard) rememberFirst(ctx context.Context, store eventlog.Prober) error {
 	memory, err := engine.ReadFoldedLog(ctx, g.database)
-	if err != nil || memory.First != (engine.Mark{}) || !g.serves {
+	if err != nil || memory.First != (eventlog.Mark{}) || !g.serves {
 		return err
 	}
 	first, found, err := store.First(ctx)
 	if err != nil || !found {
 		return err
 	}
-	return engine.RememberFirst(ctx, g.database, engine.MarkOf(&first))
+	return engine.RememberFirst(ctx, g.database, eventlog.MarkOf(&first))
 }
 
 // watch registers the metric of lost events, which an alert uses.

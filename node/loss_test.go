@@ -50,7 +50,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
-	return esdb.Seen(engine.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+	return esdb.Seen(eventlog.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
 }
 
 // Events that only one node has seen are recorded as well: that node and the others reject a store without them, and

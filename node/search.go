@@ -87,7 +87,7 @@ func (x *Searches) openEdition(ctx context.Context, n *Node, a searchindex.Analy
 		},
 		Log:      eventlog.Probe(n.Stores.Log),
 		Accepted: accepted,
-		Last: func(ctx context.Context) (engine.Mark, error) {
+		Last: func(ctx context.Context) (eventlog.Mark, error) {
 			folded, err := engine.ReadFoldedLog(ctx, n.Stores.Database)
 			return folded.Last, err
 		},

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -26,23 +25,10 @@ const (
 	markEvery = time.Second
 )
 
-// Mark identifies an event of the log. The zero Mark identifies none; a Mark without a stream is the log's first event.
-type Mark struct {
-	ID       uuid.UUID         `json:"event_id"`
-	Stream   string            `json:"stream,omitempty"`
-	Revision uint64            `json:"revision"`
-	Position eventlog.Position `json:"position"`
-}
-
-// MarkOf returns the mark of an event.
-func MarkOf(e *eventlog.Recorded) Mark {
-	return Mark{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
-}
-
 // FoldedLog is what projections_registry remembers of the log that the read models were folded from.
 type FoldedLog struct {
-	First Mark // the log's first event
-	Last  Mark // an event that was folded about a second or less before the last one
+	First eventlog.Mark // the log's first event
+	Last  eventlog.Mark // an event that was folded about a second or less before the last one
 	// Positions maps each read model to the position up to which it is folded.
 	Positions map[string]eventlog.Position
 }
@@ -71,7 +57,7 @@ func foldedLogOf(records []record) FoldedLog {
 			}
 		case e.name == lastName:
 			if json.Unmarshal([]byte(e.failure), &m.Last) != nil {
-				m.Last = Mark{ID: uuid.Max}
+				m.Last = eventlog.Mark{ID: uuid.Max}
 			}
 			m.Last.Position = e.position
 		case e.state == stateLive || e.state == stateBuilding:
@@ -96,8 +82,8 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 			})
 		}
 	}
-	for _, mark := range []Mark{m.First, m.Last} {
-		if mark == (Mark{}) {
+	for _, mark := range []eventlog.Mark{m.First, m.Last} {
+		if mark == (eventlog.Mark{}) {
 			continue
 		}
 		held, found, err := mark.Find(ctx, log)
@@ -124,19 +110,13 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 	return losses, nil
 }
 
-// Held reports whether a log contains the event of a mark at its position. Errors: as the log.
-func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
-	held, found, err := m.Find(ctx, log)
-	return found && held.ID == m.ID && held.Position == m.Position, err
-}
-
 // RememberFirst records the first event of the log unless one is recorded. Errors: sqlstore.ErrUnavailable, ctx.Err().
-func RememberFirst(ctx context.Context, store *sqlstore.Store, first Mark) error {
+func RememberFirst(ctx context.Context, store *sqlstore.Store, first eventlog.Mark) error {
 	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, first) })
 }
 
 // Remember records an event that was read or appended, unless a later one is recorded. Errors: as RememberFirst.
-func Remember(ctx context.Context, store *sqlstore.Store, seen Mark) error {
+func Remember(ctx context.Context, store *sqlstore.Store, seen eventlog.Mark) error {
 	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, seen) })
 }
 
@@ -147,20 +127,6 @@ func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx
 		}
 		return note(tx)
 	})
-}
-
-// Find returns the event at m's stream and revision, or the log's first event if m has no stream. Another program may
-// have written it. Errors: as the log.
-func (m Mark) Find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
-	if m.Stream == "" {
-		held, found, err = log.First(ctx)
-	} else {
-		held, found, err = log.At(ctx, m.Stream, m.Revision)
-	}
-	if errors.Is(err, eventlog.ErrCorrupt) && held.ID != uuid.Nil && held.ID != m.ID {
-		return held, true, nil
-	}
-	return held, found, err
 }
 
 // checkLog returns a *eventlog.LossError if the log does not contain the events that projections_registry remembers.
@@ -190,7 +156,7 @@ func (r *Runner) mark(ctx context.Context, b batch) {
 	}
 	err := r.noteFirst(ctx)
 	if err == nil {
-		last := MarkOf(b.events[len(b.events)-1].Recorded)
+		last := eventlog.MarkOf(b.events[len(b.events)-1].Recorded)
 		err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, last) })
 	}
 	if err != nil {
@@ -212,7 +178,7 @@ func (r *Runner) noteFirst(ctx context.Context) error {
 	if err != nil || !found {
 		return err
 	}
-	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, MarkOf(&first)) })
+	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, eventlog.MarkOf(&first)) })
 	r.identified = err == nil
 	return err
 }
@@ -221,20 +187,20 @@ const noteMark = `
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ($1, 0, 0, $2, $3, $4) ON CONFLICT (name, generation) DO `
 
-func noteFirst(ctx context.Context, tx *sqlstore.Tx, m Mark) error {
-	return m.note(ctx, tx, firstName, m.ID.String(), `NOTHING`)
+func noteFirst(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark) error {
+	return note(ctx, tx, m, firstName, m.ID.String(), `NOTHING`)
 }
 
-func noteLast(ctx context.Context, tx *sqlstore.Tx, m Mark) error {
+func noteLast(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	return m.note(ctx, tx, lastName, string(text), `UPDATE SET position = excluded.position, failure = excluded.failure
+	return note(ctx, tx, m, lastName, string(text), `UPDATE SET position = excluded.position, failure = excluded.failure
 WHERE projections_registry.position < excluded.position`)
 }
 
-func (m Mark) note(ctx context.Context, tx *sqlstore.Tx, name, text, conflict string) error {
+func note(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark, name, text, conflict string) error {
 	if m.Position > math.MaxInt64 {
 		return fmt.Errorf("record an event of the log: position %d exceeds the range of the database", m.Position)
 	}

@@ -80,7 +80,7 @@ func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 // Rule 8.
 func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
+		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (eventlog.Mark{}) || len(m.Positions) > 0 {
 			t.Fatalf("empty database: %+v, %v, want no marks and positions", m, err)
 		}
 		n := &nodes{t: t, root: e}
@@ -114,7 +114,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 			}
 		}
 		testmust.Succeed(t, e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { return engine.Forget(t.Context(), e.Store, tx) }))
-		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
+		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (eventlog.Mark{}) || len(m.Positions) > 0 {
 			t.Errorf("after Forget: %+v, %v, want no marks and positions", m, err)
 		}
 		if left := e.Tables("toy_v"); len(left) > 0 {

@@ -12,7 +12,6 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
-	"letterhead/projections/engine"
 )
 
 // markEvery is the minimum interval between two reads of the event that is stored with the checkpoint.
@@ -26,13 +25,13 @@ var (
 
 // origin is the name of a log in an index.
 type origin struct {
-	First    engine.Mark `json:"first"`              // zero: the log was empty
-	Accepted string      `json:"accepted,omitempty"` // as in Config
+	First    eventlog.Mark `json:"first"`              // zero: the log was empty
+	Accepted string        `json:"accepted,omitempty"` // as in Config
 }
 
 // Compare compares an index with the log of a configuration, which may have replaced the one that began with a known
 // event. Errors: searchindex.ErrOtherLog, *eventlog.LossError, the errors of the index and of the log.
-func Compare(ctx context.Context, index searchindex.Index, cfg Config, known engine.Mark) error {
+func Compare(ctx context.Context, index searchindex.Index, cfg Config, known eventlog.Mark) error {
 	_, err := (&Projection{cfg: cfg, shared: true, index: index, known: known.ID}).inspect(ctx)
 	if err == errUnnamed || err == errEarlier {
 		return nil
@@ -48,9 +47,9 @@ func (p *Projection) own(ctx context.Context) (origin, string, error) {
 		return p.origin, p.log, nil
 	}
 	o := origin{Accepted: p.cfg.Accepted}
-	first, found, err := engine.Mark{}.Find(ctx, p.cfg.Log)
+	first, found, err := eventlog.Mark{}.Find(ctx, p.cfg.Log)
 	if found {
-		o.First = engine.MarkOf(&first)
+		o.First = eventlog.MarkOf(&first)
 	}
 	text, failed := json.Marshal(o)
 	if err = cmp.Or(err, failed); err != nil {
@@ -92,7 +91,7 @@ func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 	if err != nil || fed.First.ID == uuid.Nil {
 		return at, cmp.Or(err, errUnnamed)
 	}
-	var last engine.Mark
+	var last eventlog.Mark
 	if json.Unmarshal([]byte(of.Last), &last) != nil { // none is stored
 		return at, nil
 	}

@@ -38,7 +38,6 @@ import (
 	"letterhead/internal/searchindex"
 	"letterhead/projections"
 	"letterhead/projections/brands"
-	"letterhead/projections/engine"
 )
 
 // Name of the read model.
@@ -58,6 +57,8 @@ const (
 	retryLast  = 30 * time.Second
 	// closing limits the last write of the checkpoint, including the wait for the right to write.
 	closing = 5 * time.Second
+	// openWait limits the comparison of the index with the log at a start.
+	openWait = 5 * time.Second
 	// lossChecks is how many consecutive checks, lossCheckPause apart, must find a shared index past the
 	// end of the log before that counts as a loss: a node may briefly see an outdated end of the log.
 	lossChecks     = 5
@@ -86,7 +87,7 @@ type Config struct {
 	// Accepted identifies the last restore of the log or accepted loss; see loss.LastAccepted.
 	Accepted string
 	// Last returns an event that the brands are folded up to, or a later one; nil: none is stored with the checkpoint.
-	Last func(ctx context.Context) (engine.Mark, error)
+	Last func(ctx context.Context) (eventlog.Mark, error)
 	// Poll is 100 ms unless set.
 	Poll       time.Duration
 	Logger     *slog.Logger
@@ -161,6 +162,8 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 
 // open compares the index with the log.
 func (p *Projection) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openWait)
+	defer cancel()
 	at, err := p.inspect(ctx)
 	p.feeding = !p.shared
 	switch {
@@ -230,7 +233,7 @@ func (p *Projection) begin(ctx context.Context) error {
 	if err != errUnnamed && err != errEarlier {
 		return err
 	}
-	if own, _, err := p.own(ctx); err != nil || own.First == (engine.Mark{}) {
+	if own, _, err := p.own(ctx); err != nil || own.First == (eventlog.Mark{}) {
 		return cmp.Or(err, projections.ErrNotReady) // there is nothing to feed before the first event
 	}
 	p.cfg.Logger.Info("filling the search index again", "reason", err)

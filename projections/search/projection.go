@@ -243,8 +243,8 @@ func (p *Projection) begin(ctx context.Context) error {
 	return p.join(ctx, true)
 }
 
-// join continues at the checkpoint of the index. Until then this process writes nothing to one that was replaced. Errors
-// also: errUnnamed, errEarlier.
+// join continues at the checkpoint of the index. Until then this process writes nothing to one that was replaced.
+// Errors: as shareStart.
 func (p *Projection) join(ctx context.Context, feed bool) error {
 	if err := p.hold(ctx); err != nil {
 		return err
@@ -331,7 +331,7 @@ func (p *Projection) idle(ctx context.Context) {
 	}
 }
 
-// step feeds one batch and returns its number of brands. After searchindex.ErrReplaced it fails until join has succeeded.
+// step feeds one batch and returns its number of brands. After searchindex.ErrReplaced it fails until join succeeds.
 func (p *Projection) step(ctx context.Context) (int, error) {
 	if err := p.hold(ctx); err != nil {
 		return 0, err

@@ -103,7 +103,8 @@ func searches(asks []searchindex.Ask) ([]byte, error) {
 		body = append(body, `{"allow_partial_search_results":false}`+"\n"...)
 		body = append(append(body, search...), '\n')
 	}
-	return append(body, `{"allow_partial_search_results":false}`+"\n"+`{"query":{"ids":{"values":["`+logID+`"]}}}`+"\n"...), nil
+	return append(body, `{"allow_partial_search_results":false}`+"\n"+
+		`{"query":{"ids":{"values":["`+logID+`"]}}}`+"\n"...), nil
 }
 
 func queryOf(a searchindex.Ask) object {

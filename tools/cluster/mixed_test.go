@@ -219,7 +219,7 @@ func (m *mixedLoad) request(turn int) {
 	case kind < 96:
 		unknown := lookup(nowhere())
 		if inLab() && turn%2 == 0 {
-			unknown = lookup(siteOfManyLookups) + "?refresh=true"
+			unknown = lookup(siteOfMixed) + "?refresh=true"
 		}
 		m.look(a, turn, unknown, append(paid, http.StatusNotFound, http.StatusBadGateway)...)
 	case kind < 98:

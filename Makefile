@@ -79,7 +79,7 @@ test-race test-race-short: private export CGO_ENABLED = 1
 RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
 # One test for each rule that takes several nodes to break (docs/rules.md).
-CLUSTER_SMOKE = Credits_SixtyFourClients|Node_KilledUnderLoad|Node_KilledWhileHoldingCredits|Lookups_HundredForOneUnknownDomain|Standby_RelayKilled|Balance_ReadOnAnyNode|ReadModels_RebuiltWhileServed|Suspension_OnOneNode|RateLimit_SixtyOneRequests
+CLUSTER_SMOKE = Credits_SixtyFourClients|MixedRequests|Node_KilledWhileHoldingCredits|Lookups_HundredForOneUnknownDomain|Standby_RelayKilled|Balance_ReadOnAnyNode|ReadModels_RebuiltWhileServed|Suspension_OnOneNode|RateLimit_SixtyOneRequests
 test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LETTERHEAD_TEST_*
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./tools/cluster
 
@@ -88,7 +88,7 @@ SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/t
 test-services: build ## Run the tests against the services in LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
-	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services -p 1 $(TEST_FLAGS) $(addprefix ./,$(SERVICE_TESTS))
+	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services -p 1 $(TEST_FLAGS) $(addprefix ./,$(SERVICE_TESTS)) $(TEST_ARGS)
 
 race: ## Run the tests under the race detector, without those of NO_RACE (needs a C compiler)
 	CGO_ENABLED=1 go test $(RACE_FLAGS) -timeout 40m $(filter-out $(NO_RACE),$(or $(shell go list $(MODULES)),$(error go list fails)))
@@ -144,12 +144,12 @@ lint-workflows: ## actionlint on .github/workflows
 # real services, those of a cluster among them; the closed network; attacks and long streams as benchmarks; every
 # fuzz target. PREVIOUS may name the binary of another release, which bench measures beside this one.
 PREVIOUS ?=
-KILL_ROUNDS ?= 16
+MIXED ?= -requests 200000 -faults 40
 verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	-$(MAKE) accounting-tools
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch; fi && \
 	  $(MAKE) test TEST_FLAGS='-timeout 40m' && $(MAKE) race && \
-	  if [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then LETTERHEAD_KILL_ROUNDS=$(KILL_ROUNDS) $(MAKE) test-services SERVICE_TESTS=tools/cluster TEST_FLAGS='-timeout 40m'; \
+	  if [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then $(MAKE) test-services SERVICE_TESTS=tools/cluster TEST_FLAGS='-timeout 90m' TEST_ARGS='$(MIXED)'; \
 	  else echo "no service is named: the tests against real services were not run"; fi
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites_ -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
@@ -262,7 +262,7 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./tools/e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
-	  go test -tags services ./tools/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
+	  go test -tags services ./tools/cluster -run '^$$' -bench 'ChargedLookups|ScaleOut' -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
 

@@ -76,6 +76,8 @@ type line struct {
 	Domain    string
 	KeyID     string `json:"key_id"`
 	EventID   string `json:"event_id"`
+	PaymentID string `json:"payment_id"`
+	RefundID  string `json:"refund_id"`
 }
 
 // ledger returns the whole ledger of an account, read from this node.

@@ -155,7 +155,11 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.url = "http://" + listen
+	admin, err := program.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	n.url, n.admin = "http://"+listen, "http://"+admin
 	settings := []string{
 		"LETTERHEAD_EVENTSTORE=esdb://" + n.links[eventStore].Address() + "?tls=false",
 		"LETTERHEAD_DATABASE=" + c.databaseURL(postgresURL, n.links[postgres].Address()),
@@ -164,6 +168,7 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 		"LETTERHEAD_ASSETS=" + (&url.URL{Scheme: "file", Path: c.assets}).String(),
 		"LETTERHEAD_BASE_URL=http://letterhead.test",
 		"LETTERHEAD_METRICS_LISTEN=api",
+		"LETTERHEAD_ADMIN_LISTEN=" + admin,
 		"LETTERHEAD_NODE=" + name,
 		"LETTERHEAD_REFRESH=off",
 		"LETTERHEAD_CRAWL_TIMEOUT=" + crawlTimeout.String(),

@@ -12,4 +12,5 @@
 //   - LAB and LAB_CONTROL: the tests run inside the lab's isolated network, whose sites they crawl. Without it, tests
 //     that fetch pages are skipped.
 //   - the flag -figures: also run the tests that measure and print figures.
+//   - the flags -requests and -faults: the sizes of TestMixedRequests.
 package cluster

@@ -12,6 +12,7 @@ import (
 
 // Sites of the lab's isolated network. Each is crawled by only one test, so it is an unknown domain for that test.
 const (
+	siteOfMixed         = "cross-redirect-lab.com"
 	siteOfManyLookups   = "good-lab.com"
 	siteOfKilledCrawler = "dark-lab.com"
 	siteOfJourney       = "bimi-lab.com"

@@ -76,7 +76,7 @@ func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 }
 
 // untilRoomInMinute waits until enough of the nodes' current minute window is left for a burst. It also waits for the end
-// of a window in which PostgreSQL crashed, as it does in TestRandomKills: the counts of all accounts continue at four
+// of a window in which PostgreSQL crashed, as it does in TestMixedRequests: the counts of all accounts continue at four
 // there (decision 20).
 func untilRoomInMinute(t *testing.T, n *node) {
 	t.Helper()

@@ -27,6 +27,12 @@ const (
 // figures enables the tests that measure.
 var figures = flag.Bool("figures", false, "measure, and print the figures")
 
+// Sizes of TestMixedRequests.
+var (
+	mixedRequests = flag.Int("requests", 2000, "mixed requests")
+	mixedFaults   = flag.Int("faults", 6, "faults during the mixed requests")
+)
+
 var (
 	binary  string // the program under test
 	standin string // tools/esdb-standin, built

@@ -180,6 +180,7 @@ type node struct {
 	*process
 	data  string
 	url   string
+	admin string // URL of its admin API
 	roles string
 	// links are the connections of this node to the services. A test can make them hang or fail for this node alone.
 	links map[string]*testlink.Link

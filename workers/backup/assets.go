@@ -100,11 +100,11 @@ func (r *run) copyAsset(ctx context.Context, ref *assetRef) (f found, err error)
 	return f, r.to.put(ctx, ref.name(), data)
 }
 
-// eachAsset reads every asset of the backup, most of them once, and verifies its bytes. It calls do
-// concurrently. Errors: ErrDamaged.
-func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error) error {
+// assetReader returns a function that reads the assets of a segment, most of them only for the first of several
+// segments, and verifies their bytes. It calls do concurrently. Errors: ErrDamaged.
+func (r *restore) assetReader(do func(assetRef, []byte) error) func(context.Context, *segment) error {
 	seen := map[assetKey]struct{}{}
-	return r.eachSegment(ctx, func(s *segment) error {
+	return func(ctx context.Context, s *segment) error {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(copiers)
 		for _, ref := range s.assets {
@@ -131,7 +131,7 @@ func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error
 			})
 		}
 		return group.Wait()
-	})
+	}
 }
 
 // putAssets stores the images first, so that a server started by mistake after half a restore serves no
@@ -144,7 +144,7 @@ func (r *restore) putAssets(ctx context.Context) error {
 		return nil
 	}
 	var mu sync.Mutex // of out, and of Progress
-	return r.eachAsset(ctx, func(ref assetRef, data []byte) error {
+	put := r.assetReader(func(ref assetRef, data []byte) error {
 		err := retry(ctx, r.cfg.RetryAfter, func() error {
 			_, err := r.to.Assets.Put(ctx, data, ref.ext)
 			return err
@@ -158,4 +158,5 @@ func (r *restore) putAssets(ctx context.Context) error {
 		r.cfg.Progress(Progress{Stage: StageAssets, Done: r.out.Assets})
 		return nil
 	})
+	return r.eachSegment(ctx, true, put)
 }

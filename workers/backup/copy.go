@@ -9,15 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
-
-// verifiers is the number of hash chains that are verified concurrently.
-const verifiers = 4
 
 // copier makes a log contain the events of an origin: all streams, with the same revisions. An importing
 // log takes some thousand events at a time, in exactly the origin's order. Other logs, which take one
@@ -33,30 +29,46 @@ type copier struct {
 	missing  *window
 	compared uint64 // events
 	readers  readers
-	accounts map[string]struct{} // streams with a chain
-	long     []string            // of these, those with at least Config.LongStream events
+	accounts map[string]*chain // streams with a chain
+	long     []string          // of these, those with at least Config.LongStream events
+}
+
+// chain is a hash chain of the target, as far as it was compared.
+type chain struct {
+	head   streamwriter.Hash
+	events uint64
+	broken error
+}
+
+// rest reads the events of an origin that have not been compared.
+type rest struct {
+	*ahead
+	page []eventlog.Recorded
 }
 
 func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
-	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg), accounts: map[string]struct{}{}}
+	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg), accounts: map[string]*chain{}}
 }
 
 // compare reads the rest of the target and expects each event to be the origin's next one of that stream.
 // An importing target has the events in the origin's order. Other targets may have them in another order
 // within a window, or in the origin's order if an earlier release filled them.
 //
-// It writes nothing. Errors: ErrNotEmpty.
+// It verifies the hash chains too, and writes nothing. Errors: ErrNotEmpty.
 func (c *copier) compare(ctx context.Context, stage Stage) error {
+	from := rest{ahead: readAhead(ctx, c.from.behind(c.source))}
+	defer from.stop()
+	return c.compareWith(ctx, &from, func() { c.progress(stage, c.compared, c.source) })
+}
+
+func (c *copier) compareWith(ctx context.Context, from *rest, compared func()) error {
 	head, err := headOf(ctx, c.to, c.cfg.RetryAfter)
 	if err != nil {
 		return fmt.Errorf("read the target: %w", err)
 	}
 	target := readAhead(ctx, &logFeed{log: c.to, at: c.at, until: head, retryAfter: c.cfg.RetryAfter})
 	defer target.stop()
-	from := readAhead(ctx, c.from.behind(c.source))
-	defer from.stop()
 	_, ordered := c.to.(eventlog.Importer)
-	var page []eventlog.Recorded // of the origin, after source
 	for {
 		held, err := target.next(ctx)
 		if err != nil {
@@ -68,35 +80,35 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 		for i := range held {
 			expected, found := c.missing.take(held[i].Stream)
 			for !found {
-				if len(page) == 0 {
-					if page, err = from.next(ctx); err != nil {
+				if len(from.page) == 0 {
+					if from.page, err = from.next(ctx); err != nil {
 						return fmt.Errorf("read the source: %w", err)
 					}
 				}
-				if len(page) == 0 {
+				if len(from.page) == 0 {
 					return fmt.Errorf("%w: it continues after the end of the source, with revision %d of %s",
 						ErrNotEmpty, held[i].Revision, held[i].Stream)
 				}
-				if found = ordered || page[0].Stream == held[i].Stream; found {
-					expected = page[0]
-				} else if !c.missing.add(page[0]) {
+				next := from.page[0]
+				if found = ordered || next.Stream == held[i].Stream; found {
+					expected = next
+				} else if !c.missing.add(next) {
 					return fmt.Errorf("%w: its revision %d of %s is not among the next %d events of the source, which continues with revision %d of %s",
-						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents,
-						page[0].Revision, page[0].Stream)
+						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents, next.Revision, next.Stream)
 				}
-				c.source, page = page[0].Position, page[1:]
+				c.source, from.page = next.Position, from.page[1:]
 			}
 			if what := difference(&expected, &held[i]); what != "" {
 				return fmt.Errorf(
 					"%w: in the place of the source's revision %d of %s it has revision %d of %s (another %s)",
 					ErrNotEmpty, expected.Revision, expected.Stream, held[i].Revision, held[i].Stream, what)
 			}
-			c.know(held[i].Stream)
+			c.link(&held[i])
 			c.at = held[i].Position
 			c.readers.pass(expected.Position, c.at)
 			c.compared++
 		}
-		c.progress(stage, c.compared, c.source)
+		compared()
 	}
 }
 
@@ -147,11 +159,19 @@ func (r readers) inTarget() map[string]eventlog.Position {
 	return out
 }
 
-// know records a stream that has a chain.
-func (c *copier) know(stream string) {
-	if strings.HasPrefix(stream, account.StreamPrefix) {
-		if _, known := c.accounts[stream]; !known {
-			c.accounts[strings.Clone(stream)] = struct{}{} // cloned, to release its page
+// link checks an event of the target against the chain of its stream, if that has one.
+func (c *copier) link(e *eventlog.Recorded) {
+	if !strings.HasPrefix(e.Stream, account.StreamPrefix) {
+		return
+	}
+	of := c.accounts[e.Stream]
+	if of == nil {
+		of = &chain{}
+		c.accounts[strings.Clone(e.Stream)] = of // cloned, to release its page
+	}
+	if of.broken == nil {
+		if of.head, of.broken = commands.Chain.Check(of.head, e.Stream, of.events, e); of.broken == nil {
+			of.events++
 		}
 	}
 }
@@ -187,39 +207,64 @@ func difference(a, b *eventlog.Recorded) string {
 	return ""
 }
 
-// appendRest appends the missing events to the target, then reads them back and compares them.
+// appendRest appends the missing events to the target. Meanwhile it reads them back and compares them.
 //
 // Errors: ErrForeignWriter, ErrDiffers.
-func (c *copier) appendRest(ctx context.Context) (err error) {
+func (c *copier) appendRest(ctx context.Context) error {
 	want := c.compared // including the events appended here
+	durable := make(chan struct{}, 1)
 	written := func(events int, upTo eventlog.Position) {
 		want += uint64(events)
 		c.progress(StageEvents, want, upTo)
-	}
-	if to, ok := c.to.(eventlog.Importer); ok {
-		err = c.importRest(ctx, to, written)
-	} else {
-		err = c.appendWindows(ctx, written)
-	}
-	if err != nil {
-		return err
-	}
-	if err := c.compare(ctx, StageCompare); err != nil {
-		if errors.Is(err, ErrNotEmpty) {
-			return fmt.Errorf("%w after it was written: %w", ErrDiffers, err)
+		select {
+		case durable <- struct{}{}:
+		default: // events before these are not compared yet
 		}
-		return err
 	}
-	if c.compared != want || c.missing.count > 0 {
+	from := rest{ahead: readAhead(ctx, c.from.behind(c.source))}
+	defer from.stop()
+	// Comparing moves both.
+	source, missing := c.source, *c.missing
+	missing.streams = maps.Clone(missing.streams)
+	compared := make(chan error, 1)
+	go func() {
+		var err error
+		for range durable {
+			if err == nil {
+				err = c.compareWith(ctx, &from, func() {})
+			}
+		}
+		compared <- err
+	}()
+	var err error
+	if to, ok := c.to.(eventlog.Importer); ok {
+		err = c.importRest(ctx, to, source, written)
+	} else {
+		err = c.appendWindows(ctx, &missing, source, written)
+	}
+	close(durable)
+	differs := <-compared
+	if err == nil && differs == nil {
+		differs = c.compareWith(ctx, &from, func() {})
+		c.progress(StageCompare, c.compared, c.source)
+	}
+	switch {
+	case err != nil: // the cause of a difference, if there is one
+		return err
+	case errors.Is(differs, ErrNotEmpty):
+		return fmt.Errorf("%w after it was written: %w", ErrDiffers, differs)
+	case differs != nil:
+		return differs
+	case c.compared != want || c.missing.count > 0:
 		return fmt.Errorf("%w: %d events were written, but %d can be read", ErrDiffers, want, c.compared)
 	}
 	return nil
 }
 
 // importRest imports the events after source, in order. It calls written after each import.
-func (c *copier) importRest(ctx context.Context, to eventlog.Importer,
+func (c *copier) importRest(ctx context.Context, to eventlog.Importer, source eventlog.Position,
 	written func(events int, upTo eventlog.Position)) error {
-	return c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
+	return c.eachPage(ctx, source, func(events []eventlog.Recorded) error {
 		for len(events) > 0 {
 			runs, n := eventlog.Runs(events)
 			if err := c.importRuns(ctx, to, runs); err != nil {
@@ -232,9 +277,10 @@ func (c *copier) importRest(ctx context.Context, to eventlog.Importer,
 	})
 }
 
-// eachRestPage calls do with the events after source, in order, a page at a time.
-func (c *copier) eachRestPage(ctx context.Context, do func(events []eventlog.Recorded) error) error {
-	from := readAhead(ctx, c.from.behind(c.source))
+// eachPage calls do with the origin's events after source, in order, a page at a time.
+func (c *copier) eachPage(ctx context.Context, source eventlog.Position,
+	do func(events []eventlog.Recorded) error) error {
+	from := readAhead(ctx, c.from.behind(source))
 	defer from.stop()
 	for {
 		events, err := from.next(ctx)
@@ -263,50 +309,23 @@ func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []ev
 		len(runs), runs[0].Stream, runs[0].Expected, err)
 }
 
-// verifyChains verifies the hash chain of every account in the target. It returns the number of verified
-// events, and records the long streams.
+// verifiedChains returns the number of events in the hash chains of the target, which were compared, and records the
+// long streams.
 //
 // Errors: *commands.ChainError of each broken chain.
-func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
-	streams := slices.Sorted(maps.Keys(c.accounts))
-	type checked struct {
-		stream string
-		events int
-		err    error
-	}
-	results := make(chan checked)
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(verifiers)
-	go func() {
-		for _, s := range streams {
-			group.Go(func() error {
-				var n int
-				err := retry(inner, c.cfg.RetryAfter, func() (err error) {
-					n, err = commands.Chain.Verify(inner, c.to, s)
-					return err
-				})
-				results <- checked{s, n, err}
-				return nil
-			})
-		}
-		_ = group.Wait() // its functions pass their errors to results
-		close(results)
-	}()
+func (c *copier) verifiedChains() (events uint64, err error) {
 	var errs []error
-	done := uint64(0)
-	for r := range results {
-		done++
-		events += uint64(r.events)
-		if r.events >= c.cfg.LongStream {
-			c.long = append(c.long, r.stream)
+	for _, stream := range slices.Sorted(maps.Keys(c.accounts)) {
+		of := c.accounts[stream]
+		events += of.events
+		if of.events >= uint64(c.cfg.LongStream) {
+			c.long = append(c.long, stream)
 		}
-		if r.err != nil && len(errs) < maxListed {
-			errs = append(errs, r.err)
+		if of.broken != nil && len(errs) < maxListed {
+			errs = append(errs, of.broken)
 		}
-		c.cfg.Progress(Progress{Stage: StageChains, Done: done, Total: uint64(len(streams))})
 	}
-	if ctx.Err() != nil {
-		return events, ctx.Err()
-	}
+	n := uint64(len(c.accounts))
+	c.cfg.Progress(Progress{Stage: StageChains, Done: n, Total: n})
 	return events, errors.Join(errs...)
 }

@@ -85,7 +85,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	if !final {
 		return out, nil
 	}
-	if out.ChainEvents, err = c.verifyChains(ctx); err != nil {
+	if out.ChainEvents, err = c.verifiedChains(); err != nil {
 		return out, err
 	}
 	if out.Names, err = copyNames(ctx, cfg, from.Names, to.Names); err != nil {

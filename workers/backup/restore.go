@@ -163,14 +163,18 @@ type restore struct {
 func (r *restore) checkBackup(ctx context.Context) error {
 	var events uint64
 	last := &EventRef{}
-	err := r.eachSegment(ctx, func(s *segment) error {
+	readAssets := r.assetReader(func(assetRef, []byte) error { return nil })
+	err := r.eachSegment(ctx, false, func(ctx context.Context, s *segment) error {
 		events += uint64(len(s.events))
 		if len(s.events) > 0 {
 			ref := refTo(&s.events[len(s.events)-1])
 			last = &ref
 		}
 		r.cfg.Progress(Progress{Stage: StageCheck, Done: events, Total: r.m.Events})
-		return nil
+		if r.cfg.WithoutAssets {
+			return nil
+		}
+		return readAssets(ctx, s)
 	})
 	if err != nil {
 		return fmt.Errorf("check the backup: %w", err)
@@ -183,19 +187,20 @@ func (r *restore) checkBackup(ctx context.Context) error {
 			return fmt.Errorf("check the backup: %w", err)
 		}
 	}
-	if r.cfg.WithoutAssets {
-		return nil
-	}
-	return r.eachAsset(ctx, func(ref assetRef, data []byte) error { return nil })
+	return nil
 }
 
-func (r *restore) eachSegment(ctx context.Context, do func(*segment) error) error {
+// eachSegment calls do with the segments, or with those that refer to assets, one after the other.
+func (r *restore) eachSegment(ctx context.Context, withAssets bool, do func(context.Context, *segment) error) error {
 	for i := range r.m.Segments {
+		if withAssets && r.m.Segments[i].Assets == 0 {
+			continue
+		}
 		s, err := readSegment(ctx, r.from, r.codec, r.m, i)
 		if err != nil {
 			return err
 		}
-		if err := do(&s); err != nil {
+		if err := do(ctx, &s); err != nil {
 			return err
 		}
 	}
@@ -229,7 +234,7 @@ func (r *restore) putEvents(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: it has %d events, but the backup has %d", ErrDiffers, r.copier.compared, r.m.Events)
 	}
 	r.out.Events, r.out.Accounts = r.copier.compared, uint64(len(r.copier.accounts))
-	r.out.ChainEvents, err = r.copier.verifyChains(ctx)
+	r.out.ChainEvents, err = r.copier.verifiedChains()
 	return err
 }
 

@@ -22,8 +22,9 @@ const (
 	windowBytes  = 4 << 20
 )
 
-// writers is the number of streams of a window that are appended to concurrently.
-const writers = 64
+// writers is the number of streams of a window that are appended to concurrently. The store flushes their events
+// together.
+const writers = 256
 
 // window is a sequence of events of an origin, by stream. Several streams of a window are appended to concurrently, so
 // its events may be swapped with events of other streams of the window. Each window is completed before the next one
@@ -82,13 +83,14 @@ func (w *window) take(stream string) (eventlog.Recorded, bool) {
 
 // appendWindows appends the events missing after an interruption, and then the events after source. It
 // calls written after each window.
-func (c *copier) appendWindows(ctx context.Context, written func(events int, upTo eventlog.Position)) error {
+func (c *copier) appendWindows(ctx context.Context, missing *window, source eventlog.Position,
+	written func(events int, upTo eventlog.Position)) error {
 	// The missing events are completed before the next window begins.
-	if err := c.appendWindow(ctx, c.missing); err != nil {
+	if err := c.appendWindow(ctx, missing); err != nil {
 		return err
 	}
-	at, w := c.source, newWindow(c.cfg)
-	written(c.missing.count, at)
+	at, w := source, newWindow(c.cfg)
+	written(missing.count, at)
 	put := func() error {
 		if err := c.appendWindow(ctx, w); err != nil {
 			return err
@@ -98,7 +100,7 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 		return nil
 	}
 	divided := false // the last event divides the others
-	err := c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
+	err := c.eachPage(ctx, source, func(events []eventlog.Recorded) error {
 		for i := range events {
 			// A window that ends at a reader's position gives the reader an exact position in the target.
 			alone := divides(events[i].Stream)

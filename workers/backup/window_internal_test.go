@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
@@ -232,6 +234,52 @@ func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 			r.Fatalf("the relay reads %d events again, with windows of %d and %d interruptions", again, window, cuts)
 		}
 	})
+}
+
+// readBack is a log whose later appends wait until the first ones are read back. No stream may be read.
+type readBack struct {
+	*memoryLog
+	appends atomic.Int64
+	first   chan struct{}
+	once    sync.Once
+}
+
+func (r *readBack) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if r.appends.Add(1) > 1 {
+		select {
+		case <-r.first:
+		case <-time.After(time.Minute):
+			return eventlog.Appended{}, errors.New("the first append was not read back")
+		}
+	}
+	return r.memoryLog.Append(ctx, stream, expected, events)
+}
+
+func (r *readBack) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
+	page, err := r.memoryLog.ReadAll(ctx, after, f, limit)
+	if len(page.Events) > 0 {
+		r.once.Do(func() { close(r.first) })
+	}
+	return page, err
+}
+
+func (r *readBack) ReadStream(context.Context, string, uint64, eventlog.Direction, int) ([]eventlog.Recorded, error) {
+	return nil, errors.New("a stream is read")
+}
+
+// Events are compared, and chains verified, while later ones are written, in one pass over the target.
+func TestMigrate_ReadsTargetOnce_WhileItWrites(t *testing.T) {
+	from, to := newMemoryLog(), &readBack{memoryLog: newMemoryLog(), first: make(chan struct{})}
+	head, stream := eventschemas.Hash{}, account.StreamPrefix+"1"
+	for i := range 20 {
+		e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC()}
+		head = commands.Chain.Link(head, stream, uint64(i), &e)
+		testmust.Succeed(t, from.add(stream, eventlog.After(uint64(i)), []eventlog.Proposed{e}))
+	}
+	out, err := Migrate(t.Context(), Config{windowEvents: 4}, true, Source{Log: from}, Target{Log: to})
+	if err != nil || out.Events != 20 || out.ChainEvents != 20 {
+		t.Errorf("migrated %+v, %v", out, err)
+	}
 }
 
 // remember are positions in memory.

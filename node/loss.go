@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ type lossGuard struct {
 	logger   *slog.Logger
 	kill     context.CancelCauseFunc // ends the node
 	lost     atomic.Pointer[error]   // why the event store is rejected
-	accepted atomic.Pointer[string]  // the last acceptance of a loss when the log was opened
+	logID    string                  // of the database when the log was opened
 }
 
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
@@ -56,15 +57,8 @@ func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.
 
 func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	// This must come first: a node of an earlier log must not write its last event into the database.
-	accepted, err := loss.LastAccepted(ctx, g.database)
-	if err != nil {
-		return err
-	}
-	switch first := g.accepted.Load(); {
-	case first == nil:
-		g.accepted.Store(&accepted)
-	case *first != accepted:
-		return errForget
+	if id, err := g.database.CurrentLogID(ctx); err != nil || id != g.logID {
+		return cmp.Or(err, errForget)
 	}
 	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err

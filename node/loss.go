@@ -31,7 +31,7 @@ type lossGuard struct {
 	serves   bool // the process has roles
 	logger   *slog.Logger
 	kill     context.CancelCauseFunc // ends the node
-	lost     atomic.Pointer[error]   // why the event store is rejected
+	lost     *atomic.Pointer[error]  // why the event store is rejected
 	logID    string                  // of the database when the log was opened
 }
 
@@ -41,11 +41,11 @@ type lossGuard struct {
 func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
 	err := g.compare(ctx, store, engine.Mark(seen))
 	switch before := g.lost.Load(); {
+	case errors.Is(err, eventlog.ErrLoss) && before != nil && eventlog.SameLoss(*before, err):
+		err = *before // one sentence, although the log or the records may have grown
 	case errors.Is(err, eventlog.ErrLoss):
 		g.lost.Store(&err)
-		if before == nil || (*before).Error() != err.Error() {
-			g.logger.Error("rejecting the event store", "error", err)
-		}
+		g.logger.Error("rejecting the event store", "error", err)
 	case err == nil && before != nil:
 		g.lost.Store(nil)
 		g.logger.Info("the event store has all recorded events again; using it")

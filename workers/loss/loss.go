@@ -14,6 +14,7 @@
 package loss
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,13 +111,11 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	return worst
 }
 
-// Worst returns the loss whose witness remembers most, with the number of other witnesses in its detail.
+// Worst returns the loss whose witness remembers most, of several the one with the first name, with the number of other
+// witnesses in its detail.
 func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 	worst := *slices.MaxFunc(losses, func(a, b *eventlog.LossError) int {
-		if a.Remembered < b.Remembered {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Remembered, b.Remembered), cmp.Compare(b.Witness, a.Witness))
 	})
 	if more := len(losses) - 1; more > 0 {
 		worst.Detail += fmt.Sprintf(" (%d other witnesses agree)", more)

@@ -346,6 +346,9 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	life, _ := one.life()
 	accept := func(log, reason string) {
 		t.Helper()
+		for range 2 { // of the second one the workers know in memory only
+			one.must(t, "credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment")
+		}
 		p.exchange(t, log)
 		one.rejects(t, reason)
 		two.rejects(t, reason)

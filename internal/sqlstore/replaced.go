@@ -24,8 +24,7 @@ func (s *Store) LogID() string { return *s.logID.Load() }
 
 // CurrentLogID returns the id of the last replacement. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) CurrentLogID(ctx context.Context) (id string, err error) {
-	err = s.Read().QueryRowContext(ctx, readLogID).Scan(&id)
-	if none(err) {
+	if err = s.Read().QueryRowContext(ctx, readLogID).Scan(&id); none(err) {
 		return "", nil
 	}
 	return id, s.classify(err)
@@ -35,14 +34,15 @@ func none(err error) bool { return errors.Is(err, sql.ErrNoRows) || IsUndefinedT
 
 // learnLogID sets LogID. It creates the row, which CheckLogID locks, where other processes may replace the log.
 func (s *Store) learnLogID(ctx context.Context) error {
-	id, err := s.CurrentLogID(ctx)
-	if err == nil && id == "" && s.Shared() {
-		err = s.writeLogID(ctx, "", "NOTHING", func(tx *Tx) error {
-			return tx.QueryRowContext(ctx, readLogID).Scan(&id)
-		})
+	var id string
+	err := s.Read().QueryRowContext(ctx, readLogID).Scan(&id)
+	if none(err) && s.Shared() {
+		err = s.writeLogID(ctx, "", "NOTHING", func(tx *Tx) error { return tx.QueryRow(readLogID).Scan(&id) })
 	}
-	s.logID.Store(&id)
-	return err
+	if s.logID.Store(&id); none(err) {
+		return nil
+	}
+	return s.classify(err)
 }
 
 func (s *Store) writeLogID(ctx context.Context, id, conflict string, fn func(*Tx) error) error {

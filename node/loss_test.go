@@ -42,7 +42,8 @@ type guarded struct {
 func guardOn(t *testing.T, store *sqlstore.Store) guarded {
 	alive, kill := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { kill(nil) })
-	return guarded{&lossGuard{database: store, logID: store.LogID(), serves: true, logger: slog.New(slog.DiscardHandler), kill: kill, lost: &atomic.Pointer[error]{}}, alive}
+	return guarded{&lossGuard{database: store, logID: store.LogID(), serves: true,
+		logger: slog.New(slog.DiscardHandler), kill: kill, lost: &atomic.Pointer[error]{}}, alive}
 }
 
 func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {

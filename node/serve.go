@@ -108,8 +108,8 @@ type lateListener struct {
 	address      string
 }
 
-// listenFor returns the listener for clients. It listens already, unless they are refused until the node has begun; then
-// only another process that listens there is an error now.
+// listenFor returns the listener for clients. It listens already, unless they are refused until the node has begun;
+// then only another process that listens there is an error now.
 func listenFor(cfg config.Config) (*lateListener, error) {
 	l := &lateListener{address: cfg.Listen}
 	if cfg.RefusesUntilBegun() {

@@ -15,6 +15,7 @@ import (
 func TestDoctor_ServiceUnreachable_NamesCause(t *testing.T) {
 	authority := testmust.Get(testcert.NewAuthority())(t)
 	certificate := testmust.Get(authority.Issue(nil, "127.0.0.1"))(t)
+	encrypted := func(address string) string { return strings.Replace(address, "tls=false", "tls=true", 1) }
 	plain, secure := esdbtest.Start(t), esdbtest.StartWith(t, esdbtest.Config{Certificate: &certificate})
 	for name, c := range map[string]struct {
 		check int
@@ -23,7 +24,7 @@ func TestDoctor_ServiceUnreachable_NamesCause(t *testing.T) {
 	}{
 		"event store down":         {0, config.Config{EventStore: "esdb://127.0.0.1:1?tls=false"}, "connection refused"},
 		"unknown authority":        {0, config.Config{EventStore: secure.ConnectionString()}, "x509"},
-		"TLS against a plain port": {0, config.Config{EventStore: strings.Replace(plain.ConnectionString(), "tls=false", "tls=true", 1)}, "tls:"},
+		"TLS against a plain port": {0, config.Config{EventStore: encrypted(plain.ConnectionString())}, "tls:"},
 		"database down":            {1, config.Config{Database: "postgres://a:b@127.0.0.1:1/c"}, "connection refused"},
 		"search down":              {2, config.Config{Search: "http://127.0.0.1:1"}, "connection refused"},
 	} {

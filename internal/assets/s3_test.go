@@ -168,7 +168,8 @@ func TestStore_CredentialsRefused_NamesSettings(t *testing.T) {
 	named := func(what string, err error) {
 		t.Helper()
 		unavailable(t)(what, err)
-		if err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") || !strings.Contains(err.Error(), "LETTERHEAD_ASSETS") {
+		if err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") ||
+			!strings.Contains(err.Error(), "LETTERHEAD_ASSETS") {
 			t.Errorf("%s: %v, want the names of the settings", what, err)
 		}
 	}

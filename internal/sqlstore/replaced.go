@@ -68,7 +68,7 @@ func (s *Store) ReplaceLog(ctx context.Context, id string, fn func(*Tx) error) e
 	return err
 }
 
-// CheckLogID fails with ErrLogReplaced if another process has replaced the log, and until the transaction ends none can.
+// CheckLogID fails with ErrLogReplaced if another process has replaced the log. None can until the transaction ends.
 func (tx *Tx) CheckLogID(ctx context.Context) error {
 	query := readLogID
 	if tx.store.Shared() {

@@ -90,7 +90,7 @@ func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 		"unverified certificate":    {withUser(plain, "ops", password) + "&tlsVerifyCert=false", nil, ""},
 		"user certificate":          {plain + ca + user, nil, ""},
 		"no credentials":            {plain + ca, eventlog.ErrUnavailable, "the password in LETTERHEAD_EVENTSTORE"},
-		"wrong password":            {withUser(plain, "ops", password+"x") + ca, eventlog.ErrUnavailable, "the password in LETTERHEAD_EVENTSTORE"},
+		"wrong password":            {withUser(plain, "ops", password+"x") + ca, eventlog.ErrUnavailable, "LETTERHEAD_EVENTSTORE"},
 		"unknown authority":         {withUser(plain, "ops", password) + "&tlsCAFile=" + other.file, eventlog.ErrUnavailable, "certificate"},
 		"no TLS":                    {strings.Replace(withUser(plain, "ops", password), "tls=true", "tls=false", 1), eventlog.ErrUnavailable, ""},
 		"missing file of authority": {withUser(plain, "ops", password) + "&tlsCAFile=" + certFile + ".not", os.ErrNotExist, "tlsCAFile"},

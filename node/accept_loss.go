@@ -155,7 +155,7 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 // compareIndex compares an index with the log, and with the log that the database remembers.
 func (s *Stores) compareIndex(ctx context.Context, index searchindex.Index) error {
 	folded, err := engine.ReadFoldedLog(ctx, s.Database)
-	accepted, failed := loss.LastAccepted(ctx, s.Database)
+	accepted, failed := s.Database.CurrentLogID(ctx)
 	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}

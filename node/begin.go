@@ -28,10 +28,11 @@ type Begun struct {
 }
 
 // begin waits until a started node can serve everything: the read models have caught up and the starter index is
-// searchable. A node with a log of its own then has a first account, and begin calls begun.
-func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error {
+// searchable. A node with a log of its own then has a first account, and begin calls begun. A node in a cluster then
+// calls accept, which lets clients connect.
+func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error, accept func() error) error {
 	if n.Config.Shared() {
-		return n.beginShared(ctx)
+		return n.beginShared(ctx, accept)
 	}
 	fault, err := n.fillIfWritable(ctx)
 	if err != nil {
@@ -122,7 +123,7 @@ func (n *Node) fill(ctx context.Context) error {
 // beginShared is begin for a node in a cluster, where other nodes fold. It waits without a limit for the read models
 // that answers depend on. `letterhead account create` makes accounts, a crawler loads the starter index, and look-ups
 // work without the search index.
-func (n *Node) beginShared(ctx context.Context) error {
+func (n *Node) beginShared(ctx context.Context, accept func() error) error {
 	pause := firstStartPause
 	for {
 		waiting, cancel := n.Operations.Reads.Bounded(ctx)
@@ -130,6 +131,9 @@ func (n *Node) beginShared(ctx context.Context) error {
 		cancel()
 		if n.life.alive.Err() != nil {
 			return context.Cause(n.life.alive)
+		}
+		if err == nil {
+			err = n.Runner.Ready() // the others may still be built
 		}
 		if err == nil || ctx.Err() != nil {
 			break
@@ -139,6 +143,9 @@ func (n *Node) beginShared(ctx context.Context) error {
 		pause = min(2*pause, lastStartPause)
 	}
 	if err := n.drawing.await(ctx); err != nil {
+		return err
+	}
+	if err := accept(); err != nil { // before /readyz says that clients can connect
 		return err
 	}
 	n.health.ready.Store(true)

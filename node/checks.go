@@ -207,7 +207,8 @@ func Reachable(cfg config.Config) []Check {
 	quiet := slog.New(slog.DiscardHandler)
 	within := func(run func(context.Context) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+			// longer than the attempt, whose error names the cause
+			ctx, cancel := context.WithTimeout(ctx, 2*reachTimeout)
 			defer cancel()
 			return run(ctx)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
@@ -17,6 +18,9 @@ type front struct {
 	listener                  *readapi.Listener
 	adminURL                  string // "" without an admin API
 	clients, operators, admin handlerSwitch
+
+	accept func() error          // lets clients connect
+	lost   atomic.Pointer[error] // why the event store is rejected, or was before this start
 }
 
 // newFront returns a front that answers with these while the node is starting.
@@ -45,8 +49,10 @@ func (f *front) explain(v Server, why error) error {
 		f.open(nil, nil, nil)
 		return nil
 	}
-	guard := &lossGuard{}
-	guard.lost.Store(&why)
+	guard := &lossGuard{lost: &f.lost}
+	if !f.explained(why) {
+		f.lost.Store(&why)
+	}
 	h := &health{stores: &Stores{guard: guard}, metrics: telemetry.NewMetrics(v.Release)}
 	if err := guard.watch(h.metrics); err != nil {
 		return err
@@ -55,6 +61,12 @@ func (f *front) explain(v Server, why error) error {
 	clients.Handle("/", f.clients.starting)
 	f.open(clients, operatorsMux(h.operators(true)), nil)
 	return nil
+}
+
+// explained reports whether the event store is rejected for the same reason already.
+func (f *front) explained(why error) bool {
+	lost := f.lost.Load()
+	return lost != nil && eventlog.SameLoss(*lost, why)
 }
 
 // ServeHTTP implements http.Handler.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,8 @@ type lossGuard struct {
 	serves   bool // the process has roles
 	logger   *slog.Logger
 	kill     context.CancelCauseFunc // ends the node
-	lost     atomic.Pointer[error]   // why the event store is rejected
-	accepted atomic.Pointer[string]  // the last acceptance of a loss when the log was opened
+	lost     *atomic.Pointer[error]  // why the event store is rejected
+	logID    string                  // of the database when the log was opened
 }
 
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
@@ -40,11 +41,11 @@ type lossGuard struct {
 func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
 	err := g.compare(ctx, store, eventlog.Mark(seen))
 	switch before := g.lost.Load(); {
+	case errors.Is(err, eventlog.ErrLoss) && before != nil && eventlog.SameLoss(*before, err):
+		err = *before // one sentence, although the log or the records may have grown
 	case errors.Is(err, eventlog.ErrLoss):
 		g.lost.Store(&err)
-		if before == nil || (*before).Error() != err.Error() {
-			g.logger.Error("rejecting the event store", "error", err)
-		}
+		g.logger.Error("rejecting the event store", "error", err)
 	case err == nil && before != nil:
 		g.lost.Store(nil)
 		g.logger.Info("the event store has all recorded events again; using it")
@@ -56,15 +57,8 @@ func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.
 
 func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error {
 	// This must come first: a node of an earlier log must not write its last event into the database.
-	accepted, err := loss.LastAccepted(ctx, g.database)
-	if err != nil {
-		return err
-	}
-	switch first := g.accepted.Load(); {
-	case first == nil:
-		g.accepted.Store(&accepted)
-	case *first != accepted:
-		return errForget
+	if id, err := g.database.CurrentLogID(ctx); err != nil || id != g.logID {
+		return cmp.Or(err, errForget)
 	}
 	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ type guarded struct {
 func guardOn(t *testing.T, store *sqlstore.Store) guarded {
 	alive, kill := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { kill(nil) })
-	return guarded{&lossGuard{database: store, serves: true, logger: slog.New(slog.DiscardHandler), kill: kill}, alive}
+	return guarded{&lossGuard{database: store, logID: store.LogID(), serves: true,
+		logger: slog.New(slog.DiscardHandler), kill: kill, lost: &atomic.Pointer[error]{}}, alive}
 }
 
 func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
@@ -109,6 +111,30 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	}
 	if err := admit(guardOn(t, store), shorter, esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
+	}
+}
+
+// The reason is one sentence, which is logged once, although the other log grows and the records do.
+func TestAdmit_AnotherLogGrows_ReasonStaysTheSame(t *testing.T) {
+	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
+	defer store.Close()
+	s := guardOn(t, store)
+	var logged strings.Builder
+	s.logger = slog.New(slog.NewTextHandler(&logged, nil))
+	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(logOf(t, uuid.New())), esdb.Seen{}))
+	positions := testmust.Get(sqlstore.NewPositions(t.Context(), store))(t)
+	ids, reasons := []uuid.UUID{uuid.New()}, map[string]bool{}
+	for i, name := range []string{"relay ledger", "relay brands", "refresh"} {
+		testmust.Succeed(t, positions.Save(t.Context(), name, eventlog.Position(10+i)))
+		err := s.admit(t.Context(), eventlog.Probe(logOf(t, ids...)), esdb.Seen{})
+		if !errors.Is(err, eventlog.ErrLoss) {
+			t.Fatalf("error = %v, want ErrLoss", err)
+		}
+		reasons[err.Error()], reasons[(*s.lost.Load()).Error()] = true, true
+		ids = append(ids, uuid.New())
+	}
+	if lines := strings.Count(logged.String(), "rejecting the event store"); len(reasons) != 1 || lines != 1 {
+		t.Errorf("%d reasons in %d lines, want 1 in 1: %v", len(reasons), lines, reasons)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,6 +82,8 @@ type Options struct {
 	LogLevel string
 	Use      Use
 	Parts    Parts
+
+	lost *atomic.Pointer[error] // why the process rejected the event store before; nil without one
 }
 
 // Parts replace or tune parts that a node otherwise opens by itself. The zero Parts is that of a server.

@@ -19,17 +19,20 @@ import (
 	"letterhead/readapi"
 )
 
-func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
+func TestProbe_FrozenEventStoreAndElection_OnlyFrozenOneIsMissingWithin10s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var away atomic.Bool
+		none, electing := error(nil), errors.New("no leader")
+		silent := fmt.Errorf("%w: deadline exceeded", errSilent)
+		var fault atomic.Pointer[error]
+		fault.Store(&none)
 		metrics := prometheus.NewPedanticRegistry()
 		p, err := newProbe(metrics, map[string]func(context.Context) error{
 			"event store": func(ctx context.Context) error {
-				if !away.Load() {
-					return nil
+				err := *fault.Load()
+				if err != nil {
+					<-ctx.Done() // it hangs
 				}
-				<-ctx.Done() // it hangs
-				return ctx.Err()
+				return err
 			},
 			"database": func(context.Context) error { return nil },
 		})
@@ -37,8 +40,9 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.run(ctx) }()
-		after := func(beats int) string {
-			time.Sleep(time.Duration(beats)*(probeEvery+probeTimeout) + time.Millisecond) // of the bubble's clock
+		after := func(d time.Duration) string {
+			time.Sleep(d) // of the bubble's clock
+			synctest.Wait()
 			return strings.Join(p.missing(), ", ")
 		}
 		reaches := func() string {
@@ -53,25 +57,34 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 			}
 			return said
 		}
-		if got := after(4); got != "" {
+		if got := after(20 * time.Second); got != "" {
 			t.Errorf("with everything there, %q is missing; want nothing", got)
 		}
-		away.Store(true)
-		if got := after(1); got != "" {
+		fault.Store(&silent)
+		if got := after(probeEvery + probeTimeout); got != "" {
 			t.Errorf("after one miss, %q is missing already; want nothing", got)
 		}
 		if got, want := reaches(), "database 1 event store 0 "; got != want {
 			t.Errorf("after one miss the metric says %q, want %q", got, want)
 		}
-		if got := after(probeMisses); got != "event store" {
-			t.Errorf("after %d misses %q is missing, want the event store", probeMisses, got)
+		if got := after(10*time.Second - probeEvery - probeTimeout); got != "event store" {
+			t.Errorf("10 s after the event store froze, %q is missing, want the event store", got)
 		}
-		away.Store(false)
-		if got := after(1); got != "" {
+		fault.Store(&none)
+		if got := after(probeEvery + probeTimeout); got != "" {
 			t.Errorf("once it is back, %q is missing; want nothing", got)
 		}
 		if got, want := reaches(), "database 1 event store 1 "; got != want {
 			t.Errorf("once it is back the metric says %q, want %q", got, want)
+		}
+		fault.Store(&electing)
+		for range 95 {
+			if got := after(100 * time.Millisecond); got != "" {
+				t.Fatalf("while a leader is elected %q is missing, want nothing", got)
+			}
+		}
+		if got := after(10 * time.Second); got != "event store" {
+			t.Errorf("after 19.5 s without a leader %q is missing, want the event store", got)
 		}
 		stop()
 		if err := <-ended; err != nil {

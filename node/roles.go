@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"letterhead/domain/account"
 	domain "letterhead/domain/notices"
@@ -129,10 +130,7 @@ func openProbe(_ context.Context, n *Node) (_ []part, err error) {
 		return nil, err
 	}
 	checks := map[string]func(context.Context) error{
-		serviceEventStore: func(ctx context.Context) error {
-			_, err := n.Stores.Log.Head(ctx)
-			return err
-		},
+		serviceEventStore: n.Stores.probeLog,
 		serviceDatabase: func(ctx context.Context) error {
 			var one int
 			return n.Stores.Database.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
@@ -149,6 +147,17 @@ func openProbe(_ context.Context, n *Node) (_ []part, err error) {
 		return nil, err
 	}
 	return []part{{"dependency probe", n.health.probe.run}}, nil
+}
+
+// probeLog reads the end of a shared log. It fails with errSilent if no server of the event store answers anything.
+func (s *Stores) probeLog(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, probeTimeout-time.Second) // the rest is for the servers
+	defer cancel()
+	_, err := s.Log.Head(reading)
+	if err != nil && s.log.Answers != nil && !s.log.Answers(ctx) {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
 }
 
 func openBroker(ctx context.Context, n *Node) ([]part, error) {

@@ -18,7 +18,6 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/engine"
 	"letterhead/projections/search"
-	"letterhead/workers/loss"
 )
 
 // Searches hold the search index of this release, and the index of the previous release until an upgrade that brought
@@ -76,17 +75,13 @@ func (x *Searches) openEdition(ctx context.Context, n *Node, a searchindex.Analy
 		return err
 	}
 	n.life.closing(index.Close)
-	accepted, err := loss.LastAccepted(ctx, n.Stores.Database)
-	if err != nil {
-		return err
-	}
 	p, err := search.New(ctx, search.Config{
 		Lead: feedsIndex(n, a.Version),
 		Await: func(ctx context.Context, at eventlog.Position) error {
 			return n.Runner.Await(ctx, brands.Name, at)
 		},
 		Log:      eventlog.Probe(n.Stores.Log),
-		Accepted: accepted,
+		Accepted: n.Stores.Database.LogID(),
 		Last: func(ctx context.Context) (eventlog.Mark, error) {
 			folded, err := engine.ReadFoldedLog(ctx, n.Stores.Database)
 			return folded.Last, err

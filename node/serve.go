@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"letterhead/internal/config"
@@ -54,12 +55,13 @@ func (v Server) Serve(ctx context.Context) error {
 		}
 		return err
 	}
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := listenFor(cfg)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err),
-			lock.Release())
+		return errors.Join(err, lock.Release())
 	}
-	cfg = cfg.ListeningOn(listener.Addr().String())
+	if listener.Listener != nil {
+		cfg = cfg.ListeningOn(listener.Addr().String())
+	}
 	v.Settings = cfg
 	unrouted := readapi.NewUnrouted(cfg.BaseURL, cfg.LogoHost, logger)
 	unroutedAdmin := readapi.NewUnroutedAdmin(cfg.BaseURL, logger)
@@ -76,19 +78,66 @@ func (v Server) Serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), metrics.Close(), lock.Release())
 	}
-	go func() {
-		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
-			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
+	front.accept = sync.OnceValue(func() error {
+		if err := listener.listen(); err != nil {
+			return err
 		}
-	}()
+		go func() {
+			if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
+			}
+		}()
+		return nil
+	})
+	if listener.Listener != nil {
+		_ = front.accept() // cannot fail
+	}
 	for {
 		err := v.serveOnce(ctx, lock, front, server, failed, logger)
 		if !errors.Is(err, errForget) || ctx.Err() != nil {
-			return errors.Join(err, server.Close(), operators.Close(), metrics.Close())
+			return errors.Join(err, server.Close(), clients.Close(), operators.Close(), metrics.Close())
 		}
 		logger.Warn("restarting the node", "reason", err)
 		lock = nil // which was released
 	}
+}
+
+// lateListener listens once listen is called. Until then clients are refused.
+type lateListener struct {
+	net.Listener // nil before
+	address      string
+}
+
+// listenFor returns the listener for clients. It listens already, unless they are refused until the node has begun;
+// then only another process that listens there is an error now.
+func listenFor(cfg config.Config) (*lateListener, error) {
+	l := &lateListener{address: cfg.Listen}
+	if cfg.RefusesUntilBegun() {
+		other, err := net.DialTimeout("tcp", cfg.Listen, time.Second)
+		if err != nil {
+			return l, nil
+		}
+		_ = other.Close() // listen says that the address is in use
+	}
+	return l, l.listen()
+}
+
+func (l *lateListener) listen() (err error) {
+	if l.Listener != nil {
+		return nil
+	}
+	if l.Listener, err = net.Listen("tcp", l.address); err != nil {
+		return fmt.Errorf("listen on %s: %w; choose another address with --listen", l.address, err)
+	}
+	return nil
+}
+
+// Close implements net.Listener.
+func (l *lateListener) Close() error {
+	if l.Listener == nil {
+		return nil
+	}
+	return l.Listener.Close()
 }
 
 // serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the HTTP server open, and
@@ -104,7 +153,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	}
 	cfg := n.Config
 	slog.SetDefault(n.logger) // net/http and others write to the standard logger
-	n.logger.Info("serving", "listen", front.listener.Addr().String(), "admin", front.adminURL, "base_url", cfg.BaseURL,
+	n.logger.Info("serving", "listen", cfg.Listen, "admin", front.adminURL, "base_url", cfg.BaseURL,
 		"data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
 	n.life.running.Go(n.removeDrawn)
@@ -116,7 +165,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 		case <-ctx.Done():
 		}
 	}()
-	err = n.begin(ctx, v.Begun)
+	err = n.begin(ctx, v.Begun, front.accept)
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -151,8 +200,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 // case.
 func serveMetrics(cfg config.Config, handler http.Handler, failed chan<- error) (*http.Server, error) {
 	server := readapi.NewServer(handler)
-	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI ||
-		cfg.MetricsListen == config.MetricsWithAdmin {
+	if !cfg.OwnMetricsListen() {
 		return server, nil
 	}
 	listener, err := net.Listen("tcp", cfg.MetricsListen)

@@ -49,7 +49,9 @@ func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front,
 		if !v.Settings.Shared() || !isUnavailable(err) && !inUse || ctx.Err() != nil {
 			return nil, nil, err
 		}
-		logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
+		if !front.explained(err) {
+			logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
+		}
 		if !inUse {
 			if err := front.explain(v, err); err != nil {
 				return nil, nil, err
@@ -63,7 +65,8 @@ func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front,
 
 // startOnce releases the lock if it fails.
 func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *front) (*Node, *admin.Server, error) {
-	n, err := Open(ctx, v.Settings, lock, Options{Release: v.Release, Logs: v.Logs, LogLevel: v.Settings.LogLevel})
+	n, err := Open(ctx, v.Settings, lock,
+		Options{Release: v.Release, Logs: v.Logs, LogLevel: v.Settings.LogLevel, lost: &front.lost})
 	if err != nil {
 		return nil, nil, err
 	}

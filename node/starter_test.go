@@ -39,7 +39,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
 		t.Errorf("before: /readyz %d, want %d", code, http.StatusServiceUnavailable)
 	}
-	testmust.Succeed(t, n.begin(t.Context(), func(*Node, Begun) error { return nil }))
+	testmust.Succeed(t, n.begin(t.Context(), func(*Node, Begun) error { return nil }, nil))
 	select {
 	case <-n.drawing.vectors.ready:
 	default:

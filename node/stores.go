@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"letterhead/eventschemas"
@@ -120,7 +122,8 @@ func (s *Stores) openDatabase(ctx context.Context) error {
 // openTables opens the tables of the database that are no read models.
 func (s *Stores) openTables(ctx context.Context) (err error) {
 	s.life.closing(s.Database.Close)
-	s.guard = &lossGuard{database: s.Database, serves: len(s.config.Roles) > 0, logger: s.logger, kill: s.life.kill}
+	s.guard = &lossGuard{database: s.Database, logID: s.Database.LogID(), serves: len(s.config.Roles) > 0,
+		logger: s.logger, kill: s.life.kill, lost: cmp.Or(s.options.lost, &atomic.Pointer[error]{})}
 	s.clock, err = sqlstore.NewClock(ctx, s.Database, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger})
 	if err != nil {
 		return err

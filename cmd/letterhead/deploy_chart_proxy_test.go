@@ -92,6 +92,7 @@ type cluster struct {
 }
 
 type pod struct {
+	server  *httptest.Server
 	address [4]byte
 	exists  atomic.Bool
 	ready   atomic.Bool // as Kubernetes sees it: the probe succeeds, and the pod is not terminating
@@ -112,6 +113,7 @@ func newCluster(t *testing.T, services map[string]bool) *cluster {
 		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: p}}
 		server.Start()
 		t.Cleanup(server.Close)
+		p.server = server
 		c.pods = append(c.pods, p)
 	}
 	var err error
@@ -323,5 +325,36 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 	}
 	if got := leaves.asked.Load(); got != 0 {
 		t.Errorf("%d requests reached a terminating node, want 0", got)
+	}
+}
+
+// A node that restarts refuses connections until it can answer. HAProxy and Kubernetes notice it seconds later, so that
+// HAProxy must repeat refused connections at other nodes, but no request that reached a node.
+func TestChartsProxy_NodeRefusesConnections_OthersAnswer(t *testing.T) {
+	t.Parallel()
+	config := chartConfig(t, chartDefaults(t))
+	for _, setting := range []string{"retries 2", "retry-on conn-failure", "option redispatch 1"} {
+		if !strings.Contains(config, "\n    "+setting+"\n") {
+			t.Errorf("the chart's proxy lacks %q", setting)
+		}
+	}
+	c := newCluster(t, chartHeadless(t))
+	c.run(true, c.pods...)
+	p := c.proxy(t)
+	p.answers(t, "/v1/me", http.StatusOK, "ok")
+	keys := testKeys()[:20]
+	if !until(func() bool {
+		for _, key := range keys {
+			p.ask(t, "/v1/me", "Authorization", "Bearer "+key)
+		}
+		return !slices.ContainsFunc(c.pods, func(p *pod) bool { return p.asked.Load() == 0 })
+	}) {
+		t.Fatal("three ready nodes do not share the requests")
+	}
+	c.pods[1].server.Close()
+	for _, key := range keys {
+		if status, body := p.ask(t, "/v1/me", "Authorization", "Bearer "+key); status != http.StatusOK || body != "ok" {
+			t.Errorf("while a node refuses connections: status %d: %s; want 200", status, body)
+		}
 	}
 }

@@ -156,6 +156,27 @@ func TestStore_MissingBucket_IsUnavailable(t *testing.T) {
 	everyCall(t, s, 5*time.Second, unavailable(t))
 }
 
+// An operator learns which settings are wrong.
+func TestStore_CredentialsRefused_NamesSettings(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<Error><Code>InvalidAccessKeyId</Code><Message>unknown key</Message></Error>`)
+	}))
+	defer server.Close()
+	s3(t, "logos") // sets credentials
+	s := openURL(t, bucketURL(server.URL, "logos", ""))
+	named := func(what string, err error) {
+		t.Helper()
+		unavailable(t)(what, err)
+		if err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") ||
+			!strings.Contains(err.Error(), "LETTERHEAD_ASSETS") {
+			t.Errorf("%s: %v, want the names of the settings", what, err)
+		}
+	}
+	everyCall(t, s, 30*time.Second, named)
+	named("reach", s.Reachable(t.Context()))
+}
+
 // A store that accepts connections and never responds.
 func TestStore_HangingBucket_IsUnavailableInTime(t *testing.T) {
 	s3(t, "unused") // sets the environment

@@ -10,9 +10,11 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,8 +134,8 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 // probe is a running check of the storage, shared by all callers.
 type probe struct {
 	asked time.Time
-	done  chan struct{} // closed when there is set
-	there bool
+	done  chan struct{} // closed when err is set
+	err   error
 }
 
 // Reachable returns nil if the bucket or the folder is accessible. A network folder may hang regardless of the context,
@@ -144,11 +146,10 @@ func (s *Store) Reachable(ctx context.Context) error {
 	p := s.probe(ctx)
 	select {
 	case <-p.done:
-		if p.there {
+		if p.err == nil {
 			return nil
 		}
-		return s.failed(ctx, "reach", "the storage",
-			errors.New("it does not respond, does not exist, or may not be listed"))
+		return s.failed(ctx, "reach", "the storage", p.err)
 	case <-ctx.Done():
 		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago",
 			time.Since(p.asked).Round(time.Second)), ctx.Err())
@@ -167,7 +168,7 @@ func (s *Store) probe(ctx context.Context) *probe {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	go func() {
 		defer cancel()
-		p.there = s.present(ctx, nil)
+		p.err = s.reach(ctx)
 		s.probing.Lock()
 		defer s.probing.Unlock()
 		s.probed = nil
@@ -348,16 +349,18 @@ func (s *Store) failed(ctx context.Context, call, what string, err error) error 
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	s.failures.WithLabelValues(call).Inc()
+	var answer interface{ HTTPStatusCode() int }
+	if errors.As(err, &answer) && slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden},
+		answer.HTTPStatusCode()) {
+		err = fmt.Errorf("the bucket refuses the credentials, or does not allow them this call: correct AWS_ACCESS_KEY_ID "+
+			"and AWS_SECRET_ACCESS_KEY (or the profile), the bucket in LETTERHEAD_ASSETS, or its permissions: %w", err)
+	}
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
 // present reports whether the store exists, after an asset was not found. Behind an unmounted volume or a
 // missing bucket the asset may exist. err is the error of the bucket, or nil.
 func (s *Store) present(ctx context.Context, err error) bool {
-	if s.folder != "" {
-		info, err := s.stat(s.folder)
-		return err == nil && info.IsDir()
-	}
 	var coded interface{ ErrorCode() string }
 	if errors.As(err, &coded) {
 		switch coded.ErrorCode() {
@@ -367,9 +370,23 @@ func (s *Store) present(ctx context.Context, err error) bool {
 			return true
 		}
 	}
-	// The response to HEAD has no body with details.
+	return s.reach(ctx) == nil // the response to HEAD has no body with details
+}
+
+// reach returns why the store cannot be used; nil if it can.
+func (s *Store) reach(ctx context.Context) error {
+	if s.folder != "" {
+		info, err := s.stat(s.folder)
+		if err == nil && !info.IsDir() {
+			err = errors.New("it is no folder")
+		}
+		return err
+	}
 	there, err := s.bucket.IsAccessible(ctx)
-	return err == nil && there
+	if err == nil && !there {
+		err = errors.New("it does not exist: correct LETTERHEAD_ASSETS")
+	}
+	return err
 }
 
 // Object is an asset in a listing.

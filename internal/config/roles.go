@@ -94,11 +94,19 @@ func (c Config) CheckServe() error {
 		errs = append(errs, errors.New(
 			"LETTERHEAD_METRICS_LISTEN: there is no admin API to serve metrics with; set LETTERHEAD_ADMIN_LISTEN"))
 	}
-	if c.Pprof && (c.MetricsListen == "" || c.MetricsListen == MetricsWithAPI || c.MetricsListen == MetricsWithAdmin) {
+	if c.Pprof && !c.OwnMetricsListen() {
 		errs = append(errs, errors.New("LETTERHEAD_PPROF: profiles are not served where clients are; set LETTERHEAD_METRICS_LISTEN to an address that only operators reach, such as 127.0.0.1:9091"))
 	}
 	return errors.Join(errs...)
 }
+
+// OwnMetricsListen reports whether health and metrics have an address of their own.
+func (c Config) OwnMetricsListen() bool {
+	return c.MetricsListen != "" && c.MetricsListen != MetricsWithAPI && c.MetricsListen != MetricsWithAdmin
+}
+
+// RefusesUntilBegun reports whether clients cannot connect before the node can answer: a proxy repeats only that.
+func (c Config) RefusesUntilBegun() bool { return c.Shared() && c.Has(RoleAPI) && c.OwnMetricsListen() }
 
 // maxNode limits a node's name; longer host names are truncated.
 const maxNode = 63

@@ -62,8 +62,9 @@ func (e *LossError) Error() string {
 	}
 	if e.Shared {
 		b.WriteString(
-			". Nothing was changed. Bring back the event store that holds the events, or restore a backup of it, " +
-				"or continue with the events that this one holds: letterhead recover accept-loss")
+			". Nothing was changed. Correct LETTERHEAD_EVENTSTORE if it names another store, or bring back the event " +
+				"store that holds the events, or restore a backup of it, or continue with the events that this one holds: " +
+				"letterhead recover accept-loss")
 	} else {
 		b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
 			"(letterhead restore BACKUP --data NEW), or continue with the remaining events: letterhead recover accept-loss")
@@ -76,6 +77,16 @@ func beginning(first uuid.UUID, without string) string {
 		return without
 	}
 	return "begins with event " + first.String()
+}
+
+// SameLoss reports whether two errors are about the same recorded log and the same log that was found. Their witnesses
+// and positions may differ.
+func SameLoss(a, b error) bool {
+	var one, other *LossError
+	if !errors.As(a, &one) || !errors.As(b, &other) {
+		return a.Error() == b.Error()
+	}
+	return one.RememberedFirst == other.RememberedFirst && one.HeldFirst == other.HeldFirst && one.Other == other.Other
 }
 
 // Is makes errors.Is(err, ErrLoss) true.

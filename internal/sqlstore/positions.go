@@ -25,7 +25,8 @@ INSERT INTO positions (name, position) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position`
 
 // Positions stores the positions of readers of the log that have no tables: relays and workers. They are
-// disposable: a reader without a position chooses where to begin, and repeats are harmless.
+// disposable: a reader without a position chooses where to begin, and repeats are harmless. A process that has read
+// another log cannot save one (ErrLogReplaced).
 type Positions struct{ store *Store }
 
 // NewPositions creates the table if it is missing.
@@ -53,8 +54,8 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 	return eventlog.Position(at), true, nil
 }
 
-// Save stores a position unless a later one is stored. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err() if it
-// ended before the writer was free.
+// Save stores a position unless a later one is stored. Errors: ErrLogReplaced, ErrUnavailable, ErrCorrupt, ErrClosed,
+// ctx.Err() if it ended before the writer was free.
 func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
 	return p.write(ctx, savePosition, name, position)
 }
@@ -67,6 +68,9 @@ func (p *Positions) Reset(ctx context.Context, name string, position eventlog.Po
 
 func (p *Positions) write(ctx context.Context, query, name string, position eventlog.Position) error {
 	err := p.store.Write(ctx, func(tx *Tx) error {
+		if err := tx.CheckLogID(ctx); err != nil {
+			return err
+		}
 		_, err := tx.ExecContext(ctx, query, name, int64(position))
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -483,7 +484,7 @@ func TestSchemas_AreIndependent(t *testing.T) {
 	}
 	err := a.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		names, err := sqlstore.TablesWithPrefix(t.Context(), tx, "")
-		if len(names) != 1 {
+		if !slices.Equal(names, []string{"log_work", "x"}) { // the first one is the store's own
 			t.Errorf("tables %q", names)
 		}
 		return err

@@ -193,7 +193,7 @@ func snapshotChecksum(stream string, foldVersion int, revision int64, writtenBy 
 }
 
 // Save stores the state of a stream after the event with that revision, unless a newer state of the same fold version
-// is stored. Errors: ErrSnapshotTooLarge, ErrUnavailable, ErrClosed, ctx.Err().
+// is stored. Errors: ErrSnapshotTooLarge, ErrLogReplaced, ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error {
 	if len(state) > MaxSnapshotBytes {
 		return fmt.Errorf("save snapshot of %s with %d bytes: %w", stream, len(state), ErrSnapshotTooLarge)
@@ -203,6 +203,9 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 	parts := max(1, (len(packed)+snapshotPart-1)/snapshotPart)
 	part := func(i int) []byte { return packed[i*snapshotPart : min((i+1)*snapshotPart, len(packed))] }
 	err := s.store.Write(ctx, func(tx *Tx) error {
+		if err := tx.CheckLogID(ctx); err != nil {
+			return err
+		}
 		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, parts, int64(revision),
 			s.release, sum, part(0))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"letterhead/internal/telemetry"
 )
@@ -15,6 +16,7 @@ type Store struct {
 	cfg     Config
 	engine  engine
 	metrics *metrics
+	logID   atomic.Pointer[string] // see LogID
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -56,6 +58,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := s.learnLogID(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	// Last, so that a failed Open registers none.
 	if err := telemetry.Register(cfg.Registerer, s.metrics.all...); err != nil {

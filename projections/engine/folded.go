@@ -204,6 +204,9 @@ func note(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark, name, text, con
 	if m.Position > math.MaxInt64 {
 		return fmt.Errorf("record an event of the log: position %d exceeds the range of the database", m.Position)
 	}
+	if err := tx.CheckLogID(ctx); err != nil {
+		return fmt.Errorf("record an event of the log: %w", err)
+	}
 	if _, err := tx.ExecContext(ctx, noteMark+conflict, name, stateMark, int64(m.Position), text); err != nil {
 		return fmt.Errorf("record an event of the log: %w", err)
 	}

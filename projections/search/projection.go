@@ -84,7 +84,7 @@ type Config struct {
 	// that the log does not have. New then fails with a *eventlog.LossError; the leader of a shared index retries and
 	// Err returns the error. nil: the index is not compared with a log.
 	Log eventlog.Prober
-	// Accepted identifies the last restore of the log or accepted loss; see loss.LastAccepted.
+	// Accepted identifies the last restore of the log or accepted loss; see sqlstore.Store.LogID.
 	Accepted string
 	// Last returns an event that the brands are folded up to, or a later one; nil: none is stored with the checkpoint.
 	Last func(ctx context.Context) (eventlog.Mark, error)

@@ -68,7 +68,7 @@ func newPair(t *testing.T) *pair {
 		n.process = newProcess(p.name+"-"+name, []string{
 			"LETTERHEAD_EVENTSTORE=esdb://" + p.storeAt + "?tls=false", "LETTERHEAD_DATABASE=" + p.databaseURL(server, ""),
 			"LETTERHEAD_ASSETS=" + (&url.URL{Scheme: "file", Path: scratch}).String(), "LETTERHEAD_BASE_URL=http://letterhead.test",
-			"LETTERHEAD_METRICS_LISTEN=api", "LETTERHEAD_NODE=" + name, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off",
+			"LETTERHEAD_METRICS_LISTEN=api", "LETTERHEAD_NODE=" + name, "LETTERHEAD_STARTER=off",
 		}, "--data", n.data, "serve", "--listen", listen)
 		t.Cleanup(n.kill)
 		p.nodes = append(p.nodes, n)
@@ -346,6 +346,9 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	life, _ := one.life()
 	accept := func(log, reason string) {
 		t.Helper()
+		for range 2 { // of the second one the workers know in memory only
+			one.must(t, "credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment")
+		}
 		p.exchange(t, log)
 		one.rejects(t, reason)
 		two.rejects(t, reason)

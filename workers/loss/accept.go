@@ -176,7 +176,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 	if err != nil {
 		return out, err
 	}
-	err = a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+	err = a.store.ReplaceLog(ctx, out.EventID.String(), func(tx *sqlstore.Tx) error {
 		if err := engine.Forget(ctx, a.store, tx); err != nil {
 			return err
 		}
@@ -192,9 +192,6 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 			return err
 		}
 		if err := resetPositions(ctx, tx, end); err != nil {
-			return err
-		}
-		if err := writeWork(ctx, a.store, tx, acceptedName, out.EventID.String()); err != nil {
 			return err
 		}
 		return endPending(ctx, a.store, tx)

@@ -51,7 +51,7 @@ func (f *Filling) Begin(ctx context.Context) error {
 	if err := p.blocks(f.work); err != nil {
 		return err
 	}
-	err = f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+	err = f.store.ReplaceLog(ctx, uuid.NewString(), func(tx *sqlstore.Tx) error {
 		if err := engine.Forget(ctx, f.store, tx); err != nil {
 			return err
 		}
@@ -67,14 +67,9 @@ func (f *Filling) Begin(ctx context.Context) error {
 }
 
 // End lets nodes use the log. A node that has read an earlier one, and was not stopped, must forget what it knows, as
-// after an acceptance (LastAccepted). Errors: as the database, ctx.Err().
+// after an acceptance (sqlstore.Store.CurrentLogID). Errors: as the database, ctx.Err().
 func (f *Filling) End(ctx context.Context) error {
-	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		if err := writeWork(ctx, f.store, tx, acceptedName, uuid.NewString()); err != nil {
-			return err
-		}
-		return endPending(ctx, f.store, tx)
-	})
+	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, f.store, tx) })
 }
 
 // Renew prepares for the replacement of the log by another from which events are omitted on purpose.

@@ -14,6 +14,7 @@
 package loss
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,13 +111,11 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	return worst
 }
 
-// Worst returns the loss whose witness remembers most, with the number of other witnesses in its detail.
+// Worst returns the loss whose witness remembers most, of several the one with the first name, with the number of other
+// witnesses in its detail.
 func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 	worst := *slices.MaxFunc(losses, func(a, b *eventlog.LossError) int {
-		if a.Remembered < b.Remembered {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Remembered, b.Remembered), cmp.Compare(b.Witness, a.Witness))
 	})
 	if more := len(losses) - 1; more > 0 {
 		worst.Detail += fmt.Sprintf(" (%d other witnesses agree)", more)
@@ -255,19 +254,11 @@ type pending struct {
 	Other  bool                       `json:"other,omitempty"`
 }
 
-const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
+// pendingName is the row of sqlstore.CreateLogWork for the work in progress, one command at a time.
+const pendingName = "pending"
 
-// The rows: the work in progress, one command at a time, and the id of the last acceptance or filling.
-const pendingName, acceptedName = "pending", "accepted"
-
-// LastAccepted returns the id of the last completed acceptance, restore or migration, "" if there was none. A process
-// that has read the log before it must forget what it read. Errors: as the database, ctx.Err().
-func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
-	return readWork(ctx, store, acceptedName)
-}
-
-func readWork(ctx context.Context, store *sqlstore.Store, name string) (state string, err error) {
-	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", name)
+func readPendingText(ctx context.Context, store *sqlstore.Store) (state string, err error) {
+	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", pendingName)
 	if sqlstore.IsUndefinedTable(err) {
 		return "", nil
 	}
@@ -282,7 +273,7 @@ func readWork(ctx context.Context, store *sqlstore.Store, name string) (state st
 }
 
 func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
-	text, err := readWork(ctx, store, pendingName)
+	text, err := readPendingText(ctx, store)
 	if err != nil || text == "" {
 		return nil, err
 	}
@@ -298,16 +289,12 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 	if err != nil {
 		return err
 	}
-	return writeWork(ctx, store, tx, pendingName, string(text))
-}
-
-func writeWork(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, name, state string) error {
-	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
+	if _, err := tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork)); err != nil {
 		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
-	_, err := tx.ExecContext(ctx,
+	_, err = tx.ExecContext(ctx,
 		"INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state",
-		name, state)
+		pendingName, string(text))
 	if err != nil {
 		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
@@ -315,7 +302,7 @@ func writeWork(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, name
 }
 
 func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
-	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
+	if _, err := tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork)); err != nil {
 		return fmt.Errorf("clear the pending loss or restore: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName); err != nil {

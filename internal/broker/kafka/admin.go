@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/IBM/sarama"
 	kafkago "github.com/segmentio/kafka-go"
 )
 
@@ -75,6 +77,15 @@ func ask[T any](ctx context.Context, limit time.Duration, request func(context.C
 	}
 }
 
+// explained names the setting if the broker refused the login. Some brokers then only end the connection.
+func (c Config) explained(err error) error {
+	ended := c.SASL != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+	if ended || errors.Is(err, kafkago.SASLAuthenticationFailed) || errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
+		err = fmt.Errorf("login failed: correct the user, the password or sasl= in LETTERHEAD_BROKER: %w", err)
+	}
+	return err
+}
+
 // topicState is the state of a topic in the cluster.
 type topicState struct {
 	exists      bool
@@ -97,7 +108,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return nil, fmt.Errorf("list topics: %w", a.cfg.explained(err))
 	}
 	out := map[string]*topicState{}
 	for _, name := range names {

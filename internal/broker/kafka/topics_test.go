@@ -189,8 +189,14 @@ func TestLoginAndEncryption(t *testing.T) {
 			cfg.Password = "hunter3"
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
-				t.Errorf("New with a wrong password: %v", err)
+			for what, call := range map[string]func() error{
+				"New":     func() error { return testmust.Err(kafka.New(ctx, cfg)) },
+				"Inspect": func() error { return testmust.Err(kafka.Inspect(ctx, cfg)) },
+			} {
+				if err := call(); err == nil || strings.Contains(err.Error(), "hunter") ||
+					!strings.Contains(err.Error(), "correct the user, the password or sasl= in LETTERHEAD_BROKER") {
+					t.Errorf("%s with a wrong password: %v", what, err)
+				}
 			}
 			cfg.Password, cfg.CAFile = "hunter2", ""
 			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {

@@ -135,7 +135,7 @@ func (t *Transport) open(ctx context.Context) error {
 		return fmt.Errorf("connect to kafka: %w", ctx.Err())
 	}
 	if err != nil {
-		return fmt.Errorf("connect to kafka: %w", err)
+		return fmt.Errorf("connect to kafka: %w", t.cfg.explained(err))
 	}
 	if err := telemetry.Register(t.cfg.Registerer, t.lag); err != nil {
 		return errors.Join(fmt.Errorf("register broker metrics: %w", err), t.publisher.Close())

@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 // find returns the address (host:port) of the server to connect to: the only configured one, or the one
@@ -25,14 +29,7 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 	if leader {
 		preference = esdb.NodePreferenceLeader
 	}
-	seeds := []string{s.conf.Address}
-	switch {
-	case len(s.conf.GossipSeeds) > 0:
-		seeds = nil
-		for _, seed := range s.conf.GossipSeeds {
-			seeds = append(seeds, seed.String())
-		}
-	case !s.conf.DnsDiscover:
+	if len(s.conf.GossipSeeds) == 0 && !s.conf.DnsDiscover {
 		if !leader {
 			return s.conf.Address, nil
 		}
@@ -42,6 +39,7 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 		}
 		return s.conf.Address, nil
 	}
+	seeds := s.seeds()
 	var errs []error
 	for _, i := range rand.Perm(len(seeds)) {
 		members, err := s.members(ctx, seeds[i])
@@ -54,6 +52,34 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 		errs = append(errs, fmt.Errorf("ask %s for the servers of the cluster: %w", seeds[i], err))
 	}
 	return "", errors.Join(errs...)
+}
+
+// seeds returns the configured addresses.
+func (s *supervisor) seeds() (seeds []string) {
+	if len(s.conf.GossipSeeds) == 0 {
+		return []string{s.conf.Address}
+	}
+	for _, seed := range s.conf.GossipSeeds {
+		seeds = append(seeds, seed.String())
+	}
+	return seeds
+}
+
+// Answers reports whether a configured server answers before ctx ends, if only that there is no leader or that it is
+// not ready. A store whose servers hang does not.
+func (l *Log) Answers(ctx context.Context) bool {
+	var answered atomic.Bool
+	var asking sync.WaitGroup
+	for _, seed := range l.supervisor.seeds() {
+		asking.Go(func() {
+			_, err := l.supervisor.members(ctx, seed)
+			if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
+				answered.Store(true)
+			}
+		})
+	}
+	asking.Wait()
+	return answered.Load()
 }
 
 // members requests the members of the cluster from a server.

@@ -68,9 +68,6 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := l.supervisor.start(ctx); err != nil {
 		cancel()
 		l.metrics.unregister()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		return nil, fmt.Errorf("open EventStoreDB: %w", err)
 	}
 	return l, nil

@@ -136,9 +136,6 @@ func (s *supervisor) start(ctx context.Context) error {
 			s.share(m)
 			return nil
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
@@ -146,7 +143,14 @@ func (s *supervisor) start(ctx context.Context) error {
 		if why == nil || connecting.Err() == nil || !isTimeout(err) {
 			why = err
 		}
-		if isDenied(err) || delay.For(connecting, wait) != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %v", ctx.Err(), why)
+		}
+		if isDenied(err) {
+			return fmt.Errorf("%w: it refuses the login: correct the user and the password in LETTERHEAD_EVENTSTORE: %v",
+				eventlog.ErrUnavailable, why)
+		}
+		if delay.For(connecting, wait) != nil {
 			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, why)
 		}
 	}

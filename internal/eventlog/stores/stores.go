@@ -36,6 +36,8 @@ type Store struct {
 	File *sqlite.Log // nil if the log is not a file of this process
 	// Server names the service and its version; nil for a file.
 	Server func(context.Context) (string, error)
+	// Answers reports whether a server of the service answers, if only that it cannot serve now; nil for a file.
+	Answers func(context.Context) bool
 	// Verify verifies everything that the log stores; nil if a service does so itself.
 	Verify func(context.Context) error
 	// Alone reports whether no other process can write the log that OpenReading has opened.
@@ -109,7 +111,7 @@ func connectESDB(ctx context.Context, o Options) (*Store, error) {
 		version, err := log.ServerVersion(ctx)
 		return "EventStoreDB " + version.String(), err
 	}
-	return &Store{Log: log, Server: server}, nil
+	return &Store{Log: log, Server: server, Answers: log.Answers}, nil
 }
 
 // openESDB opens a service whose end is read once for all readers of this process.

@@ -6,10 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 )
 
 // refreshHealth is the number of seconds after which the page of the service's health is loaded again.
@@ -22,7 +19,7 @@ type healthView struct {
 	Position    uint64   `json:"position"`
 	Lag         uint64   `json:"lag"`
 	Projections []readModel
-	Figures     []figures
+	Figures     counts
 	Refresh     int
 	Disk        *space // nil if it cannot be read
 }
@@ -85,7 +82,7 @@ func (x *exchange) showHealth() error {
 			v.Ready, v.Problems = false, append(v.Problems, p.Text)
 		}
 	}
-	v.Projections, v.Figures, v.Disk = models.Projections, x.figures(shown), x.space()
+	v.Projections, v.Figures, v.Disk = models.Projections, x.counts(onHealth), x.space()
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 
@@ -149,80 +146,4 @@ func (x *exchange) showRebuild() error {
 		return err
 	}
 	return x.show(http.StatusOK, "rebuild", view{Title: "Rebuild", Section: "Health", Page: v})
-}
-
-// figures are metrics of this process, summed by a label.
-type figures struct {
-	Title string
-	None  string // shown if there are none
-	Rows  []figure
-}
-
-type figure struct {
-	Name  string
-	Value int64
-}
-
-// metric is a metric that a page shows.
-type metric struct {
-	figures
-	name, label string
-	keep        func(value string) bool // nil for all
-}
-
-// ended and queued are the crawls of this process.
-var (
-	ended = metric{figures{Title: "Crawls by outcome", None: "This process has ended none."},
-		"letterhead_crawls_total", "outcome", nil}
-	queued = metric{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."},
-		"letterhead_crawl_pool_queued", "lane", nil}
-)
-
-// shown are the metrics on the page.
-var shown = []metric{
-	ended,
-	queued,
-	{figures{Title: "Messages published, by topic", None: "This process publishes none."},
-		"letterhead_relay_messages_total", "lane", nil},
-	{figures{Title: "Answers with an error, by status", None: "This process has sent none."},
-		"letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
-	{figures{Title: "Events of payment processors that wait, by state",
-		None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
-	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."},
-		"letterhead_notices_open", "state", nil},
-}
-
-// figures reads metrics. Those that cannot be read are left out.
-func (x *exchange) figures(of []metric) []figures {
-	families, err := x.Metrics.Gather()
-	if err != nil {
-		x.Logger.ErrorContext(x.Ctx, "gather metrics for the console", "request_id", x.ID, "error", err)
-	}
-	all := make([]figures, len(of))
-	for i, s := range of {
-		all[i] = s.figures
-		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == s.name })
-		if at >= 0 {
-			all[i].Rows = sums(families[at], s.label, s.keep)
-		}
-	}
-	return all
-}
-
-// sums adds up a metric by the values of a label.
-func sums(family *dto.MetricFamily, label string, keep func(string) bool) []figure {
-	sum := map[string]float64{}
-	for _, m := range family.GetMetric() {
-		for _, l := range m.GetLabel() {
-			if l.GetName() == label && (keep == nil || keep(l.GetValue())) {
-				sum[l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	rows := make([]figure, 0, len(sum))
-	for name, value := range sum {
-		rows = append(rows, figure{name, int64(value)})
-	}
-	slices.SortFunc(rows, func(a, b figure) int { return strings.Compare(a.Name, b.Name) })
-	return rows
 }

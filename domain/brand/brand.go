@@ -190,6 +190,10 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 }
 
 func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at time.Time) {
+	if OutcomeOf(ev) == NotBegun {
+		b.end(Ended{CrawlID: ev.CrawlID, Outcome: NotBegun, Requested: b.requestedAt(ev.CrawlID, revision)})
+		return
+	}
 	until := at.Add(time.Duration(ev.RememberSeconds) * time.Second)
 	step := b.steps(ev.CrawlID)
 	// Crawlers report before the deadline. A timeout at the deadline means that the crawler did not report: the site

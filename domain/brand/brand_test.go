@@ -197,6 +197,24 @@ func TestExpireCrawl_AtDeadline(t *testing.T) {
 		when(fail("c1", brand.Timeout)).nothing()
 }
 
+// A crawl that no crawler began says nothing about the site: the next look-up starts another, and its late success
+// still counts.
+// Rule 5.
+func TestExpireCrawl_NotBegunInTime_IsNotRemembered(t *testing.T) {
+	for name, after := range map[string]time.Duration{"not at all": 0, "too late": 4251 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			ended := eventschemas.CrawlFailed{CrawlID: "c1", Outcome: brand.Timeout, RememberSeconds: 1, Detail: "No crawler began the crawl in the first half of its 8.5s."}
+			given(t, discovered(), requested("c1")).
+				waits(8499*time.Millisecond).when(expireLate("c1", after)).nothing().
+				waits(time.Millisecond).when(expireLate("c1", after)).then(ended).
+				when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
+				when(succeed("c1", record("Acme"))).shows(brand.StatusReady, "Acme")
+		})
+	}
+	given(t, discovered(), requested("c1")).waits(8500 * time.Millisecond).when(expireLate("c1", 4250*time.Millisecond)).
+		then(eventschemas.CrawlFailed{CrawlID: "c1", Outcome: brand.Timeout, RememberSeconds: 300, Detail: "No outcome arrived within 8.5s."})
+}
+
 // Remembered outcomes.
 
 func TestFailCrawl_IsRemembered(t *testing.T) {

@@ -116,7 +116,7 @@ type SucceedCrawl struct {
 }
 
 // SucceedCrawl decides the effect of a crawl's success: CrawlSucceeded with the record, or
-// CrawlConfirmed if the record is unchanged. A success after the crawl timed out or was superseded
+// CrawlConfirmed if the record is unchanged. A success after the crawl timed out, was superseded or began too late
 // still counts, unless a crawl that was requested later has succeeded in the meantime. The success of
 // an unknown crawl, of one that ended otherwise, or of a withdrawn brand is a no-op. BrandDiscovered
 // precedes the first record of a brand, so that a domain without a brand has no such event.
@@ -167,7 +167,7 @@ func (b *Brand) awaitsSuccess(crawlID string) bool {
 		return true
 	}
 	e, ok := b.LastOutcome(crawlID)
-	if !ok || (e.Outcome != Timeout && e.Outcome != Superseded) {
+	if !ok || (e.Outcome != Timeout && e.Outcome != Superseded && e.Outcome != NotBegun) {
 		return false
 	}
 	return !slices.ContainsFunc(b.s.Ended, func(other Ended) bool {
@@ -204,11 +204,17 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 }
 
 // ExpireCrawl ends a crawl that exceeded its time, as a timeout, which is remembered twice as long
-// with each consecutive one. It is a no-op before the deadline and for a crawl that is not running.
-func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event, error) {
+// with each consecutive one; or as NotBegun, if no crawler has begun it (begun is zero) while half of its time was
+// left. It is a no-op before the deadline and for a crawl that is not running.
+func (b *Brand) ExpireCrawl(crawlID string, begun, now time.Time) ([]eventschemas.Event, error) {
 	r := b.s.Running
 	if r == nil || r.CrawlID != crawlID || now.Before(r.deadline()) {
 		return nil, nil
+	}
+	if begun.IsZero() || begun.After(r.RequestedAt.Add(r.allowed()/2)) {
+		return b.failed(FailCrawl{CrawlID: crawlID, Outcome: Timeout,
+			Detail: fmt.Sprintf("No crawler began the crawl in the first half of its %s.", r.allowed()),
+		}, rememberNotBegun)
 	}
 	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),

@@ -14,10 +14,12 @@ const refreshHealth = 3
 
 // healthView is the data of the page about the service's health.
 type healthView struct {
-	Ready       bool     `json:"ready"`
-	Problems    []string `json:"problems"`
-	Position    uint64   `json:"position"`
-	Lag         uint64   `json:"lag"`
+	Ready       bool          `json:"ready"`
+	Problems    []string      `json:"problems"`
+	Position    uint64        `json:"position"`
+	Events      uint64        `json:"events"` // 0 if they are not counted
+	Lag         uint64        `json:"lag"`
+	Behind      time.Duration `json:"behind_ns"`
 	Projections []readModel
 	Figures     counts
 	Refresh     int
@@ -47,14 +49,14 @@ func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<
 
 // readModel is the state of a read model, as the API answers it.
 type readModel struct {
-	Name     string      `json:"name"`
-	State    string      `json:"state"`
-	Version  int         `json:"version"`
-	Position uint64      `json:"position"`
-	Lag      uint64      `json:"lag"`
-	Error    string      `json:"error"`
-	Building *generation `json:"building"`
-	Kept     *generation `json:"kept"`
+	Name     string        `json:"name"`
+	State    string        `json:"state"`
+	Version  int           `json:"version"`
+	Lag      uint64        `json:"lag"`
+	Behind   time.Duration `json:"behind_ns"`
+	Error    string        `json:"error"`
+	Building *generation   `json:"building"`
+	Kept     *generation   `json:"kept"`
 }
 
 // generation are tables of a read model that are filled beside the live ones.
@@ -101,6 +103,7 @@ type rebuildView struct {
 	StartedAt  time.Time      `json:"started_at"`
 	FinishedAt time.Time      `json:"finished_at"`
 	Step       string         `json:"step"`
+	Events     int64          `json:"events"`
 	Position   uint64         `json:"position"`
 	Target     uint64         `json:"target"`
 	Error      string         `json:"error"`

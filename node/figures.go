@@ -8,20 +8,23 @@ import (
 	"letterhead/internal/figures"
 )
 
-// noteFigures returns the part that notes the figures of this process, which the console of any node adds up.
-func noteFigures(ctx context.Context, n *Node) ([]part, error) {
-	table, err := figures.New(ctx, n.Stores.Database, n.Stores.clock.Now)
-	if err != nil {
-		return nil, err
+// openProcesses opens the table of the figures of all processes, if others can share it.
+func (n *Node) openProcesses(ctx context.Context) (err error) {
+	if n.Config.Shared() {
+		n.processes, err = figures.New(ctx, n.Stores.Database, n.Stores.clock.Now)
 	}
-	n.processes = table
+	return err
+}
+
+// noteFigures returns the part that notes the figures of this process, which the console of any node adds up.
+func noteFigures(_ context.Context, n *Node) ([]part, error) {
 	return []part{{"figures of the process", func(ctx context.Context) error {
 		tick := time.NewTicker(figures.Every)
 		defer tick.Stop()
 		for {
 			own, err := console.Count(n.metrics)
 			if err == nil {
-				err = table.Note(ctx, n.run.id, own)
+				err = n.processes.Note(ctx, n.run.id, own)
 			}
 			if err != nil && ctx.Err() == nil {
 				n.logger.Debug("the figures of this process are noted later", "error", err)

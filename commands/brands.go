@@ -28,7 +28,7 @@ type BrandsConfig struct {
 // Brands implements the use cases of brands. It is safe for concurrent use.
 type Brands struct {
 	coldStreams
-	begun func(ctx context.Context, crawlID string) (time.Time, error)
+	cfg BrandsConfig
 }
 
 // NewBrands returns the brand commands for a log.
@@ -42,7 +42,7 @@ func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 	if cfg.Begun == nil {
 		cfg.Begun = func(context.Context, string) (time.Time, error) { return time.Unix(0, 0), nil }
 	}
-	return &Brands{coldStreams{log: log, events: cfg.Events, now: cfg.Now}, cfg.Begun}, nil
+	return &Brands{coldStreams{log: log, events: cfg.Events, now: cfg.Now}, cfg}, nil
 }
 
 // State folds the stream of the brand at a registrable domain. It is never nil without an error: a

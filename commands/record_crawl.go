@@ -76,7 +76,7 @@ func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
 //
 // Errors: as update and BrandsConfig.Begun.
 func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {
-	begun, err := b.begun(ctx, crawlID)
+	begun, err := b.cfg.Begun(ctx, crawlID)
 	if err != nil {
 		return err
 	}

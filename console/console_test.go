@@ -523,9 +523,9 @@ func TestHealth_SharedServices_ShowsTimesAndAllProcesses(t *testing.T) {
 	}
 	s.must(s.node.Runner.CatchUp(t.Context()))
 	p := s.signedIn(operator.Admin)
-	page := p.get("/").shows(200, "Oldest event that a read model lacks", "up to date", "All 2 processes that run", "<dt>succeeded</dt><dd>1,234</dd>")
+	page := p.get("/").shows(200, "Oldest event that a read model lacks", "up to date", "All 2 processes that run", "<dt>succeeded</dt><dd>"+site.Number(1234)+"</dd>")
 	page.lacks("Events in the log", "Position")
-	p.get("/crawls").shows(200, "All 2 processes that run", "<dt>succeeded</dt><dd>1,234</dd>")
+	p.get("/crawls").shows(200, "All 2 processes that run", "<dt>succeeded</dt><dd>"+site.Number(1234)+"</dd>")
 	head := testmust.Get(s.node.Stores.Log.Head(t.Context()))(t)
 	page.lacks(">"+site.Number(int64(head))+"<", ">"+strconv.FormatUint(uint64(head), 10)+"<")
 }

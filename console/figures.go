@@ -2,7 +2,6 @@ package console
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -64,12 +63,7 @@ type counts struct {
 
 type count struct {
 	Title string
-	Rows  []figure
-}
-
-type figure struct {
-	Name  string
-	Value int64
+	Rows  map[string]int64
 }
 
 // counts reads figures. The page shows the rest if they cannot be read.
@@ -80,12 +74,7 @@ func (x *exchange) counts(of []metric) counts {
 	}
 	c := counts{Processes: processes}
 	for _, m := range of {
-		one := count{Title: m.Title}
-		for name, value := range sums[m.name] {
-			one.Rows = append(one.Rows, figure{name, value})
-		}
-		slices.SortFunc(one.Rows, func(a, b figure) int { return strings.Compare(a.Name, b.Name) })
-		c.Of = append(c.Of, one)
+		c.Of = append(c.Of, count{m.Title, sums[m.name]})
 	}
 	return c
 }

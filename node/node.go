@@ -134,8 +134,7 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{
-		n.check, n.Stores.open, n.raiseFolder, n.openReadModels, n.openCommands, n.openProcesses,
-		n.openOperations, n.follow,
+		n.check, n.Stores.open, n.raiseFolder, n.openReadModels, n.openCommands, n.openOperations, n.follow,
 	} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())

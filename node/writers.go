@@ -5,6 +5,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/eventschemas"
+	"letterhead/internal/figures"
 	"letterhead/workers/crawl"
 )
 
@@ -59,6 +60,11 @@ func (n *Node) openCommands(ctx context.Context) error {
 	n.Writers.SignIns = commands.NewSignIns(n.Stores.Log, events, n.Stores.clock.Now,
 		n.Writers.Accounts, n.Stores.Names)
 	n.Writers.Operators = commands.NewOperators(n.Stores.Log, events, n.Stores.clock.Now)
+	if n.Config.Shared() {
+		if n.processes, err = figures.New(ctx, n.Stores.Database, n.Stores.clock.Now); err != nil {
+			return err
+		}
+	}
 	if n.attempts, err = crawl.NewAttempts(ctx, n.Stores.Database, n.Stores.clock.Now); err != nil {
 		return err
 	}

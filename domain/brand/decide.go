@@ -197,6 +197,9 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 	if b.s.Running == nil || b.s.Running.CrawlID != in.CrawlID {
 		return nil, nil
 	}
+	if in.Outcome == NotBegun {
+		in.Outcome = Timeout
+	}
 	return []eventschemas.Event{eventschemas.CrawlFailed{
 		CrawlID: in.CrawlID, Outcome: in.Outcome, RememberSeconds: int64(d / time.Second),
 		Detail: text.Clean(in.Detail, maxDetailRunes),
@@ -212,9 +215,8 @@ func (b *Brand) ExpireCrawl(crawlID string, begun, now time.Time) ([]eventschema
 		return nil, nil
 	}
 	if begun.IsZero() || begun.After(r.RequestedAt.Add(r.allowed()/2)) {
-		return b.failed(FailCrawl{CrawlID: crawlID, Outcome: Timeout,
-			Detail: fmt.Sprintf("No crawler began the crawl in the first half of its %s.", r.allowed()),
-		}, rememberNotBegun)
+		return b.FailCrawl(FailCrawl{CrawlID: crawlID, Outcome: NotBegun,
+			Detail: fmt.Sprintf("No crawler began the crawl in the first half of its %s.", r.allowed())})
 	}
 	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),

@@ -119,6 +119,8 @@ func remember(outcome string, failedInARow int) (time.Duration, bool) {
 		return rememberDNS, true
 	case NoData:
 		return rememberNoData, true
+	case NotBegun:
+		return rememberNotBegun, true
 	case FetchFailed:
 		return doubled(rememberFetchFailed, failedInARow, rememberFetchMost), true
 	default:

@@ -4,6 +4,7 @@ package figures
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +16,7 @@ const (
 	Every = 5 * time.Second
 	// counted is how long the figures of a process count after it noted them: it has probably ended.
 	counted = 3 * Every
-)
 
-const (
 	create = `
 CREATE TABLE IF NOT EXISTS process_figures (
 	process TEXT   NOT NULL PRIMARY KEY,
@@ -50,14 +49,10 @@ type Table struct {
 
 // New creates the table if it is missing. Errors: sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func New(ctx context.Context, store *sqlstore.Store, now func() time.Time) (*Table, error) {
-	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
+	return &Table{store, now}, store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(create))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("create table of the figures of processes: %w", err)
-	}
-	return &Table{store, now}, nil
 }
 
 // Note notes the present figures of a process. Errors: as New.
@@ -67,17 +62,11 @@ func (t *Table) Note(ctx context.Context, process string, f Figures) error {
 		return err
 	}
 	now := t.now()
-	err = t.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		if _, err := tx.ExecContext(ctx, prune, now.Add(-counted).UnixMicro()); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, note, process, string(text), now.UnixMicro())
-		return err
+	return t.store.Write(ctx, func(tx *sqlstore.Tx) error {
+		_, pruned := tx.ExecContext(ctx, prune, now.Add(-counted).UnixMicro())
+		_, noted := tx.ExecContext(ctx, note, process, string(text), now.UnixMicro())
+		return errors.Join(pruned, noted)
 	})
-	if err != nil {
-		return fmt.Errorf("note the figures of a process: %w", err)
-	}
-	return nil
 }
 
 // Sum adds up the figures of the processes that run, and counts these. Errors: as New.
@@ -89,12 +78,12 @@ func (t *Table) Sum(ctx context.Context) (sum Figures, processes int, err error)
 	defer rows.Close()
 	sum = Figures{}
 	for ; rows.Next(); processes++ {
-		var text string
+		var text []byte
 		var one Figures
-		if err := rows.Scan(&text); err != nil {
-			return nil, 0, fmt.Errorf("read the figures of processes: %w", sqlstore.Classify(err))
+		if err = rows.Scan(&text); err == nil {
+			err = json.Unmarshal(text, &one)
 		}
-		if err := json.Unmarshal([]byte(text), &one); err != nil {
+		if err != nil {
 			return nil, 0, fmt.Errorf("read the figures of processes: %w", err)
 		}
 		for name, labels := range one {
@@ -103,8 +92,5 @@ func (t *Table) Sum(ctx context.Context) (sum Figures, processes int, err error)
 			}
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return nil, 0, fmt.Errorf("read the figures of processes: %w", sqlstore.Classify(err))
-	}
-	return sum, processes, nil
+	return sum, processes, sqlstore.Classify(rows.Err())
 }

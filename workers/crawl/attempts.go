@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,7 +25,7 @@ CREATE TABLE IF NOT EXISTS crawl_attempts (
 )`
 	noteAttempt   = `INSERT INTO crawl_attempts (crawl_id, attempt, begun) VALUES ($1, $2, $3) ON CONFLICT (crawl_id) DO NOTHING`
 	readAttempt   = `SELECT attempt FROM crawl_attempts WHERE crawl_id = $1`
-	readBegun     = `SELECT begun FROM crawl_attempts WHERE crawl_id = $1`
+	readBegun     = `SELECT max(begun) FROM crawl_attempts WHERE crawl_id = $1`
 	pruneAttempts = `DELETE FROM crawl_attempts WHERE begun < $1`
 )
 
@@ -76,15 +75,12 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 
 // Begun returns when a crawl was begun; zero if it was not, or longer ago than attempts are remembered. Errors: as Begin.
 func (a *Attempts) Begun(ctx context.Context, crawlID string) (time.Time, error) {
-	var begun int64
+	var begun sql.NullInt64
 	err := a.store.Read().QueryRowContext(ctx, readBegun, crawlID).Scan(&begun)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return time.Time{}, nil
-	case err != nil:
-		return time.Time{}, fmt.Errorf("read whether crawl %s was begun: %w", crawlID, sqlstore.Classify(err))
+	if err != nil || !begun.Valid {
+		return time.Time{}, sqlstore.Classify(err)
 	}
-	return time.UnixMicro(begun), nil
+	return time.UnixMicro(begun.Int64), nil
 }
 
 func (a *Attempts) pruneDue(now time.Time) bool {

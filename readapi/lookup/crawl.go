@@ -40,8 +40,8 @@ type crawlQuery struct {
 // one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold;
 // paid is nil for a logo.
 //
-// Errors: *LimitError; *CrawlError, ErrNotCrawled, *brand.RememberedError, brand.ErrWithdrawn; ratelimit.ErrUnavailable;
-// those of Credits, of the log and of the database; ctx.Err().
+// Errors: *LimitError; *CrawlError, ErrNotCrawled, *brand.RememberedError, brand.ErrWithdrawn;
+// ratelimit.ErrUnavailable; those of Credits, of the log and of the database; ctx.Err().
 func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment) (found, error) {
 	// Registered before anything else, so that no outcome can be missed.
 	watch := s.changes.Watch(q.domain)

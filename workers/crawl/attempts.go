@@ -73,7 +73,7 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 	return noted == attempt, nil
 }
 
-// Begun returns when a crawl was begun; zero if it was not, or longer ago than attempts are remembered. Errors: as Begin.
+// Begun returns when a crawl was begun; zero if it was not, or before attemptKept. Errors: as Begin.
 func (a *Attempts) Begun(ctx context.Context, crawlID string) (time.Time, error) {
 	var begun sql.NullInt64
 	err := a.store.Read().QueryRowContext(ctx, readBegun, crawlID).Scan(&begun)

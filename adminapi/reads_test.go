@@ -71,7 +71,7 @@ func TestFailures_Pages_AreNewestFirst(t *testing.T) {
 		}
 		cursor = "&cursor=" + page.NextCursor
 	}
-	if want := "brand-5.com not_begun;brand-4.com no_data;brand-3.com dns;brand-2.com fetch_failed;brand-1.com blocked;brand-0.com timeout;"; got != want {
+	if want := "brand-4.com no_data;brand-3.com dns;brand-2.com fetch_failed;brand-1.com blocked;brand-0.com timeout;"; got != want {
 		t.Errorf("failures %s, want %s", got, want)
 	}
 	var page listing

@@ -209,6 +209,14 @@ func TestExpireCrawl_NotBegunInTime_IsNotRemembered(t *testing.T) {
 				waits(time.Millisecond).when(expireLate("c1", after)).then(ended).
 				when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
 				when(succeed("c1", record("Acme"))).shows(brand.StatusReady, "Acme")
+			lost := ended
+			lost.CrawlID, lost.RememberSeconds, lost.Detail = "c2", 300, "No outcome arrived within 8.5s."
+			s := given(t, discovered(), requested("c1")).waits(8500 * time.Millisecond).when(expireLate("c1", after)).then(ended)
+			if state := string(testmust.Get(json.Marshal(s.brand))(t)); !strings.Contains(state, `"lost_in_a_row":1`) || strings.Contains(state, "egun") {
+				t.Errorf("%s, want the state that release 0.1.0 folds", state)
+			}
+			s.when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
+				waits(8500 * time.Millisecond).when(expire("c2")).then(lost) // the first one that was lost
 		})
 	}
 	given(t, discovered(), requested("c1")).waits(8500 * time.Millisecond).when(expireLate("c1", 4250*time.Millisecond)).

@@ -74,7 +74,7 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	}
 	// One lost crawl may be due to a restart. A site whose crawl was lost twice in a row crashes the
 	// process: not even a paid refresh tries it again immediately.
-	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 1) {
+	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost-b.notBegun > 1) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
 	return []eventschemas.Event{eventschemas.CrawlRequested{
@@ -116,7 +116,7 @@ type SucceedCrawl struct {
 }
 
 // SucceedCrawl decides the effect of a crawl's success: CrawlSucceeded with the record, or
-// CrawlConfirmed if the record is unchanged. A success after the crawl timed out, was superseded or began too late
+// CrawlConfirmed if the record is unchanged. A success after the crawl timed out or was superseded
 // still counts, unless a crawl that was requested later has succeeded in the meantime. The success of
 // an unknown crawl, of one that ended otherwise, or of a withdrawn brand is a no-op. BrandDiscovered
 // precedes the first record of a brand, so that a domain without a brand has no such event.
@@ -167,7 +167,7 @@ func (b *Brand) awaitsSuccess(crawlID string) bool {
 		return true
 	}
 	e, ok := b.LastOutcome(crawlID)
-	if !ok || (e.Outcome != Timeout && e.Outcome != Superseded && e.Outcome != NotBegun) {
+	if !ok || (e.Outcome != Timeout && e.Outcome != Superseded) {
 		return false
 	}
 	return !slices.ContainsFunc(b.s.Ended, func(other Ended) bool {
@@ -220,7 +220,7 @@ func (b *Brand) ExpireCrawl(crawlID string, begun, now time.Time) ([]eventschema
 	}
 	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),
-	}, doubled(rememberTimeout, b.s.Lost, rememberLostMost))
+	}, doubled(rememberTimeout, b.s.Lost-b.notBegun, rememberLostMost))
 }
 
 // Import is the command to import a record from a data set.

@@ -16,12 +16,12 @@ const (
 	DNS         = "dns"          // there is no such domain
 	NoData      = "no_data"      // nothing was found
 	// NotBegun means that no crawler began the crawl in time, which says nothing about the site. It is stored as a
-	// Timeout that is remembered for rememberNotBegun, and not remembered.
+	// Timeout that is remembered for rememberNotBegun, which release 0.1.0 reads, too.
 	NotBegun = "not_begun"
 )
 
-// Failures are the failures of a crawl.
-var Failures = []string{Timeout, Blocked, FetchFailed, DNS, NoData, NotBegun}
+// Failures are the failures of a crawl, as they are stored.
+var Failures = []string{Timeout, Blocked, FetchFailed, DNS, NoData}
 
 // Other outcomes of a crawl.
 const (

@@ -76,7 +76,7 @@ func (m *Model) List(ctx context.Context, outcome string, before uint64, limit i
 func fold(rows *projections.Rows[uint64, Failure], e *projections.Event) error {
 	if ev, ok := e.Body.(eventschemas.CrawlFailed); ok {
 		*rows.Change(uint64(e.Position)) = Failure{
-			At: e.OccurredAt, Domain: e.Subject, CrawlID: ev.CrawlID, Outcome: brand.OutcomeOf(ev), Detail: ev.Detail,
+			At: e.OccurredAt, Domain: e.Subject, CrawlID: ev.CrawlID, Outcome: ev.Outcome, Detail: ev.Detail,
 		}
 	}
 	return nil

@@ -182,12 +182,12 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 		_, outcome := brand.EndOf(end) // others have ended since: a brand remembers the last ones only
 		ended.Outcome = cmp.Or(outcome, brand.Timeout)
 	}
-	if ended.Outcome == brand.NotBegun {
-		return found{}, ErrNotCrawled
-	}
 	if !ended.Succeeded() {
 		if ok && state.Known() {
 			s.recent.note(state.View()) // older data is kept, and shows that the refresh failed
+		}
+		if ended.NotBegun || ended.Outcome == brand.NotBegun {
+			return found{}, ErrNotCrawled
 		}
 		return found{}, &CrawlError{Outcome: ended.Outcome}
 	}

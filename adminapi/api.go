@@ -67,8 +67,10 @@ type Deps struct {
 	Failures    *failures.Model
 	Repeats     *repeats.Table
 	Log         eventlog.Log
-	Ready       func() string // returns why the node does not serve everything; "" if it does
-	Metrics     http.Handler  // serves /metrics; nil if it is served elsewhere
+	// CountsEvents means that the position of an event in the log is its number.
+	CountsEvents bool
+	Ready        func() string // returns why the node does not serve everything; "" if it does
+	Metrics      http.Handler  // serves /metrics; nil if it is served elsewhere
 }
 
 // Config configures the API.

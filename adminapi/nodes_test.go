@@ -79,3 +79,13 @@ func TestNodes_SameKeyOnBoth_OpensOneAccount(t *testing.T) {
 		t.Errorf("%d keys, want 2", len(keys.Keys))
 	}
 }
+
+// Positions of EventStoreDB are no numbers of events; the age of the oldest event that is not folded is a time.
+func TestNodes_Health_HasTimesAndNoEvents(t *testing.T) {
+	one, _ := startTwo(t)
+	var health map[string]any
+	one.get("/admin/health").want(http.StatusOK, &health)
+	if _, counted := health["events"]; counted || health["position"] == nil || health["behind_ns"] == nil {
+		t.Errorf("%v, want position and behind_ns, and no events", health)
+	}
+}

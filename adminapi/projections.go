@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"letterhead/projections/engine"
 )
@@ -15,7 +16,7 @@ func (x *exchange) lastRebuild() error {
 		return notFound("No request to this process has begun a rebuild of %s since its start.", name)
 	}
 	object := map[string]any{"name": name, "running": r.FinishedAt.IsZero(), "started_at": r.StartedAt.UTC(),
-		"step": r.Step, "position": r.Position, "target": r.Target}
+		"step": r.Step, "events": r.Events, "position": r.Position, "target": r.Target}
 	if !r.FinishedAt.IsZero() {
 		object["finished_at"] = r.FinishedAt.UTC()
 	}
@@ -75,13 +76,17 @@ func (x *exchange) getHealth() error {
 	if why := x.api.Ready(); why != "" {
 		problems = append(problems, why)
 	}
-	lag := uint64(0)
+	lag, behind := uint64(0), time.Duration(0)
 	for _, m := range all {
-		lag = max(lag, m.Lag)
+		lag, behind = max(lag, m.Lag), max(behind, m.Behind)
 		if m.Error != "" {
 			problems = append(problems, "the read model "+m.Name+" is quarantined: "+m.Error)
 		}
 	}
-	return x.answer(http.StatusOK,
-		map[string]any{"ready": len(problems) == 0, "problems": problems, "position": head, "lag": lag})
+	health := map[string]any{"ready": len(problems) == 0, "problems": problems, "position": head, "lag": lag,
+		"behind_ns": behind}
+	if x.api.CountsEvents {
+		health["events"] = head
+	}
+	return x.answer(http.StatusOK, health)
 }

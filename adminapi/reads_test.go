@@ -267,7 +267,10 @@ func TestReads_OfBooksAndModels(t *testing.T) {
 	s.get("/admin/projections/operators/rebuild").rejected(http.StatusNotFound, "has begun a rebuild")
 	s.post("/admin/projections/operators/rebuild", "").want(http.StatusAccepted, nil)
 	s.post("/admin/projections/missing/rebuild", "").rejected(http.StatusNotFound, "missing")
-	s.get("/admin/health").want(http.StatusOK, nil)
+	var health struct{ Events, Position uint64 }
+	if s.get("/admin/health").want(http.StatusOK, &health); health.Events == 0 || health.Events != health.Position {
+		t.Errorf("%+v, want the number of events", health)
+	}
 	s.get("/admin/accounts/"+id+"?as_of=2030-01").rejected(http.StatusBadRequest, "future")
 	s.get("/admin/accounts/"+id+"?as_of=2020-01").rejected(http.StatusNotFound, "opened later")
 	month := s.node.Now().Format("2006-01")

@@ -21,10 +21,15 @@ type BrandsConfig struct {
 	Events eventschemas.Encoder
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
+	// Begun returns when a crawler began a crawl; zero if none did. When nil, every crawl was begun.
+	Begun func(ctx context.Context, crawlID string) (time.Time, error)
 }
 
 // Brands implements the use cases of brands. It is safe for concurrent use.
-type Brands struct{ coldStreams }
+type Brands struct {
+	coldStreams
+	cfg BrandsConfig
+}
 
 // NewBrands returns the brand commands for a log.
 func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
@@ -34,7 +39,10 @@ func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Brands{coldStreams{log: log, events: cfg.Events, now: cfg.Now}}, nil
+	if cfg.Begun == nil {
+		cfg.Begun = func(context.Context, string) (time.Time, error) { return time.Unix(0, 0), nil }
+	}
+	return &Brands{coldStreams{log: log, events: cfg.Events, now: cfg.Now}, cfg}, nil
 }
 
 // State folds the stream of the brand at a registrable domain. It is never nil without an error: a

@@ -71,15 +71,19 @@ func (b *Brands) FailCrawl(ctx context.Context, in FailCrawl) error {
 	return err
 }
 
-// ExpireCrawl ends a crawl that exceeded its deadline, as a timeout. Before the deadline, and for a
+// ExpireCrawl ends a crawl that exceeded its deadline, as a timeout, or as not begun. Before the deadline, and for a
 // crawl that is not running, it is a no-op.
 //
-// Errors: as update.
+// Errors: as update and BrandsConfig.Begun.
 func (b *Brands) ExpireCrawl(ctx context.Context, domain, crawlID string) error {
+	begun, err := b.cfg.Begun(ctx, crawlID)
+	if err != nil {
+		return err
+	}
 	request := Request{ID: crawlID, Actor: "system:crawl-deadline"}
-	_, err := b.update(ctx, domain, request,
+	_, err = b.update(ctx, domain, request,
 		crawlID, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
-			return state.ExpireCrawl(crawlID, now)
+			return state.ExpireCrawl(crawlID, begun, now)
 		})
 	return err
 }

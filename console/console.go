@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
 	"letterhead/domain/statement"
 	"letterhead/internal/disk"
+	"letterhead/internal/figures"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/web"
 )
@@ -48,7 +48,8 @@ type Config struct {
 	SignIn  SignIn
 	API     http.Handler   // the admin API
 	Audit   *audit.Auditor // asked only after the API has answered for the account
-	Metrics prometheus.Gatherer
+	// Figures returns what Count counts, of all processes that run, and the number of these.
+	Figures func(context.Context) (figures.Figures, int, error)
 	Space   func() (disk.Space, error) // of the file system of the data folder
 	Logger  *slog.Logger
 	Now     func() time.Time
@@ -73,7 +74,7 @@ type Console struct {
 
 // New returns the console, or an error that names the part that is missing or wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil ||
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Figures == nil || cfg.Space == nil ||
 		cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil || cfg.Visitor == nil {
 		return nil, errors.New("console: a part is missing")
 	}

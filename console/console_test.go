@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,12 +15,18 @@ import (
 
 	"letterhead/commands"
 	"letterhead/console"
+	"letterhead/dashboard/site"
 	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/brand"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/figures"
+	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testservices"
 	"letterhead/internal/testwait"
 	"letterhead/operations"
 	"letterhead/projections/engine"
@@ -503,11 +510,31 @@ func TestScope_DecidesWhatIsOfferedAndAccepted(t *testing.T) {
 	p.get("/").shows(200).lacks("Rebuild")
 }
 
+// On shared services, a position of the log is no number of events, and other processes have counted most of the rest.
+func TestHealth_SharedServices_ShowsTimesAndAllProcesses(t *testing.T) {
+	s := startWith(t, map[string]string{
+		"LETTERHEAD_EVENTSTORE": esdbtest.Start(t).ConnectionString(), "LETTERHEAD_DATABASE": sqlstoretest.Schema(t, testservices.Postgres(t)),
+		"LETTERHEAD_ASSETS": "file://" + filepath.ToSlash(t.TempDir()), "LETTERHEAD_ADMIN_LISTEN": "127.0.0.1:8090", // in links; nothing listens there
+	})
+	s.account("Acme")
+	processes := testmust.Get(figures.New(t.Context(), s.node.Stores.Database, time.Now))(t)
+	for process, crawls := range map[string]int64{"crawler-1": 1201, "crawler-2": 33} {
+		s.must(processes.Note(t.Context(), process, figures.Figures{"letterhead_crawls_total": {"succeeded": crawls}}))
+	}
+	s.must(s.node.Runner.CatchUp(t.Context()))
+	p := s.signedIn(operator.Admin)
+	page := p.get("/").shows(200, "Oldest event that a read model lacks", "up to date", "All 2 processes that run", "<dt>succeeded</dt><dd>"+site.Number(1234)+"</dd>")
+	page.lacks("Events in the log", "Position")
+	p.get("/crawls").shows(200, "All 2 processes that run", "<dt>succeeded</dt><dd>"+site.Number(1234)+"</dd>")
+	head := testmust.Get(s.node.Stores.Log.Head(t.Context()))(t)
+	page.lacks(">"+site.Number(int64(head))+"<", ">"+strconv.FormatUint(uint64(head), 10)+"<")
+}
+
 func TestHealth_Rebuild_Begins(t *testing.T) {
 	s := start(t)
 	s.account("Acme")
 	p := s.signedIn(operator.Admin)
-	p.get("/").shows(200, "accounts", "live", "Crawls by outcome", "Free on the disk of the data folder", "GiB of")
+	p.get("/").shows(200, "accounts", "live", "Crawls by outcome", "Free on the disk of the data folder", "GiB of", "Events in the log", "up to date", "This process since its start")
 	p.get("/projections/accounts").shows(200, "No request to this process has rebuilt it")
 	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/projections/accounts?done=rebuild")
 	p.get("/projections/accounts?done=rebuild").shows(200, "The rebuild has begun.")

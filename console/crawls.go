@@ -19,20 +19,12 @@ type crawlsView struct {
 	NextCursor string `json:"next_cursor"`
 	Query      url.Values
 	Outcomes   []string
-	Figures    []figures
-}
-
-// work are the metrics on the page of crawls.
-var work = []metric{
-	queued,
-	{figures{Title: "Crawls that run, by topic", None: "This process crawls nothing."},
-		"letterhead_crawl_pool_busy", "lane", nil},
-	ended,
+	Figures    counts
 }
 
 // showCrawls answers GET /crawls.
 func (x *exchange) showCrawls() error {
-	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.figures(work)}
+	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
 	return x.list("/admin/crawls/failures", v.Query, &v, func() error {
 		return x.show(http.StatusOK, "crawls", view{Title: "Crawls", Section: "Crawls", Page: v})
 	})

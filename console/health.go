@@ -6,10 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 )
 
 // refreshHealth is the number of seconds after which the page of the service's health is loaded again.
@@ -17,12 +14,14 @@ const refreshHealth = 3
 
 // healthView is the data of the page about the service's health.
 type healthView struct {
-	Ready       bool     `json:"ready"`
-	Problems    []string `json:"problems"`
-	Position    uint64   `json:"position"`
-	Lag         uint64   `json:"lag"`
+	Ready       bool          `json:"ready"`
+	Problems    []string      `json:"problems"`
+	Position    uint64        `json:"position"`
+	Events      uint64        `json:"events"` // 0 if they are not counted
+	Lag         uint64        `json:"lag"`
+	Behind      time.Duration `json:"behind_ns"`
 	Projections []readModel
-	Figures     []figures
+	Figures     counts
 	Refresh     int
 	Disk        *space // nil if it cannot be read
 }
@@ -50,14 +49,14 @@ func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<
 
 // readModel is the state of a read model, as the API answers it.
 type readModel struct {
-	Name     string      `json:"name"`
-	State    string      `json:"state"`
-	Version  int         `json:"version"`
-	Position uint64      `json:"position"`
-	Lag      uint64      `json:"lag"`
-	Error    string      `json:"error"`
-	Building *generation `json:"building"`
-	Kept     *generation `json:"kept"`
+	Name     string        `json:"name"`
+	State    string        `json:"state"`
+	Version  int           `json:"version"`
+	Lag      uint64        `json:"lag"`
+	Behind   time.Duration `json:"behind_ns"`
+	Error    string        `json:"error"`
+	Building *generation   `json:"building"`
+	Kept     *generation   `json:"kept"`
 }
 
 // generation are tables of a read model that are filled beside the live ones.
@@ -85,7 +84,7 @@ func (x *exchange) showHealth() error {
 			v.Ready, v.Problems = false, append(v.Problems, p.Text)
 		}
 	}
-	v.Projections, v.Figures, v.Disk = models.Projections, x.figures(shown), x.space()
+	v.Projections, v.Figures, v.Disk = models.Projections, x.counts(onHealth), x.space()
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 
@@ -104,6 +103,7 @@ type rebuildView struct {
 	StartedAt  time.Time      `json:"started_at"`
 	FinishedAt time.Time      `json:"finished_at"`
 	Step       string         `json:"step"`
+	Events     int64          `json:"events"`
 	Position   uint64         `json:"position"`
 	Target     uint64         `json:"target"`
 	Error      string         `json:"error"`
@@ -149,80 +149,4 @@ func (x *exchange) showRebuild() error {
 		return err
 	}
 	return x.show(http.StatusOK, "rebuild", view{Title: "Rebuild", Section: "Health", Page: v})
-}
-
-// figures are metrics of this process, summed by a label.
-type figures struct {
-	Title string
-	None  string // shown if there are none
-	Rows  []figure
-}
-
-type figure struct {
-	Name  string
-	Value int64
-}
-
-// metric is a metric that a page shows.
-type metric struct {
-	figures
-	name, label string
-	keep        func(value string) bool // nil for all
-}
-
-// ended and queued are the crawls of this process.
-var (
-	ended = metric{figures{Title: "Crawls by outcome", None: "This process has ended none."},
-		"letterhead_crawls_total", "outcome", nil}
-	queued = metric{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."},
-		"letterhead_crawl_pool_queued", "lane", nil}
-)
-
-// shown are the metrics on the page.
-var shown = []metric{
-	ended,
-	queued,
-	{figures{Title: "Messages published, by topic", None: "This process publishes none."},
-		"letterhead_relay_messages_total", "lane", nil},
-	{figures{Title: "Answers with an error, by status", None: "This process has sent none."},
-		"letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
-	{figures{Title: "Events of payment processors that wait, by state",
-		None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
-	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."},
-		"letterhead_notices_open", "state", nil},
-}
-
-// figures reads metrics. Those that cannot be read are left out.
-func (x *exchange) figures(of []metric) []figures {
-	families, err := x.Metrics.Gather()
-	if err != nil {
-		x.Logger.ErrorContext(x.Ctx, "gather metrics for the console", "request_id", x.ID, "error", err)
-	}
-	all := make([]figures, len(of))
-	for i, s := range of {
-		all[i] = s.figures
-		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == s.name })
-		if at >= 0 {
-			all[i].Rows = sums(families[at], s.label, s.keep)
-		}
-	}
-	return all
-}
-
-// sums adds up a metric by the values of a label.
-func sums(family *dto.MetricFamily, label string, keep func(string) bool) []figure {
-	sum := map[string]float64{}
-	for _, m := range family.GetMetric() {
-		for _, l := range m.GetLabel() {
-			if l.GetName() == label && (keep == nil || keep(l.GetValue())) {
-				sum[l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	rows := make([]figure, 0, len(sum))
-	for name, value := range sum {
-		rows = append(rows, figure{name, int64(value)})
-	}
-	slices.SortFunc(rows, func(a, b figure) int { return strings.Compare(a.Name, b.Name) })
-	return rows
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"letterhead/dashboard/site"
 	"letterhead/internal/web"
@@ -141,6 +142,13 @@ func (x *exchange) show(status int, name string, v view) error {
 
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
+	"percent": func(at, end uint64) string { return fmt.Sprintf("%d %%", min(at, end)*100/max(end, 1)) },
+	"late": func(lag uint64, behind time.Duration) string {
+		if lag == 0 {
+			return "up to date"
+		}
+		return max(behind.Round(time.Second), time.Second).String()
+	},
 	"first":  func(query url.Values) string { return pageOf(query, "") },
 	"next":   pageOf,
 	"split":  strings.Fields,

@@ -40,7 +40,7 @@ func (n *Node) Checks() []Check {
 		if status.Error != "" {
 			return "", errors.New(status.Error)
 		}
-		return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
+		return "index " + status.Late(), nil
 	}}
 	if n.reading {
 		search.Run = func(context.Context) (string, error) {
@@ -78,15 +78,17 @@ func (n *Node) Checks() []Check {
 			if err != nil {
 				return "", err
 			}
-			var lag uint64
+			latest := engine.Status{}
 			for _, m := range models {
 				if m.Error != "" {
 					return "", fmt.Errorf("%s is quarantined: %s; \"letterhead projections rebuild %s\" rebuilds it",
 						m.Name, m.Error, m.Name)
 				}
-				lag = max(lag, m.Lag)
+				if m.Lag > latest.Lag {
+					latest = m
+				}
 			}
-			return fmt.Sprintf("%d live, at most %d positions behind; %s", len(models), lag, engine.Scrubs(models)), nil
+			return fmt.Sprintf("%d live, %s; %s", len(models), latest.Late(), engine.Scrubs(models)), nil
 		}},
 		search,
 		{"broker", func(ctx context.Context) (string, error) { return checkBroker(ctx, n.Config, n.logger) }},
@@ -111,7 +113,7 @@ func (s *Stores) checkLog(ctx context.Context, scrubbed bool) (string, error) {
 	}
 	if s.log.Server != nil {
 		server, err := s.log.Server(ctx)
-		return fmt.Sprintf("%s answers, head at position %d", server, head), err
+		return fmt.Sprintf("%s answers; its log ends at position %d", server, head), err
 	}
 	info, err := os.Stat(s.config.EventsPath())
 	if err != nil {
@@ -120,7 +122,7 @@ func (s *Stores) checkLog(ctx context.Context, scrubbed bool) (string, error) {
 	if err := s.VerifyLog(ctx); err != nil {
 		return "", err
 	}
-	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold",
+	detail := fmt.Sprintf("%s, %d events, %d MiB, every checksum and the digest hold",
 		filepath.Base(s.config.EventsPath()), head, info.Size()>>20)
 	if scrubbed { // by a server
 		scrub := s.log.File.LastScrub()
@@ -222,7 +224,7 @@ func Reachable(cfg config.Config) []Check {
 			}
 			server, err := store.Server(ctx)
 			head, headErr := store.Log.Head(ctx)
-			return fmt.Sprintf("%s is reached, head at position %d", server, head), errors.Join(err, headErr,
+			return fmt.Sprintf("%s is reached; its log ends at position %d", server, head), errors.Join(err, headErr,
 				store.Log.Close())
 		})},
 		{"database", within(func(ctx context.Context) (string, error) {

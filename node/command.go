@@ -72,7 +72,7 @@ func (n *Node) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// warnBehind prints by how many positions read models are behind the log.
+// warnBehind prints how far read models are behind the log.
 func (n *Node) warnBehind(ctx context.Context, names []string) {
 	models, err := n.Runner.List(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func (n *Node) warnBehind(ctx context.Context, names []string) {
 	}
 	for _, m := range models {
 		if slices.Contains(names, m.Name) && m.Lag > 0 {
-			fmt.Fprintf(n.options.Logs, "warning: the read model %s is shown as it is, %d behind the log\n",
-				m.Name, m.Lag)
+			fmt.Fprintf(n.options.Logs, "warning: the read model %s is shown as it is, %s\n",
+				m.Name, m.Late())
 		}
 	}
 }

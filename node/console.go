@@ -29,7 +29,7 @@ func (n *Node) Console(api http.Handler) (http.Handler, error) {
 		return token, issued.ExpiresAt, err
 	}
 	return console.New(console.Config{
-		BaseURL: n.Config.BaseURL, SignIn: signIn, API: api, Audit: auditor, Metrics: n.metrics,
+		BaseURL: n.Config.BaseURL, SignIn: signIn, API: api, Audit: auditor, Figures: n.figures,
 		Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.Stores.clock.Now,
 		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
 	})

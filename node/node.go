@@ -23,6 +23,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/roles"
+	"letterhead/internal/figures"
 	"letterhead/internal/membudget"
 	"letterhead/internal/runs"
 	"letterhead/internal/searchindex"
@@ -32,6 +33,7 @@ import (
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/engine"
 	"letterhead/readapi/logo"
+	"letterhead/workers/crawl"
 )
 
 // Node is a data folder, or the services that nodes share, with all parts connected. A command that finds no
@@ -61,6 +63,8 @@ type Node struct {
 	auditor    func() (*audit.Auditor, error)
 	bus        *broker.Bus             // nil without a role that uses it
 	kafka      *kafka.Transport        // the transport of the bus, if that is Kafka
+	attempts   *crawl.Attempts         // crawls that crawlers have begun
+	processes  *figures.Table          // figures of all processes; nil if this is the only one
 	mail       *operations.MailedLinks // nil without API or a mail server
 	adminURL   string                  // where the admin API is served; "" if it is not
 	commandAPI http.Handler            // the admin API for the command line; nil until it is needed

@@ -38,6 +38,7 @@ var work = []struct {
 	{config.Config.Shared, holdName}, // before anything is written under it
 	{has(config.RoleCrawler, config.RoleRelay), openBroker},
 	{config.Config.Shared, openProbe},
+	{config.Config.Shared, noteFigures},
 	{has(config.RoleAPI), openRun},
 	{has(config.RoleCrawler), openCrawler},
 	{has(config.RoleRelay), openRelay},
@@ -192,7 +193,7 @@ func openTransport(ctx context.Context, n *Node) (broker.Transport, error) {
 	return n.kafka, nil
 }
 
-func openCrawler(ctx context.Context, n *Node) ([]part, error) {
+func openCrawler(_ context.Context, n *Node) ([]part, error) {
 	n.drawing.open()
 	client, err := safehttp.New(safehttp.Config{UserAgent: n.Config.UserAgent, Denied: n.Config.CrawlDeny,
 		Registerer: n.metrics})
@@ -209,14 +210,10 @@ func openCrawler(ctx context.Context, n *Node) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := crawl.NewAttempts(ctx, n.Stores.Database, n.Stores.clock.Now)
-	if err != nil {
-		return nil, err
-	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
 		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger,
 		Registerer: n.metrics, Now: n.Stores.clock.Now,
-	}, n.bus, n.Writers.Brands, attempts, crawler)
+	}, n.bus, n.Writers.Brands, n.attempts, crawler)
 	if err != nil {
 		return nil, err
 	}

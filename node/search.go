@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +27,7 @@ type Searches struct {
 	editions []edition // the newest first
 	format   func() int
 	head     func(context.Context) (eventlog.Position, error) // of the log
+	behind   func(context.Context, eventlog.Position) (time.Duration, error)
 }
 
 type edition struct {
@@ -53,7 +55,7 @@ func (x *Searches) Search(ctx context.Context, q string, limit int) ([]search.Hi
 
 // openSearch opens the search indices, which follow the brands table.
 func openSearch(ctx context.Context, n *Node) (*Searches, error) {
-	x := &Searches{format: n.Runner.Format, head: n.Stores.Log.Head}
+	x := &Searches{format: n.Runner.Format, head: n.Stores.Log.Head, behind: n.Runner.Behind}
 	for _, a := range searchindex.Analyzers() {
 		if err := x.openEdition(ctx, n, a); err != nil {
 			return nil, err
@@ -159,6 +161,9 @@ func (x *Searches) Status(ctx context.Context) (engine.Status, error) {
 	status := engine.Status{Name: search.Name, State: "live", Position: at}
 	if head > status.Position {
 		status.Lag = uint64(head - status.Position)
+		if status.Behind, err = x.behind(ctx, at); err != nil {
+			return engine.Status{}, err
+		}
 	}
 	if err := cmp.Or(x.now().Check(ctx), x.now().Err()); err != nil {
 		status.State, status.Error = "set_aside", err.Error()

@@ -31,6 +31,7 @@ var errUnavailable = errors.New("a shared service is unavailable")
 // folder itself.
 func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front,
 	logger *slog.Logger) (*Node, *admin.Server, error) {
+	said := ""
 	for pause := firstStartPause; ; pause = min(2*pause, lastStartPause) {
 		var err error
 		if lock == nil {
@@ -49,8 +50,9 @@ func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front,
 		if !v.Settings.Shared() || !isUnavailable(err) && !inUse || ctx.Err() != nil {
 			return nil, nil, err
 		}
-		if !front.explained(err) {
-			logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
+		if !front.explained(err) && err.Error() != said {
+			said = err.Error()
+			logger.Warn("the node cannot start yet, and tries again", "error", err)
 		}
 		if !inUse {
 			if err := front.explain(v, err); err != nil {

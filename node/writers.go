@@ -5,6 +5,8 @@ import (
 
 	"letterhead/commands"
 	"letterhead/eventschemas"
+	"letterhead/internal/figures"
+	"letterhead/workers/crawl"
 )
 
 // Writers decide and append events.
@@ -19,7 +21,7 @@ type Writers struct {
 	Operators *commands.Operators
 }
 
-func (n *Node) openCommands(context.Context) error {
+func (n *Node) openCommands(ctx context.Context) error {
 	var err error
 	events := eventschemas.NewEncoder(n.Runner.Format)
 	writers := n.options.Parts.Writers
@@ -58,7 +60,15 @@ func (n *Node) openCommands(context.Context) error {
 	n.Writers.SignIns = commands.NewSignIns(n.Stores.Log, events, n.Stores.clock.Now,
 		n.Writers.Accounts, n.Stores.Names)
 	n.Writers.Operators = commands.NewOperators(n.Stores.Log, events, n.Stores.clock.Now)
-	n.Writers.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.Stores.clock.Now},
-		n.Stores.Log)
+	if n.Config.Shared() {
+		if n.processes, err = figures.New(ctx, n.Stores.Database, n.Stores.clock.Now); err != nil {
+			return err
+		}
+	}
+	if n.attempts, err = crawl.NewAttempts(ctx, n.Stores.Database, n.Stores.clock.Now); err != nil {
+		return err
+	}
+	n.Writers.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.Stores.clock.Now,
+		Begun: n.attempts.Begun}, n.Stores.Log)
 	return err
 }

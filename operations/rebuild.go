@@ -46,6 +46,7 @@ type Rebuild struct {
 	StartedAt        time.Time
 	FinishedAt       time.Time // zero while it runs
 	Step             string    // rebuild, compare or switch
+	Events           int64     // that the step has read
 	Position, Target eventlog.Position
 	Error            string
 	Rebuilt          *Rebuilt // nil without new tables
@@ -181,7 +182,9 @@ func (o *Models) rebuildFor(ctx context.Context, name string) error {
 	steps := RebuildSteps{
 		Progress: func(step string) func(engine.Progress) {
 			return func(p engine.Progress) {
-				o.rebuilds.change(name, func(r *Rebuild) { r.Step, r.Position, r.Target = step, p.Position, p.Target })
+				o.rebuilds.change(name, func(r *Rebuild) {
+					r.Step, r.Events, r.Position, r.Target = step, p.Events, p.Position, p.Target
+				})
 			}
 		},
 		Rebuilt: func(done Rebuilt) error {

@@ -76,8 +76,7 @@ func (o *Upgrades) searchLevel(ctx context.Context) error {
 	defer cancel()
 	err = o.Next().WaitFor(waiting, head)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return fmt.Errorf("the search index of this release is not fed up to position %d yet (%d); try again later",
-			head, o.Next().Position())
+		return errors.New("the search index of this release has not caught up with the log yet; try again later")
 	}
 	return err
 }

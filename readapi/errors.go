@@ -64,6 +64,8 @@ const (
 		" Send the request again after Retry-After."
 	messageBusy = "The account has more running requests than can be settled in time. " + messageReversed +
 		" Send this one again."
+	messageNotCrawled = "The site was not crawled: the part of the service that crawls did not begin in time. " +
+		messageReversed + " Send the request again; domains in the index are served as usual."
 	messageFull = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
 		" Send the request again later; what is free and needs no change is answered as usual."
 	messageInternal = "Something failed on our side. " + messageReversed +
@@ -192,6 +194,7 @@ var problems = []web.Row{
 	away(faults.OneOf(assets.ErrUnavailable), retryUnavailable, "The asset store cannot be reached. Try again later."),
 	away(faults.Busy, retryBusy, messageBusy),
 	away(faults.Full, retryUnavailable, messageFull),
+	away(faults.OneOf(lookup.ErrNotCrawled), retryUnavailable, messageNotCrawled),
 	away(lookup.Unavailable, retryUnavailable, messageUnavailable),
 	away(faults.OneOf(searchindex.ErrUnavailable, searchindex.ErrClosed), retryUnavailable, messageUnavailable),
 	row(web.Any, http.StatusInternalServerError, CodeInternalError, messageInternal),

@@ -10,6 +10,9 @@ import (
 	"letterhead/commands"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
+	"letterhead/node"
+	"letterhead/workers/crawl"
 )
 
 // scriptedCrawler reads requested crawls from the log and ends them as its script says.
@@ -17,8 +20,10 @@ type scriptedCrawler struct {
 	t      testing.TB
 	log    eventlog.Log
 	brands *commands.Brands
+	noted  crawl.Noted
 
 	mu      sync.Mutex
+	absent  map[string]bool // domains whose crawls it does not begin
 	script  map[string]func(ctx context.Context, crawl eventschemas.CrawlRequested) ending
 	seen    []eventschemas.CrawlRequested
 	arrived chan struct{} // closed and replaced with each crawl that is seen
@@ -34,8 +39,9 @@ type ending struct {
 }
 
 // startCrawler starts a crawler, which runs until the test ends.
-func startCrawler(t testing.TB, log eventlog.Log, b *commands.Brands) *scriptedCrawler {
-	c := &scriptedCrawler{t: t, log: log, brands: b, arrived: make(chan struct{}),
+func startCrawler(t testing.TB, n *node.Node, now func() time.Time) *scriptedCrawler {
+	noted := testmust.Get(crawl.NewAttempts(t.Context(), n.Stores.Database, now))(t)
+	c := &scriptedCrawler{t: t, log: n.Stores.Log, brands: n.Writers.Brands, noted: noted, arrived: make(chan struct{}), absent: map[string]bool{},
 		script: map[string]func(context.Context, eventschemas.CrawlRequested) ending{}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -59,6 +65,13 @@ func (c *scriptedCrawler) finds(domain string, r eventschemas.Record) {
 // fails makes crawls of a domain fail.
 func (c *scriptedCrawler) fails(domain, outcome string) {
 	c.does(domain, func(context.Context, eventschemas.CrawlRequested) ending { return ending{outcome: outcome} })
+}
+
+// gets sets whether the crawler gets the crawls of a domain; not if the broker is down.
+func (c *scriptedCrawler) gets(domain string, does bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.absent[domain] = !does
 }
 
 func (c *scriptedCrawler) does(domain string, f func(context.Context, eventschemas.CrawlRequested) ending) {
@@ -119,6 +132,14 @@ func (c *scriptedCrawler) run(ctx context.Context) error {
 			}
 			crawl := ev.(eventschemas.CrawlRequested)
 			c.mu.Lock()
+			absent := c.absent[crawl.Domain]
+			c.mu.Unlock()
+			if !absent {
+				if _, err := c.noted.Begin(ctx, crawl.CrawlID, "the only one"); err != nil {
+					return err
+				}
+			}
+			c.mu.Lock()
 			c.seen = append(c.seen, crawl)
 			act := c.script[crawl.Domain]
 			if act == nil {
@@ -127,6 +148,9 @@ func (c *scriptedCrawler) run(ctx context.Context) error {
 			close(c.arrived)
 			c.arrived = make(chan struct{})
 			c.mu.Unlock()
+			if absent {
+				continue
+			}
 			if act == nil {
 				c.t.Errorf("crawl of %s, which the test did not script", crawl.Domain)
 				continue

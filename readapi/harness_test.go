@@ -122,7 +122,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		set.parts.Writers.AppendWithin, set.parts.Writers.KnowWithin = patient, patient
 	}
 	s.openNode(&set)
-	s.crawler = startCrawler(t, s.log, s.brands)
+	s.crawler = startCrawler(t, s.node, s.clock.now)
 	s.must(s.runner.CatchUp(t.Context()))
 	s.openAPI(&set)
 	if set.bubble {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,12 +120,43 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	})
 }
 
+// The broker is down, or no crawler runs: the answer does not blame the site, costs nothing, and is not remembered.
+// Rule 5.
+func TestLookup_CrawlNeverBegins_BlamesTheService(t *testing.T) {
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		s.crawler.gets("fresh.com", false)
+		for range 2 {
+			a := c.get("/v1/brands/fresh.com")
+			p := a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
+			if !strings.Contains(p.Error.Message, "was not crawled") || a.header.Get("Retry-After") == "" {
+				s.t.Errorf("%q, Retry-After %q; want a sentence about the crawl, and a wait", p.Error.Message, a.header.Get("Retry-After"))
+			}
+		}
+		state, err := s.brands.State(s.t.Context(), "fresh.com")
+		s.must(err)
+		if outcome, until, ok := state.Remembered(s.clock.now()); ok {
+			s.t.Errorf("%s is remembered until %s, want nothing remembered", outcome, until)
+		}
+		if _, _, _, running := state.Running(); running {
+			s.t.Error("the crawl has not ended")
+		}
+		if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || b.holds != 2 {
+			s.t.Errorf("%d holds, %d open, balance %d; want 2, 0 and 50", b.holds, len(b.openHolds), b.balance())
+		}
+		s.crawler.finds("fresh.com", record("fresh"))
+		s.crawler.gets("fresh.com", true)
+		c.get("/v1/brands/fresh.com").ok(s.t)
+	})
+}
+
 // Rule 5.
 func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
 	s, c := startWith(t, plan.Growth, 50)
 	s.crawler.does("left.com", never)
 	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
 	s.must(err)
+	s.crawler.sees("left.com")
 	s.clock.add(time.Minute)
 	c.get("/v1/brands/left.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 	s.crawler.finds("left.com", record("left"))

@@ -135,7 +135,7 @@ func startSiteWith(t testing.TB, now func() time.Time, requestTimeout time.Durat
 	}
 	projector, _ := open(config.RoleProjector, "projector", node.Parts{})
 	s.must(projector.runner.CatchUp(t.Context()))
-	s.crawler = startCrawler(t, projector.log, projector.brands)
+	s.crawler = startCrawler(t, projector.node, now)
 	for i := range nodes {
 		proxy, through := testlink.ThroughURL(t, database)
 		log, window := &remoteLog{}, &remoteCounters{}

@@ -35,7 +35,7 @@ func projectionsList(e *environment) *cobra.Command {
 			if m.Kept != nil {
 				kept = fmt.Sprintf("generation %d at %d", m.Kept.Generation, m.Kept.Position)
 			}
-			return []any{m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error}
+			return []any{m.Name, m.State, m.Version, m.Generation, m.Position, m.Late(), kept, m.Error}
 		},
 		orders: []order[engine.Status]{
 			by("name", func(m *engine.Status) string { return m.Name }),
@@ -119,7 +119,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 	return c
 }
 
-// warnBehind prints by how many events the read models of a read-only folder are behind the log.
+// warnBehind prints how far the read models of a read-only folder are behind the log.
 func (e *environment) warnBehind(ctx context.Context, n *node.Node) error {
 	models, err := n.Runner.List(ctx)
 	if err != nil {
@@ -128,8 +128,7 @@ func (e *environment) warnBehind(ctx context.Context, n *node.Node) error {
 	for _, m := range models {
 		if m.Lag > 0 {
 			fmt.Fprintf(e.stderr,
-				"warning: %s is %d events behind the log; nothing can be folded in a folder that is only "+
-					"read\n", m.Name, m.Lag)
+				"warning: %s is %s; nothing can be folded in a folder that is only read\n", m.Name, m.Late())
 		}
 	}
 	return nil

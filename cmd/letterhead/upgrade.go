@@ -9,6 +9,7 @@ import (
 
 	"letterhead/node"
 	"letterhead/operations"
+	"letterhead/projections/engine"
 )
 
 func upgradeCommand(e *environment) *cobra.Command {
@@ -41,8 +42,8 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 			u.Format, u.Release)
 	}
 	for _, m := range u.Models {
-		fmt.Fprintf(&b, "  %s: version %d is served; version %d is at position %d, %d behind %s\n",
-			m.Name, m.Live, m.Next, m.Position, m.Lag, m.Error)
+		fmt.Fprintf(&b, "  %s: version %d is served; version %d has %d %% of its events, %s %s\n", m.Name, m.Live,
+			m.Next, uint64(m.Position)*100/max(uint64(m.Position)+m.Lag, 1), engine.Late(m.Lag, m.Behind), m.Error)
 	}
 	for _, n := range u.Nodes {
 		switch {

@@ -30,7 +30,12 @@ func ID(domain string) uuid.UUID { return uuid.NewSHA1(idNamespace, []byte(domai
 func Stream(domain string) string { return StreamPrefix + domain }
 
 // Brand is the fold of one brand's stream. It is not safe for concurrent use.
-type Brand struct{ s state }
+type Brand struct {
+	s state
+	// notBegun is how many of the lost crawls in a row no crawler began. It is not in the state, nor is
+	// Ended.NotBegun: release 0.1.0, which folds the same rows, knows only timeouts.
+	notBegun int
+}
 
 // state is the state of a Brand, in the order of its JSON.
 type state struct {
@@ -91,6 +96,8 @@ type Ended struct {
 	Until time.Time `json:"until,omitzero"`
 	// Requested is the revision of the crawl's request.
 	Requested uint64 `json:"requested"`
+	// NotBegun means that no crawler began the crawl in time. Only a fold of the whole stream knows it.
+	NotBegun bool `json:"-"`
 }
 
 // Succeeded reports whether the crawl found or confirmed the record.
@@ -98,7 +105,7 @@ func (e Ended) Succeeded() bool { return e.Outcome == Succeeded || e.Outcome == 
 
 // New returns the brand at a registrable domain before its first event.
 func New(domain string) *Brand {
-	return &Brand{state{Domain: domain, ID: ID(domain).String()}}
+	return &Brand{s: state{Domain: domain, ID: ID(domain).String()}}
 }
 
 // Apply folds the next event of the stream. An event at a revision that is already folded changes nothing, so that a
@@ -175,7 +182,7 @@ func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision u
 	b.s.Crawled = true
 	b.s.ETag, b.s.Modified = etag, modified
 	b.s.LastFailed, b.s.Failure, b.s.FailedRow, b.s.Failures, b.s.Lost = false, nil, 0, 0, 0
-	b.s.CheckedAt = at
+	b.s.CheckedAt, b.notBegun = at, 0
 	if outcome == Confirmed {
 		b.s.Confirms++
 	} else {
@@ -197,9 +204,14 @@ func (b *Brand) applyFailed(ev eventschemas.CrawlFailed, revision uint64, at tim
 	if r := b.s.Running; ev.Outcome == Timeout && r != nil && r.CrawlID == ev.CrawlID && !at.Before(r.deadline()) {
 		b.s.Lost++
 	} else {
-		b.s.Lost = 0
+		b.s.Lost, b.notBegun = 0, 0
 	}
-	b.end(Ended{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Until: until, Requested: b.requestedAt(ev.CrawlID, revision)})
+	notBegun := OutcomeOf(ev) == NotBegun
+	if notBegun && b.s.Lost > 0 {
+		b.notBegun++
+	}
+	b.end(Ended{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Until: until, Requested: b.requestedAt(ev.CrawlID, revision),
+		NotBegun: notBegun})
 	b.s.Failure = &failure{Outcome: ev.Outcome, Until: until}
 	b.s.CheckedAt = at
 	b.s.Failures = max(1, b.s.Failures+step)
@@ -287,10 +299,12 @@ func (b *Brand) Overdue(now time.Time, grace time.Duration) (crawlID string, ok 
 	return "", false
 }
 
-// Remembered returns the failure that is answered at this moment instead of crawling again.
+// Remembered returns the failure that is answered at this moment instead of crawling again. A crawl that was not begun
+// is none.
 func (b *Brand) Remembered(now time.Time) (outcome string, until time.Time, ok bool) {
 	f := b.s.Failure
-	if f == nil || !now.Before(f.Until) {
+	if f == nil || !now.Before(f.Until) ||
+		slices.ContainsFunc(b.s.Ended, func(e Ended) bool { return e.NotBegun && e.Until.Equal(f.Until) }) {
 		return "", time.Time{}, false
 	}
 	return f.Outcome, f.Until, true

@@ -197,6 +197,32 @@ func TestExpireCrawl_AtDeadline(t *testing.T) {
 		when(fail("c1", brand.Timeout)).nothing()
 }
 
+// A crawl that no crawler began says nothing about the site: the next look-up starts another, and its late success
+// still counts.
+// Rule 5.
+func TestExpireCrawl_NotBegunInTime_IsNotRemembered(t *testing.T) {
+	for name, after := range map[string]time.Duration{"not at all": 0, "too late": 4251 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			ended := eventschemas.CrawlFailed{CrawlID: "c1", Outcome: brand.Timeout, RememberSeconds: 1, Detail: "No crawler began the crawl in the first half of its 8.5s."}
+			given(t, discovered(), requested("c1")).
+				waits(8499*time.Millisecond).when(expireLate("c1", after)).nothing().
+				waits(time.Millisecond).when(expireLate("c1", after)).then(ended).
+				when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
+				when(succeed("c1", record("Acme"))).shows(brand.StatusReady, "Acme")
+			lost := ended
+			lost.CrawlID, lost.RememberSeconds, lost.Detail = "c2", 300, "No outcome arrived within 8.5s."
+			s := given(t, discovered(), requested("c1")).waits(8500 * time.Millisecond).when(expireLate("c1", after)).then(ended)
+			if state := string(testmust.Get(json.Marshal(s.brand))(t)); !strings.Contains(state, `"lost_in_a_row":1`) || strings.Contains(state, "egun") {
+				t.Errorf("%s, want the state that release 0.1.0 folds", state)
+			}
+			s.when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
+				waits(8500 * time.Millisecond).when(expire("c2")).then(lost) // the first one that was lost
+		})
+	}
+	given(t, discovered(), requested("c1")).waits(8500 * time.Millisecond).when(expireLate("c1", 4250*time.Millisecond)).
+		then(eventschemas.CrawlFailed{CrawlID: "c1", Outcome: brand.Timeout, RememberSeconds: 300, Detail: "No outcome arrived within 8.5s."})
+}
+
 // Remembered outcomes.
 
 func TestFailCrawl_IsRemembered(t *testing.T) {

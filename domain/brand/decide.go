@@ -74,7 +74,7 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	}
 	// One lost crawl may be due to a restart. A site whose crawl was lost twice in a row crashes the
 	// process: not even a paid refresh tries it again immediately.
-	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost > 1) {
+	if outcome, until, ok := b.Remembered(in.Now); ok && (!in.Force || b.s.Lost-b.notBegun > 1) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
 	return []eventschemas.Event{eventschemas.CrawlRequested{
@@ -197,6 +197,9 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 	if b.s.Running == nil || b.s.Running.CrawlID != in.CrawlID {
 		return nil, nil
 	}
+	if in.Outcome == NotBegun {
+		in.Outcome = Timeout
+	}
 	return []eventschemas.Event{eventschemas.CrawlFailed{
 		CrawlID: in.CrawlID, Outcome: in.Outcome, RememberSeconds: int64(d / time.Second),
 		Detail: text.Clean(in.Detail, maxDetailRunes),
@@ -204,15 +207,20 @@ func (b *Brand) failed(in FailCrawl, d time.Duration) ([]eventschemas.Event, err
 }
 
 // ExpireCrawl ends a crawl that exceeded its time, as a timeout, which is remembered twice as long
-// with each consecutive one. It is a no-op before the deadline and for a crawl that is not running.
-func (b *Brand) ExpireCrawl(crawlID string, now time.Time) ([]eventschemas.Event, error) {
+// with each consecutive one; or as NotBegun, if no crawler has begun it (begun is zero) while half of its time was
+// left. It is a no-op before the deadline and for a crawl that is not running.
+func (b *Brand) ExpireCrawl(crawlID string, begun, now time.Time) ([]eventschemas.Event, error) {
 	r := b.s.Running
 	if r == nil || r.CrawlID != crawlID || now.Before(r.deadline()) {
 		return nil, nil
 	}
+	if begun.IsZero() || begun.After(r.RequestedAt.Add(r.allowed()/2)) {
+		return b.FailCrawl(FailCrawl{CrawlID: crawlID, Outcome: NotBegun,
+			Detail: fmt.Sprintf("No crawler began the crawl in the first half of its %s.", r.allowed())})
+	}
 	return b.failed(FailCrawl{
 		CrawlID: crawlID, Outcome: Timeout, Detail: fmt.Sprintf("No outcome arrived within %s.", r.allowed()),
-	}, doubled(rememberTimeout, b.s.Lost, rememberLostMost))
+	}, doubled(rememberTimeout, b.s.Lost-b.notBegun, rememberLostMost))
 }
 
 // Import is the command to import a record from a data set.

@@ -32,7 +32,7 @@ func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 		t.Helper()
 		apply(b.RequestCrawl(request(id, false)))
 		now = now.Add(allowed)
-		failed := apply(b.ExpireCrawl(id, now)).(eventschemas.CrawlFailed)
+		failed := apply(b.ExpireCrawl(id, now.Add(-allowed), now)).(eventschemas.CrawlFailed)
 		return time.Duration(failed.RememberSeconds) * time.Second
 	}
 	want := 5 * time.Minute
@@ -59,7 +59,7 @@ func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 	}
 	apply(b.RequestCrawl(request("paid", true)))
 	now = now.Add(allowed)
-	failed = apply(b.ExpireCrawl("paid", now)).(eventschemas.CrawlFailed)
+	failed = apply(b.ExpireCrawl("paid", now.Add(-allowed), now)).(eventschemas.CrawlFailed)
 	if failed.RememberSeconds != 300 {
 		t.Errorf("the first lost crawl of a new sequence is remembered for %d s, want 300", failed.RememberSeconds)
 	}

@@ -15,9 +15,12 @@ const (
 	FetchFailed = "fetch_failed" // the site could not be fetched
 	DNS         = "dns"          // there is no such domain
 	NoData      = "no_data"      // nothing was found
+	// NotBegun means that no crawler began the crawl in time, which says nothing about the site. It is stored as a
+	// Timeout that is remembered for rememberNotBegun, which release 0.1.0 reads, too.
+	NotBegun = "not_begun"
 )
 
-// Failures are the failures of a crawl.
+// Failures are the failures of a crawl, as they are stored.
 var Failures = []string{Timeout, Blocked, FetchFailed, DNS, NoData}
 
 // Other outcomes of a crawl.
@@ -53,6 +56,7 @@ const (
 	rememberDNS         = 15 * time.Minute
 	rememberNoData      = 24 * time.Hour
 	rememberLostMost    = 6 * time.Hour // of a lost crawl; rememberTimeout for the first, doubled with each
+	rememberNotBegun    = time.Second   // the shortest that an event can say
 )
 
 // Errors of decisions.
@@ -90,9 +94,17 @@ func EndOf(ev eventschemas.Event) (crawlID, outcome string) {
 	case eventschemas.CrawlConfirmed:
 		return ev.CrawlID, Confirmed
 	case eventschemas.CrawlFailed:
-		return ev.CrawlID, ev.Outcome
+		return ev.CrawlID, OutcomeOf(ev)
 	}
 	return "", ""
+}
+
+// OutcomeOf returns how a crawl failed.
+func OutcomeOf(ev eventschemas.CrawlFailed) string {
+	if ev.Outcome == Timeout && ev.RememberSeconds <= int64(rememberNotBegun/time.Second) {
+		return NotBegun
+	}
+	return ev.Outcome
 }
 
 // remember returns how long a failure is remembered after failedInARow consecutive fetch_failed
@@ -107,6 +119,8 @@ func remember(outcome string, failedInARow int) (time.Duration, bool) {
 		return rememberDNS, true
 	case NoData:
 		return rememberNoData, true
+	case NotBegun:
+		return rememberNotBegun, true
 	case FetchFailed:
 		return doubled(rememberFetchFailed, failedInARow, rememberFetchMost), true
 	default:

@@ -230,8 +230,23 @@ func fail(id, outcome string) command {
 	}
 }
 
+// expire ends a crawl that a crawler has begun immediately.
 func expire(id string) command {
-	return func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error) { return b.ExpireCrawl(id, now) }
+	return func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+		_, begun, _, _ := b.Running()
+		return b.ExpireCrawl(id, begun, now)
+	}
+}
+
+// expireLate ends a crawl that a crawler has begun after some time; 0 if none has.
+func expireLate(id string, after time.Duration) command {
+	return func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+		_, begun, _, _ := b.Running()
+		if begun = begun.Add(after); after == 0 {
+			begun = time.Time{}
+		}
+		return b.ExpireCrawl(id, begun, now)
+	}
 }
 
 func importing(source string, r eventschemas.Record) command {

@@ -93,6 +93,6 @@ func (b *Brand) UnmarshalJSON(data []byte) error {
 	if s.Domain == "" || s.ID == "" {
 		return fmt.Errorf("state of a brand: no domain or id")
 	}
-	b.s = s
+	*b = Brand{s: s}
 	return nil
 }

@@ -23,6 +23,8 @@ var (
 	// ErrNotNow is returned by a Handler if a dependency is unavailable. The message returns to its topic and
 	// is redelivered without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
+	// ErrUnavailable is returned by Publish if the broker does not work. The transport logs when that begins and ends.
+	ErrUnavailable = errors.New("broker is unavailable")
 	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was published.
 	ErrInvalid = errors.New("invalid message")
 )
@@ -71,7 +73,7 @@ type Port interface {
 	// topic is full. After an error other than ErrInvalid some of the messages may have been published. The
 	// caller should publish all of them again.
 	//
-	// Errors: ErrInvalid (nothing was published), ErrClosed, ctx.Err(), or an error of the transport.
+	// Errors: ErrInvalid (nothing was published), ErrClosed, ErrUnavailable, ctx.Err(), or an error of the transport.
 	Publish(ctx context.Context, topic string, messages ...Message) error
 
 	// Subscribe handles a topic's messages as a member of a group until ctx ends, then waits for

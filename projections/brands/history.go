@@ -101,7 +101,7 @@ func changeOf(body eventschemas.Event) (Change, *eventschemas.Record) {
 	case eventschemas.CrawlConfirmed:
 		return Change{CrawlID: ev.CrawlID}, nil
 	case eventschemas.CrawlFailed:
-		return Change{CrawlID: ev.CrawlID, Outcome: ev.Outcome, Detail: ev.Detail}, nil
+		return Change{CrawlID: ev.CrawlID, Outcome: brand.OutcomeOf(ev), Detail: ev.Detail}, nil
 	case eventschemas.BrandImported:
 		return Change{Source: ev.Source, Evidence: ev.Evidence}, &ev.Record
 	case eventschemas.FieldOverridden:

@@ -12,7 +12,7 @@ import (
 
 var (
 	lagDesc = prometheus.NewDesc("letterhead_projection_lag_positions",
-		"Positions between what a read model has folded and the head of the event log.", []string{"projection"}, nil)
+		"Positions between what a read model has folded and the head of the event log: events of a data folder, bytes of EventStoreDB.", []string{"projection"}, nil)
 	behindDesc = prometheus.NewDesc("letterhead_projection_behind_seconds",
 		"Age of the oldest event that a read model has not folded.", []string{"projection"}, nil)
 	quarantinedDesc = prometheus.NewDesc("letterhead_projection_set_aside",

@@ -183,7 +183,8 @@ type Status struct {
 	Version    int               `json:"version"`
 	Generation int               `json:"generation"`
 	Position   eventlog.Position `json:"position"`
-	// Lag is the number of positions between Position and the head of the log.
+	// Lag is the number of positions between Position and the head of the log. Not all logs have a position for each
+	// event, and no other.
 	Lag uint64 `json:"lag"`
 	// Behind is the age of the oldest event that is not folded.
 	Behind time.Duration `json:"behind_ns"`
@@ -198,6 +199,17 @@ type Status struct {
 	// Kept is a generation that a rebuild fills beside the live one before it compares both, or that it left when it
 	// was interrupted.
 	Kept *Building `json:"kept,omitempty"`
+}
+
+// Late says how far the model is behind the log, such as "3s behind".
+func (s Status) Late() string { return Late(s.Lag, s.Behind) }
+
+// Late says how far something is behind the log that has processed all but some positions, and all events up to an age.
+func Late(lag uint64, behind time.Duration) string {
+	if lag == 0 {
+		return "up to date"
+	}
+	return max(behind.Round(time.Second), time.Second).String() + " behind"
 }
 
 // Building is a generation that is being filled.
@@ -235,7 +247,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 			s.Scrub = &scrub
 		}
 		if s.Lag = lag(s.Position, head); s.Lag > 0 {
-			if s.Behind, err = r.behind(ctx, s.Position); err != nil {
+			if s.Behind, err = r.Behind(ctx, s.Position); err != nil {
 				return nil, fmt.Errorf("list projections: %w", err)
 			}
 		}
@@ -274,8 +286,8 @@ func lag(at, head eventlog.Position) uint64 {
 	return uint64(head - at)
 }
 
-// behind returns the age of the first event after a position.
-func (r *Runner) behind(ctx context.Context, at eventlog.Position) (time.Duration, error) {
+// Behind returns the age of the first event after a position; 0 if there is none. Errors: as the log.
+func (r *Runner) Behind(ctx context.Context, at eventlog.Position) (time.Duration, error) {
 	page, err := r.log.ReadAll(ctx, at, eventlog.Filter{}, 1)
 	if err != nil || len(page.Events) == 0 {
 		return 0, err

@@ -361,13 +361,15 @@ type Raised struct {
 	Live int `json:"live"`
 	Next int `json:"next"`
 	// Position is how far the next version's tables are folded, or 0 if there are none; Lag is how many positions they
-	// are behind the live ones.
+	// are behind the live ones, and Behind the age of the oldest event that they lack.
 	Position eventlog.Position `json:"position"`
 	Lag      uint64            `json:"lag"`
+	Behind   time.Duration     `json:"behind_ns"`
 	Error    string            `json:"error,omitempty"`
 }
 
-// Upgrade reads the state of the upgrade to this release. Errors: ErrNotStarted, sqlstore.ErrUnavailable, ctx.Err().
+// Upgrade reads the state of the upgrade to this release. Errors: ErrNotStarted, sqlstore.ErrUnavailable, those of the
+// log, ctx.Err().
 func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	if !r.started.Load() {
 		return Upgrade{}, ErrNotStarted
@@ -390,6 +392,11 @@ func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 		for _, e := range records {
 			if e.name == m.name && e.state == stateNext && e.version == raised.Next {
 				raised.Position, raised.Lag, raised.Error = e.position, lag(e.position, live.position), e.failure
+			}
+		}
+		if raised.Lag > 0 {
+			if raised.Behind, err = r.Behind(ctx, raised.Position); err != nil {
+				return u, fmt.Errorf("read the state of the upgrade: %w", err)
 			}
 		}
 		u.Models = append(u.Models, raised)

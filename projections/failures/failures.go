@@ -41,7 +41,7 @@ type Failure struct {
 	At       time.Time `json:"at"`
 	Domain   string    `json:"domain"`
 	CrawlID  string    `json:"crawl_id"`
-	Outcome  string    `json:"outcome"` // timeout, blocked, fetch_failed, dns, no_data
+	Outcome  string    `json:"outcome"` // one of brand.Failures
 	Detail   string    `json:"detail"`  // why, in a sentence
 }
 

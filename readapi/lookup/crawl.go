@@ -40,8 +40,8 @@ type crawlQuery struct {
 // one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold;
 // paid is nil for a logo.
 //
-// Errors: *LimitError; *CrawlError, *brand.RememberedError, brand.ErrWithdrawn; ratelimit.ErrUnavailable; those of
-// Credits and of the log; ctx.Err().
+// Errors: *LimitError; *CrawlError, ErrNotCrawled, *brand.RememberedError, brand.ErrWithdrawn;
+// ratelimit.ErrUnavailable; those of Credits, of the log and of the database; ctx.Err().
 func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment) (found, error) {
 	// Registered before anything else, so that no outcome can be missed.
 	watch := s.changes.Watch(q.domain)
@@ -153,7 +153,7 @@ func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step
 }
 
 // await waits for a crawl's outcome. It returns *CrawlError if the crawl failed or did not end in
-// time, brand.ErrWithdrawn, and the errors of the log.
+// time, ErrNotCrawled, brand.ErrWithdrawn, and the errors of the log and of the database.
 func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain string,
 	crawl commands.Crawl) (found, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, s.timeLeft(crawl)+OutcomeGrace)
@@ -185,6 +185,9 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 	if !ended.Succeeded() {
 		if ok && state.Known() {
 			s.recent.note(state.View()) // older data is kept, and shows that the refresh failed
+		}
+		if ended.NotBegun || ended.Outcome == brand.NotBegun {
+			return found{}, ErrNotCrawled
 		}
 		return found{}, &CrawlError{Outcome: ended.Outcome}
 	}

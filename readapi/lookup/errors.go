@@ -20,6 +20,9 @@ var (
 	// ErrNotStarted: the batch ran out of time before the item was tried.
 	ErrNotStarted = errors.New("the batch ran out of time before the item was tried")
 
+	// ErrNotCrawled: no crawler began the crawl in time, which is not the site's fault. It is not remembered.
+	ErrNotCrawled = errors.New("no crawler began the crawl in time")
+
 	// errBehind: the index lags behind the log, so it is unknown whether a brand exists.
 	errBehind = errors.New("the index of brands is behind the log")
 )
@@ -67,4 +70,6 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unavailable reports whether err means that a part of the service was overloaded or could not be
 // reached in time, so that the same look-up may succeed later.
-func Unavailable(err error) bool { return faults.Unavailable(err) || errors.Is(err, errBehind) }
+func Unavailable(err error) bool {
+	return faults.Unavailable(err) || errors.Is(err, errBehind) || errors.Is(err, ErrNotCrawled)
+}

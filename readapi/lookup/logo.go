@@ -126,6 +126,8 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		return LogoAnswer{}, err
 	case errors.As(err, new(*LimitError)):
 		return LogoAnswer{Crawl: CrawlLimited}, nil
+	case errors.Is(err, ErrNotCrawled):
+		return LogoAnswer{Crawl: CrawlFailed}, nil
 	case errors.As(err, new(*CrawlError)):
 		return LogoAnswer{Crawl: CrawlEnded}, nil
 	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, new(*brand.RememberedError)):

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ CREATE TABLE IF NOT EXISTS crawl_attempts (
 )`
 	noteAttempt   = `INSERT INTO crawl_attempts (crawl_id, attempt, begun) VALUES ($1, $2, $3) ON CONFLICT (crawl_id) DO NOTHING`
 	readAttempt   = `SELECT attempt FROM crawl_attempts WHERE crawl_id = $1`
+	readBegun     = `SELECT max(begun) FROM crawl_attempts WHERE crawl_id = $1`
 	pruneAttempts = `DELETE FROM crawl_attempts WHERE begun < $1`
 )
 
@@ -69,6 +71,16 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 		return false, fmt.Errorf("record that crawl %s begins: %w", crawlID, err)
 	}
 	return noted == attempt, nil
+}
+
+// Begun returns when a crawl was begun; zero if it was not, or before attemptKept. Errors: as Begin.
+func (a *Attempts) Begun(ctx context.Context, crawlID string) (time.Time, error) {
+	var begun sql.NullInt64
+	err := a.store.Read().QueryRowContext(ctx, readBegun, crawlID).Scan(&begun)
+	if err != nil || !begun.Valid {
+		return time.Time{}, sqlstore.Classify(err)
+	}
+	return time.UnixMicro(begun.Int64), nil
 }
 
 func (a *Attempts) pruneDue(now time.Time) bool {

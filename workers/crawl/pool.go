@@ -16,6 +16,7 @@ type job struct {
 	causation   string    // id of the event
 	correlation string
 	attempt     string // its id in Attempts
+	late        bool   // the crawl began in the second half of its time
 
 	decided chan struct{} // closed when err is set
 	err     error         // nil: the crawl was begun, or is not needed

@@ -233,6 +233,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 		return target, nil, "overdue", nil
 	}
 	first := false
+	j.late = w.cfg.Now().After(requestedAt.Add(allowed / 2))
 	err = repeat(ctx, func(ctx context.Context) (err error) {
 		first, err = w.noted.Begin(ctx, id, j.attempt)
 		return err
@@ -306,6 +307,9 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		// Not the site's fault: remembered for the shortest time.
 		logger.Error("crawl could not be completed", "error", crawlErr)
 		failure = &Failure{Outcome: brand.Timeout, Detail: "The crawl could not be completed here."}
+	}
+	if j.late && failure.Outcome == brand.Timeout { // a queue took the time, not the site
+		failure = &Failure{brand.NotBegun, "The crawl began in the second half of its time, which ran out.", failure.Err}
 	}
 	err := repeat(ctx, func(ctx context.Context) error {
 		return w.brands.FailCrawl(ctx, commands.FailCrawl{

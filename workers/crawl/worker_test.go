@@ -304,6 +304,30 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 	}
 }
 
+// A busy queue took half of the time or more: that the rest ran out says nothing about the site.
+func TestWorker_LateCrawl_DoesNotBlameTheSite(t *testing.T) {
+	o := newTestWorker(t, crawl.WorkerConfig{})
+	present := o.brands
+	ago := func(d time.Duration) {
+		o.brands = testmust.Get(commands.NewBrands(commands.BrandsConfig{Now: func() time.Time { return time.Now().Add(-d) }}, o.log))(t)
+	}
+	for outcome, notBegun := range map[string]bool{brand.Timeout: true, brand.FetchFailed: false} {
+		o.mu.Lock()
+		o.do = func(context.Context, crawl.Target) (*crawl.Result, error) {
+			return nil, &crawl.Failure{Outcome: outcome}
+		}
+		o.mu.Unlock()
+		domain := strings.ReplaceAll(outcome, "_", "-") + ".com"
+		ago(31 * time.Minute)
+		requested, m := o.request(domain, brand.PriorityLive, time.Hour)
+		o.brands = present
+		o.publish(broker.CrawlLive, m)
+		if end := o.outcome(domain, requested.ID); end.Outcome != outcome || end.NotBegun != notBegun {
+			t.Errorf("a late crawl that ended with %s: %+v", outcome, end)
+		}
+	}
+}
+
 // Rule 5.
 func TestWorker_Time_CountsFromReceipt(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})

@@ -3,6 +3,8 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -320,5 +322,35 @@ func TestClosedLog_EndsTheRelay(t *testing.T) {
 	testmust.Succeed(t, log.Close())
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Run: %v, want eventlog.ErrClosed", err)
+	}
+}
+
+// Only the first of several failures is logged, and none of a broker whose transport logs its outage.
+func TestTopicFails_FirstFailureIsLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"transport logs it": {fmt.Errorf("publish: %w", broker.ErrUnavailable), 0},
+		"another error":     {errors.New("the event cannot be sent"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, to := openLog(t), newTap(t)
+			failures := 0
+			to.failing(func(topic string, _ []broker.Message) error {
+				if failures++; failures > 5 {
+					return nil
+				}
+				return c.err
+			})
+			request(t, log, brand.PriorityLive, "acme.com")
+			output := &strings.Builder{} // read after the relay has stopped
+			stop := run(t, log, to, newPositions(t), relay.Config{RetryAfter: time.Millisecond, Logger: slog.New(slog.NewTextHandler(output, nil))})
+			to.keys(broker.CrawlLive, 1)
+			stop()
+			if n := strings.Count(output.String(), "relay starts again"); n != c.want {
+				t.Errorf("%d lines after 5 failures, want %d:\n%s", n, c.want, output)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,7 +72,11 @@ func (r *reader) keep(ctx context.Context) error {
 		if r.at > before {
 			wait = first // progress was made in the meantime
 		}
-		r.cfg.Logger.Error("relay starts again", "topic", r.topic.Name, "wait", wait, "error", err)
+		level := slog.LevelDebug
+		if wait == first && !errors.Is(err, broker.ErrUnavailable) { // later attempts say nothing new
+			level = slog.LevelError
+		}
+		r.cfg.Logger.Log(ctx, level, "relay starts again", "topic", r.topic.Name, "wait", wait, "error", err)
 		if delay.For(ctx, delay.Jittered(wait)) != nil {
 			return nil
 		}

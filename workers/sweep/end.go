@@ -8,6 +8,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 // sweep ends overdue holds and crawls. Those that could not be ended now are retried at the next
@@ -69,7 +70,7 @@ func (s *Sweeper) endCrawls(ctx context.Context) {
 		err := s.expire(ctx, domain, c.ID)
 		switch {
 		case isUnavailable(ctx, err):
-			s.cfg.Logger.Warn("the event log is unavailable; overdue crawls are ended later", "error", err)
+			s.cfg.Logger.Warn("the event log or the database is unavailable; overdue crawls are ended later", "error", err)
 			return
 		case permanent(err):
 			s.cfg.Logger.Error("an overdue crawl cannot be ended; look at the brand", "domain", domain, "error", err)
@@ -98,7 +99,8 @@ func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
 // isUnavailable reports whether further commands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
 	return err != nil &&
-		(ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
+		(ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) ||
+			errors.Is(err, sqlstore.ErrUnavailable))
 }
 
 // permanent reports whether later sweeps would fail, too: this release cannot decide on the stream.

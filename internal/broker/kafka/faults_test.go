@@ -3,8 +3,11 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,4 +197,94 @@ func TestForeignMessages_AreDeadLettered(t *testing.T) {
 
 func produceFault(topic string, partitions []int32, err *kerr.Error, count int) kfake.Fault {
 	return kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: partitions, Err: err, Count: count}
+}
+
+// A broker that is down, with a publisher of each kind and two subscriptions that retry: the log has a line for each
+// change of state, however many attempts fail.
+func TestBrokerDown_LogsEachChangeOnce(t *testing.T) {
+	link, c := startLinked(t)
+	output := &everyLine{}
+	cfg := fakeConfig(c)
+	cfg.LagEvery, cfg.Logger = 500*time.Millisecond, slog.New(slog.NewTextHandler(output, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	transport := open(t, cfg)
+	bus := testmust.Get(broker.New(fast, transport))(t)
+	t.Cleanup(func() { bus.Close() })
+	got := make(chan string, 64)
+	for _, group := range []string{"one", "two"} {
+		subscribe(t, bus, testTopic, group, func(_ context.Context, m broker.Message) error { got <- m.ID; return nil })
+	}
+	publish(t, bus, numbered("before", 0))
+	for range 2 {
+		testwait.Receive(t, got, "the message before")
+	}
+	for round := range 2 {
+		link.Refuse()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for topic, publish := range map[string]func(context.Context, string, ...broker.Message) error{
+			testTopic: bus.Publish, broker.Ledger: transport.Records().Publish,
+		} {
+			go func() {
+				for { // as a relay
+					err := publish(ctx, topic, numbered("during", round))
+					if err == nil || ctx.Err() != nil {
+						ended <- err
+						return
+					}
+					if !errors.Is(err, broker.ErrUnavailable) {
+						t.Errorf("publish to %s: %v, want broker.ErrUnavailable", topic, err)
+					}
+				}
+			}()
+		}
+		if _, ok := testwait.Until(timeout, func() bool { return output.count("level=DEBUG", "kafka: publish to") >= 20*(round+1) }); !ok {
+			t.Fatalf("few attempts failed:\n%s", output)
+		}
+		link.Resume()
+		for range 2 {
+			testmust.Succeed(t, testwait.Receive(t, ended, "the end of a publisher"))
+			testwait.Receive(t, got, "the message during")
+		}
+		if _, ok := testwait.Until(timeout, func() bool { return output.count("kafka works again") > round }); !ok {
+			t.Fatalf("the end of outage %d is not logged:\n%s", round, output)
+		}
+		cancel()
+		down, up, all := output.count("level=WARN", "kafka does not work"), output.count("level=INFO", "kafka works again"), output.count("level=WARN")+output.count("level=INFO")+output.count("level=ERROR")
+		if down != round+1 || up != round+1 || all != 2*(round+1) {
+			t.Errorf("after outage %d: %d lines say that kafka does not work and %d that it works, of %d; want %d, %[5]d, and no other:\n%[6]s", round, down, up, all, round+1, output)
+		}
+	}
+}
+
+// everyLine collects the lines of a logger.
+type everyLine struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Write implements io.Writer.
+func (e *everyLine) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lines = append(e.lines, string(p))
+	return len(p), nil
+}
+
+// String returns all lines.
+func (e *everyLine) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(e.lines, "")
+}
+
+// count returns the number of lines that contain all texts.
+func (e *everyLine) count(texts ...string) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, line := range e.lines {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
 }

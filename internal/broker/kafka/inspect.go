@@ -316,10 +316,11 @@ func (t *Transport) watchLag(ctx context.Context) {
 			// Remove the last measurement, which could hide a growing lag.
 			t.lag.set(nil)
 			if ctx.Err() == nil {
-				t.cfg.Logger.Warn("measuring the lag of consumer groups failed", "error", err)
+				t.outage.failed("measure the lag", err)
 			}
 			continue
 		}
 		t.lag.set(lags)
+		t.outage.measured()
 	}
 }

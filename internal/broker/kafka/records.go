@@ -40,8 +40,9 @@ const (
 // would put the failed batch behind later events of the same stream. Records sends the next batch of a
 // partition only after the previous batch has been acknowledged.
 type Records struct {
-	cfg   Config
-	admin *admin
+	cfg    Config
+	admin  *admin
+	outage *outage
 
 	mu     sync.Mutex
 	closed bool
@@ -91,7 +92,10 @@ func (r *Records) Publish(ctx context.Context, topic string, messages ...broker.
 		err = errors.New("the topic does not exist")
 	}
 	if err != nil {
-		return fmt.Errorf("publish to %s: %w", topic, err)
+		if ctx.Err() == nil {
+			r.outage.failed("publish to "+name, err)
+		}
+		return fmt.Errorf("publish to %s: %w: %w", topic, broker.ErrUnavailable, err)
 	}
 	return r.publish(ctx, name, topics[name], messages)
 }
@@ -166,11 +170,10 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		r.outage.failed(fmt.Sprintf("publish to %s, partition %d", topic, partition), err)
 		if attempt == produceAttempts || !isRetryable(err) {
-			return err
+			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 		}
-		r.cfg.Logger.Warn("resending records", "topic", topic, "partition", partition, "records", len(indices),
-			"attempt", attempt, "error", err)
 		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
 			return err
 		}

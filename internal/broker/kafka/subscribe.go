@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	from, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
 		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group,
 		OverwriteSaramaConfig: config, NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
-	}, holdingLogger{quietLogger{t.cfg.Logger}, ctx, new(atomic.Int64)})
+	}, holdingLogger{quietLogger{t.cfg.Logger, t.outage}, ctx, new(atomic.Int64)})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("subscribe to kafka: %w", err)
@@ -74,7 +75,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 		defer cancel()
 		defer stop()
 		defer close(out)
-		d := &delivery{topic: name, out: out, maxWait: closeTimeout, logger: t.cfg.Logger}
+		d := &delivery{topic: name, out: out, maxWait: closeTimeout, logger: t.cfg.Logger, outage: t.outage}
 		d.run(ctx, from)
 	})
 	return out, nil
@@ -87,7 +88,8 @@ type delivery struct {
 	topic    string
 	out      chan<- *message.Message
 	maxWait  time.Duration
-	logger   logTo
+	logger   *slog.Logger
+	outage   *outage
 	underWay sync.WaitGroup
 }
 
@@ -125,7 +127,7 @@ func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) 
 		if err == nil {
 			return in
 		}
-		d.logger.Warn("kafka is unreachable", "topic", d.topic, "wait", wait, "error", err)
+		d.outage.failed("subscribe to "+d.topic, err)
 		if delay.For(ctx, wait) != nil {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type Transport struct {
 	records   *Records
 	sending   chan struct{} // one token per message being sent
 	lag       *lagGauge
+	outage    *outage
 
 	ending context.Context // ends the subscriptions
 	end    context.CancelFunc
@@ -90,7 +92,8 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{cfg: cfg, admin: admin, sending: make(chan struct{}, maxSending), lag: newLagGauge()}
+	t := &Transport{cfg: cfg, admin: admin, sending: make(chan struct{}, maxSending), lag: newLagGauge(),
+		outage: &outage{logger: cfg.Logger, quiet: settle * cfg.LagEvery}}
 	t.ending, t.end = context.WithCancel(context.Background()) // Close ends it
 	if err := t.open(ctx); err != nil {
 		t.end()
@@ -105,7 +108,7 @@ func (t *Transport) open(ctx context.Context) error {
 	if err := t.admin.ensureTopics(ctx); err != nil {
 		return fmt.Errorf("topics of kafka: %w", err)
 	}
-	t.records = &Records{cfg: t.cfg, admin: t.admin}
+	t.records = &Records{cfg: t.cfg, admin: t.admin, outage: t.outage}
 	config, err := t.cfg.producerConfig()
 	if err != nil {
 		return err
@@ -117,7 +120,7 @@ func (t *Transport) open(ctx context.Context) error {
 		for range connectAttempts {
 			t.publisher, err = wkafka.NewPublisher(wkafka.PublisherConfig{
 				Brokers: t.cfg.Brokers, Marshaler: format{}, OverwriteSaramaConfig: config,
-			}, quietLogger{t.cfg.Logger})
+			}, quietLogger{t.cfg.Logger, t.outage})
 			if err == nil || ctx.Err() != nil {
 				break
 			}
@@ -241,10 +244,13 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 			return ctx.Err()
 		}
 		err := t.publisher.Publish(topic, m)
-		if err == nil || isPermanent(err) || time.Since(begun) > sendFor {
-			return err
+		if err == nil {
+			return nil
 		}
-		t.cfg.Logger.Debug("kafka: resending a message", "topic", topic, "message_id", m.UUID, "error", err)
+		t.outage.failed("publish to "+topic, err)
+		if isPermanent(err) || time.Since(begun) > sendFor {
+			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+		}
 		if err := delay.For(ctx, wait); err != nil {
 			return err
 		}
@@ -337,18 +343,14 @@ func (t *Transport) shut() error {
 
 const clientID = "letterhead"
 
-// quietLogger logs watermill's messages at debug level. It logs errors as warnings, because they
-// concern connections, which are re-established.
-type quietLogger struct{ to logTo }
-
-type logTo interface {
-	Debug(msg string, args ...any)
-	Warn(msg string, args ...any)
+// quietLogger logs watermill's messages at debug level. Its errors belong to an outage, because they concern
+// connections, which are re-established.
+type quietLogger struct {
+	to     *slog.Logger
+	outage *outage
 }
 
-func (l quietLogger) Error(msg string, err error, fields watermill.LogFields) {
-	l.to.Warn("kafka: "+msg, append(pairs(fields), "error", err)...)
-}
+func (l quietLogger) Error(msg string, err error, _ watermill.LogFields) { l.outage.failed(msg, err) }
 func (l quietLogger) Info(msg string, fields watermill.LogFields) {
 	l.to.Debug("kafka: "+msg, pairs(fields)...)
 }

@@ -21,7 +21,7 @@ const scrapeTimeout = time.Second
 
 var (
 	positionsDesc = prometheus.NewDesc("letterhead_role_lag_positions",
-		"Positions between the last event that a role of this process has processed and the end of the event log.",
+		"Positions between the last event that a role of this process has processed and the end of the event log: events of a data folder, bytes of EventStoreDB.",
 		[]string{"role"}, nil)
 	secondsDesc = prometheus.NewDesc("letterhead_role_lag_seconds",
 		"Age of the oldest event that a role of this process has not processed.", []string{"role"}, nil)

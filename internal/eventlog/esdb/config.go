@@ -53,7 +53,7 @@ type Config struct {
 	Calls int
 	// Admit is called with each new connection before anything else uses it, also in Open, and with the
 	// last event that the log has seen. Every call then uses an admitted connection: the client's own ways
-	// of reconnecting are disabled, except that running calls may follow a server's hint to another leader.
+	// of reconnecting are disabled.
 	// Admit fails with eventlog.ErrLoss if the store is not the one that was used before: Open then returns
 	// that error, and an open log stays disconnected, keeps retrying and reports why. Any other error is a
 	// failed attempt to connect. It is limited by AdmitTimeout. nil admits every store.

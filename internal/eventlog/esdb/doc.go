@@ -4,12 +4,13 @@
 // stored as JSON in EventStoreDB's user metadata; an event's data is stored unchanged. System events and
 // links, whose stream or type begins with $, are skipped.
 //
+// All appends of a connection share one call (BatchAppend), because a call for each would take more CPU time than
+// the append, here and in the server. The client does not offer it, so batch.go speaks the protocol, on the
+// client's connection. Everything except a certain rejection is ErrAmbiguous: the end of the call, timeouts, resets.
+// Repeating the same append resolves it, because the server compares event ids (see esdbtest).
+//
 // Much of this package works around the client:
 //
-//   - Sizes are checked before anything is sent, because the client reports a server that rejects an
-//     append while receiving it as a bare EOF, which leaves the outcome unknown.
-//   - Everything except a certain rejection is ErrAmbiguous: EOF, timeouts, resets. Repeating the same append
-//     resolves it, because the server compares event ids (see esdbtest).
 //   - A client that finds no server in time never recovers, and its callers hang. The supervisor tests each
 //     client before it is shared, and replaces it at the first sign of a lost server. While there is no client,
 //     calls fail after ConnectWait. A client is closed after its last caller has left, because Close makes the
@@ -28,6 +29,7 @@
 //
 // Some of it works around the server. Reads have no filter; subscriptions have, so they read the past with a
 // wide search window and then follow with a narrow one (follow.go), and filtered reads from far back use a
-// subscription as well. A checkpoint only counts if it is the position of an event. Servers before 24.2 lose
-// events with filters, so their events are filtered here. Servers before 23.10 are rejected (version.go).
+// subscription as well. A subscription that was too slow reads pages at intervals until the burst is over. A
+// checkpoint only counts if it is the position of an event. Servers before 24.2 lose events with filters, so their
+// events are filtered here. Servers before 23.10 are rejected (version.go).
 package esdb

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
@@ -116,9 +117,9 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	return m, rest == "}"
 }
 
-// toClient converts events for the client. An append within the port's limits that is too large for the server because
+// toStore converts events for the store. An append within the port's limits that is too large for the server because
 // some ids are stored under two names stores them only under ours. Errors: eventlog.ErrTooLarge, ErrInvalid.
-func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
+func toStore(events []eventlog.Proposed) ([]*streams.BatchAppendReq_ProposedMessage, error) {
 	out, err := encodeEvents(events, true)
 	if errors.Is(err, eventlog.ErrTooLarge) {
 		out, err = encodeEvents(events, false)
@@ -126,8 +127,8 @@ func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
 	return out, err
 }
 
-func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventData, error) {
-	out := make([]esdb.EventData, len(events))
+func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]*streams.BatchAppendReq_ProposedMessage, error) {
+	out := make([]*streams.BatchAppendReq_ProposedMessage, len(events))
 	total := 0
 	for i := range events {
 		e := &events[i]
@@ -136,8 +137,9 @@ func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventDa
 			return nil, fmt.Errorf("%w: metadata of event %d: %w", eventlog.ErrInvalid, i, err)
 		}
 		total += len(e.Data) + len(metadata) + 2*len(e.Type)
-		out[i] = esdb.EventData{
-			EventID: e.ID, EventType: e.Type, ContentType: esdb.ContentTypeJson, Data: e.Data, Metadata: metadata,
+		out[i] = &streams.BatchAppendReq_ProposedMessage{
+			Id: structured(esdb.UUIDAsInt64(e.ID)), Data: e.Data, CustomMetadata: metadata,
+			Metadata: map[string]string{"type": e.Type, "content-type": "application/json"},
 		}
 	}
 	if total > maxServerAppend {

@@ -24,53 +24,38 @@ const (
 	rejected // certainly not written, and never will be
 )
 
-// Parts of error texts. The client offers no better way to recognize these errors.
-const (
-	// gRPC fails a call with this text if there was no connection for sending it.
-	textDialing = "Error while dialing"
-	// The server's texts if it wrote nothing (RpcExceptions in its source).
-	textNotReady    = "Server Is Not Ready"
-	textBusy        = "Server Is Too Busy"
-	textNoLeader    = "No leader info available"
-	textMaximumSize = "Maximum Append Size"
+// Answers of the store to an append.
+var (
+	errWrongRevision = errors.New("the stream is at another revision")
+	errAboveLimit    = errors.New("the append is above the server's limit")
+	errRejected      = errors.New("the server rejects the append")
+	errDenied        = status.Error(codes.PermissionDenied, "access is denied")
+	// errNotTaken means that the server takes no appends now.
+	errNotTaken = status.Error(codes.Unavailable, "the server takes no appends")
+	// errTimedOut means that the append's writer did not answer within the server's own timeout.
+	errTimedOut = errors.New("the server's timeout has passed")
+	// errNotLeader means that the server rejected the append because it is not the leader, errMaybeNotLeader that
+	// it rejected this one or another one.
+	errNotLeader      = errors.New("the server is not the leader")
+	errMaybeNotLeader = fmt.Errorf("possibly for another append: %w", errNotLeader)
 )
 
-// outcomeOf classifies the error of an append. Everything except a certain rejection is unknown: the client reports a
-// server that ended the call early as EOF without the reason, and a reset connection like a failed attempt to connect.
+// outcomeOf classifies the error of an append. Everything except a certain rejection is unknown.
 func outcomeOf(err error) outcome {
-	var e *esdb.Error
-	if !errors.As(err, &e) {
-		return unknownOutcome
-	}
-	switch e.Code() {
-	case esdb.ErrorCodeWrongExpectedVersion:
+	code := status.Code(err)
+	switch {
+	case errors.Is(err, errWrongRevision):
 		return wrongRevision
-	case esdb.ErrorCodeNotLeader, esdb.ErrorCodeConnectionClosed,
+	case errors.Is(err, errAboveLimit):
+		return tooLarge
+	case errors.Is(err, errRejected):
+		return rejected
+	case errors.Is(err, errMaybeNotLeader):
+		return unknownOutcome
+	case errors.Is(err, errNotLeader), errors.Is(err, errNotTaken), strings.Contains(err.Error(), textEnded),
 		// After the credentials or the permissions are corrected, the same append succeeds.
-		esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated:
+		code == codes.PermissionDenied, code == codes.Unauthenticated:
 		return notWritten
-	case esdb.ErrorCodeStreamDeleted:
-		return rejected
-	}
-	text := err.Error()
-	if strings.Contains(text, textEnded) {
-		return notWritten
-	}
-	switch status.Code(e.Err()) {
-	case codes.InvalidArgument:
-		if strings.Contains(text, textMaximumSize) {
-			return tooLarge
-		}
-		return rejected
-	case codes.Unavailable:
-		if strings.Contains(text, textDialing) || strings.Contains(text, textNotReady) ||
-			strings.Contains(text, textBusy) {
-			return notWritten
-		}
-	case codes.Unknown:
-		if strings.Contains(text, textNoLeader) {
-			return notWritten
-		}
 	}
 	return unknownOutcome
 }
@@ -124,14 +109,4 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeResourceNotFound)
 }
 
-// isAborted reports whether the server gave up an append because its writer had not answered within the
-// server's own timeout.
-func isAborted(err error) bool {
-	var e *esdb.Error
-	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorAborted) || status.Code(e.Err()) == codes.Aborted)
-}
-
-func isNotLeader(err error) bool {
-	var e *esdb.Error
-	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeNotLeader)
-}
+func isNotLeader(err error) bool { return errors.Is(err, errNotLeader) }

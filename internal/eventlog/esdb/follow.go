@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -42,8 +43,11 @@ const (
 	excludeSystem = `^[^\$].*`
 )
 
-// errFellBehind ends a subscription that the server has switched back to catching up.
+// errFellBehind ends a subscription that was too slow while live: the server has switched it back to catching up, or,
+// before 24.2, has dropped it with an error that contains textTooSlow.
 var errFellBehind = errors.New("the subscription fell behind")
+
+const textTooSlow = "Consumer too slow"
 
 // errReplaced ends calls and subscriptions of a client that was replaced.
 var errReplaced = errors.New("the connection was replaced")
@@ -186,17 +190,15 @@ func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent
 	}
 }
 
-// take processes a message and advances. It returns the event if it is selected. A live subscription with a
-// filter that fell behind should be reopened: the server would catch up with a window of one event.
+// take processes a message and advances. It returns the event if it is selected.
 func (f *follower) take(ctx context.Context,
 	event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
 	switch {
+	case event.FellBehind != nil,
+		event.SubscriptionDropped != nil && strings.Contains(event.SubscriptionDropped.Error.Error(), textTooSlow):
+		return e, false, errFellBehind
 	case event.SubscriptionDropped != nil:
 		return e, false, fmt.Errorf("the subscription was dropped: %w", event.SubscriptionDropped.Error)
-	case event.FellBehind != nil && f.mode == live && !isAll(f.filter):
-		return e, false, errFellBehind
-	case event.FellBehind != nil:
-		f.log.metrics.resumes.Inc()
 	case event.CheckPointReached != nil:
 		return e, false, f.checkpoint(ctx, event.CheckPointReached)
 	case event.CaughtUp != nil:

@@ -103,7 +103,7 @@ func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
 }
 
 // Ids that would exceed the limit if stored twice are stored once.
-func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
+func TestToStore_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	large := eventlog.Proposed{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`),
 		Metadata: eventlog.Metadata{CorrelationID: strings.Repeat("x", eventlog.MaxEventBytes-2)}}
 	events := make([]eventlog.Proposed, eventlog.MaxAppendBytes/eventlog.MaxEventBytes)
@@ -111,12 +111,12 @@ func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 		events[i] = large
 	}
 	testmust.Succeed(t, eventlog.CheckAppend("s", events))
-	out, err := toClient(events)
-	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].Metadata), "$correlationId") {
-		t.Errorf("toClient returned %d events and %v, want all without the server's names", len(out), err)
+	out, err := toStore(events)
+	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].CustomMetadata), "$correlationId") {
+		t.Errorf("toStore returned %d events and %v, want all without the server's names", len(out), err)
 	}
-	out, err = toClient(events[:1])
-	if err != nil || !strings.Contains(string(out[0].Metadata), "$correlationId") {
+	out, err = toStore(events[:1])
+	if err != nil || !strings.Contains(string(out[0].CustomMetadata), "$correlationId") {
 		t.Errorf("one event: %v, want metadata with $correlationId", err)
 	}
 }

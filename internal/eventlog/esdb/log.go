@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
@@ -27,12 +26,11 @@ type Log struct {
 	supervisor *supervisor
 	metrics    *metrics
 
-	workers workers
 	calls   chan struct{}   // one element for each running call
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
 	gate    sync.RWMutex   // read-locked while a subscription begins
-	pumps   sync.WaitGroup // subscriptions
+	pumps   sync.WaitGroup // subscriptions, and goroutines of calls
 	once    sync.Once
 
 	seen  atomic.Pointer[Seen] // nil before the first event
@@ -58,8 +56,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, err
 	}
 	closing, cancel := context.WithCancel(context.Background())
-	l := &Log{cfg: cfg, closing: closing, close: cancel, calls: make(chan struct{}, cfg.Calls),
-		workers: workers{jobs: make(chan func()), end: closing.Done()}}
+	l := &Log{cfg: cfg, closing: closing, close: cancel, calls: make(chan struct{}, cfg.Calls)}
 	if l.metrics, err = newMetrics(cfg.Registerer, func() int { return len(l.calls) }); err != nil {
 		cancel()
 		return nil, fmt.Errorf("open EventStoreDB: %w", err)
@@ -79,12 +76,13 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	if err := eventlog.CheckAppend(stream, events); err != nil {
 		return eventlog.Appended{}, err
 	}
-	data, err := toClient(events)
+	messages, err := toStore(events)
 	if err != nil {
 		return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, err)
 	}
+	r := &request{stream: stream, expected: expected, events: messages}
 	start := time.Now()
-	appended, err := l.sendUntilKnown(ctx, request{stream: stream, expected: expected, events: data})
+	appended, err := l.sendUntilKnown(ctx, r)
 	if err != nil {
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
@@ -94,39 +92,24 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	return appended, nil
 }
 
-// appendResult interprets the server's answer. Despite its name, NextExpectedVersion is the revision of the last
-// event. After an error the outcome is unknown.
-func (l *Log) appendResult(ctx context.Context, stream string, result *esdb.WriteResult,
-	n int) (eventlog.Appended, error) {
-	last := result.NextExpectedVersion
-	if last+1 < uint64(n) {
+// completed returns the result of an append with the last revision and the position that the server answered. After an
+// error the outcome is unknown.
+func (l *Log) completed(ctx context.Context, r *request, appended eventlog.Appended) (eventlog.Appended, error) {
+	last, n := appended.LastRevision, uint64(len(r.events))
+	if last+1 < n {
 		return eventlog.Appended{}, fmt.Errorf("the store reports that %d events end at revision %d", n, last)
 	}
-	appended := eventlog.Appended{
-		FirstRevision: last + 1 - uint64(n), LastRevision: last, Position: eventlog.Position(result.CommitPosition),
-	}
+	appended.FirstRevision = last + 1 - n
 	if appended.Position != 0 {
 		return appended, nil
 	}
 	// For a repeat the server may omit the position.
-	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
+	events, err := l.ReadStream(ctx, r.stream, last, eventlog.Forward, 1)
 	if err != nil || len(events) == 0 {
 		return eventlog.Appended{}, fmt.Errorf("it is written, but its position cannot be read: %v", err)
 	}
 	appended.Position = events[0].Position
 	return appended, nil
-}
-
-func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
-	next, exact := e.Next()
-	switch {
-	case !exact:
-		return esdb.Any{}
-	case next == 0:
-		return esdb.NoStream{}
-	default:
-		return esdb.Revision(next - 1)
-	}
 }
 
 // Seen identifies the event with the highest position that a log has appended, read or followed. A search for the head

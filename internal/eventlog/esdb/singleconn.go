@@ -3,7 +3,9 @@ package esdb
 import (
 	"errors"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/balancer"
@@ -43,8 +45,10 @@ var singleConns sync.Map
 
 // singleConn is the permission to make one connection.
 type singleConn struct {
-	name  string
-	ended chan struct{} // closed when the connection has ended or may no longer be made
+	name   string
+	server string
+	ended  chan struct{}                    // closed when the connection has ended or may no longer be made
+	made   atomic.Pointer[balancer.SubConn] // the one connection, nil before it is made
 
 	mu    sync.Mutex
 	used  bool
@@ -52,17 +56,20 @@ type singleConn struct {
 	conns []balancer.SubConn
 }
 
-// newSingleConn returns a singleConn that the caller must end.
-func newSingleConn() *singleConn {
-	c := &singleConn{name: uuid.NewString(), ended: make(chan struct{})}
+// newSingleConn returns a singleConn to a server (host:port) that the caller must end.
+func newSingleConn(server string) *singleConn {
+	c := &singleConn{name: uuid.NewString(), server: server, ended: make(chan struct{})}
 	singleConns.Store(c.name, c)
 	return c
 }
 
-// address returns the address that leads a client to a server (host:port) through this connection.
-func (c *singleConn) address(server string) string {
-	return (&url.URL{Scheme: singleConnScheme, Host: c.name, Path: "/" + server}).String()
+// address returns the address that leads a client to the server through this connection.
+func (c *singleConn) address() string {
+	return (&url.URL{Scheme: singleConnScheme, Host: c.name, Path: "/" + c.server}).String()
 }
+
+// sharing ends the address for calls over the connection that the client has made.
+const sharing = "?shared"
 
 // hold makes end close a connection, because the client may forget it without closing it.
 func (c *singleConn) hold(conn balancer.SubConn) {
@@ -78,11 +85,13 @@ func (c *singleConn) hold(conn balancer.SubConn) {
 }
 
 // take reports whether a new connection is the permitted one; any other must not be used.
-func (c *singleConn) take() bool {
+func (c *singleConn) take(conn balancer.SubConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := !c.used && !c.over
-	c.used = true
+	if c.used = true; first {
+		c.made.Store(&conn)
+	}
 	return first
 }
 
@@ -156,11 +165,16 @@ func (b *singleConnBalancer) UpdateClientConnState(s balancer.ClientConnState) e
 	if b.conn != nil {
 		return nil
 	}
-	var known bool
-	if b.allowed, known = s.ResolverState.Attributes.Value(singleConnKey{}).(*singleConn); !known || b.allowed.spent() {
+	allowed, known := s.ResolverState.Attributes.Value(singleConnKey{}).(*singleConn)
+	if known && allowed.made.Load() != nil && strings.HasSuffix(b.cc.Target(), sharing) {
+		b.carry(*allowed.made.Load())
+		return nil
+	}
+	if !known || allowed.spent() {
 		b.fail(errNoSecond)
 		return nil
 	}
+	b.allowed = allowed
 	var err error
 	//lint:ignore SA1019 the warning is about several addresses, and this is one
 	b.conn, err = b.cc.NewSubConn(s.ResolverState.Addresses, balancer.NewSubConnOptions{StateListener: b.changed})
@@ -177,13 +191,12 @@ func (b *singleConnBalancer) UpdateClientConnState(s balancer.ClientConnState) e
 func (b *singleConnBalancer) changed(s balancer.SubConnState) {
 	switch s.ConnectivityState {
 	case connectivity.Ready:
-		if b.up = b.allowed.take(); !b.up {
+		if b.up = b.allowed.take(b.conn); !b.up {
 			b.fail(errNoSecond)
 			b.conn.Shutdown()
 			return
 		}
-		b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Ready,
-			Picker: carried{balancer.PickResult{SubConn: b.conn}}})
+		b.carry(b.conn)
 	case connectivity.TransientFailure, connectivity.Idle, connectivity.Shutdown:
 		if b.up {
 			b.allowed.end()
@@ -192,6 +205,12 @@ func (b *singleConnBalancer) changed(s balancer.SubConnState) {
 		}
 		b.fail(errors.Join(s.ConnectionError)) // which may be nil
 	}
+}
+
+// carry makes a connection carry every call.
+func (b *singleConnBalancer) carry(conn balancer.SubConn) {
+	b.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Ready,
+		Picker: carried{balancer.PickResult{SubConn: conn}}})
 }
 
 // fail fails every call from now on.

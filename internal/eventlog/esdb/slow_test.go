@@ -72,3 +72,37 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 		}
 	}
 }
+
+// During a burst, in which every append exceeds the server's buffer, a subscription falls behind once, and not with
+// each append: catching up costs the server more than the events.
+func TestSubscription_Burst_RarelyFallsBehind(t *testing.T) {
+	const appends, perAppend = 300, 40
+	for _, version := range serversOfBothWays {
+		t.Run(version, func(t *testing.T) {
+			server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
+			l := open(t, server, esdb.Config{})
+			sub := testmust.Get(l.Subscribe(t.Context(), 0, eventlog.Filter{}))(t)
+			defer sub.Close()
+			appended := make(chan error, 1)
+			go func() {
+				var err error
+				for i := uint64(0); i < appends && err == nil; i++ {
+					_, err = l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend))
+				}
+				appended <- err
+			}()
+			for next := uint64(0); next < appends*perAppend; {
+				for _, e := range testmust.Get(sub.Next(t.Context()))(t).Events {
+					if e.Revision != next {
+						t.Fatalf("revision = %d, want %d", e.Revision, next)
+					}
+					next++
+				}
+			}
+			testmust.Succeed(t, <-appended)
+			if slow := server.Counts().Slow; slow > appends/20 {
+				t.Errorf("the subscription fell behind %d times in %d appends", slow, appends)
+			}
+		})
+	}
+}

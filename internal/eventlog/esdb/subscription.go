@@ -27,6 +27,12 @@ const (
 	// gapGrace is how long a subscription that has just become live, and is behind the log's end, may
 	// receive nothing before it is reopened.
 	gapGrace = 250 * time.Millisecond
+	// A subscription that was too slow while live reads pages at this interval until calmPages in a row have fewer
+	// than calmEvents, which a live subscription can wait for in the server.
+	pollEvery  = 25 * time.Millisecond
+	pollPage   = 2048
+	calmEvents = 32
+	calmPages  = 8
 )
 
 // subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends another is
@@ -191,8 +197,43 @@ func (s *subscription) run() error {
 	} else if err = s.follow(ctx, m, catchingUp); err == nil {
 		err = s.follow(ctx, m, live)
 	}
+	if errors.Is(err, errFellBehind) && (isAll(s.filter) || !m.filters) { // reads have no filter
+		if polled := s.poll(ctx, m); polled != nil {
+			err = polled
+		}
+	}
 	s.log.supervisor.judge(m, err, time.Since(began))
 	return err
+}
+
+// poll delivers pages of the log until it grows slowly. While it grows fast the server would return a live
+// subscription to catching up again and again, and each event would wake the reader.
+func (s *subscription) poll(ctx context.Context, m *member) error {
+	for calm := 0; calm < calmPages; {
+		after := s.at
+		page, err := callOn(ctx, s.log, m, func(ctx context.Context) (eventlog.Page, error) {
+			return readPage(ctx, m, after, s.filter, pollPage)
+		})
+		if err != nil && !errors.Is(err, errNotOurs) {
+			return err
+		}
+		m.markAlive()
+		if !s.advance(delivery{Batch: eventlog.Batch{Events: page.Events, Position: page.Next, Live: page.End}}) {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if calm++; len(page.Events) >= calmEvents {
+			calm = 0
+		}
+		if page.End {
+			if err := delay.For(ctx, pollEvery); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // follow delivers the events of one of the client's subscriptions: while catching up, until it has caught up.
@@ -217,7 +258,8 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 				return err
 			}
 		}
-		if !s.advance(d, f) {
+		d.Position, d.Live = f.at, f.caught
+		if !s.advance(d) {
 			return ctx.Err()
 		}
 		if broken != nil || f.caught && mode == catchingUp {
@@ -227,8 +269,7 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 }
 
 // advance delivers, if there is anything new. It returns false if the subscription has ended.
-func (s *subscription) advance(d delivery, f *follower) bool {
-	d.Position, d.Live = f.at, f.caught
+func (s *subscription) advance(d delivery) bool {
 	n := len(d.Events)
 	if n == 0 && d.Position == s.at && d.Live == s.live {
 		return true

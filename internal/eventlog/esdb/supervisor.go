@@ -39,6 +39,7 @@ const (
 type member struct {
 	client  *esdb.Client
 	conn    *singleConn
+	appends *batcher
 	version Version
 	// filters means that the server's filtered subscriptions are reliable.
 	filters bool
@@ -162,8 +163,8 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := newSingleConn()
-	client, err := s.try(ctx, conn.address(server))
+	conn := newSingleConn(server)
+	client, err := s.try(ctx, conn.address())
 	if err != nil {
 		conn.end()
 		return nil, err
@@ -180,6 +181,7 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 	}
 	// Before 24.2 a filtered subscription that began at the position of an excluded event could skip the next event.
 	m := &member{client: client, conn: conn, version: version, filters: version.since(24, 2)}
+	m.appends = newBatcher(s.conf, conn)
 	m.retired, m.retire = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -363,6 +365,7 @@ func pauseAfter(lived, before time.Duration) time.Duration {
 func (s *supervisor) drain(m *member) {
 	m.retire()
 	m.users.Wait()
+	m.appends.close()
 	m.conn.end()
 	if err := m.client.Close(); err != nil {
 		s.cfg.Logger.Info("EventStoreDB: closing a client", "error", err)

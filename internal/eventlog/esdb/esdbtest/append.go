@@ -9,6 +9,7 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -27,13 +28,7 @@ const (
 
 // Append serves AppendToStream.
 func (n streamsService) Append(in streams.Streams_AppendServer) error {
-	s := n.server
-	s.appends.Add(1)
-	fault := s.Faults.nextAppend()
-	if fault == None {
-		fault = s.chaos.append()
-	}
-	s.chaos.delay(in.Context())
+	fault := n.server.beginAppend(in.Context())
 	first, err := in.Recv()
 	if err != nil {
 		return err
@@ -43,49 +38,73 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 		return status.Error(codes.InvalidArgument, "the first message of an append must contain its options")
 	}
 	if fault == EndEarly {
-		return status.Error(codes.ResourceExhausted, "the server ends the call early")
+		return errEndedEarly
 	}
 	events, err := receiveEvents(in)
 	if err != nil {
 		return err
 	}
 	stream := string(options.GetStreamIdentifier().GetStreamName())
-	if err := n.reject(in, stream, fault); err != nil {
+	v, err := n.append(in.Context(), in, stream, expectationOf(options), events, fault)
+	if err != nil {
 		return err
 	}
-	expected := expectationOf(options)
-	v, err := s.store.append(in.Context(), stream, expected, events)
+	return in.SendAndClose(response(v, options))
+}
+
+var errEndedEarly = status.Error(codes.ResourceExhausted, "the server ends the call early")
+
+// beginAppend counts an append and returns its fault.
+func (s *Server) beginAppend(ctx context.Context) Fault {
+	s.appends.Add(1)
+	fault := s.Faults.nextAppend()
+	if fault == None {
+		fault = s.chaos.append()
+	}
+	s.chaos.delay(ctx)
+	return fault
+}
+
+// append decides about an append and waits until the decision is durable. An error ends the call.
+func (n *node) append(ctx context.Context, call grpc.ServerStream, stream string, expected expectation,
+	events []*proposal, fault Fault) (verdict, error) {
+	s := n.server
+	if err := n.reject(ctx, call, stream, fault); err != nil {
+		return verdict{}, err
+	}
+	v, err := s.store.append(ctx, stream, expected, events)
 	if err == nil && fault == Duplicate {
-		v, err = s.store.append(in.Context(), stream, expected, events)
+		v, err = s.store.append(ctx, stream, expected, events)
 	}
 	if err == nil && v.ok && s.isNoisy() {
 		err = s.store.noise(stream)
 	}
 	switch {
 	case errors.Is(err, errNotIndexed):
-		return s.drop(in.Context())
-	case err != nil && in.Context().Err() != nil:
-		return in.Context().Err()
+		return v, s.drop(ctx)
+	case err != nil && ctx.Err() != nil:
+		return v, ctx.Err()
 	case err != nil:
-		return status.Errorf(codes.Unavailable, "cannot write to the log: %v", err)
+		return v, status.Errorf(codes.Unavailable, "cannot write to the log: %v", err)
 	}
 	switch fault {
 	case LoseReply:
 		s.BreakConnections()
-		return status.Error(codes.Internal, "lost")
+		return v, status.Error(codes.Internal, "lost")
 	case CommitAndHang:
-		<-in.Context().Done()
-		return in.Context().Err()
+		<-ctx.Done()
+		return v, ctx.Err()
 	case TimeOut:
-		return errCommitTimeout
+		return v, errCommitTimeout
 	case NoPosition:
 		v.position = 0
 	}
-	return in.SendAndClose(response(v, options))
+	return v, nil
 }
 
-// The errors with which the server ends an append that its writer has dropped.
+// The errors with which the server ends an append that its writer has dropped, or that it does not take yet.
 var (
+	errNotReady       = status.Error(codes.Unavailable, "Server Is Not Ready")
 	errPrepareTimeout = status.Error(codes.Aborted, "Operation timed out: Prepare phase timeout.")
 	errCommitTimeout  = status.Error(codes.Aborted, "Operation timed out: Commit phase timeout.")
 )
@@ -103,25 +122,25 @@ func (s *Server) drop(ctx context.Context) error {
 }
 
 // reject returns the error that ends an append before anything is committed, or nil.
-func (n *node) reject(in streams.Streams_AppendServer, stream string, fault Fault) error {
+func (n *node) reject(ctx context.Context, call grpc.ServerStream, stream string, fault Fault) error {
 	leader, leads := n.leads()
 	switch {
 	case fault == LoseRequest:
 		n.server.BreakConnections()
 		return status.Error(codes.Internal, "lost")
 	case fault == Hang:
-		<-in.Context().Done()
-		return in.Context().Err()
+		<-ctx.Done()
+		return ctx.Err()
 	case fault == Drop:
-		return n.server.drop(in.Context())
+		return n.server.drop(ctx)
 	case fault == NotReady:
-		return status.Error(codes.Unavailable, "Server Is Not Ready")
+		return errNotReady
 	case fault == Deleted:
-		in.SetTrailer(metadata.Pairs("exception", "stream-deleted", "stream-name", stream))
+		call.SetTrailer(metadata.Pairs("exception", "stream-deleted", "stream-name", stream))
 		return status.Errorf(codes.FailedPrecondition, "Event stream '%s' is deleted.", stream)
 	case fault == NotLeader, n.server.cfg.FollowersReject && !leads:
 		host, port := leader.endpoint()
-		in.SetTrailer(metadata.Pairs("exception", "not-leader",
+		call.SetTrailer(metadata.Pairs("exception", "not-leader",
 			"leader-endpoint-host", host, "leader-endpoint-port", strconv.Itoa(int(port))))
 		return status.Error(codes.NotFound, "Leader info available")
 	}
@@ -154,25 +173,42 @@ func receiveEvents(in streams.Streams_AppendServer) ([]*proposal, error) {
 		if message == nil {
 			return nil, status.Error(codes.InvalidArgument, "expected an event")
 		}
-		for _, key := range []string{keyType, keyContentType} {
-			if message.GetMetadata()[key] == "" {
-				return nil, status.Errorf(codes.InvalidArgument, "Required Metadata Property '%s' is missing", key)
-			}
-		}
-		id, err := uuidOf(message.GetId())
+		p, err := proposalOf(message)
 		if err != nil {
 			return nil, err
 		}
-		p := &proposal{
-			id: id, typ: message.GetMetadata()[keyType], content: message.GetMetadata()[keyContentType],
-			data: message.GetData(), metadata: message.GetCustomMetadata(),
-		}
 		if size += p.sizeOnDisk(); size > maxAppend {
 			in.SetTrailer(metadata.Pairs("exception", "maximum-append-size-exceeded"))
-			return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("Maximum Append Size of %d Exceeded.", maxAppend))
+			return nil, errTooLarge
 		}
 		events = append(events, p)
 	}
+}
+
+var errTooLarge = status.Error(codes.InvalidArgument, fmt.Sprintf("Maximum Append Size of %d Exceeded.", maxAppend))
+
+// proposed is an event of either kind of append.
+type proposed interface {
+	GetId() *shared.UUID
+	GetMetadata() map[string]string
+	GetCustomMetadata() []byte
+	GetData() []byte
+}
+
+func proposalOf(message proposed) (*proposal, error) {
+	for _, key := range []string{keyType, keyContentType} {
+		if message.GetMetadata()[key] == "" {
+			return nil, status.Errorf(codes.InvalidArgument, "Required Metadata Property '%s' is missing", key)
+		}
+	}
+	id, err := uuidOf(message.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &proposal{
+		id: id, typ: message.GetMetadata()[keyType], content: message.GetMetadata()[keyContentType],
+		data: message.GetData(), metadata: message.GetCustomMetadata(),
+	}, nil
 }
 
 func expectationOf(options *streams.AppendReq_Options) expectation {

@@ -44,7 +44,7 @@ type Server struct {
 	nodes []*node
 	chaos *chaos
 
-	appends, reads, subscriptions, sent, drops atomic.Int64
+	appends, reads, subscriptions, sent, drops, slow, batches atomic.Int64
 
 	mu      sync.Mutex
 	leader  int
@@ -273,11 +273,16 @@ type Counts struct {
 	Sent                          int64 // events
 	Rejected                      int64 // appends at the wrong revision
 	Dropped                       int64 // appends that the server did not answer before its timeout
+	Slow                          int64 // how often a live subscription was too slow
+	Batches                       int64 // calls that carry many appends
 }
 
 // Counts returns totals since the server started.
 func (s *Server) Counts() Counts {
-	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Rejected: s.store.rejected.Load(), Dropped: s.drops.Load()}
+	return Counts{
+		Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(),
+		Rejected: s.store.rejected.Load(), Dropped: s.drops.Load(), Slow: s.slow.Load(), Batches: s.batches.Load(),
+	}
 }
 
 // Connections returns the number of open connections.

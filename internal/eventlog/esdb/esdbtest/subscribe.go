@@ -220,6 +220,7 @@ func (f *follower) live() error {
 	looked := uint32(0)
 	for {
 		if f.tooSlow() {
+			f.server.slow.Add(1)
 			return errTooSlow
 		}
 		for ; f.next < len(f.all); f.next++ {

@@ -1,0 +1,216 @@
+package esdb
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"letterhead/internal/eventlog"
+)
+
+// batcher sends the appends of a member over one call (BatchAppend) on its compared connection, which the client does
+// not offer: with a call for each, gRPC takes more CPU time than the append, in both processes.
+type batcher struct {
+	conn   *singleConn
+	ctx    context.Context // ends when no append waits for an answer any more
+	close  context.CancelFunc
+	header metadata.MD // credentials
+
+	mu   sync.Mutex
+	call *batchCall // nil before the first append, and after a call has ended
+}
+
+// batchCall is a call for many appends. The mutex of its batcher guards it.
+type batchCall struct {
+	kick    chan struct{} // there is something to send
+	queue   []*streams.BatchAppendReq
+	high    int64 // the first half of all correlation ids; the second half is a number
+	last    int64
+	waiting map[int64]chan<- answer[eventlog.Appended]
+	open    int // appends that the server may have received and has not answered
+}
+
+func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
+	b := &batcher{conn: conn}
+	b.ctx, b.close = context.WithCancel(context.Background())
+	if conf.Username != "" && conf.Password != "" && !conf.DisableTLS { // when the client sends them, too
+		b.header = metadata.Pairs("authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
+	}
+	return b
+}
+
+// send sends a request. done gets its result, unless forget is called first, and must have room for it.
+func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forget func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.call
+	if c == nil {
+		most, _ := esdb.UUIDAsInt64(uuid.New())
+		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]chan<- answer[eventlog.Appended]{}, high: most}
+		b.call = c
+		go b.run(c)
+	}
+	id := c.last + 1
+	c.last, c.waiting[id] = id, done
+	c.queue = append(c.queue, &streams.BatchAppendReq{CorrelationId: structured(c.high, id), Options: r.options(),
+		ProposedMessages: r.events, IsFinal: true})
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(c.waiting, id)
+	}
+}
+
+// run begins the call and sends until it has ended.
+func (b *batcher) run(c *batchCall) {
+	conn, err := grpc.NewClient(b.conn.address()+sharing, grpc.WithIdleTimeout(0),
+		grpc.WithTransportCredentials(insecure.NewCredentials())) // which are not used, because it makes no connection
+	if err != nil {
+		b.end(c, err)
+		return
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(b.ctx, b.header))
+	defer cancel()
+	opened := make(chan struct{})
+	go func() {
+		select {
+		case <-b.conn.ended: // gRPC would wait for another connection
+			cancel()
+		case <-opened:
+		}
+	}()
+	call, err := streams.NewStreamsClient(conn).BatchAppend(ctx)
+	close(opened)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errEnded
+		}
+		b.end(c, err)
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.receive(c, call)
+	}()
+	for {
+		select {
+		case <-c.kick:
+		case <-ended:
+			return
+		}
+		b.mu.Lock()
+		requests := c.queue
+		c.queue, c.open = nil, c.open+len(requests)
+		b.mu.Unlock()
+		for _, r := range requests {
+			if call.Send(r) != nil { // receive returns the reason
+				<-ended
+				return
+			}
+		}
+	}
+}
+
+// receive passes on answers until the call ends.
+func (b *batcher) receive(c *batchCall, call streams.Streams_BatchAppendClient) {
+	for answered := false; ; answered = true {
+		resp, err := call.Recv()
+		if err != nil {
+			switch {
+			case slices.Contains(call.Trailer().Get("exception"), "not-leader"):
+				err = errNotLeader
+			case answered && !isLost(err):
+				err = errors.New(err.Error()) // such as a denial, which then is not the answer to every append
+			}
+			b.end(c, err)
+			return
+		}
+		b.mu.Lock()
+		c.open--
+		id := resp.GetCorrelationId().GetStructured().GetLeastSignificantBits()
+		done := c.waiting[id]
+		delete(c.waiting, id)
+		b.mu.Unlock()
+		if done != nil {
+			done <- resultOf(resp)
+		}
+	}
+}
+
+// end answers all appends of a call that has ended. A server that is not the leader ends the call when it rejects an
+// append: which one it was is certain only if there was no other.
+func (b *batcher) end(c *batchCall, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.call == c {
+		b.call = nil
+	}
+	if c.open > 1 && errors.Is(err, errNotLeader) {
+		err = errMaybeNotLeader
+	}
+	for _, done := range c.waiting {
+		done <- answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
+	}
+	c.waiting = nil
+}
+
+// refusals are the answers to appends that failed, by the type of their details.
+var refusals = map[string]error{
+	"WrongExpectedVersion": errWrongRevision, "Timeout": errTimedOut, "AccessDenied": errDenied, "Empty": errNotTaken,
+	"StreamDeleted": errRejected, "BadRequest": errRejected, "MaximumAppendSizeExceeded": errAboveLimit,
+}
+
+// resultOf interprets an answer. A repeat may have no position.
+func resultOf(resp *streams.BatchAppendResp) (a answer[eventlog.Appended]) {
+	if success := resp.GetSuccess(); success != nil {
+		a.value.LastRevision = success.GetCurrentRevision()
+		a.value.Position = eventlog.Position(success.GetPosition().GetCommitPosition())
+		return a
+	}
+	a.err = fmt.Errorf("the store answers %q", resp.GetError().GetMessage())
+	if details := resp.GetError().GetDetails(); len(details) > 0 {
+		if known := refusals[string(details[0].MessageName().Name())]; known != nil {
+			a.err = fmt.Errorf("%w: %w", known, a.err)
+		}
+	}
+	return a
+}
+
+// options returns the header of a request.
+func (r *request) options() *streams.BatchAppendReq_Options {
+	o := &streams.BatchAppendReq_Options{StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(r.stream)}}
+	next, exact := r.expected.Next()
+	switch {
+	case !exact:
+		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_Any{Any: &emptypb.Empty{}}
+	case next == 0:
+		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_NoStream{NoStream: &emptypb.Empty{}}
+	default:
+		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_StreamPosition{StreamPosition: next - 1}
+	}
+	return o
+}
+
+func structured(high, low int64) *shared.UUID {
+	return &shared.UUID{Value: &shared.UUID_Structured_{
+		Structured: &shared.UUID_Structured{MostSignificantBits: high, LeastSignificantBits: low}}}
+}

@@ -1,0 +1,70 @@
+package esdb_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testmust"
+	"letterhead/internal/testwait"
+)
+
+// Appends to different streams share one call, on the connection that was compared.
+func TestAppend_ManyStreams_ShareOneCall(t *testing.T) {
+	const streams, appends = 16, 20
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	var writers sync.WaitGroup
+	for w := range uint64(streams) {
+		writers.Go(func() {
+			for i := range uint64(appends) {
+				events := batch(1000*w+i, 1)
+				if _, err := l.Append(t.Context(), fmt.Sprint("account-", w), eventlog.After(i), events); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	counts := server.Counts()
+	if counts.Appends != streams*appends || counts.Batches != 1 || server.Connections() != 1 {
+		t.Errorf("%d appends in %d calls on %d connections, want %d, 1 and 1",
+			counts.Appends, counts.Batches, server.Connections(), streams*appends)
+	}
+}
+
+// A server that is not the leader ends the call, without saying which of its appends it rejected: those with an
+// expected revision are repeated, and the others are ambiguous.
+// Rule 3.
+func TestAppend_NotLeaderEndsSharedCall_EachIsRepeatedOrAmbiguous(t *testing.T) {
+	for name, c := range map[string]struct {
+		expected eventlog.Expected
+		want     error
+	}{"no stream": {eventlog.NoStream(), nil}, "any": {eventlog.Any(), eventlog.ErrAmbiguous}} {
+		t.Run(name, func(t *testing.T) {
+			server := esdbtest.Start(t)
+			l := open(t, server, esdb.Config{})
+			server.Faults.Append(esdbtest.Hang, esdbtest.NotLeader)
+			first := make(chan error, 1)
+			go func() { first <- testmust.Err(l.Append(t.Context(), stream, c.expected, batch(0, 1))) }()
+			if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Appends == 1 }); !ok {
+				t.Fatal("the server got no append")
+			}
+			_, second := l.Append(t.Context(), "account-2", c.expected, batch(1, 1))
+			for _, err := range []error{<-first, second} {
+				if !errors.Is(err, c.want) {
+					t.Errorf("error = %v, want %v", err, c.want)
+				}
+			}
+			if c.want == nil {
+				holds(t, l, 1)
+			} else {
+				holds(t, l, 0)
+			}
+		})
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
@@ -207,15 +209,16 @@ func difference(a, b *eventlog.Recorded) string {
 	return ""
 }
 
-// appendRest appends the missing events to the target. Meanwhile it reads them back and compares them.
+// appendRest appends the missing events to the target. Meanwhile it reads them back and compares them; a difference ends
+// the writing, and a failed append ends the comparison.
 //
 // Errors: ErrForeignWriter, ErrDiffers.
 func (c *copier) appendRest(ctx context.Context) error {
-	want := c.compared // including the events appended here
+	done := c.compared // including the events appended here
 	durable := make(chan struct{}, 1)
 	written := func(events int, upTo eventlog.Position) {
-		want += uint64(events)
-		c.progress(StageEvents, want, upTo)
+		done += uint64(events)
+		c.progress(StageEvents, done, upTo)
 		select {
 		case durable <- struct{}{}:
 		default: // events before these are not compared yet
@@ -226,37 +229,37 @@ func (c *copier) appendRest(ctx context.Context) error {
 	// Comparing moves both.
 	source, missing := c.source, *c.missing
 	missing.streams = maps.Clone(missing.streams)
-	compared := make(chan error, 1)
-	go func() {
-		var err error
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error {
 		for range durable {
-			if err == nil {
-				err = c.compareWith(ctx, &from, func() {})
+			if err := c.compareWith(inner, &from, func() {}); err != nil {
+				return err
 			}
 		}
-		compared <- err
-	}()
-	var err error
-	if to, ok := c.to.(eventlog.Importer); ok {
-		err = c.importRest(ctx, to, source, written)
-	} else {
-		err = c.appendWindows(ctx, &missing, source, written)
-	}
-	close(durable)
-	differs := <-compared
-	if err == nil && differs == nil {
-		differs = c.compareWith(ctx, &from, func() {})
+		return nil
+	})
+	group.Go(func() error {
+		defer close(durable)
+		if to, ok := c.to.(eventlog.Importer); ok {
+			return c.importRest(inner, to, source, written)
+		}
+		return c.appendWindows(inner, &missing, source, written)
+	})
+	err := group.Wait()
+	if err == nil {
+		err = c.compareWith(ctx, &from, func() {})
 		c.progress(StageCompare, c.compared, c.source)
 	}
+	if err == nil && len(from.page) == 0 {
+		from.page, err = from.next(ctx)
+	}
 	switch {
-	case err != nil: // the cause of a difference, if there is one
+	case errors.Is(err, ErrNotEmpty):
+		return fmt.Errorf("%w after it was written, or another process writes to it: %w", ErrDiffers, err)
+	case err != nil:
 		return err
-	case errors.Is(differs, ErrNotEmpty):
-		return fmt.Errorf("%w after it was written: %w", ErrDiffers, differs)
-	case differs != nil:
-		return differs
-	case c.compared != want || c.missing.count > 0:
-		return fmt.Errorf("%w: %d events were written, but %d can be read", ErrDiffers, want, c.compared)
+	case c.missing.count > 0 || len(from.page) > 0:
+		return fmt.Errorf("%w: only %d of its events can be read from the target", ErrDiffers, c.compared)
 	}
 	return nil
 }

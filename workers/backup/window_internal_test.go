@@ -236,49 +236,90 @@ func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 	})
 }
 
-// readBack is a log whose later appends wait until the first ones are read back. No stream may be read.
-type readBack struct {
+// hooked is a log with hooks before each append but the first, and after a page is read. No stream may be read.
+type hooked struct {
 	*memoryLog
 	appends atomic.Int64
-	first   chan struct{}
-	once    sync.Once
+	later   func(ctx context.Context) error
+	read    func(ctx context.Context, page []eventlog.Recorded) error
 }
 
-func (r *readBack) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	if r.appends.Add(1) > 1 {
-		select {
-		case <-r.first:
-		case <-time.After(time.Minute):
-			return eventlog.Appended{}, errors.New("the first append was not read back")
+func (h *hooked) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if h.appends.Add(1) > 1 {
+		if err := h.later(ctx); err != nil {
+			return eventlog.Appended{}, err
 		}
 	}
-	return r.memoryLog.Append(ctx, stream, expected, events)
+	return h.memoryLog.Append(ctx, stream, expected, events)
 }
 
-func (r *readBack) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
-	page, err := r.memoryLog.ReadAll(ctx, after, f, limit)
-	if len(page.Events) > 0 {
-		r.once.Do(func() { close(r.first) })
-	}
-	return page, err
+func (h *hooked) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.Filter, limit int) (eventlog.Page, error) {
+	page, err := h.memoryLog.ReadAll(ctx, after, f, limit)
+	return page, errors.Join(err, h.read(ctx, page.Events))
 }
 
-func (r *readBack) ReadStream(context.Context, string, uint64, eventlog.Direction, int) ([]eventlog.Recorded, error) {
+func (h *hooked) ReadStream(context.Context, string, uint64, eventlog.Direction, int) ([]eventlog.Recorded, error) {
 	return nil, errors.New("a stream is read")
 }
 
-// Events are compared, and chains verified, while later ones are written, in one pass over the target.
+// happens waits for an event.
+func happens(event <-chan struct{}, what string) error {
+	select {
+	case <-event:
+		return nil
+	case <-time.After(time.Minute):
+		return errors.New("this did not happen: " + what)
+	}
+}
+
+// Events are compared, and chains verified, while later ones are written, in one pass over the target. A difference ends
+// the writing, and a failed append ends the comparison.
 func TestMigrate_ReadsTargetOnce_WhileItWrites(t *testing.T) {
-	from, to := newMemoryLog(), &readBack{memoryLog: newMemoryLog(), first: make(chan struct{})}
+	from := newMemoryLog()
 	head, stream := eventschemas.Hash{}, account.StreamPrefix+"1"
 	for i := range 20 {
 		e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC()}
 		head = commands.Chain.Link(head, stream, uint64(i), &e)
 		testmust.Succeed(t, from.add(stream, eventlog.After(uint64(i)), []eventlog.Proposed{e}))
 	}
-	out, err := Migrate(t.Context(), Config{windowEvents: 4}, true, Source{Log: from}, Target{Log: to})
+	migrate := func(to *hooked) (Migrated, error) {
+		to.memoryLog = newMemoryLog()
+		return Migrate(t.Context(), Config{windowEvents: 4}, true, Source{Log: from}, Target{Log: to})
+	}
+
+	first := make(chan struct{})
+	begins := sync.OnceFunc(func() { close(first) })
+	out, err := migrate(&hooked{
+		later: func(context.Context) error { return happens(first, "the first append is read back") },
+		read:  func(context.Context, []eventlog.Recorded) error { begins(); return nil },
+	})
 	if err != nil || out.Events != 20 || out.ChainEvents != 20 {
 		t.Errorf("migrated %+v, %v", out, err)
+	}
+
+	_, err = migrate(&hooked{
+		later: func(ctx context.Context) error {
+			return errors.Join(happens(ctx.Done(), "the writing ends"), ctx.Err())
+		},
+		read: func(_ context.Context, page []eventlog.Recorded) error { page[0].Data = []byte("x"); return nil },
+	})
+	if !errors.Is(err, ErrDiffers) {
+		t.Errorf("an event reads back differently: %v, want %v", err, ErrDiffers)
+	}
+
+	second := make(chan struct{})
+	begins = sync.OnceFunc(func() { close(second) })
+	_, err = migrate(&hooked{
+		later: func(context.Context) error {
+			return errors.Join(happens(second, "the first append is read back"), errCut)
+		},
+		read: func(ctx context.Context, _ []eventlog.Recorded) error {
+			begins()
+			return errors.Join(happens(ctx.Done(), "the comparison ends"), ctx.Err())
+		},
+	})
+	if !errors.Is(err, errCut) {
+		t.Errorf("an append failed: %v, want %v", err, errCut)
 	}
 }
 

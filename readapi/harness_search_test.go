@@ -11,6 +11,7 @@ import (
 type noIndex struct {
 	searchindex.Index // Scan and Rebuild, which are not called
 	checkpoint        atomic.Uint64
+	own               atomic.Pointer[searchindex.Origin]
 }
 
 func (x *noIndex) Apply(_ context.Context, _ []searchindex.Document, checkpoint uint64) error {
@@ -18,7 +19,14 @@ func (x *noIndex) Apply(_ context.Context, _ []searchindex.Document, checkpoint 
 	return nil
 }
 
-func (x *noIndex) Checkpoint(context.Context) (uint64, error) { return x.checkpoint.Load(), nil }
+func (x *noIndex) Checkpoint(context.Context) (uint64, searchindex.Origin, error) {
+	if own := x.own.Load(); own != nil {
+		return x.checkpoint.Load(), *own, nil
+	}
+	return x.checkpoint.Load(), searchindex.Origin{}, nil
+}
+
+func (x *noIndex) Use(of searchindex.Origin) { x.own.Store(&of) }
 
 func (*noIndex) Search(context.Context, string, int) ([]searchindex.Hit, error) { return nil, nil }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,12 +32,12 @@ var (
 	onCrawls = []metric{queued, busy, ended}
 )
 
-// Count returns the figures of a process that pages show, by metric and label.
-func Count(metrics prometheus.Gatherer) (figures.Figures, error) {
-	families, err := metrics.Gather()
-	if err != nil {
-		return nil, err
-	}
+// key returns the name of a figure of the metric.
+func (m metric) key(label string) string { return m.name + " " + label }
+
+// Count returns the figures of a process that pages show. Metrics that cannot be gathered now are missing.
+func Count(metrics prometheus.Gatherer) figures.Figures {
+	families, _ := metrics.Gather()
 	all, known := figures.Figures{}, append(slices.Clone(onHealth), busy)
 	for _, family := range families {
 		at := slices.IndexFunc(known, func(m metric) bool { return m.name == family.GetName() })
@@ -47,12 +48,12 @@ func Count(metrics prometheus.Gatherer) (figures.Figures, error) {
 		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
 				if l.GetName() == shown.label && (shown.keep == nil || shown.keep(l.GetValue())) {
-					all.Add(shown.name, l.GetValue(), int64(m.GetCounter().GetValue()+m.GetGauge().GetValue()))
+					all[shown.key(l.GetValue())] += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
 				}
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // counts are the figures of all processes on a page.
@@ -74,7 +75,13 @@ func (x *exchange) counts(of []metric) counts {
 	}
 	c := counts{Processes: processes}
 	for _, m := range of {
-		c.Of = append(c.Of, count{m.Title, sums[m.name]})
+		rows := map[string]int64{}
+		for name, n := range sums {
+			if label, ok := strings.CutPrefix(name, m.key("")); ok {
+				rows[label] = n
+			}
+		}
+		c.Of = append(c.Of, count{m.Title, rows})
 	}
 	return c
 }

@@ -12,11 +12,7 @@ import (
 func noteFigures(_ context.Context, n *Node) ([]part, error) {
 	return []part{{"figures of the process", func(ctx context.Context) error {
 		for {
-			own, err := console.Count(n.metrics)
-			if err == nil {
-				err = n.processes.Note(ctx, n.run.id, own)
-			}
-			if err != nil {
+			if err := n.processes.Note(ctx, n.Config.Node, console.Count(n.metrics)); err != nil {
 				n.logger.Debug("the figures of this process are noted later", "error", err)
 			}
 			if delay.For(ctx, figures.Every) != nil {
@@ -31,6 +27,5 @@ func (n *Node) figures(ctx context.Context) (figures.Figures, int, error) {
 	if n.processes != nil {
 		return n.processes.Sum(ctx)
 	}
-	own, err := console.Count(n.metrics)
-	return own, 1, err
+	return console.Count(n.metrics), 1, nil
 }

@@ -42,7 +42,7 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 			u.Format, u.Release)
 	}
 	for _, m := range u.Models {
-		fmt.Fprintf(&b, "  %s: version %d is served; version %d has %d %% of its events, %s %s\n", m.Name, m.Live,
+		fmt.Fprintf(&b, "  %s: version %d is served; version %d has %d %% of the log, %s %s\n", m.Name, m.Live,
 			m.Next, uint64(m.Position)*100/max(uint64(m.Position)+m.Lag, 1), engine.Late(m.Lag, m.Behind), m.Error)
 	}
 	for _, n := range u.Nodes {

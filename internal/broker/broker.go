@@ -24,6 +24,7 @@ var (
 	// is redelivered without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
 	// ErrUnavailable is returned by Publish if the broker does not work. The transport logs when that begins and ends.
+	// What the broker refuses for good is another error.
 	ErrUnavailable = errors.New("broker is unavailable")
 	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was published.
 	ErrInvalid = errors.New("invalid message")

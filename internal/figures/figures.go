@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// Every is how often a process should note its figures.
-	Every = 5 * time.Second
+	// Every is how often a process should note its figures: as often as it is usually scraped, because some metrics are
+	// read from the stores.
+	Every = 15 * time.Second
 	// counted is how long the figures of a process count after it noted them: it has probably ended.
 	counted = 3 * Every
 
@@ -30,16 +31,8 @@ ON CONFLICT (process) DO UPDATE SET figures = excluded.figures, noted = excluded
 	all = `SELECT figures FROM process_figures WHERE noted >= $1`
 )
 
-// Figures are numbers by name and label.
-type Figures map[string]map[string]int64
-
-// Add adds n to a figure.
-func (f Figures) Add(name, label string, n int64) {
-	if f[name] == nil {
-		f[name] = map[string]int64{}
-	}
-	f[name][label] += n
-}
+// Figures are numbers by name.
+type Figures map[string]int64
 
 // Table is the table of figures of processes.
 type Table struct {
@@ -86,10 +79,8 @@ func (t *Table) Sum(ctx context.Context) (sum Figures, processes int, err error)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the figures of processes: %w", err)
 		}
-		for name, labels := range one {
-			for label, n := range labels {
-				sum.Add(name, label, n)
-			}
+		for name, n := range one {
+			sum[name] += n
 		}
 	}
 	return sum, processes, sqlstore.Classify(rows.Err())

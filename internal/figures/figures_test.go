@@ -21,12 +21,12 @@ func TestSum_CountsProcessesThatRun(t *testing.T) {
 		a, b := open(), open()
 		noted := func(in *figures.Table, process string, ended, errors int64) {
 			t.Helper()
-			testmust.Succeed(t, in.Note(t.Context(), process, figures.Figures{"crawls": {"ended": ended}, "errors": {process: errors}}))
+			testmust.Succeed(t, in.Note(t.Context(), process, figures.Figures{"crawls ended": ended, "errors " + process: errors}))
 		}
 		check := func(processes int, want figures.Figures) {
 			t.Helper()
 			sum, n, err := b.Sum(t.Context())
-			if err != nil || n != processes || !maps.EqualFunc(sum, want, maps.Equal[map[string]int64, map[string]int64]) {
+			if err != nil || n != processes || !maps.Equal(sum, want) {
 				t.Errorf("%v of %d processes, %v; want %v of %d", sum, n, err, want, processes)
 			}
 		}
@@ -34,11 +34,11 @@ func TestSum_CountsProcessesThatRun(t *testing.T) {
 		noted(a, "one", 1, 7)
 		noted(a, "one", 3, 7) // replaces the figures before
 		noted(b, "two", 4, 0)
-		check(2, figures.Figures{"crawls": {"ended": 7}, "errors": {"one": 7, "two": 0}})
+		check(2, figures.Figures{"crawls ended": 7, "errors one": 7, "errors two": 0})
 		now = now.Add(3 * figures.Every)
 		noted(b, "two", 5, 0)
-		check(2, figures.Figures{"crawls": {"ended": 8}, "errors": {"one": 7, "two": 0}})
+		check(2, figures.Figures{"crawls ended": 8, "errors one": 7, "errors two": 0})
 		now = now.Add(time.Microsecond)
-		check(1, figures.Figures{"crawls": {"ended": 5}, "errors": {"two": 0}})
+		check(1, figures.Figures{"crawls ended": 5, "errors two": 0})
 	})
 }

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"sync"
 	"time"
@@ -25,7 +24,7 @@ CREATE TABLE IF NOT EXISTS crawl_attempts (
 )`
 	noteAttempt   = `INSERT INTO crawl_attempts (crawl_id, attempt, begun) VALUES ($1, $2, $3) ON CONFLICT (crawl_id) DO NOTHING`
 	readAttempt   = `SELECT attempt FROM crawl_attempts WHERE crawl_id = $1`
-	readBegun     = `SELECT max(begun) FROM crawl_attempts WHERE crawl_id = $1`
+	readBegun     = `SELECT coalesce(max(begun), 0) FROM crawl_attempts WHERE crawl_id = $1`
 	pruneAttempts = `DELETE FROM crawl_attempts WHERE begun < $1`
 )
 
@@ -75,12 +74,12 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 
 // Begun returns when a crawl was begun; zero if it was not, or before attemptKept. Errors: as Begin.
 func (a *Attempts) Begun(ctx context.Context, crawlID string) (time.Time, error) {
-	var begun sql.NullInt64
+	var begun int64
 	err := a.store.Read().QueryRowContext(ctx, readBegun, crawlID).Scan(&begun)
-	if err != nil || !begun.Valid {
+	if err != nil || begun == 0 {
 		return time.Time{}, sqlstore.Classify(err)
 	}
-	return time.UnixMicro(begun.Int64), nil
+	return time.UnixMicro(begun), nil
 }
 
 func (a *Attempts) pruneDue(now time.Time) bool {

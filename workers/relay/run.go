@@ -58,7 +58,7 @@ func (r *Relay) newReader(topic Topic) *reader {
 func (r *reader) keep(ctx context.Context) error {
 	defer r.saveAtLast(ctx)
 	first := min(r.cfg.RetryAfter, r.topic.MaxRetryAfter)
-	wait := first
+	wait, said := first, ""
 	for {
 		before := r.at
 		err := r.copy(ctx)
@@ -70,11 +70,11 @@ func (r *reader) keep(ctx context.Context) error {
 		}
 		r.failures.WithLabelValues(r.topic.Name).Inc()
 		if r.at > before {
-			wait = first // progress was made in the meantime
+			wait, said = first, "" // progress was made in the meantime
 		}
 		level := slog.LevelDebug
-		if wait == first && !errors.Is(err, broker.ErrUnavailable) { // later attempts say nothing new
-			level = slog.LevelError
+		if text := err.Error(); text != said && !errors.Is(err, broker.ErrUnavailable) { // repeats say nothing new
+			level, said = slog.LevelError, text
 		}
 		r.cfg.Logger.Log(ctx, level, "relay starts again", "topic", r.topic.Name, "wait", wait, "error", err)
 		if delay.For(ctx, delay.Jittered(wait)) != nil {

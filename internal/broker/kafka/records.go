@@ -170,8 +170,11 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if !isRetryable(err) {
+			return err
+		}
 		r.outage.failed(fmt.Sprintf("publish to %s, partition %d", topic, partition), err)
-		if attempt == produceAttempts || !isRetryable(err) {
+		if attempt == produceAttempts {
 			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 		}
 		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {

@@ -244,11 +244,11 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 			return ctx.Err()
 		}
 		err := t.publisher.Publish(topic, m)
-		if err == nil {
-			return nil
+		if err == nil || isPermanent(err) {
+			return err
 		}
 		t.outage.failed("publish to "+topic, err)
-		if isPermanent(err) || time.Since(begun) > sendFor {
+		if time.Since(begun) > sendFor {
 			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 		}
 		if err := delay.For(ctx, wait); err != nil {

@@ -64,8 +64,8 @@ const (
 		" Send the request again after Retry-After."
 	messageBusy = "The account has more running requests than can be settled in time. " + messageReversed +
 		" Send this one again."
-	messageNotCrawled = "The crawl of the site did not begin in time: the part of the service that crawls is busy or " +
-		"away. " + messageReversed + " Send the request again; domains in the index are served as usual."
+	messageNotCrawled = "The site was not crawled in time: the part of the service that crawls is busy, away or cannot store " +
+		"the result. " + messageReversed + " Send the request again; domains in the index are served as usual."
 	messageFull = "The service has no storage left, so it can neither charge nor change anything. " + messageReversed +
 		" Send the request again later; what is free and needs no change is answered as usual."
 	messageInternal = "Something failed on our side. " + messageReversed +

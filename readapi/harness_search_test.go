@@ -9,7 +9,7 @@ import (
 
 // noIndex is a search index that finds nothing.
 type noIndex struct {
-	searchindex.Index // Scan and Rebuild, which are not called
+	searchindex.Index // Scan, which is not called
 	checkpoint        atomic.Uint64
 	own               atomic.Pointer[searchindex.Origin]
 }
@@ -27,6 +27,14 @@ func (x *noIndex) Checkpoint(context.Context) (uint64, searchindex.Origin, error
 }
 
 func (x *noIndex) Use(of searchindex.Origin) { x.own.Store(&of) }
+
+func (x *noIndex) Rebuild(context.Context) (searchindex.Generation, error) { return x, nil }
+
+func (x *noIndex) Freeze(context.Context) (uint64, error) { return x.checkpoint.Load(), nil }
+
+func (*noIndex) Publish(context.Context) error { return nil }
+
+func (*noIndex) Discard() error { return nil }
 
 func (*noIndex) Search(context.Context, string, int) ([]searchindex.Hit, error) { return nil, nil }
 

@@ -129,7 +129,7 @@ func TestLookup_CrawlNeverBegins_BlamesTheService(t *testing.T) {
 		for range 2 {
 			a := c.get("/v1/brands/fresh.com")
 			p := a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
-			if !strings.Contains(p.Error.Message, "did not begin in time") || a.header.Get("Retry-After") == "" {
+			if !strings.Contains(p.Error.Message, "was not crawled in time") || a.header.Get("Retry-After") == "" {
 				s.t.Errorf("%q, Retry-After %q; want a sentence about the crawl, and a wait", p.Error.Message, a.header.Get("Retry-After"))
 			}
 		}

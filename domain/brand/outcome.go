@@ -15,8 +15,8 @@ const (
 	FetchFailed = "fetch_failed" // the site could not be fetched
 	DNS         = "dns"          // there is no such domain
 	NoData      = "no_data"      // nothing was found
-	// NotBegun means that no crawler began the crawl in time, which says nothing about the site. It is stored as a
-	// Timeout that is remembered for rememberNotBegun, which release 0.1.0 reads, too.
+	// NotBegun means that no crawler began the crawl in time, or that it could not store the result, which says nothing
+	// about the site. It is stored as a Timeout that is remembered for rememberNotBegun, which release 0.1.0 reads, too.
 	NotBegun = "not_begun"
 )
 

@@ -184,7 +184,7 @@ func (c *Crawl) Meaning() string {
 		brand.Succeeded:   "The crawl succeeded.",
 		brand.Confirmed:   "The crawl confirmed the data that was known.",
 		brand.Timeout:     "The crawl did not end in time.",
-		brand.NotBegun:    "The service did not begin the crawl in time.",
+		brand.NotBegun:    "The service did not begin the crawl in time, or could not store its result.",
 		brand.Blocked:     "The site blocked the crawl.",
 		brand.FetchFailed: "The site could not be fetched.",
 		brand.DNS:         "The domain does not exist.",

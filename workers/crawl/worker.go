@@ -304,9 +304,9 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 	case errors.Is(crawlErr, context.Canceled):
 		return "interrupted"
 	case !errors.As(crawlErr, &failure):
-		// Not the site's fault: remembered for the shortest time.
+		// For example, the pictures could not be stored, which says nothing about the site.
 		logger.Error("crawl could not be completed", "error", crawlErr)
-		failure = &Failure{Outcome: brand.Timeout, Detail: "The crawl could not be completed here."}
+		failure = &Failure{Outcome: brand.NotBegun, Detail: "The crawl could not be completed here."}
 	}
 	if j.late && failure.Outcome == brand.Timeout { // a queue took the time, not the site
 		failure = &Failure{brand.NotBegun, "The crawl began in the second half of its time, which ran out.", failure.Err}

@@ -192,8 +192,9 @@ func TestWorker_Crawls_AppendOutcomes(t *testing.T) {
 			o.mu.Unlock()
 			requested, m := o.request(name+".com", brand.PriorityLive, time.Minute)
 			o.publish(broker.CrawlLive, m)
-			if end := o.outcome(name+".com", requested.ID); end.Outcome != c.want {
-				t.Errorf("outcome %s, want %s", end.Outcome, c.want)
+			end := o.outcome(name+".com", requested.ID)
+			if end.Outcome != c.want || end.NotBegun != (name == "store") {
+				t.Errorf("%+v, want outcome %s", end, c.want)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ type memory struct {
 	checkpoint uint64
 	log, last  string // of the live generation
 	asked      int    // number of checkpoint reads
+	rebuilds   int
 }
 
 // handle is one process's view of the index.
@@ -119,6 +120,7 @@ func (h *handle) Close() error { return nil }
 func (h *handle) Rebuild(context.Context) (searchindex.Generation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.rebuilds++
 	h.building = &building{handle: h, docs: map[string]searchindex.Document{}, log: h.own.Log}
 	return h.building, h.away
 }

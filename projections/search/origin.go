@@ -41,8 +41,8 @@ func Compare(ctx context.Context, index searchindex.Index, cfg Config, known eve
 
 // own returns the name of the log of this process, and lets the index use it.
 func (p *Projection) own(ctx context.Context) (origin, string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.naming.Lock()
+	defer p.naming.Unlock()
 	if p.log != "" || p.cfg.Log == nil {
 		return p.origin, p.log, nil
 	}

@@ -74,6 +74,10 @@ func TestTwoInstallations_OneIndex_SecondIsRefused(t *testing.T) {
 			other.change("other.com", "Other")
 		}
 		fed, _, _ := n.table.First(t.Context())
+		// A new folder begins with an event whose ID is the same in each.
+		likewise := &table{id: fed.ID, began: time.Unix(1, 0)}
+		likewise.change("likewise.com", "Likewise")
+		n.of(likewise).refuses(fed.ID.String())
 		n.of(empty).refuses(fed.ID.String())
 		n.of(other).refuses(fed.ID.String())
 		if g, at, named := n.live(); g != generation || at != checkpoint || !named {

@@ -30,7 +30,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/delay"
@@ -115,8 +114,7 @@ type Projection struct {
 	index   searchindex.Index
 	metrics *metrics
 
-	shared bool      // other processes feed the index, too
-	known  uuid.UUID // see Compare
+	shared bool // other processes feed the index, too
 
 	// feed has an entry while the index is being written; see hold.
 	feed chan struct{}

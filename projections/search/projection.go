@@ -15,7 +15,7 @@
 //
 // # The log of the index
 //
-// With Config.Log an index names the log that it is fed from: its first event, and its last restore or accepted loss.
+// With Config.Log an index names the log that it is fed from: its first event, when that occurred, and the last restore or accepted loss.
 // An index of another log is refused. The process that feeds rebuilds one of an earlier state of the log, or without a
 // name, but only when it begins: two copies of an installation must not take turns. An embedded index belongs to its
 // folder, and is rebuilt in any case.

@@ -64,7 +64,7 @@ func (p *Projection) own(ctx context.Context) (origin, string, error) {
 }
 
 // inspect compares the index with the log, and returns its checkpoint. Errors: errUnnamed, errEarlier (of an embedded
-// index also if it is of another log), searchindex.ErrOtherLog, *eventlog.LossError, the errors of the index and the log.
+// index also if it is of another log), searchindex.ErrOtherLog, *eventlog.LossError, those of the index and the log.
 func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 	checkpoint, of, err := p.index.Checkpoint(ctx) // first, because the log only grows in the meantime
 	at := eventlog.Position(checkpoint)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex"
 	"letterhead/node/datafolder"
-	"letterhead/projections/engine"
 	"letterhead/projections/search"
 	"letterhead/workers/loss"
 )
@@ -127,10 +125,11 @@ func (s *Stores) surveySearch(ctx context.Context) (lost *eventlog.LossError, er
 		if lost != nil {
 			return nil
 		}
-		if err := s.compareIndex(ctx, index); !errors.As(err, &lost) {
-			return err
+		err := s.compareIndex(ctx, index)
+		if errors.As(err, &lost) || errors.Is(err, searchindex.ErrOtherLog) { // the latter is no witness
+			return nil
 		}
-		return nil
+		return err
 	})
 	return lost, err
 }
@@ -152,14 +151,13 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 	return nil
 }
 
-// compareIndex compares an index with the log, and with the log that the database remembers.
+// compareIndex compares an index with the log.
 func (s *Stores) compareIndex(ctx context.Context, index searchindex.Index) error {
-	folded, err := engine.ReadFoldedLog(ctx, s.Database)
-	accepted, failed := s.Database.CurrentLogID(ctx)
-	if err = cmp.Or(err, failed); err != nil {
+	accepted, err := s.Database.CurrentLogID(ctx)
+	if err != nil {
 		return err
 	}
-	return search.Compare(ctx, index, search.Config{Log: eventlog.Probe(s.Log), Accepted: accepted}, folded.First)
+	return search.Compare(ctx, index, search.Config{Log: eventlog.Probe(s.Log), Accepted: accepted})
 }
 
 // forgetSearch empties the search index. One that may belong to another log is left as it is: a node that starts refuses

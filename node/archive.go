@@ -184,13 +184,13 @@ func (s *Stores) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Posi
 // replaceLog replaces the log and returns the name under which the old one is kept. It first discards what
 // depends on positions, except for the positions in the new log, so that a start accepts either log.
 func (s *Stores) replaceLog(ctx context.Context, checkpoints map[string]eventlog.Position) (kept string, err error) {
+	if err := s.forgetSearch(ctx); err != nil { // which reads the log
+		return "", err
+	}
 	if err := s.Log.Close(); err != nil {
 		return "", err
 	}
 	if err := loss.Renew(ctx, s.Database, checkpoints); err != nil {
-		return "", err
-	}
-	if err := s.forgetSearch(ctx); err != nil {
 		return "", err
 	}
 	suffix := ".archived-" + s.clock.Now().UTC().Format("20060102T150405.000Z")

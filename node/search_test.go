@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,7 +64,9 @@ func ownSearch(t *testing.T) string {
 // openFolder opens a node whose search index is shared; see ownSearch.
 func openFolder(t *testing.T, folder string) (*Node, error) {
 	t.Helper()
-	resvgtest.Link(t, folder)
+	if _, err := os.Stat(folder); err != nil {
+		resvgtest.Link(t, folder)
+	}
 	cfg := testmust.Get(config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder}))(t)
 	lock := testmust.Get(datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release))(t)
 	return Open(context.Background(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error"})
@@ -147,5 +150,28 @@ func TestSearch_TwoInstallations_OneElasticsearch(t *testing.T) {
 	}
 	if detail, err := doctorOnSearch(t.Context(), first); err == nil || !strings.Contains(err.Error(), "another log") {
 		t.Errorf("the check of the replaced index: %q, %v, want an error", detail, err)
+	}
+}
+
+func TestArchive_Elasticsearch_IsFilledAgain(t *testing.T) {
+	ownSearch(t)
+	folder := filepath.Join(t.TempDir(), "data")
+	n := testmust.Get(openFolder(t, folder))(t)
+	imports(t, n, "acme.com", "Acme")
+	testmust.Succeed(t, n.Close())
+
+	cfg := testmust.Get(config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": folder}))(t)
+	lock := testmust.Get(datafolder.Acquire(cfg.Data, datafolder.MustExist, release))(t)
+	n = testmust.Get(OpenStores(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard}))(t)
+	none, err := n.Stores.OldFailures(t.Context(), backup.Config{}, "--before", n.Now())
+	testmust.Succeed(t, err)
+	_, err = n.Stores.Archive(t.Context(), none, filepath.Join(t.TempDir(), "archive"))
+	testmust.Succeed(t, errors.Join(err, n.Close()))
+
+	n = testmust.Get(openFolder(t, folder))(t)
+	t.Cleanup(func() { testmust.Succeed(t, n.Close()) })
+	imports(t, n, "new.com", "New")
+	if v, err := n.Search.Verify(t.Context()); err != nil || !v.OK() || v.Rows != 2 {
+		t.Errorf("Verify = %+v, %v, want two equal rows", v, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,6 +27,7 @@ type memory struct {
 	checkpoint uint64
 	log, last  string // of the live generation
 	asked      int    // number of checkpoint reads
+	rebuilds   int
 }
 
 // handle is one process's view of the index.
@@ -119,6 +121,7 @@ func (h *handle) Close() error { return nil }
 func (h *handle) Rebuild(context.Context) (searchindex.Generation, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.rebuilds++
 	h.building = &building{handle: h, docs: map[string]searchindex.Document{}, log: h.own.Log}
 	return h.building, h.away
 }
@@ -170,6 +173,8 @@ type table struct {
 	docs map[string]brands.Doc
 	head eventlog.Position
 	id   uuid.UUID // of the first event; random unless set
+	// began is when all events occurred.
+	began time.Time
 }
 
 // change writes a brand's next state, with the next event.
@@ -235,7 +240,7 @@ func (s *table) At(_ context.Context, stream string, revision uint64) (eventlog.
 		id = uuid.NewSHA1(s.id, fmt.Append(nil, revision))
 	}
 	e := eventlog.Recorded{Stream: stream, Revision: revision, Position: eventlog.Position(revision) + 1}
-	e.ID = id
+	e.ID, e.OccurredAt = id, s.began
 	return e, true, nil
 }
 

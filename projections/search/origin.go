@@ -26,13 +26,14 @@ var (
 // origin is the name of a log in an index.
 type origin struct {
 	First    eventlog.Mark `json:"first"`              // zero: the log was empty
+	Began    time.Time     `json:"began"`              // when First occurred: many logs begin with an event of the same ID
 	Accepted string        `json:"accepted,omitempty"` // as in Config
 }
 
-// Compare compares an index with the log of a configuration, which may have replaced the one that began with a known
-// event. Errors: searchindex.ErrOtherLog, *eventlog.LossError, the errors of the index and of the log.
-func Compare(ctx context.Context, index searchindex.Index, cfg Config, known eventlog.Mark) error {
-	_, err := (&Projection{cfg: cfg, shared: true, index: index, known: known.ID}).inspect(ctx)
+// Compare compares an index with the log of a configuration. Errors: searchindex.ErrOtherLog, *eventlog.LossError, the
+// errors of the index and of the log.
+func Compare(ctx context.Context, index searchindex.Index, cfg Config) error {
+	_, err := (&Projection{cfg: cfg, shared: true, index: index}).inspect(ctx)
 	if err == errUnnamed || err == errEarlier {
 		return nil
 	}
@@ -41,15 +42,15 @@ func Compare(ctx context.Context, index searchindex.Index, cfg Config, known eve
 
 // own returns the name of the log of this process, and lets the index use it.
 func (p *Projection) own(ctx context.Context) (origin, string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.naming.Lock()
+	defer p.naming.Unlock()
 	if p.log != "" || p.cfg.Log == nil {
 		return p.origin, p.log, nil
 	}
 	o := origin{Accepted: p.cfg.Accepted}
 	first, found, err := eventlog.Mark{}.Find(ctx, p.cfg.Log)
 	if found {
-		o.First = eventlog.MarkOf(&first)
+		o.First, o.Began = eventlog.MarkOf(&first), first.OccurredAt.UTC()
 	}
 	text, failed := json.Marshal(o)
 	if err = cmp.Or(err, failed); err != nil {
@@ -63,7 +64,7 @@ func (p *Projection) own(ctx context.Context) (origin, string, error) {
 }
 
 // inspect compares the index with the log, and returns its checkpoint. Errors: errUnnamed, errEarlier (of an embedded
-// index also if it is of another log), searchindex.ErrOtherLog, *eventlog.LossError, the errors of the index and the log.
+// index also if it is of another log), searchindex.ErrOtherLog, *eventlog.LossError, those of the index and the log.
 func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 	checkpoint, of, err := p.index.Checkpoint(ctx) // first, because the log only grows in the meantime
 	at := eventlog.Position(checkpoint)
@@ -78,7 +79,7 @@ func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 	unreadable := json.Unmarshal([]byte(of.Log), &fed) != nil
 	if of.Log != "" && of.Log != name && (unreadable || fed.First.ID != uuid.Nil) {
 		held, _, err := fed.First.Find(ctx, p.cfg.Log)
-		if err == nil && p.shared && (unreadable || held.ID != fed.First.ID && p.known != fed.First.ID) {
+		if err == nil && p.shared && (unreadable || held.ID != fed.First.ID || !held.OccurredAt.Equal(fed.Began)) {
 			err = otherLog(of.Generation, fed, own)
 		}
 		return at, cmp.Or(err, errEarlier)
@@ -102,13 +103,16 @@ func (p *Projection) inspect(ctx context.Context) (eventlog.Position, error) {
 	return at, err
 }
 
-func otherLog(generation string, fed, own origin) error {
-	begins := "has no events"
-	if own.First.ID != uuid.Nil {
-		begins = "begins with event " + own.First.ID.String()
+func (o origin) String() string {
+	if o.First.ID == uuid.Nil {
+		return "has no events"
 	}
-	return fmt.Errorf("%w: the search index %s belongs to another log, which begins with event %s, and the log of this node %s. Nothing was read or written. Give each installation a search index of its own: set another alias in LETTERHEAD_SEARCH (?alias=NAME); or, if no installation uses this index any more, delete it (DELETE /%s)",
-		searchindex.ErrOtherLog, generation, fed.First.ID, begins, generation)
+	return fmt.Sprintf("begins with event %s of %s", o.First.ID, o.Began.Format(time.RFC3339Nano))
+}
+
+func otherLog(generation string, fed, own origin) error {
+	return fmt.Errorf("%w: the search index %s belongs to another log, which %s, and the log of this node %s. Nothing was read or written. Give each installation a search index of its own: set another alias in LETTERHEAD_SEARCH (?alias=NAME); or, if no installation uses this index any more, delete it (DELETE /%s)",
+		searchindex.ErrOtherLog, generation, fed, own, generation)
 }
 
 // Check reports why the index cannot be searched: it belongs to another log (searchindex.ErrOtherLog) or to another

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
+	"letterhead/projections"
+	"letterhead/projections/brands"
 	"letterhead/projections/search"
 )
 
@@ -70,6 +74,10 @@ func TestTwoInstallations_OneIndex_SecondIsRefused(t *testing.T) {
 			other.change("other.com", "Other")
 		}
 		fed, _, _ := n.table.First(t.Context())
+		// A new folder begins with an event whose ID is the same in each.
+		likewise := &table{id: fed.ID, began: time.Unix(1, 0)}
+		likewise.change("likewise.com", "Likewise")
+		n.of(likewise).refuses(fed.ID.String())
 		n.of(empty).refuses(fed.ID.String())
 		n.of(other).refuses(fed.ID.String())
 		if g, at, named := n.live(); g != generation || at != checkpoint || !named {
@@ -276,4 +284,58 @@ func TestFolder_IndexOfAnotherLog_IsBuiltAgain(t *testing.T) {
 	if _, of, err := w.index.Checkpoint(ctx); err != nil || of.Generation != before.Generation || of.Log == "" {
 		t.Errorf("after another start the index is %+v, %v; want the generation %s with a log", of, err, before.Generation)
 	}
+}
+
+// unready is a table whose brands are still being folded.
+type unready struct {
+	*table
+	folded atomic.Bool
+}
+
+func (s *unready) Changed(ctx context.Context, after eventlog.Position, limit int) ([]brands.Doc, eventlog.Position, error) {
+	if !s.folded.Load() {
+		return nil, 0, projections.ErrNotReady
+	}
+	return s.table.Changed(ctx, after, limit)
+}
+
+// After a restore the brands are folded for minutes: no generation is created for each attempt.
+func TestUnnamedIndex_BrandsAreBeingBuilt_IsRebuiltOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := &memory{}, &unready{table: &table{}}
+		at := s.change("acme.com", "Acme")
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: leads, Log: s}, s, m.open()))(t)
+		defer run(t, p)()
+		time.Sleep(time.Minute) // of the test's virtual clock
+		if m.rebuilds != 0 {
+			t.Errorf("%d rebuilds before the brands are folded, want none", m.rebuilds)
+		}
+		s.folded.Store(true)
+		waits(t, p, at)
+		if m.rebuilds != 1 {
+			t.Errorf("%d rebuilds, want one", m.rebuilds)
+		}
+	})
+}
+
+// silent is a log that does not answer.
+type silent struct{ *table }
+
+func (silent) First(context.Context) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, eventlog.ErrUnavailable
+}
+
+func TestRebuild_LogUnavailable_ReplacesNothing(t *testing.T) {
+	onShared(t, func(t *testing.T, n nodes) {
+		n.swap("another")
+		generation, _, _ := n.live()
+		n.table.change("acme.com", "Acme")
+		p := testmust.Get(search.New(t.Context(), search.Config{Lead: follows, Log: silent{n.table}}, n.table, n.open()))(t)
+		if err := p.Rebuild(t.Context()); !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Errorf("Rebuild = %v, want ErrUnavailable", err)
+		}
+		if g, _, _ := n.live(); g != generation {
+			t.Errorf("the index is %s, want %s, unchanged", g, generation)
+		}
+	})
 }

@@ -15,7 +15,7 @@
 //
 // # The log of the index
 //
-// With Config.Log an index names the log that it is fed from: its first event, and its last restore or accepted loss.
+// With Config.Log an index names the log that it is fed from: its first event, when that occurred, and the last restore or accepted loss.
 // An index of another log is refused. The process that feeds rebuilds one of an earlier state of the log, or without a
 // name, but only when it begins: two copies of an installation must not take turns. An embedded index belongs to its
 // folder, and is rebuilt in any case.
@@ -30,7 +30,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/delay"
@@ -57,7 +56,7 @@ const (
 	retryLast  = 30 * time.Second
 	// closing limits the last write of the checkpoint, including the wait for the right to write.
 	closing = 5 * time.Second
-	// openWait limits the comparison of the index with the log at a start.
+	// openWait limits the comparison of a shared index with the log at a start.
 	openWait = 5 * time.Second
 	// lossChecks is how many consecutive checks, lossCheckPause apart, must find a shared index past the
 	// end of the log before that counts as a loss: a node may briefly see an outdated end of the log.
@@ -115,8 +114,7 @@ type Projection struct {
 	index   searchindex.Index
 	metrics *metrics
 
-	shared bool      // other processes feed the index, too
-	known  uuid.UUID // see Compare
+	shared bool // other processes feed the index, too
 
 	// feed has an entry while the index is being written; see hold.
 	feed chan struct{}
@@ -129,10 +127,12 @@ type Projection struct {
 	// looker is held by the waiter that looks for all others while another process feeds.
 	looker chan struct{}
 
+	naming sync.Mutex // held while the log is read, unlike mu
+	log    string     // names the log of this process; "" before it was read and while it is empty
+	origin origin     // the content of log
+
 	mu      sync.Mutex
 	feeding bool
-	log     string            // names the log of this process; "" before it was read and while it is empty
-	origin  origin            // the content of log
 	at      eventlog.Position // everything up to here is searchable
 	err     error             // why it is not making progress
 	changed chan struct{}     // closed at the next change; nil while there is no waiter
@@ -162,8 +162,11 @@ func New(ctx context.Context, cfg Config, source Source, index searchindex.Index
 
 // open compares the index with the log.
 func (p *Projection) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openWait)
-	defer cancel()
+	if p.shared {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, openWait)
+		defer cancel()
+	}
 	at, err := p.inspect(ctx)
 	p.feeding = !p.shared
 	switch {
@@ -235,6 +238,9 @@ func (p *Projection) begin(ctx context.Context) error {
 	}
 	if own, _, err := p.own(ctx); err != nil || own.First == (eventlog.Mark{}) {
 		return cmp.Or(err, projections.ErrNotReady) // there is nothing to feed before the first event
+	}
+	if _, _, err := p.source.Changed(ctx, 0, 1); err != nil {
+		return err // without a new generation for each attempt
 	}
 	p.cfg.Logger.Info("filling the search index again", "reason", err)
 	if err := p.Rebuild(ctx); err != nil {

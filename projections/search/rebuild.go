@@ -20,7 +20,7 @@ const levelWait = 10 * time.Second
 // swaps when it has caught up. If ctx ends earlier the new generation is dropped. With a shared index, any node may
 // rebuild; an earlier rebuild of another node is then void. Errors: as the source and of the index, ctx.Err().
 func (p *Projection) Rebuild(ctx context.Context) (err error) {
-	if _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) {
+	if _, err := p.replaceable(ctx); err != nil {
 		return fmt.Errorf("rebuild the search index: %w", err)
 	}
 	g, err := p.index.Rebuild(ctx)
@@ -51,6 +51,16 @@ func (p *Projection) Rebuild(ctx context.Context) (err error) {
 	return nil
 }
 
+// replaceable reports whether the index is of an earlier state of the log. Errors: it is of another log, or, if other
+// processes share it, that is unknown.
+func (p *Projection) replaceable(ctx context.Context) (earlier bool, err error) {
+	_, err = p.inspect(ctx)
+	if !p.shared || err == errUnnamed || err == errEarlier || errors.Is(err, eventlog.ErrLoss) {
+		return err == errEarlier, nil
+	}
+	return false, err
+}
+
 // level freezes the live generation and feeds the new one up to its position.
 func (p *Projection) level(ctx context.Context, g searchindex.Generation,
 	at eventlog.Position) (eventlog.Position, error) {
@@ -59,9 +69,10 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation,
 		return at, err
 	}
 	goal := eventlog.Position(stood)
-	if _, err := p.inspect(ctx); errors.Is(err, searchindex.ErrOtherLog) { // now no other process can replace it
+	earlier, err := p.replaceable(ctx) // now no other process can replace it
+	if err != nil {
 		return at, err
-	} else if err == errEarlier {
+	} else if earlier {
 		goal = 0 // of other positions
 	}
 	for began := time.Now(); ; {

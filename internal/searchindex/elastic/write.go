@@ -107,9 +107,6 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	if err != nil {
 		return err
 	}
-	if own := x.used().Log; own != "" && g.log != own {
-		return x.rebind(ctx, g)
-	}
 	wait, cancel := context.WithTimeout(ctx, frozenWait)
 	defer cancel()
 	for {
@@ -131,7 +128,7 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 
 // write stores documents, refreshes the index, and then stores the checkpoint, all in one generation.
 func (x *Index) write(ctx context.Context, g generation, items []item, checkpoint uint64) error {
-	if g.write == "" { // it was frozen when this Index bound to it
+	if own := x.used().Log; g.write == "" || own != "" && g.log != own { // frozen when bound, or another log's
 		return errNotWritable
 	}
 	if err := x.bulk(ctx, g, items, true); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -35,11 +36,18 @@ type batcher struct {
 // batchCall is a call for many appends. The mutex of its batcher guards it.
 type batchCall struct {
 	kick    chan struct{} // there is something to send
-	queue   []*streams.BatchAppendReq
-	high    int64 // the first half of all correlation ids; the second half is a number
+	queue   []int64       // those that wait and those that were forgotten
+	high    int64         // the first half of all correlation ids; the second half is a number
 	last    int64
-	waiting map[int64]chan<- answer[eventlog.Appended]
-	open    int // appends that the server may have received and has not answered
+	waiting map[int64]*waitingAppend // at most Config.Calls
+	open    int                      // appends that the server may have received and has not answered
+}
+
+// waitingAppend is an append whose caller waits for the answer.
+type waitingAppend struct {
+	request *streams.BatchAppendReq
+	sent    bool // possibly
+	done    chan<- answer[eventlog.Appended]
 }
 
 func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
@@ -52,21 +60,22 @@ func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
 	return b
 }
 
-// send sends a request. done gets its result, unless forget is called first, and must have room for it.
+// send sends a request. done gets its result, unless forget is called first, and must have room for it. A request that
+// is forgotten before it was sent is never sent.
 func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forget func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.call
 	if c == nil {
 		most, _ := esdb.UUIDAsInt64(uuid.New())
-		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]chan<- answer[eventlog.Appended]{}, high: most}
+		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}, high: most}
 		b.call = c
 		go b.run(c)
 	}
 	id := c.last + 1
-	c.last, c.waiting[id] = id, done
-	c.queue = append(c.queue, &streams.BatchAppendReq{CorrelationId: structured(c.high, id), Options: r.options(),
-		ProposedMessages: r.events, IsFinal: true})
+	c.last, c.queue = id, append(c.queue, id)
+	c.waiting[id] = &waitingAppend{done: done, request: &streams.BatchAppendReq{
+		CorrelationId: structured(c.high, id), Options: r.options(), ProposedMessages: r.events, IsFinal: true}}
 	select {
 	case c.kick <- struct{}{}:
 	default:
@@ -117,17 +126,29 @@ func (b *batcher) run(c *batchCall) {
 		case <-ended:
 			return
 		}
-		b.mu.Lock()
-		requests := c.queue
-		c.queue, c.open = nil, c.open+len(requests)
-		b.mu.Unlock()
-		for _, r := range requests {
-			if call.Send(r) != nil { // receive returns the reason
+		for request := b.next(c); request != nil; request = b.next(c) {
+			if call.Send(request) != nil { // receive returns the reason
 				<-ended
 				return
 			}
 		}
 	}
+}
+
+// next returns the next request to send, or nil.
+func (b *batcher) next(c *batchCall) *streams.BatchAppendReq {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(c.queue) > 0 {
+		w := c.waiting[c.queue[0]]
+		c.queue = c.queue[1:]
+		if w != nil {
+			w.sent = true
+			c.open++
+			return w.request
+		}
+	}
+	return nil
 }
 
 // receive passes on answers until the call ends.
@@ -147,11 +168,11 @@ func (b *batcher) receive(c *batchCall, call streams.Streams_BatchAppendClient) 
 		b.mu.Lock()
 		c.open--
 		id := resp.GetCorrelationId().GetStructured().GetLeastSignificantBits()
-		done := c.waiting[id]
+		w := c.waiting[id]
 		delete(c.waiting, id)
 		b.mu.Unlock()
-		if done != nil {
-			done <- resultOf(resp)
+		if w != nil {
+			w.done <- resultOf(resp)
 		}
 	}
 }
@@ -167,10 +188,14 @@ func (b *batcher) end(c *batchCall, err error) {
 	if c.open > 1 && errors.Is(err, errNotLeader) {
 		err = errMaybeNotLeader
 	}
-	for _, done := range c.waiting {
-		done <- answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
+	for _, w := range c.waiting {
+		a := answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
+		if !w.sent {
+			a.err = fmt.Errorf("%w: %w", errUnsent, a.err)
+		}
+		w.done <- a
 	}
-	c.waiting = nil
+	c.waiting, c.queue = nil, nil
 }
 
 // refusals are the answers to appends that failed, by the type of their details.
@@ -187,7 +212,8 @@ func resultOf(resp *streams.BatchAppendResp) (a answer[eventlog.Appended]) {
 		return a
 	}
 	a.err = fmt.Errorf("the store answers %q", resp.GetError().GetMessage())
-	if details := resp.GetError().GetDetails(); len(details) > 0 {
+	internal := resp.GetError().GetCode() == int32(codes.Internal) // of unknown outcome, although its details are Empty
+	if details := resp.GetError().GetDetails(); len(details) > 0 && !internal {
 		if known := refusals[string(details[0].MessageName().Name())]; known != nil {
 			a.err = fmt.Errorf("%w: %w", known, a.err)
 		}

@@ -68,3 +68,14 @@ func TestAppend_NotLeaderEndsSharedCall_EachIsRepeatedOrAmbiguous(t *testing.T) 
 		})
 	}
 }
+
+// An answer without a position needs a read, for which the append's own slot is enough.
+func TestAppend_NoPositionAndOneSlot_ReadsIt(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{Calls: 1, CallTimeout: shortCall})
+	server.Faults.Append(esdbtest.NoPosition)
+	appended, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1))
+	if err != nil || appended.Position == 0 {
+		t.Errorf("append = %+v, %v, want a position", appended, err)
+	}
+}

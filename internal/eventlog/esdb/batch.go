@@ -198,10 +198,11 @@ func (b *batcher) end(c *batchCall, err error) {
 	c.waiting, c.queue = nil, nil
 }
 
-// refusals are the answers to appends that failed, by the type of their details.
+// refusals are the answers to appends that failed, by the type of their details. BadRequest is not among them: it means
+// any exception of the server, such as one while it checked a permission.
 var refusals = map[string]error{
 	"WrongExpectedVersion": errWrongRevision, "Timeout": errTimedOut, "AccessDenied": errDenied, "Empty": errNotTaken,
-	"StreamDeleted": errRejected, "BadRequest": errRejected, "MaximumAppendSizeExceeded": errAboveLimit,
+	"StreamDeleted": errRejected, "MaximumAppendSizeExceeded": errAboveLimit,
 }
 
 // resultOf interprets an answer. A repeat may have no position.

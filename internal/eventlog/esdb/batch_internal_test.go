@@ -28,7 +28,7 @@ func TestResultOf_FailuresOfTheServer(t *testing.T) {
 		"Timeout":                   {codes.DeadlineExceeded, &shared.Timeout{}, unknownOutcome},
 		"Unknown":                   {codes.Unknown, &shared.Unknown{}, unknownOutcome},
 		"MaximumAppendSizeExceeded": {codes.InvalidArgument, &shared.MaximumAppendSizeExceeded{}, tooLarge},
-		"BadRequest":                {codes.InvalidArgument, &shared.BadRequest{}, rejected},
+		"BadRequest":                {codes.InvalidArgument, &shared.BadRequest{}, unknownOutcome},
 		"not handled":               {codes.OK, &emptypb.Empty{}, notWritten},
 		"internal":                  {codes.Internal, &emptypb.Empty{}, unknownOutcome},
 	} {

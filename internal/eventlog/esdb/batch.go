@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
@@ -35,18 +36,21 @@ type batcher struct {
 
 // batchCall is a call for many appends. The mutex of its batcher guards it.
 type batchCall struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
 	kick    chan struct{} // there is something to send
 	queue   []int64       // those that wait and those that were forgotten
 	high    int64         // the first half of all correlation ids; the second half is a number
 	last    int64
 	waiting map[int64]*waitingAppend // at most Config.Calls
 	open    int                      // appends that the server may have received and has not answered
+	heard   time.Time                // of the last answer
 }
 
 // waitingAppend is an append whose caller waits for the answer.
 type waitingAppend struct {
 	request *streams.BatchAppendReq
-	sent    bool // possibly
+	sent    time.Time // possibly; zero before
 	done    chan<- answer[eventlog.Appended]
 }
 
@@ -61,7 +65,8 @@ func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
 }
 
 // send sends a request. done gets its result, unless forget is called first, and must have room for it. A request that
-// is forgotten before it was sent is never sent.
+// is forgotten before it was sent is never sent. One that is forgotten long after that, while the call had no answer at
+// all, makes later ones use another call: the server handles those of a call in turn until they are in its queue.
 func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forget func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,6 +74,7 @@ func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forge
 	if c == nil {
 		most, _ := esdb.UUIDAsInt64(uuid.New())
 		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}, high: most}
+		c.ctx, c.cancel = context.WithCancel(metadata.NewOutgoingContext(b.ctx, b.header))
 		b.call = c
 		go b.run(c)
 	}
@@ -83,7 +89,19 @@ func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forge
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		w := c.waiting[id]
 		delete(c.waiting, id)
+		if w != nil && !w.sent.IsZero() && c.heard.Before(w.sent) && time.Since(w.sent) >= stallAfter && b.call == c {
+			b.call = nil
+		}
+		b.endUnused(c)
+	}
+}
+
+// endUnused ends a call that has been replaced when nobody waits for its answers any more.
+func (b *batcher) endUnused(c *batchCall) {
+	if b.call != c && len(c.waiting) == 0 {
+		c.cancel()
 	}
 }
 
@@ -96,20 +114,19 @@ func (b *batcher) run(c *batchCall) {
 		return
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(b.ctx, b.header))
-	defer cancel()
+	defer c.cancel()
 	opened := make(chan struct{})
 	go func() {
 		select {
 		case <-b.conn.ended: // gRPC would wait for another connection
-			cancel()
+			c.cancel()
 		case <-opened:
 		}
 	}()
-	call, err := streams.NewStreamsClient(conn).BatchAppend(ctx)
+	call, err := streams.NewStreamsClient(conn).BatchAppend(c.ctx)
 	close(opened)
 	if err != nil {
-		if ctx.Err() != nil {
+		if c.ctx.Err() != nil {
 			err = errEnded
 		}
 		b.end(c, err)
@@ -143,7 +160,7 @@ func (b *batcher) next(c *batchCall) *streams.BatchAppendReq {
 		w := c.waiting[c.queue[0]]
 		c.queue = c.queue[1:]
 		if w != nil {
-			w.sent = true
+			w.sent = time.Now()
 			c.open++
 			return w.request
 		}
@@ -166,10 +183,11 @@ func (b *batcher) receive(c *batchCall, call streams.Streams_BatchAppendClient) 
 			return
 		}
 		b.mu.Lock()
-		c.open--
+		c.open, c.heard = c.open-1, time.Now()
 		id := resp.GetCorrelationId().GetStructured().GetLeastSignificantBits()
 		w := c.waiting[id]
 		delete(c.waiting, id)
+		b.endUnused(c)
 		b.mu.Unlock()
 		if w != nil {
 			w.done <- resultOf(resp)
@@ -190,7 +208,7 @@ func (b *batcher) end(c *batchCall, err error) {
 	}
 	for _, w := range c.waiting {
 		a := answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
-		if !w.sent {
+		if w.sent.IsZero() {
 			a.err = fmt.Errorf("%w: %w", errUnsent, a.err)
 		}
 		w.done <- a

@@ -1,8 +1,11 @@
 package esdb
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
@@ -41,11 +44,16 @@ func TestResultOf_FailuresOfTheServer(t *testing.T) {
 	}
 }
 
+// unopened returns a batcher with a call that nobody runs.
+func unopened() (*batcher, *batchCall) {
+	c := &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return &batcher{call: c}, c
+}
+
 // When a call ends, an append that was not sent is certainly not written, and one that was forgotten is not sent.
 func TestBatcher_NotSent_IsCertain(t *testing.T) {
-	b := &batcher{}
-	c := &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}}
-	b.call = c
+	b, c := unopened()
 	var done [3]chan answer[eventlog.Appended]
 	var forget [3]func()
 	for i := range done {
@@ -72,5 +80,36 @@ func TestBatcher_NotSent_IsCertain(t *testing.T) {
 func TestOutcomeOf_Unimplemented_IsNotWritten(t *testing.T) {
 	if got := outcomeOf(status.Error(codes.Unimplemented, "unknown method BatchAppend")); got != notWritten {
 		t.Errorf("outcome = %d, want %d", got, notWritten)
+	}
+}
+
+// A server that answers nothing on a call does not hold up later appends, and those that still wait lose nothing.
+func TestBatcher_SilentCall_IsReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer, replaced bool
+	}{"silent": {false, true}, "one append hangs": {true, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, call := unopened()
+				defer call.cancel()
+				done := make(chan answer[eventlog.Appended], 2)
+				forget := b.send(&request{expected: eventlog.Any()}, done)
+				other := b.send(&request{expected: eventlog.Any()}, done)
+				b.next(call)
+				b.next(call)
+				time.Sleep(stallAfter)
+				if c.answer {
+					call.heard = time.Now()
+				}
+				forget()
+				if (b.call == nil) != c.replaced || call.ctx.Err() != nil {
+					t.Errorf("replaced: %t, ended: %v, want %t and an open call", b.call == nil, call.ctx.Err(), c.replaced)
+				}
+				other()
+				if (call.ctx.Err() != nil) != c.replaced {
+					t.Errorf("ended after the last append: %v", call.ctx.Err())
+				}
+			})
+		})
 	}
 }

@@ -1,10 +1,12 @@
 package esdb_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
@@ -66,6 +68,22 @@ func TestAppend_NotLeaderEndsSharedCall_EachIsRepeatedOrAmbiguous(t *testing.T) 
 				holds(t, l, 0)
 			}
 		})
+	}
+}
+
+// An append without an answer does not hold up later ones, even if the server answers nothing on their call any more.
+func TestAppend_SilentCall_NextUsesAnother(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	server.Faults.Append(esdbtest.Silence)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := l.Append(ctx, stream, eventlog.Any(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
+		t.Errorf("the append without an answer returned %v, want ErrAmbiguous", err)
+	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.Any(), batch(0, 1))))
+	if calls := server.Counts().Batches; calls != 2 || server.Connections() != 1 {
+		t.Errorf("%d calls on %d connections, want 2 on 1", calls, server.Connections())
 	}
 }
 

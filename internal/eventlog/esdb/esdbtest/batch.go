@@ -68,6 +68,11 @@ func (c *batchCall) serve(request *streams.BatchAppendReq) {
 	case fault == EndEarly:
 		c.end(errEndedEarly)
 		return
+	case fault == Silence:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		<-c.in.Context().Done()
+		return
 	case err == nil:
 		v, err = c.node.append(c.in.Context(), c.in, stream, batchExpectation(request.GetOptions()), events, fault)
 	}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -34,12 +36,22 @@ type batcher struct {
 
 // batchCall is a call for many appends. The mutex of its batcher guards it.
 type batchCall struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
 	kick    chan struct{} // there is something to send
-	queue   []*streams.BatchAppendReq
-	high    int64 // the first half of all correlation ids; the second half is a number
+	queue   []int64       // those that wait and those that were forgotten
+	high    int64         // the first half of all correlation ids; the second half is a number
 	last    int64
-	waiting map[int64]chan<- answer[eventlog.Appended]
-	open    int // appends that the server may have received and has not answered
+	waiting map[int64]*waitingAppend // at most Config.Calls
+	open    int                      // appends that the server may have received and has not answered
+	heard   time.Time                // of the last answer
+}
+
+// waitingAppend is an append whose caller waits for the answer.
+type waitingAppend struct {
+	request *streams.BatchAppendReq
+	sent    time.Time // possibly; zero before
+	done    chan<- answer[eventlog.Appended]
 }
 
 func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
@@ -52,21 +64,24 @@ func newBatcher(conf *esdb.Configuration, conn *singleConn) *batcher {
 	return b
 }
 
-// send sends a request. done gets its result, unless forget is called first, and must have room for it.
+// send sends a request. done gets its result, unless forget is called first, and must have room for it. A request that
+// is forgotten before it was sent is never sent. One that is forgotten long after that, while the call had no answer at
+// all, makes later ones use another call: the server handles those of a call in turn until they are in its queue.
 func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forget func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.call
 	if c == nil {
 		most, _ := esdb.UUIDAsInt64(uuid.New())
-		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]chan<- answer[eventlog.Appended]{}, high: most}
+		c = &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}, high: most}
+		c.ctx, c.cancel = context.WithCancel(metadata.NewOutgoingContext(b.ctx, b.header))
 		b.call = c
 		go b.run(c)
 	}
 	id := c.last + 1
-	c.last, c.waiting[id] = id, done
-	c.queue = append(c.queue, &streams.BatchAppendReq{CorrelationId: structured(c.high, id), Options: r.options(),
-		ProposedMessages: r.events, IsFinal: true})
+	c.last, c.queue = id, append(c.queue, id)
+	c.waiting[id] = &waitingAppend{done: done, request: &streams.BatchAppendReq{
+		CorrelationId: structured(c.high, id), Options: r.options(), ProposedMessages: r.events, IsFinal: true}}
 	select {
 	case c.kick <- struct{}{}:
 	default:
@@ -74,7 +89,19 @@ func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forge
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		w := c.waiting[id]
 		delete(c.waiting, id)
+		if w != nil && !w.sent.IsZero() && c.heard.Before(w.sent) && time.Since(w.sent) >= stallAfter && b.call == c {
+			b.call = nil
+		}
+		b.endUnused(c)
+	}
+}
+
+// endUnused ends a call that has been replaced when nobody waits for its answers any more.
+func (b *batcher) endUnused(c *batchCall) {
+	if b.call != c && len(c.waiting) == 0 {
+		c.cancel()
 	}
 }
 
@@ -87,20 +114,19 @@ func (b *batcher) run(c *batchCall) {
 		return
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(b.ctx, b.header))
-	defer cancel()
+	defer c.cancel()
 	opened := make(chan struct{})
 	go func() {
 		select {
 		case <-b.conn.ended: // gRPC would wait for another connection
-			cancel()
+			c.cancel()
 		case <-opened:
 		}
 	}()
-	call, err := streams.NewStreamsClient(conn).BatchAppend(ctx)
+	call, err := streams.NewStreamsClient(conn).BatchAppend(c.ctx)
 	close(opened)
 	if err != nil {
-		if ctx.Err() != nil {
+		if c.ctx.Err() != nil {
 			err = errEnded
 		}
 		b.end(c, err)
@@ -117,17 +143,29 @@ func (b *batcher) run(c *batchCall) {
 		case <-ended:
 			return
 		}
-		b.mu.Lock()
-		requests := c.queue
-		c.queue, c.open = nil, c.open+len(requests)
-		b.mu.Unlock()
-		for _, r := range requests {
-			if call.Send(r) != nil { // receive returns the reason
+		for request := b.next(c); request != nil; request = b.next(c) {
+			if call.Send(request) != nil { // receive returns the reason
 				<-ended
 				return
 			}
 		}
 	}
+}
+
+// next returns the next request to send, or nil.
+func (b *batcher) next(c *batchCall) *streams.BatchAppendReq {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(c.queue) > 0 {
+		w := c.waiting[c.queue[0]]
+		c.queue = c.queue[1:]
+		if w != nil {
+			w.sent = time.Now()
+			c.open++
+			return w.request
+		}
+	}
+	return nil
 }
 
 // receive passes on answers until the call ends.
@@ -145,13 +183,14 @@ func (b *batcher) receive(c *batchCall, call streams.Streams_BatchAppendClient) 
 			return
 		}
 		b.mu.Lock()
-		c.open--
+		c.open, c.heard = c.open-1, time.Now()
 		id := resp.GetCorrelationId().GetStructured().GetLeastSignificantBits()
-		done := c.waiting[id]
+		w := c.waiting[id]
 		delete(c.waiting, id)
+		b.endUnused(c)
 		b.mu.Unlock()
-		if done != nil {
-			done <- resultOf(resp)
+		if w != nil {
+			w.done <- resultOf(resp)
 		}
 	}
 }
@@ -167,16 +206,21 @@ func (b *batcher) end(c *batchCall, err error) {
 	if c.open > 1 && errors.Is(err, errNotLeader) {
 		err = errMaybeNotLeader
 	}
-	for _, done := range c.waiting {
-		done <- answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
+	for _, w := range c.waiting {
+		a := answer[eventlog.Appended]{err: fmt.Errorf("the call for appends ended: %w", err)}
+		if w.sent.IsZero() {
+			a.err = fmt.Errorf("%w: %w", errUnsent, a.err)
+		}
+		w.done <- a
 	}
-	c.waiting = nil
+	c.waiting, c.queue = nil, nil
 }
 
-// refusals are the answers to appends that failed, by the type of their details.
+// refusals are the answers to appends that failed, by the type of their details. BadRequest is not among them: it means
+// any exception of the server, such as one while it checked a permission.
 var refusals = map[string]error{
 	"WrongExpectedVersion": errWrongRevision, "Timeout": errTimedOut, "AccessDenied": errDenied, "Empty": errNotTaken,
-	"StreamDeleted": errRejected, "BadRequest": errRejected, "MaximumAppendSizeExceeded": errAboveLimit,
+	"StreamDeleted": errRejected, "MaximumAppendSizeExceeded": errAboveLimit,
 }
 
 // resultOf interprets an answer. A repeat may have no position.
@@ -187,7 +231,8 @@ func resultOf(resp *streams.BatchAppendResp) (a answer[eventlog.Appended]) {
 		return a
 	}
 	a.err = fmt.Errorf("the store answers %q", resp.GetError().GetMessage())
-	if details := resp.GetError().GetDetails(); len(details) > 0 {
+	internal := resp.GetError().GetCode() == int32(codes.Internal) // of unknown outcome, although its details are Empty
+	if details := resp.GetError().GetDetails(); len(details) > 0 && !internal {
 		if known := refusals[string(details[0].MessageName().Name())]; known != nil {
 			a.err = fmt.Errorf("%w: %w", known, a.err)
 		}

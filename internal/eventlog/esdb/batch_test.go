@@ -1,10 +1,12 @@
 package esdb_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
@@ -66,5 +68,32 @@ func TestAppend_NotLeaderEndsSharedCall_EachIsRepeatedOrAmbiguous(t *testing.T) 
 				holds(t, l, 0)
 			}
 		})
+	}
+}
+
+// An append without an answer does not hold up later ones, even if the server answers nothing on their call any more.
+func TestAppend_SilentCall_NextUsesAnother(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	server.Faults.Append(esdbtest.Silence)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := l.Append(ctx, stream, eventlog.Any(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
+		t.Errorf("the append without an answer returned %v, want ErrAmbiguous", err)
+	}
+	testmust.Succeed(t, testmust.Err(l.Append(t.Context(), stream, eventlog.Any(), batch(0, 1))))
+	if calls := server.Counts().Batches; calls != 2 || server.Connections() != 1 {
+		t.Errorf("%d calls on %d connections, want 2 on 1", calls, server.Connections())
+	}
+}
+
+// An answer without a position needs a read, for which the append's own slot is enough.
+func TestAppend_NoPositionAndOneSlot_ReadsIt(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{Calls: 1, CallTimeout: shortCall})
+	server.Faults.Append(esdbtest.NoPosition)
+	appended, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1))
+	if err != nil || appended.Position == 0 {
+		t.Errorf("append = %+v, %v, want a position", appended, err)
 	}
 }

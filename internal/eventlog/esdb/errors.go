@@ -32,6 +32,8 @@ var (
 	errDenied        = status.Error(codes.PermissionDenied, "access is denied")
 	// errNotTaken means that the server takes no appends now.
 	errNotTaken = status.Error(codes.Unavailable, "the server takes no appends")
+	// errUnsent means that the append was not sent before the call for appends ended.
+	errUnsent = errors.New("it was not sent")
 	// errTimedOut means that the append's writer did not answer within the server's own timeout.
 	errTimedOut = errors.New("the server's timeout has passed")
 	// errNotLeader means that the server rejected the append because it is not the leader, errMaybeNotLeader that
@@ -50,11 +52,15 @@ func outcomeOf(err error) outcome {
 		return tooLarge
 	case errors.Is(err, errRejected):
 		return rejected
+	case errors.Is(err, errUnsent):
+		return notWritten
 	case errors.Is(err, errMaybeNotLeader):
 		return unknownOutcome
 	case errors.Is(err, errNotLeader), errors.Is(err, errNotTaken), strings.Contains(err.Error(), textEnded),
 		// After the credentials or the permissions are corrected, the same append succeeds.
-		code == codes.PermissionDenied, code == codes.Unauthenticated:
+		code == codes.PermissionDenied, code == codes.Unauthenticated,
+		// No call begins, because something in between does not know BatchAppend.
+		code == codes.Unimplemented:
 		return notWritten
 	}
 	return unknownOutcome

@@ -44,7 +44,8 @@ func (l *Log) sendUntilKnown(ctx context.Context, r *request) (eventlog.Appended
 	for attempt := 1; isNotLeader(dropped) && outcomeOf(dropped) == notWritten && attempt < leaderAttempts; attempt++ {
 		appended, dropped = l.send(ctx, r)
 	}
-	if !errors.Is(dropped, errTimedOut) && !errors.Is(dropped, errMaybeNotLeader) || r.expected.IsAny() {
+	again := errors.Is(dropped, errTimedOut) || errors.Is(dropped, errMaybeNotLeader)
+	if !again || r.expected.IsAny() || outcomeOf(dropped) == notWritten {
 		return appended, dropped
 	}
 	ctx, cancel := context.WithDeadline(ctx, over)
@@ -66,6 +67,15 @@ func (l *Log) sendUntilKnown(ctx context.Context, r *request) (eventlog.Appended
 //
 // Errors: notSent, errReplaced, ctx.Err(), and those that outcomeOf distinguishes.
 func (l *Log) send(ctx context.Context, r *request) (eventlog.Appended, error) {
+	appended, err := l.exchange(ctx, r)
+	if err != nil {
+		return eventlog.Appended{}, err
+	}
+	return l.completed(ctx, r, appended)
+}
+
+// exchange is send without what may need another slot. It returns the last revision and the position, if it is known.
+func (l *Log) exchange(ctx context.Context, r *request) (eventlog.Appended, error) {
 	m, err := l.enter(ctx)
 	if err != nil {
 		return eventlog.Appended{}, notSent{err}
@@ -104,10 +114,7 @@ func (l *Log) send(ctx context.Context, r *request) (eventlog.Appended, error) {
 		m.markAlive()
 	}
 	l.supervisor.judge(m, a.err, time.Since(began))
-	if a.err != nil {
-		return eventlog.Appended{}, a.err
-	}
-	return l.completed(ctx, r, a.value)
+	return a.value, a.err
 }
 
 // await waits for an answer until ctx ends, or appendGrace has passed since the member was replaced.

@@ -13,7 +13,7 @@ import (
 const (
 	// subscriptionPage bounds the events of one batch.
 	subscriptionPage = 4096
-	// deliveryEvents and deliveryBytes bound one delivery of the pump.
+	// deliveryEvents and deliveryBytes bound one delivery of the pump, except one of poll (pollPage, maxPageBytes).
 	deliveryEvents = 512
 	deliveryBytes  = 4 << 20
 	// subscriptionBuffer is the number of deliveries that may wait for Next. While it is full nothing is

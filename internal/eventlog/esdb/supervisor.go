@@ -330,8 +330,7 @@ func (s *supervisor) watch(m *member) {
 }
 
 // replace retires the current member, and starts making another one. It ignores any other member, except that
-// the next server must be the leader after an append was rejected for it: the client ends its connection
-// then, and the end may arrive here first.
+// the next server must be the leader after an append was rejected for it, also if the member was replaced meanwhile.
 func (s *supervisor) replace(m *member, why error) {
 	if isNotLeader(why) {
 		s.leader.Store(true)
@@ -465,8 +464,7 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost reports whether an error means that the client has lost its server. After "not leader" the client
-// goes to another server by itself.
+// isLost reports whether an error means that the next call needs another connection.
 func isLost(err error) bool {
 	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true

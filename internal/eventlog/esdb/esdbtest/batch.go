@@ -68,6 +68,11 @@ func (c *batchCall) serve(request *streams.BatchAppendReq) {
 	case fault == EndEarly:
 		c.end(errEndedEarly)
 		return
+	case fault == Silence:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		<-c.in.Context().Done()
+		return
 	case err == nil:
 		v, err = c.node.append(c.in.Context(), c.in, stream, batchExpectation(request.GetOptions()), events, fault)
 	}
@@ -141,25 +146,26 @@ func batchSuccess(v verdict) *streams.BatchAppendResp_Success {
 func batchFailure(err error, stream *shared.StreamIdentifier) *status.Status {
 	var details proto.Message
 	text := status.Convert(err).Message()
-	switch code := status.Code(err); {
+	code := status.Code(err)
+	switch {
 	case err == nil:
-		details, text = &shared.WrongExpectedVersion{}, "WrongExpectedVersion"
+		details, code, text = &shared.WrongExpectedVersion{}, codes.AlreadyExists, "WrongExpectedVersion"
 	case code == codes.Aborted:
-		details, text = &shared.Timeout{}, "Timeout"
+		details, code, text = &shared.Timeout{}, codes.DeadlineExceeded, "Timeout"
 	case errors.Is(err, errNotReady):
-		details = &emptypb.Empty{}
+		details = &emptypb.Empty{} // the server sends no code, which status does not allow
 	case code == codes.FailedPrecondition:
-		details = &shared.StreamDeleted{StreamIdentifier: stream}
+		details, code, text = &shared.StreamDeleted{StreamIdentifier: stream}, codes.NotFound, "StreamDeleted"
 	case errors.Is(err, errTooLarge):
-		details = &shared.MaximumAppendSizeExceeded{MaxAppendSize: maxAppend}
+		details, text = &shared.MaximumAppendSizeExceeded{MaxAppendSize: maxAppend}, "MaximumAppendSizeExceeded"
 	case code == codes.InvalidArgument:
-		details = &shared.BadRequest{Message: text}
+		details, text = &shared.BadRequest{Message: text}, "BadRequest"
 	case code == codes.Unavailable && strings.HasPrefix(text, "cannot write"):
-		details = &shared.Unknown{}
+		details, code, text = &shared.Unknown{}, codes.Unknown, "Unknown"
 	default:
 		return nil
 	}
-	failure, err := status.New(codes.Unknown, text).WithDetails(protoadapt.MessageV1Of(details))
+	failure, err := status.New(code, text).WithDetails(protoadapt.MessageV1Of(details))
 	if err != nil {
 		return nil
 	}

@@ -33,6 +33,8 @@ const (
 	Deleted
 	// Drop commits nothing and answers after the server's timeout that the append timed out.
 	Drop
+	// Silence commits nothing, and no append of its call is answered any more. It is a fault of BatchAppend.
+	Silence
 )
 
 // Faults of reads.

@@ -46,6 +46,7 @@ type mixedLoad struct {
 	sent     atomic.Int64
 	all      *tally // every request to an API for clients
 	acts     atomic.Int64
+	killed   atomic.Pointer[node] // until every node serves again: it need not answer
 }
 
 // mixedAccount is an account and what the clients know about it.
@@ -60,12 +61,12 @@ type mixedAccount struct {
 	payments []string        // granted
 }
 
-// The test sends -requests mixed requests: look-ups of many accounts, half of them repeated under an idempotency key until
-// they are answered, searches, files, crawls, grants, refunds and changes of keys. Meanwhile -faults kills, freezes and
-// disconnections occur, one after the other. Every answer must be right, or 503 or 504. Each node must serve again after
-// each fault. At the end everything must be exact: each answered charge and each grant and refund is in the ledger once, no
-// charge is there twice, no balance was overspent, the read models match the streams, the chains are intact, and all
-// notices are settled.
+// The test sends -requests mixed requests: look-ups of many accounts, half of them repeated under an idempotency key
+// until they are answered, searches, files, crawls, grants, refunds and changes of keys. Meanwhile -faults kills,
+// freezes and disconnections occur, one after the other. Every answer must be right, or 503 or 504, and only a killed
+// node may give none. Each node must serve again after each fault. At the end everything must be exact: each answered
+// charge and each grant and refund is in the ledger once, no charge is there twice, no balance was overspent, the read
+// models match the streams, the chains are intact, and all notices are settled.
 // Rules 1, 2, 7, 8, 9.
 func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 	c := whole(t)
@@ -103,7 +104,7 @@ func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 		for i := range *mixedFaults {
 			at := int64(*mixedRequests) * int64(i+1) / int64(*mixedFaults+1)
 			until(t, 20*time.Minute, "the load continues", func() bool { return m.sent.Load() >= at || t.Failed() })
-			f, away := c.anyFault(t, i), rand.N(awayAtMost)
+			f, away := m.anyFault(t, i), rand.N(awayAtMost)
 			if err := f.begin(c); err != nil {
 				t.Error(err)
 				return
@@ -124,13 +125,15 @@ func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 				}
 				return true
 			})
+			m.killed.Store(nil)
 			t.Logf("fault %d: %s for %s: every node served again %s later (%d requests)", i+1, f.name,
 				away.Round(10*time.Millisecond), took.Round(10*time.Millisecond), m.sent.Load())
 		}
 	})
 	load.Wait()
-	t.Logf("%d requests and %d acts of operators in %s: %s", m.sent.Load(), m.acts.Load(), time.Since(began).Round(time.Second), m.all)
-	m.all.check(t, len(m.all.unanswered)) // a killed node answers nothing
+	t.Logf("%d requests and %d acts of operators in %s: %s", m.sent.Load(), m.acts.Load(),
+		time.Since(began).Round(time.Second), m.all)
+	m.all.check(t, len(m.all.unanswered)) // of killed nodes; see send
 
 	for _, n := range c.all() {
 		if !n.alive() {
@@ -162,10 +165,11 @@ func (c *cluster) sendsMail(t *testing.T, server string) {
 }
 
 // anyFault returns the i-th fault. The first six are of six kinds.
-func (c *cluster) anyFault(t *testing.T, i int) fault {
+func (m *mixedLoad) anyFault(t *testing.T, i int) fault {
 	some := func(nodes []*node) *node { return nodes[rand.IntN(len(nodes))] }
 	killed := func(n *node) fault {
-		return fault{n.name + " killed", func(*cluster) error { n.kill(); return nil }, func(*cluster) error { return n.start() }}
+		kill := func(*cluster) error { m.killed.Store(n); n.kill(); return nil }
+		return fault{n.name + " killed", kill, func(*cluster) error { return n.start() }}
 	}
 	frozen := func(n *node) fault {
 		return fault{n.name + " frozen", func(*cluster) error { return n.freeze() }, func(*cluster) error { return n.thaw() }}
@@ -175,21 +179,21 @@ func (c *cluster) anyFault(t *testing.T, i int) fault {
 			func(*cluster) error { n.links[service].Resume(); return nil }}
 	}
 	kinds := []func() fault{
-		func() fault { return killed(some(c.apis)) },
+		func() fault { return killed(some(m.apis)) },
 		func() fault { return stopped(t, eventStore) },
 		func() fault { return stopped(t, postgres) },
-		func() fault { return frozen(some(c.projectors)) },
-		func() fault { return frozen(some(c.apis)) },
-		func() fault { return killed(some(c.relays)) },
+		func() fault { return frozen(some(m.projectors)) },
+		func() fault { return frozen(some(m.apis)) },
+		func() fault { return killed(some(m.relays)) },
 		func() fault { return hung(t, eventStore) },
-		func() fault { return killed(some(c.projectors)) },
+		func() fault { return killed(some(m.projectors)) },
 		func() fault { return hung(t, postgres) },
-		func() fault { return killed(some(c.crawlers)) },
-		func() fault { return cutOff(some(c.apis), eventStore, (*testlink.Link).Refuse) },
+		func() fault { return killed(some(m.crawlers)) },
+		func() fault { return cutOff(some(m.apis), eventStore, (*testlink.Link).Refuse) },
 		func() fault { return stopped(t, elasticsearch) },
-		func() fault { return cutOff(some(c.apis), postgres, (*testlink.Link).Hang) },
-		func() fault { return killed(c.sweeper) },
-		func() fault { return frozen(some(c.relays)) },
+		func() fault { return cutOff(some(m.apis), postgres, (*testlink.Link).Hang) },
+		func() fault { return killed(m.sweeper) },
+		func() fault { return frozen(some(m.relays)) },
 	}
 	if controlled() {
 		kinds = append(kinds, func() fault { return stopped(t, kafkaBroker) }, func() fault { return hung(t, kafkaBroker) })
@@ -232,10 +236,15 @@ func (m *mixedLoad) request(turn int) {
 }
 
 // send sends a request to a node, or, as a proxy does, to the next one if the node refuses connections.
-func (m *mixedLoad) send(a *mixedAccount, turn int, path, key string, header http.Header, right ...int) (got answer, err error) {
+func (m *mixedLoad) send(a *mixedAccount, turn int, path, key string, header http.Header,
+	right ...int) (got answer, err error) {
 	for try := range m.apis {
-		got, err = m.apis[(turn+try)%apiNodes].send(http.MethodGet, path, key, nil, header)
+		n, killed := m.apis[(turn+try)%apiNodes], m.killed.Load()
+		got, err = n.send(http.MethodGet, path, key, nil, header)
 		m.all.count(got, err)
+		if err != nil && n != killed && n != m.killed.Load() {
+			m.all.mistake("GET %s on %s, which was not killed: %v", path, n.name, err)
+		}
 		if err != nil { // also if it was refused: the HTTP client repeats a GET whose connection broke
 			a.seen.count(got, err)
 		}
@@ -307,7 +316,8 @@ func (m *mixedLoad) act(turn int, method, path string, content any, right ...int
 
 func (m *mixedLoad) grant(a *mixedAccount, turn int) {
 	id := "pay_" + random() + random()
-	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/grants", map[string]any{"credits": 7, "payment_id": id}, http.StatusOK) != nil {
+	grant := map[string]any{"credits": 7, "payment_id": id}
+	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/grants", grant, http.StatusOK) != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.moved[id] = 7
@@ -328,7 +338,8 @@ func (m *mixedLoad) refund(a *mixedAccount, turn int) {
 		return
 	}
 	id := "re_" + random() + random()
-	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/refunds", map[string]any{"credits": 3, "payment_id": payment, "refund_id": id}, http.StatusOK) != nil {
+	refund := map[string]any{"credits": 3, "payment_id": payment, "refund_id": id}
+	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/refunds", refund, http.StatusOK) != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.moved[id] = -3
@@ -338,14 +349,16 @@ func (m *mixedLoad) refund(a *mixedAccount, turn int) {
 // changeKey issues a key, uses it, and revokes it. No node accepts it afterwards.
 func (m *mixedLoad) changeKey(a *mixedAccount, turn int) {
 	var key struct{ ID, Key string }
-	body := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/keys", map[string]any{"name": "mixed"}, http.StatusCreated)
+	named := map[string]any{"name": "mixed"}
+	body := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/keys", named, http.StatusCreated)
 	if body == nil || json.Unmarshal(body, &key) != nil || key.ID == "" {
 		return
 	}
 	if key.Key != "" { // an answer to a repeat does not have it
 		m.send(a, turn, "/v1/me", key.Key, nil, http.StatusOK)
 	}
-	if m.act(turn, http.MethodDelete, "/admin/keys/"+key.ID, nil, http.StatusOK, http.StatusNoContent) == nil || key.Key == "" {
+	revoked := m.act(turn, http.MethodDelete, "/admin/keys/"+key.ID, nil, http.StatusOK, http.StatusNoContent)
+	if revoked == nil || key.Key == "" {
 		return
 	}
 	for i := range m.apis {
@@ -393,7 +406,8 @@ func (m *mixedLoad) exact(t *testing.T, a *mixedAccount, undelivered string) {
 		case "PaymentRefunded":
 			found[l.RefundID] += l.Amount
 		case "CreditsCharged":
-			if silent := net[l.RequestID] == 1 && !a.seen.paid[l.RequestID]; silent && !strings.Contains(undelivered, l.RequestID) {
+			silent := net[l.RequestID] == 1 && !a.seen.paid[l.RequestID]
+			if silent && !strings.Contains(undelivered, l.RequestID) {
 				t.Errorf("the charge of request %s has no answer and is not listed as undelivered", l.RequestID)
 			}
 		}

@@ -44,7 +44,8 @@ func newGroup(b *testing.B, name string, cores float64) cpuGroup {
 	g.unlike = func(cores float64) error {
 		return write("cpu.max", fmt.Sprintf("%.0f %d", cores*float64(period), period))
 	}
-	if text, err := os.ReadFile(root + "/cgroup.controllers"); err != nil || !strings.Contains(string(text), "cpu") { // version 1
+	text, err := os.ReadFile(root + "/cgroup.controllers")
+	if err != nil || !strings.Contains(string(text), "cpu") { // version 1
 		g.folder = filepath.Join(root, "cpu", name)
 		g.unlike = func(cores float64) error {
 			if err := write("cpu.cfs_period_us", strconv.FormatInt(period, 10)); err != nil {
@@ -53,8 +54,7 @@ func newGroup(b *testing.B, name string, cores float64) cpuGroup {
 			return write("cpu.cfs_quota_us", fmt.Sprintf("%.0f", cores*float64(period)))
 		}
 	}
-	err := os.Mkdir(g.folder, 0o700)
-	if err == nil {
+	if err = os.Mkdir(g.folder, 0o700); err == nil {
 		b.Cleanup(func() {
 			if err := os.Remove(g.folder); err != nil {
 				b.Error(err)
@@ -71,7 +71,8 @@ func newGroup(b *testing.B, name string, cores float64) cpuGroup {
 func (g cpuGroup) hold(b *testing.B, p *process) {
 	b.Helper()
 	cmd, _ := p.life()
-	if err := os.WriteFile(filepath.Join(g.folder, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+	pid := []byte(strconv.Itoa(cmd.Process.Pid))
+	if err := os.WriteFile(filepath.Join(g.folder, "cgroup.procs"), pid, 0o600); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -143,7 +144,8 @@ func (in *installation) rate(b *testing.B, nodes []*node) (rate, storeCores floa
 			defer conn.Close()
 			caller := &lookupClient{conn: conn, reader: bufio.NewReaderSize(conn, 16<<10), host: host}
 			for i := client; time.Since(from) < lasts; i += scaleClients * len(nodes) {
-				if err := caller.lookup(in.brands[i%len(in.brands)], in.accounts[i%lookupAccounts/len(nodes)*len(nodes)+client%len(nodes)].secret); err != nil {
+				who := in.accounts[i%lookupAccounts/len(nodes)*len(nodes)+client%len(nodes)]
+				if err := caller.lookup(in.brands[i%len(in.brands)], who.secret); err != nil {
 					b.Error(err)
 					return
 				}

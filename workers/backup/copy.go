@@ -209,8 +209,8 @@ func difference(a, b *eventlog.Recorded) string {
 	return ""
 }
 
-// appendRest appends the missing events to the target. Meanwhile it reads them back and compares them; a difference ends
-// the writing, and a failed append ends the comparison.
+// appendRest appends the missing events to the target. Meanwhile it reads them back and compares them. A difference
+// ends the writing, and a failed append ends the comparison.
 //
 // Errors: ErrForeignWriter, ErrDiffers.
 func (c *copier) appendRest(ctx context.Context) error {

@@ -131,10 +131,7 @@ func openProbe(_ context.Context, n *Node) (_ []part, err error) {
 	}
 	checks := map[string]func(context.Context) error{
 		serviceEventStore: n.Stores.probeLog,
-		serviceDatabase: func(ctx context.Context) error {
-			var one int
-			return n.Stores.Database.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
-		},
+		serviceDatabase:   n.Stores.guard.checkLogID, // which also finds a replacement that breaks no connection
 		serviceRegistry: func(context.Context) error {
 			_, err := n.Runner.Stale()
 			return err

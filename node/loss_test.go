@@ -116,7 +116,8 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 
 // A replacement of the log that breaks no connection to the event store ends the node, too: it could save nothing.
 func TestCheckLogID_LogReplaced_EndsNode(t *testing.T) {
-	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)
+	cfg := sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}
+	store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 	defer store.Close()
 	s := guardOn(t, store)
 	testmust.Succeed(t, s.checkLogID(t.Context()))

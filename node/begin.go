@@ -12,6 +12,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/delay"
 	"letterhead/operations"
+	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
@@ -137,6 +138,12 @@ func (n *Node) beginShared(ctx context.Context, accept func() error) error {
 		}
 		if err == nil || ctx.Err() != nil {
 			break
+		}
+		// A stopped read model may stay so until an operator acts. Clients get what the others can answer.
+		if errors.As(err, new(*engine.QuarantinedError)) || errors.Is(err, projections.ErrNewerRelease) {
+			if err := accept(); err != nil {
+				return err
+			}
 		}
 		n.logger.Warn("the read models are not current yet", "error", err, "again_in", pause)
 		_ = delay.For(ctx, pause) // the next wait ends at once if ctx does

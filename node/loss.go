@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +54,20 @@ func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.
 	return err
 }
 
+// checkLogID fails with errForget, and ends the node, if the log was replaced after the node had opened the database.
+func (g *lossGuard) checkLogID(ctx context.Context) error {
+	id, err := g.database.CurrentLogID(ctx)
+	if err == nil && id != g.logID {
+		err = errForget
+		g.kill(err)
+	}
+	return err
+}
+
 func (g *lossGuard) compare(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error {
 	// This must come first: a node of an earlier log must not write its last event into the database.
-	if id, err := g.database.CurrentLogID(ctx); err != nil || id != g.logID {
-		return cmp.Or(err, errForget)
+	if err := g.checkLogID(ctx); err != nil {
+		return err
 	}
 	if err := loss.Verify(ctx, g.database, store); err != nil {
 		return err

@@ -114,6 +114,21 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	}
 }
 
+// A replacement of the log that breaks no connection to the event store ends the node, too: it could save nothing.
+func TestCheckLogID_LogReplaced_EndsNode(t *testing.T) {
+	cfg := sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}
+	store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
+	defer store.Close()
+	s := guardOn(t, store)
+	testmust.Succeed(t, s.checkLogID(t.Context()))
+	testmust.Succeed(t, s.alive.Err())
+	testmust.Succeed(t, store.ReplaceLog(t.Context(), "another", func(*sqlstore.Tx) error { return nil }))
+	if err := s.checkLogID(t.Context()); !errors.Is(err, errForget) || !errors.Is(context.Cause(s.alive), errForget) {
+		t.Errorf("after the log was replaced: %v, and the node ends with %v", err, context.Cause(s.alive))
+	}
+	testmust.Succeed(t, guardOn(t, store).checkLogID(t.Context()))
+}
+
 // The reason is one sentence, which is logged once, although the other log grows and the records do.
 func TestAdmit_AnotherLogGrows_ReasonStaysTheSame(t *testing.T) {
 	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}))(t)

@@ -21,6 +21,8 @@ const (
 	// probeEvery is the time between two checks; probeTimeout bounds each.
 	probeEvery   = 3 * time.Second
 	probeTimeout = 3 * time.Second
+	// assetsEvery is the time between two checks of a bucket that answers: each lists it, which costs money.
+	assetsEvery = 5 * time.Second
 	// faultyFor is how long a service may fail before the node is unready: waiting for a short fault to pass, such as
 	// the election of a leader (up to 9.5 s were measured), is cheaper than moving accounts.
 	faultyFor = 12 * time.Second
@@ -102,6 +104,7 @@ func (p *probe) check(ctx context.Context) {
 		p.misses.WithLabelValues(name).Inc()
 		if _, failing := p.since[name]; !failing {
 			p.since[name] = began
+			continue // one failed check says little: this process itself may have been frozen meanwhile
 		}
 		limit := faultyFor
 		if errors.Is(err, errSilent) {

@@ -93,6 +93,52 @@ func TestProbe_FrozenEventStoreAndElection_OnlyFrozenOneIsMissingWithin10s(t *te
 	})
 }
 
+// One check that fails moves no accounts, however long it took: a process that was frozen finds all its deadlines over
+// when it thaws, and the services are fine.
+func TestProbe_ProcessWasFrozen_NothingIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testmust.Get(newProbe(prometheus.NewPedanticRegistry(), map[string]func(context.Context) error{
+			"event store": func(context.Context) error {
+				time.Sleep(time.Minute)
+				return errSilent
+			},
+		}))(t)
+		p.check(t.Context())
+		if got := p.missing(); len(got) != 0 {
+			t.Errorf("after one check, %q is missing; want nothing", got)
+		}
+		p.check(t.Context())
+		if got := p.missing(); len(got) != 1 {
+			t.Errorf("after two checks, %q is missing; want the event store", got)
+		}
+	})
+}
+
+func TestAtMostEvery_RepeatsSuccessOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, fault := 0, error(nil)
+		check := atMostEvery(assetsEvery, func(context.Context) error {
+			calls++
+			return fault
+		})
+		round := func(wantCalls int) {
+			t.Helper()
+			if err := check(t.Context()); !errors.Is(err, fault) || calls != wantCalls {
+				t.Errorf("%v after %d calls, want %v after %d", err, calls, fault, wantCalls)
+			}
+			time.Sleep(probeEvery)
+		}
+		round(1)
+		round(1)
+		fault = errSilent
+		round(2)
+		round(3)
+		fault = nil
+		round(4)
+		round(4)
+	})
+}
+
 func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 	front := newFront(nil, readapi.NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)), nil)
 	ask := func(path string) int {

@@ -132,22 +132,35 @@ func openProbe(_ context.Context, n *Node) (_ []part, err error) {
 	}
 	checks := map[string]func(context.Context) error{
 		serviceEventStore: n.Stores.probeLog,
-		serviceDatabase: func(ctx context.Context) error {
-			var one int
-			return n.Stores.Database.Read().QueryRowContext(ctx, "SELECT 1").Scan(&one)
-		},
+		serviceDatabase:   n.Stores.guard.checkLogID, // which also finds a replacement that breaks no connection
 		serviceRegistry: func(context.Context) error {
 			_, err := n.Runner.Stale()
 			return err
 		},
 	}
 	if n.Config.Has(config.RoleAPI) || n.Config.Has(config.RoleCrawler) { // other roles do not use assets
-		checks[serviceAssets] = n.Stores.Assets.Reachable
+		checks[serviceAssets] = atMostEvery(assetsEvery, n.Stores.Assets.Reachable)
 	}
 	if n.health.probe, err = newProbe(n.metrics, checks); err != nil {
 		return nil, err
 	}
 	return []part{{"dependency probe", n.health.probe.run}}, nil
+}
+
+// atMostEvery returns a check that repeats the success of one that was made less than d ago. Its calls must not overlap.
+func atMostEvery(d time.Duration, check func(context.Context) error) func(context.Context) error {
+	var asked time.Time
+	return func(ctx context.Context) error {
+		if time.Since(asked) < d {
+			return nil
+		}
+		began := time.Now()
+		err := check(ctx)
+		if err == nil {
+			asked = began
+		}
+		return err
+	}
 }
 
 // probeLog reads the end of a shared log. It fails with errSilent if no server of the event store answers anything.

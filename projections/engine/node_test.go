@@ -188,6 +188,9 @@ func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 		if err := b.r.WaitFor(b.Context(), "toy", 5); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
 			t.Errorf("WaitFor on another node: %v", err)
 		}
+		if err := b.r.Ready(); !errors.As(err, &aside) || !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("Ready on another node: %v, want ErrNotReady and why", err)
+		}
 		a.toy.breakAt(nil)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
 		if s.Error != "" {

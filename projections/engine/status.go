@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,6 +50,13 @@ func (w *watermark) reach(at eventlog.Position, err error) {
 	defer w.mu.Unlock()
 	w.known, w.at, w.err = true, at, err
 	w.notify()
+}
+
+// stopped returns why the position does not move, or nil.
+func (w *watermark) stopped() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // clear means that there are no live tables any more.
@@ -160,16 +168,18 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil if every read model has live tables, else ErrNotReady with the names of the others.
+// Ready returns nil if every read model has live tables, else ErrNotReady with the names of the others, and why those
+// that are stopped are: *QuarantinedError, ErrNewerRelease.
 func (r *Runner) Ready() error {
 	var missing []string
+	stopped := []error{projections.ErrNotReady}
 	for _, m := range r.models {
 		if m.liveGeneration() == nil && !r.isNew(m) {
-			missing = append(missing, m.name)
+			missing, stopped = append(missing, m.name), append(stopped, m.mark.stopped())
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s: %w", strings.Join(missing, ", "), projections.ErrNotReady)
+		return fmt.Errorf("%s: %w", strings.Join(missing, ", "), errors.Join(stopped...))
 	}
 	return nil
 }

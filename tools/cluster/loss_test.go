@@ -183,7 +183,9 @@ func (p *pair) registry(t *testing.T) (out string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.QueryRowContext(t.Context(), "SELECT string_agg(concat_ws(' ', name, generation, state, position), E'\n' ORDER BY name, generation) FROM projections_registry").Scan(&out); err != nil {
+	const list = `SELECT string_agg(concat_ws(' ', name, generation, state, position), E'\n' ORDER BY name, generation)
+FROM projections_registry WHERE state <> 'scratch'` // a comparison with the log may begin at any time, and fails
+	if err := db.QueryRowContext(t.Context(), list).Scan(&out); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -77,11 +77,15 @@ func ask[T any](ctx context.Context, limit time.Duration, request func(context.C
 	}
 }
 
-// explained names the setting if the broker refused the login. Some brokers then only end the connection.
+// explained names the setting if the broker refused the login. Some brokers then only end the connection, as they also
+// do when they stop.
 func (c Config) explained(err error) error {
-	ended := c.SASL != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
-	if ended || errors.Is(err, kafkago.SASLAuthenticationFailed) || errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
-		err = fmt.Errorf("login failed: correct the user, the password or sasl= in LETTERHEAD_BROKER: %w", err)
+	const correct = "correct the user, the password or sasl= in LETTERHEAD_BROKER"
+	switch {
+	case errors.Is(err, kafkago.SASLAuthenticationFailed), errors.Is(err, sarama.ErrSASLAuthenticationFailed):
+		return fmt.Errorf("login failed: %s: %w", correct, err)
+	case c.SASL != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return fmt.Errorf("the broker ended the connection; if it does so again, %s: %w", correct, err)
 	}
 	return err
 }

@@ -98,7 +98,7 @@ func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forge
 	}
 }
 
-// endUnused ends a call that has been replaced when nobody waits for its answers any more.
+// endUnused ends a call that has been replaced once no append waits for its answers.
 func (b *batcher) endUnused(c *batchCall) {
 	if b.call != c && len(c.waiting) == 0 {
 		c.cancel()

@@ -44,7 +44,7 @@ func TestResultOf_FailuresOfTheServer(t *testing.T) {
 	}
 }
 
-// unopened returns a batcher with a call that nobody runs.
+// unopened returns a batcher with a call that has not been started.
 func unopened() (*batcher, *batchCall) {
 	c := &batchCall{kick: make(chan struct{}, 1), waiting: map[int64]*waitingAppend{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

@@ -146,9 +146,8 @@ func TestIndex_SwappedUnderneath_IsNeitherReadNorWritten(t *testing.T) {
 func TestRestoredLog_SurvivingIndex_IsFilledAgain(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		old, stop := n.node(leads)
-		var at eventlog.Position
 		for range 40 {
-			at = n.table.change("acme.com", "Acme")
+			n.table.change("acme.com", "Acme")
 		}
 		waits(t, old, n.table.change("later.com", "After the backup"))
 		stop()
@@ -163,7 +162,7 @@ func TestRestoredLog_SurvivingIndex_IsFilledAgain(t *testing.T) {
 		unsearchable(t, follower)
 		leader, stop := restored.node(leads)
 		defer stop()
-		at = restored.table.change("new.com", "New")
+		at := restored.table.change("new.com", "New")
 		for _, p := range []*search.Projection{leader, follower} {
 			waits(t, p, at)
 			for q, want := range map[string]string{"acme": "Acme", "new": "New", "after the backup": ""} {

@@ -147,13 +147,14 @@ type singleConnBuilder struct{}
 
 func (singleConnBuilder) Name() string { return singleConnScheme }
 
-func (singleConnBuilder) Build(cc balancer.ClientConn, _ balancer.BuildOptions) balancer.Balancer {
-	return &singleConnBalancer{cc: cc}
+func (singleConnBuilder) Build(cc balancer.ClientConn, o balancer.BuildOptions) balancer.Balancer {
+	return &singleConnBalancer{cc: cc, shares: strings.HasSuffix(o.Target.String(), sharing)}
 }
 
 // singleConnBalancer is the balancer of one of the client's connections. gRPC calls its methods one at a time.
 type singleConnBalancer struct {
 	cc      balancer.ClientConn
+	shares  bool // another client's connection
 	allowed *singleConn
 	conn    balancer.SubConn
 	up      bool
@@ -166,7 +167,7 @@ func (b *singleConnBalancer) UpdateClientConnState(s balancer.ClientConnState) e
 		return nil
 	}
 	allowed, known := s.ResolverState.Attributes.Value(singleConnKey{}).(*singleConn)
-	if known && allowed.made.Load() != nil && strings.HasSuffix(b.cc.Target(), sharing) {
+	if known && allowed.made.Load() != nil && b.shares {
 		b.carry(*allowed.made.Load())
 		return nil
 	}

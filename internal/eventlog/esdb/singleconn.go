@@ -3,7 +3,6 @@ package esdb
 import (
 	"errors"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -148,7 +147,7 @@ type singleConnBuilder struct{}
 func (singleConnBuilder) Name() string { return singleConnScheme }
 
 func (singleConnBuilder) Build(cc balancer.ClientConn, o balancer.BuildOptions) balancer.Balancer {
-	return &singleConnBalancer{cc: cc, shares: strings.HasSuffix(o.Target.String(), sharing)}
+	return &singleConnBalancer{cc: cc, shares: "?"+o.Target.URL.RawQuery == sharing}
 }
 
 // singleConnBalancer is the balancer of one of the client's connections. gRPC calls its methods one at a time.

@@ -31,7 +31,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos compare lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -259,12 +259,21 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/ledger -run '^$$' -bench State -benchtime 3x -timeout 20m
 	go test ./domain/proof -run '^$$' -bench . -benchtime 3x
 	go test ./node -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
-	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./tools/e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
+	LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) \
+	  go test ./tools/e2e -run '^$$' -bench . -benchtime 3x -timeout 30m
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
 	  go test -tags services ./tools/cluster -run '^$$' -bench 'ChargedLookups|ScaleOut' -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
+
+# The service written by hand that compare runs, and the rounds in which the two take turns.
+PEER   ?= ../shared/peers
+ROUNDS ?= 4
+compare: build ## Compare charged look-ups with a service written by hand on PostgreSQL (needs ../shared/peers, wrk and h2load)
+	@if [ ! -x $(PEER)/compare.py ] || [ ! -x $(SERVICES)/up ]; then echo "$(PEER) or $(SERVICES) is missing: nothing was compared"; exit 0; fi; \
+	  for tool in wrk h2load python3 psql; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was compared"; exit 1; fi; done; \
+	  eval "$$($(SERVICES)/up)" && PG="$${LETTERHEAD_TEST_POSTGRES%/*}" LETTERHEAD=$(BIN) ROUNDS=$(ROUNDS) LETTERHEAD_REFRESH=off $(PEER)/compare.py
 
 tour: ## Draw the screenshots of docs/tour.md (needs Chromium)
 	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./tools/e2e

@@ -115,8 +115,14 @@ func environ(extra ...string) []string { return program.Environ(filepath.Dir(bin
 // launch starts a server without waiting until it is ready.
 func launch(t testing.TB, data string, env ...string) *node {
 	t.Helper()
+	return launchBinary(t, binary, data, env...)
+}
+
+// launchBinary starts the server of a binary without waiting until it is ready.
+func launchBinary(t testing.TB, file, data string, env ...string) *node {
+	t.Helper()
 	n := &node{t: t, data: data, out: newOutput()}
-	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", anyPort)
+	n.cmd = exec.Command(file, "serve", "--data", data, "--listen", anyPort)
 	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
 	n.run()

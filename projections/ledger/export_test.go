@@ -27,7 +27,11 @@ func (m *Model) ExplainRare(ctx context.Context, typ string) string {
 func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	var plan strings.Builder
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
+		args, err := bind(ctx, q, t, args)
+		if err != nil {
+			return err
+		}
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+sqlFor(t, selectEntries+where), args...)
 		if err != nil {
 			return err
 		}
@@ -47,3 +51,5 @@ func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	}
 	return plan.String()
 }
+
+var Pack, Unpack = pack, unpack

@@ -14,13 +14,14 @@ import (
 	"letterhead/projections"
 )
 
-const (
-	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
-	actor, domain, event_id, charge_id, hold_id, payment_id, key_id, detail, hash)`
-	entryColumns = 19
+// Columns that the fold writes. Rows of wideVersion have a hash, and no keys.
+var (
+	entryColumns = []string{"position", "account_no", "revision", "type", "at", "amount", "held", "balance",
+		"request_id", "actor", "domain", "event_id", "charge_id", "hold_id", "payment_id", "key_id", "detail", "hash"}
+	accountColumns = []string{"no", "account", "balance", "revision"}
+)
 
-	intoAccounts   = `{accounts} (no, account, balance, revision)`
-	accountColumns = 4
+const (
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
 
 	intoPeriods   = `{periods} (position, type, month, at)`
@@ -34,28 +35,46 @@ const (
 type standing struct {
 	no, balance int64
 	revision    uint64
+	keys        []byte // the first ones, packed
 }
 
 type fold struct {
-	tables   *projections.Tables
-	accounts *projections.Rows[string, standing]
+	tables          *projections.Tables
+	accounts        *projections.Rows[string, standing]
+	wide            bool
+	entries, states columns
+	upsert          string
+}
+
+// columns are those of a table.
+type columns []string
+
+func (c columns) insert(ctx context.Context, tx *sqlstore.Tx, table, conflict string, values []any) error {
+	return sqlstore.Insert(ctx, tx, table+" ("+strings.Join(c, ", ")+")", len(c), conflict, values)
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
 		return projections.LoadRows(ctx, q,
-			t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
+			sqlFor(t, `SELECT a.no, a.account, a.balance, a.revision, a.keys FROM {accounts} a WHERE a.account`), 1,
 			projections.Texts(keys), func(row projections.Scanner) error {
 				var account string
 				var s standing
-				if err := row.Scan(&s.no, &account, &s.balance, &s.revision); err != nil {
+				if err := row.Scan(&s.no, &account, &s.balance, &s.revision, &s.keys); err != nil {
 					return err
 				}
 				found(account, s)
 				return nil
 			})
 	}
-	return &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load)}
+	f := &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
+		wide: t.Version == wideVersion, entries: entryColumns, states: accountColumns, upsert: upsertAccounts}
+	if f.wide {
+		f.entries = slices.Concat(f.entries, []string{"request_hash"})
+	} else {
+		f.states, f.upsert = slices.Concat(f.states, []string{"keys"}), f.upsert+", keys = excluded.keys"
+	}
+	return f
 }
 
 // Fold implements projections.Fold.
@@ -65,7 +84,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
-	entries := make([]any, 0, len(events)*entryColumns)
+	entries := make([]any, 0, len(events)*len(f.entries))
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -82,16 +101,27 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		if err != nil {
 			return projections.Changes{}, e.Errorf("hash: %w", err)
 		}
-		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
-			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
-			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID), text(d.keyID), text(detail), link)
+		typ := storedType(f.tables, e.Type)
+		if typ == int64(0) {
+			return projections.Changes{}, e.Errorf("type %s has no number", e.Type)
+		}
+		request, indexed := storedRequest(f.tables, d.requestID)
+		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), typ, e.OccurredAt.UnixMicro(),
+			d.amount, d.held, s.balance, request, actor(e), d.domain, e.ID[:], charge(f.tables, e, &d),
+			storedID(f.tables, d.holdID), storedID(f.tables, d.paymentID), s.key(f.tables, d.keyID), text(detail), link)
+		if f.wide {
+			entries = append(entries, indexed)
+		}
 	}
-	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
+	accounts := make([]any, 0, f.accounts.Changed()*len(f.states))
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
+		if !f.wide {
+			accounts = append(accounts, s.keys)
+		}
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
+		if err := f.entries.insert(ctx, tx, f.tables.Name("entries"), "", entries); err != nil {
 			return err
 		}
 		if len(periods) > 0 {
@@ -99,7 +129,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 				return err
 			}
 		}
-		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
+		return f.states.insert(ctx, tx, f.tables.Name("accounts"), f.upsert, accounts)
 	}}, nil
 }
 

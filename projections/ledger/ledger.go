@@ -26,8 +26,8 @@ import (
 const (
 	// Name of the read model.
 	Name = "ledger"
-	// version of the tables.
-	version = 7
+	// version of the tables, and of those that the previous release reads.
+	version, wideVersion = 8, 7
 	// maxScanned limits the entries that Latest looks at, which takes some tens of milliseconds.
 	maxScanned = 20_000
 	// pageRows is the number of rows that an iteration has in memory.
@@ -41,8 +41,7 @@ var ErrNotFound = errors.New("no ledger entries")
 //
 //   - rows are appended in the order of the log; ordered by account, a bulk load would cost four times
 //     as much;
-//   - a row refers to its account by the position of the account's first event, not by its id, and a
-//     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
+//   - a row refers to its account by the position of the account's first event, not by its id;
 //   - actor is NULL for the account itself, the actor of nearly every event;
 //   - detail is NULL for all events but grants, refunds, fees, reversals, breakage, notes and changes of the
 //     account, whose kind, money, reason, refund and text it has as JSON.
@@ -54,25 +53,24 @@ CREATE TABLE {entries} (
 	position     {bigkey} PRIMARY KEY,
 	account_no   BIGINT NOT NULL,
 	revision     BIGINT NOT NULL,
-	type         TEXT   NOT NULL,
+	type         SMALLINT NOT NULL,
 	at           BIGINT NOT NULL,
 	amount       BIGINT NOT NULL,
 	held         BIGINT NOT NULL,
 	balance      BIGINT NOT NULL,
-	request_hash BIGINT NOT NULL,
-	request_id   TEXT   NOT NULL,
+	request_id   BYTEA  NOT NULL,
 	actor        TEXT,
 	domain       TEXT   NOT NULL,
 	event_id     BYTEA  NOT NULL,
-	charge_id    TEXT,
-	hold_id      TEXT,
-	payment_id   TEXT,
-	key_id       TEXT,
+	charge_id    BYTEA,
+	hold_id      BYTEA,
+	payment_id   BYTEA,
+	key_id       BYTEA,
 	detail       TEXT,
 	hash         BYTEA NOT NULL
 )`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
-	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
+	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} `
 
 	// The state of each account: a fold finds the running balance here, without an index on the entries.
 	createAccounts = `
@@ -80,7 +78,8 @@ CREATE TABLE {accounts} (
 	no       {bigkey} PRIMARY KEY,
 	account  TEXT   NOT NULL UNIQUE,
 	balance  BIGINT NOT NULL,
-	revision BIGINT NOT NULL
+	revision BIGINT NOT NULL,
+	keys     BYTEA
 )`
 
 	// The ends and closings of months, in the order of the log.
@@ -94,7 +93,7 @@ CREATE TABLE {periods} (
 
 	selectEntries = `
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
-	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash, a.keys
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
@@ -232,19 +231,19 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	if f.RequestID != "" {
 		// The + keeps the planner from using the account's index: a request has a few entries, an account a million.
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
-		add("e.request_hash = ? AND e.request_id = ?", hash(f.RequestID), f.RequestID)
+		add("e.request_hash = ? AND e.request_id = ?", indexedArg(f.RequestID), requestArg(f.RequestID))
 	}
 	switch {
 	case slices.Contains(rareTypes, f.Type):
 		where += " AND e.type = '" + f.Type + "'" // as a literal, so that indexRare is used
 	case f.Type != "":
-		add("e.type = ?", f.Type)
+		add("e.type = ?", typeArg(f.Type))
 	}
 	if f.PaymentID != "" {
-		add("e.payment_id = ?", f.PaymentID)
+		add("e.payment_id = ?", idArg(f.PaymentID))
 	}
 	if f.KeyID != "" {
-		add("e.key_id = ?", f.KeyID)
+		add("e.key_id = ?", keyArg{accountID, f.KeyID})
 	}
 	if f.Domain != "" {
 		add("e.domain = ?", f.Domain)
@@ -280,19 +279,27 @@ type Model struct {
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, projections.Version{
-		Number:  version,
+	tail := fmt.Sprintf("(substr(request_id, %d))", tailAt+1)
+	current := tables(version, 4, strings.Clone, tail, compact.Replace(indexRare))
+	previous := tables(wideVersion, 1, wide.Replace, "(request_hash)", indexRare)
+	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, current, previous)}
+}
+
+func tables(number, format int, create func(string) string, indexed, rare string) projections.Version {
+	return projections.Version{
+		Number:  number,
+		Format:  format,
 		Streams: []string{account.StreamPrefix, eventschemas.BooksStream},
 		Tables: []projections.Table{
 			{
-				Name: "entries", Create: createEntries, Key: []string{"position"},
-				Indexes: []string{indexAccount, indexRequest, indexRare},
+				Name: "entries", Create: create(createEntries), Key: []string{"position"},
+				Indexes: []string{indexAccount, indexRequest + indexed, rare},
 			},
-			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
+			{Name: "accounts", Create: create(createAccounts), Key: []string{"no"}},
 			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
 		},
 		NewFold: newFold,
-	})}
+	}
 }
 
 // Entries returns the selected entries of an account in the order of its stream, reading a limited
@@ -334,8 +341,11 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d",
 			where, len(args)+1)
 		var first sql.NullInt64
-		err := q.QueryRowContext(ctx, t.SQL("SELECT MIN(revision) FROM ("+selected+") AS selected"),
-			append(args, n)...).Scan(&first)
+		if args, err = bind(ctx, q, t, append(args, n)); err != nil {
+			return err
+		}
+		err := q.QueryRowContext(ctx, sqlFor(t, "SELECT MIN(revision) FROM ("+selected+") AS selected"),
+			args...).Scan(&first)
 		if err == nil && !first.Valid {
 			err = ErrNotFound
 		}
@@ -429,7 +439,7 @@ func (f *Filter) scans() bool {
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
 		return m.read(ctx, ofRequest+`AND e.position > $3 ORDER BY e.position LIMIT $4`,
-			hash(requestID), requestID, int64(positionOf(after)), limit)
+			indexedArg(requestID), requestArg(requestID), int64(positionOf(after)), limit)
 	}
 	return pages(0, fmt.Sprintf("ledger of request %s", requestID), read)
 }
@@ -488,17 +498,25 @@ func (m *Model) read(ctx context.Context, where string, args ...any) (page []Ent
 
 func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string,
 	args ...any) ([]Entry, error) {
-	return projections.AllRows(ctx, q, t.SQL(selectEntries+where), (*Entry).scan, args...)
+	args, err := bind(ctx, q, t, args)
+	if err != nil {
+		return nil, err
+	}
+	return projections.AllRows(ctx, q, sqlFor(t, selectEntries+where), (*Entry).scan, args...)
 }
 
 func (e *Entry) scan(row projections.Scanner) error {
 	var at int64
-	var id, hash []byte
-	var actor, charge, hold, payment, key, detail sql.NullString
-	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
-		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment, &key, &detail, &hash)
+	var id, hash, keys []byte
+	var typ, request, charge, hold, payment, key any
+	var actor, detail sql.NullString
+	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &typ, &at, &e.Amount, &e.Held, &e.Balance,
+		&request, &actor, &e.Domain, &id, &charge, &hold, &payment, &key, &detail, &hash, &keys)
 	if err != nil {
 		return err
+	}
+	if err := e.ids(typ, request, charge, hold, payment, key, keys); err != nil {
+		return fmt.Errorf("entry at position %d: %w", e.Position, err)
 	}
 	if e.EventID, err = uuid.FromBytes(id); err != nil {
 		return fmt.Errorf("event id at position %d: %w", e.Position, err)
@@ -508,7 +526,6 @@ func (e *Entry) scan(row projections.Scanner) error {
 		e.Actor = actorPrefix + e.AccountID
 	}
 	e.Hash = hex.EncodeToString(hash)
-	e.ChargeID, e.HoldID, e.PaymentID, e.KeyID = charge.String, hold.String, payment.String, key.String
 	if detail.Valid {
 		if err := json.Unmarshal([]byte(detail.String), &e.Details); err != nil {
 			return fmt.Errorf("details at position %d: %w", e.Position, err)

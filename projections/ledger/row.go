@@ -100,8 +100,8 @@ func storedRequest(t *projections.Tables, id string) (value, indexed any) {
 	return packed, packed[tailAt:]
 }
 
-// pack returns the 16 bytes of a UUID in its canonical form. The bytes of any other text are longer, and the index finds
-// it by a hash and the text.
+// pack returns the 16 bytes of a UUID in its canonical form. The bytes of any other text are longer, and the index has
+// a hash and the text.
 func pack(id string) []byte {
 	if u, err := uuid.Parse(id); err == nil && len(id) == 36 && !strings.ContainsAny(id, "ABCDEF") {
 		return u[:]

@@ -228,7 +228,7 @@ func (m *Model) reversedCharges(ctx context.Context, last Entry, entries []Entry
 	for i := range entries {
 		if e := &entries[i]; e.Type == (eventschemas.ChargeReversed{}).EventType() {
 			reversed[e.ChargeID] = true
-			requests = append(requests, indexedArg(e.RequestID))
+			requests = append(requests, arg{storedTail, e.RequestID})
 		}
 	}
 	charges := map[string]Entry{}

@@ -8,24 +8,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
-// Columns that the fold writes. Rows of wideVersion have a hash, and no keys.
-var (
-	entryColumns = []string{"position", "account_no", "revision", "type", "at", "amount", "held", "balance",
-		"request_id", "actor", "domain", "event_id", "charge_id", "hold_id", "payment_id", "key_id", "detail", "hash"}
-	accountColumns = []string{"no", "account", "balance", "revision"}
-)
-
 const (
+	// The tables of one version have more columns; see newFold.
+	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_id, actor, domain,
+	event_id, charge_id, hold_id, payment_id, key_id, detail, hash`
+	intoAccounts   = `{accounts} (no, account, balance, revision`
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
 
-	intoPeriods   = `{periods} (position, type, month, at)`
-	periodColumns = 4
+	intoPeriods = `{periods} (position, type, month, at)`
 
 	// keptRows limits the accounts that the fold keeps between batches.
 	keptRows = 200_000
@@ -39,18 +37,11 @@ type standing struct {
 }
 
 type fold struct {
-	tables          *projections.Tables
-	accounts        *projections.Rows[string, standing]
-	wide            bool
-	entries, states columns
-	upsert          string
-}
+	tables   *projections.Tables
+	accounts *projections.Rows[string, standing]
+	wide     bool
 
-// columns are those of a table.
-type columns []string
-
-func (c columns) insert(ctx context.Context, tx *sqlstore.Tx, table, conflict string, values []any) error {
-	return sqlstore.Insert(ctx, tx, table+" ("+strings.Join(c, ", ")+")", len(c), conflict, values)
+	intoEntries, intoAccounts, upsert string
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
@@ -68,13 +59,18 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 			})
 	}
 	f := &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
-		wide: t.Version == wideVersion, entries: entryColumns, states: accountColumns, upsert: upsertAccounts}
-	if f.wide {
-		f.entries = slices.Concat(f.entries, []string{"request_hash"})
-	} else {
-		f.states, f.upsert = slices.Concat(f.states, []string{"keys"}), f.upsert+", keys = excluded.keys"
+		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
+		upsert: upsertAccounts + ", keys = excluded.keys"}
+	if f.wide = t.Version == wideVersion; f.wide {
+		f.intoEntries, f.intoAccounts = t.SQL(intoEntries+", request_hash)"), t.SQL(intoAccounts+")")
+		f.upsert = upsertAccounts
 	}
 	return f
+}
+
+// insert writes rows into the columns that into lists.
+func insert(ctx context.Context, tx *sqlstore.Tx, into, conflict string, values []any) error {
+	return sqlstore.Insert(ctx, tx, into, strings.Count(into, ",")+1, conflict, values)
 }
 
 // Fold implements projections.Fold.
@@ -84,7 +80,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
-	entries := make([]any, 0, len(events)*len(f.entries))
+	entries := make([]any, 0, len(events)*(strings.Count(f.intoEntries, ",")+1))
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -105,15 +101,26 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		if typ == int64(0) {
 			return projections.Changes{}, e.Errorf("type %s has no number", e.Type)
 		}
-		request, indexed := storedRequest(f.tables, d.requestID)
+		charge := storedID(f.tables, d.chargeID)
+		if packed, _ := charge.([]byte); len(packed) == uuidBytes && e.Type == types[0] {
+			// The domain as it is read again.
+			if uuid.UUID(packed) == chargeID(e.Subject, d.requestID, sqlstore.Storable(d.domain)) {
+				charge = []byte{}
+			}
+		}
+		key := storedKey(f.tables, d.keyID, s.keys)
+		if packed, _ := key.([]byte); len(packed) == uuidBytes && len(s.keys) < maxKeys*uuidBytes {
+			s.keys = append(s.keys, packed...)
+			key = storedKey(f.tables, d.keyID, s.keys)
+		}
 		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), typ, e.OccurredAt.UnixMicro(),
-			d.amount, d.held, s.balance, request, actor(e), d.domain, e.ID[:], charge(f.tables, e, &d),
-			storedID(f.tables, d.holdID), storedID(f.tables, d.paymentID), s.key(f.tables, d.keyID), text(detail), link)
+			d.amount, d.held, s.balance, storedRequest(f.tables, d.requestID), actor(e), d.domain, e.ID[:], charge,
+			storedID(f.tables, d.holdID), storedID(f.tables, d.paymentID), key, text(detail), link)
 		if f.wide {
-			entries = append(entries, indexed)
+			entries = append(entries, hash(d.requestID))
 		}
 	}
-	accounts := make([]any, 0, f.accounts.Changed()*len(f.states))
+	accounts := make([]any, 0, f.accounts.Changed()*(strings.Count(f.intoAccounts, ",")+1))
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 		if !f.wide {
@@ -121,15 +128,15 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		}
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := f.entries.insert(ctx, tx, f.tables.Name("entries"), "", entries); err != nil {
+		if err := insert(ctx, tx, f.intoEntries, "", entries); err != nil {
 			return err
 		}
 		if len(periods) > 0 {
-			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoPeriods), periodColumns, "", periods); err != nil {
+			if err := insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods); err != nil {
 				return err
 			}
 		}
-		return f.states.insert(ctx, tx, f.tables.Name("accounts"), f.upsert, accounts)
+		return insert(ctx, tx, f.intoAccounts, f.upsert, accounts)
 	}}, nil
 }
 

@@ -70,7 +70,7 @@ CREATE TABLE {entries} (
 	hash         BYTEA NOT NULL
 )`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
-	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} `
+	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
 
 	// The state of each account: a fold finds the running balance here, without an index on the entries.
 	createAccounts = `
@@ -92,8 +92,8 @@ CREATE TABLE {periods} (
 )`
 
 	selectEntries = `
-SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
-	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash, a.keys
+SELECT e.position, a.account, a.keys, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
@@ -231,16 +231,16 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	if f.RequestID != "" {
 		// The + keeps the planner from using the account's index: a request has a few entries, an account a million.
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
-		add("e.request_hash = ? AND e.request_id = ?", indexedArg(f.RequestID), requestArg(f.RequestID))
+		add("e.request_hash = ? AND e.request_id = ?", arg{storedTail, f.RequestID}, arg{storedRequest, f.RequestID})
 	}
 	switch {
 	case slices.Contains(rareTypes, f.Type):
 		where += " AND e.type = '" + f.Type + "'" // as a literal, so that indexRare is used
 	case f.Type != "":
-		add("e.type = ?", typeArg(f.Type))
+		add("e.type = ?", arg{storedType, f.Type})
 	}
 	if f.PaymentID != "" {
-		add("e.payment_id = ?", idArg(f.PaymentID))
+		add("e.payment_id = ?", arg{storedID, f.PaymentID})
 	}
 	if f.KeyID != "" {
 		add("e.key_id = ?", keyArg{accountID, f.KeyID})
@@ -279,23 +279,21 @@ type Model struct {
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	tail := fmt.Sprintf("(substr(request_id, %d))", tailAt+1)
-	current := tables(version, 4, strings.Clone, tail, compact.Replace(indexRare))
-	previous := tables(wideVersion, 1, wide.Replace, "(request_hash)", indexRare)
+	current, previous := tables(version, compact), tables(wideVersion, wide)
+	current.Format = 4
 	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, current, previous)}
 }
 
-func tables(number, format int, create func(string) string, indexed, rare string) projections.Version {
+func tables(number int, sql *strings.Replacer) projections.Version {
 	return projections.Version{
 		Number:  number,
-		Format:  format,
 		Streams: []string{account.StreamPrefix, eventschemas.BooksStream},
 		Tables: []projections.Table{
 			{
-				Name: "entries", Create: create(createEntries), Key: []string{"position"},
-				Indexes: []string{indexAccount, indexRequest + indexed, rare},
+				Name: "entries", Create: sql.Replace(createEntries), Key: []string{"position"},
+				Indexes: []string{indexAccount, sql.Replace(indexRequest), sql.Replace(indexRare)},
 			},
-			{Name: "accounts", Create: create(createAccounts), Key: []string{"no"}},
+			{Name: "accounts", Create: sql.Replace(createAccounts), Key: []string{"no"}},
 			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
 		},
 		NewFold: newFold,
@@ -439,7 +437,7 @@ func (f *Filter) scans() bool {
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
 		return m.read(ctx, ofRequest+`AND e.position > $3 ORDER BY e.position LIMIT $4`,
-			indexedArg(requestID), requestArg(requestID), int64(positionOf(after)), limit)
+			arg{storedTail, requestID}, arg{storedRequest, requestID}, int64(positionOf(after)), limit)
 	}
 	return pages(0, fmt.Sprintf("ledger of request %s", requestID), read)
 }
@@ -508,15 +506,18 @@ func query(ctx context.Context, q projections.Queryer, t *projections.Tables, wh
 func (e *Entry) scan(row projections.Scanner) error {
 	var at int64
 	var id, hash, keys []byte
-	var typ, request, charge, hold, payment, key any
+	var charge any
 	var actor, detail sql.NullString
-	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &typ, &at, &e.Amount, &e.Held, &e.Balance,
-		&request, &actor, &e.Domain, &id, &charge, &hold, &payment, &key, &detail, &hash, &keys)
+	err := row.Scan(&e.Position, &e.AccountID, &keys, &e.Revision, column{text: &e.Type}, &at, &e.Amount, &e.Held,
+		&e.Balance, column{text: &e.RequestID}, &actor, &e.Domain, &id, &charge, column{text: &e.HoldID},
+		column{text: &e.PaymentID}, column{&e.KeyID, &keys}, &detail, &hash)
 	if err != nil {
 		return err
 	}
-	if err := e.ids(typ, request, charge, hold, payment, key, keys); err != nil {
-		return fmt.Errorf("entry at position %d: %w", e.Position, err)
+	if b, ok := charge.([]byte); ok && len(b) == 0 {
+		e.ChargeID = chargeID(e.AccountID, e.RequestID, e.Domain).String()
+	} else if err := (column{text: &e.ChargeID}).Scan(charge); err != nil {
+		return fmt.Errorf("charge id at position %d: %w", e.Position, err)
 	}
 	if e.EventID, err = uuid.FromBytes(id); err != nil {
 		return fmt.Errorf("event id at position %d: %w", e.Position, err)

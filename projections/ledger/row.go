@@ -1,19 +1,19 @@
 package ledger
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
-	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
@@ -22,19 +22,16 @@ import (
 //   - its type is a number;
 //   - a UUID is 16 bytes;
 //   - a key is its place among the first keys of the account;
-//   - the id of a charge is NULL if it follows from the account, the request and the domain;
-//   - an index finds a request by the end of its id.
+//   - the id of a charge is no bytes if it follows from the account, the request and the domain;
+//   - an index finds a request by the last bytes of its id.
 //
-// Rows of wideVersion, which the previous release reads, have texts instead. SQL is written for them, and sqlFor
-// translates it.
+// Rows of wideVersion, which the previous release reads, have texts and a hash of the request's id instead.
 
 const (
 	uuidBytes = 16
-	// tailAt is the first byte of a packed id that the index of requests has. All requests of a process begin with the
-	// same bytes.
+	// tailAt is the first of the bytes of a packed id that the index of requests has. All requests of a process begin
+	// with the same bytes.
 	tailAt = 13
-	// packedText is where a text that is not a UUID begins.
-	packedText = uuidBytes + 1
 	// maxKeys limits the keys of an account that rows refer to by their place.
 	maxKeys = 8
 )
@@ -47,131 +44,121 @@ var types = slices.Concat([]string{
 	eventschemas.KeyIssued{}.EventType(), eventschemas.KeyRevoked{}.EventType(),
 }, rareTypes)
 
-// wide translates CREATE to tables of wideVersion.
-var wide = strings.NewReplacer("SMALLINT", "TEXT", "request_id   BYTEA  NOT NULL",
-	"request_id TEXT NOT NULL, request_hash BIGINT NOT NULL", "charge_id    BYTEA", "charge_id TEXT", "hold_id      BYTEA",
-	"hold_id TEXT", "payment_id   BYTEA", "payment_id TEXT", "key_id       BYTEA", "key_id TEXT",
-	",\n\tkeys     BYTEA", "")
+// wide translates SQL for tables of wideVersion. The order of the columns is the one of the previous release, because
+// a scrub compares tables of both releases.
+var wide = strings.NewReplacer("SMALLINT", "TEXT", "request_id   BYTEA ",
+	"request_hash BIGINT NOT NULL,\n\trequest_id TEXT", "BYTEA,", "TEXT,", ",\n\tkeys     BYTEA", "", "a.keys", "NULL")
 
-// numbers are the numbers of types, and compact translates SQL from rows of wideVersion.
-var numbers, compact = func() (map[string]int64, *strings.Replacer) {
-	numbers := make(map[string]int64, len(types))
-	pairs := []string{"e.request_hash", fmt.Sprintf("substr(e.request_id, %d)", tailAt+1)}
+// compact translates SQL for tables of version.
+var compact = func() *strings.Replacer {
+	const tail = "substr(%srequest_id, %d, %d)"
+	pairs := []string{"e.request_hash", fmt.Sprintf(tail, "e.", tailAt+1, uuidBytes-tailAt),
+		"request_hash", fmt.Sprintf(tail, "", tailAt+1, uuidBytes-tailAt)}
 	for i, name := range types {
-		numbers[name] = int64(i + 1)
-		pairs = append(pairs, "'"+name+"'", fmt.Sprint(i+1))
+		pairs = append(pairs, "'"+name+"'", strconv.Itoa(i+1))
 	}
-	return numbers, strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...)
 }()
 
 // sqlFor returns SQL for tables of a version.
 func sqlFor(t *projections.Tables, text string) string {
 	if t.Version == wideVersion {
-		return t.SQL(strings.ReplaceAll(text, "a.keys", "NULL"))
+		return t.SQL(wide.Replace(text))
 	}
 	return t.SQL(compact.Replace(text))
 }
 
-// storedType returns the value of a type. No row has that of a type that accounts do not have.
+// storedType returns the value of a type; 0 for one that accounts do not have.
 func storedType(t *projections.Tables, name string) any {
 	if t.Version == wideVersion {
 		return name
 	}
-	return numbers[name]
+	return int64(slices.Index(types, name) + 1)
 }
 
-// storedID returns the value of an id; NULL if it is empty.
-func storedID(t *projections.Tables, id string) any {
-	switch {
-	case id == "":
-		return nil
-	case t.Version == wideVersion:
+// storedRequest returns the value of a request's id.
+func storedRequest(t *projections.Tables, id string) any {
+	if t.Version == wideVersion {
 		return id
 	}
 	return pack(id)
 }
 
-// storedRequest returns the value of a request's id, and the one that the index has.
-func storedRequest(t *projections.Tables, id string) (value, indexed any) {
+// storedTail returns the value that the index of requests has.
+func storedTail(t *projections.Tables, id string) any {
 	if t.Version == wideVersion {
-		return id, hash(id)
+		return hash(id)
 	}
-	packed := pack(id)
-	return packed, packed[tailAt:]
+	return pack(id)[tailAt:uuidBytes]
 }
 
-// pack returns the 16 bytes of a UUID in its canonical form. The bytes of any other text are longer, and the index has
-// a hash and the text.
+// storedID returns the value of another id; NULL if it is empty.
+func storedID(t *projections.Tables, id string) any {
+	if id == "" {
+		return nil
+	}
+	return storedRequest(t, id)
+}
+
+// storedKey returns the value of the id of a key of an account whose first keys are packed in keys.
+func storedKey(t *projections.Tables, id string, keys []byte) any {
+	value := storedID(t, id)
+	if packed, ok := value.([]byte); ok {
+		place := byte(0)
+		for key := range slices.Chunk(keys, uuidBytes) {
+			if bytes.Equal(key, packed) {
+				return []byte{place}
+			}
+			place++
+		}
+	}
+	return value
+}
+
+// pack returns the 16 bytes of a UUID in its canonical form. Any other text follows 17 bytes that end in a hash and 0.
 func pack(id string) []byte {
-	if u, err := uuid.Parse(id); err == nil && len(id) == 36 && !strings.ContainsAny(id, "ABCDEF") {
+	if u, err := uuid.Parse(id); err == nil && id == u.String() {
 		return u[:]
 	}
-	b := make([]byte, packedText, packedText+len(id))
+	b := make([]byte, uuidBytes+1, uuidBytes+1+len(id))
 	binary.BigEndian.PutUint64(b[uuidBytes-8:], uint64(hash(id)))
 	return append(b, id...)
 }
 
-func unpack(b []byte) (string, error) {
-	switch {
-	case len(b) == uuidBytes:
-		return uuid.UUID(b).String(), nil
-	case len(b) >= packedText:
-		return string(b[packedText:]), nil
-	}
-	return "", fmt.Errorf("an id has %d bytes", len(b))
+// column is scanned from a type or an id of either version. NULL is no text.
+type column struct {
+	text *string
+	keys *[]byte // of the account, if the column has keys
 }
 
-// idOf returns the id that a column of either version has.
-func idOf(stored any) (string, error) {
-	if b, ok := stored.([]byte); ok {
-		return unpack(b)
-	}
-	id, _ := stored.(string) // NULL is no id
-	return id, nil
-}
-
-// keyOf is idOf for an account's key.
-func keyOf(stored any, keys []byte) (string, error) {
-	b, ok := stored.([]byte)
-	if !ok || len(b) != 1 {
-		return idOf(stored)
-	}
-	if at := int(b[0]) * uuidBytes; at+uuidBytes <= len(keys) {
-		return unpack(keys[at : at+uuidBytes])
-	}
-	return "", fmt.Errorf("the account has no key %d", b[0])
-}
-
-// key returns the value of a key's id, and adds the key to those of the account.
-func (s *standing) key(t *projections.Tables, id string) any {
-	value := storedID(t, id)
-	packed, _ := value.([]byte)
-	if len(packed) != uuidBytes {
-		return value
-	}
-	place := 0
-	for ; place*uuidBytes < len(s.keys); place++ {
-		if string(s.keys[place*uuidBytes:][:uuidBytes]) == string(packed) {
-			return []byte{byte(place)}
+// Scan implements sql.Scanner.
+func (c column) Scan(stored any) error {
+	switch v := stored.(type) {
+	case nil:
+		*c.text = ""
+		return nil
+	case string:
+		*c.text = v
+		return nil
+	case int64:
+		if v >= 1 && v <= int64(len(types)) {
+			*c.text = types[v-1]
+			return nil
 		}
-	}
-	if place == maxKeys {
-		return value
-	}
-	s.keys = append(s.keys, packed...)
-	return []byte{byte(place)}
-}
-
-// charge returns the value of the id of an event's charge.
-func charge(t *projections.Tables, e *projections.Event, d *described) any {
-	value := storedID(t, d.chargeID)
-	if packed, _ := value.([]byte); len(packed) == uuidBytes && e.Type == types[0] {
-		// The domain as it is read again.
-		if uuid.UUID(packed) == chargeID(e.Subject, d.requestID, sqlstore.Storable(d.domain)) {
+	case []byte:
+		if len(v) == 1 && c.keys != nil && (int(v[0])+1)*uuidBytes <= len(*c.keys) {
+			v = (*c.keys)[int(v[0])*uuidBytes:][:uuidBytes]
+		}
+		switch {
+		case len(v) == uuidBytes:
+			*c.text = uuid.UUID(v).String()
+			return nil
+		case len(v) > uuidBytes:
+			*c.text = string(v[uuidBytes+1:])
 			return nil
 		}
 	}
-	return value
+	return fmt.Errorf("%v is no type and no id", stored)
 }
 
 // chargeID returns the id of the only charge of a request for a domain; see account.Account.ChargeID.
@@ -179,55 +166,28 @@ func chargeID(accountID, requestID, domain string) uuid.UUID {
 	return eventschemas.EventID(account.Stream(accountID), requestID, types[0], domain)
 }
 
-// ids sets the type and the ids of an entry from the columns of either version.
-func (e *Entry) ids(typ, request, charge, hold, payment, key any, keys []byte) error {
-	number, numbered := typ.(int64)
-	if e.Type, _ = typ.(string); numbered {
-		if number < 1 || int(number) > len(types) {
-			return fmt.Errorf("there is no type %d", number)
-		}
-		e.Type = types[number-1]
-	}
-	var errs [5]error
-	e.RequestID, errs[0] = idOf(request)
-	e.HoldID, errs[1] = idOf(hold)
-	e.PaymentID, errs[2] = idOf(payment)
-	e.ChargeID, errs[3] = idOf(charge)
-	e.KeyID, errs[4] = keyOf(key, keys)
-	if number == 1 && charge == nil {
-		e.ChargeID = chargeID(e.AccountID, e.RequestID, e.Domain).String()
-	}
-	return cmp.Or(errs[:]...)
-}
-
-// Arguments of queries whose values depend on the version of the tables. indexedArg is of the index of requests.
+// arg is an argument of a query, and keyArg the id of an account's key, whose value depends on the tables.
 type (
-	typeArg    string
-	idArg      string
-	requestArg string
-	indexedArg string
-	keyArg     struct{ accountID, keyID string }
+	arg struct {
+		stored func(t *projections.Tables, text string) any
+		text   string
+	}
+	keyArg struct{ accountID, keyID string }
 )
 
 // bind returns the values of arguments.
 func bind(ctx context.Context, q projections.Queryer, t *projections.Tables, args []any) ([]any, error) {
 	values := slices.Clone(args)
-	for i, arg := range args {
-		switch arg := arg.(type) {
-		case typeArg:
-			values[i] = storedType(t, string(arg))
-		case idArg:
-			values[i] = storedID(t, string(arg))
-		case requestArg:
-			values[i], _ = storedRequest(t, string(arg))
-		case indexedArg:
-			_, values[i] = storedRequest(t, string(arg))
+	for i, a := range args {
+		switch a := a.(type) {
+		case arg:
+			values[i] = a.stored(t, a.text)
 		case keyArg:
-			s, err := find(ctx, q, t, arg.accountID)
+			s, err := find(ctx, q, t, a.accountID)
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return nil, err
 			}
-			values[i] = (&standing{keys: s.keys}).key(t, arg.keyID)
+			values[i] = storedKey(t, a.keyID, s.keys)
 		}
 	}
 	return values, nil

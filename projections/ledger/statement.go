@@ -241,18 +241,14 @@ func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *book
 func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, until int64, month time.Time) error {
 	return projections.EachRow(ctx, s.q, sqlFor(s.tables, selectUsage), func(row projections.Scanner) error {
 		var day, amount int64
-		var kind, stored any
+		var kind, key string
 		l := statement.Line{}
-		if err := row.Scan(&day, &kind, &stored, &l.Count, &amount); err != nil {
-			return err
-		}
-		key, err := keyOf(stored, s.keys)
-		if err != nil {
+		if err := row.Scan(&day, column{text: &kind}, column{&key, &s.keys}, &l.Count, &amount); err != nil {
 			return err
 		}
 		l.Booked = month.AddDate(0, 0, int(day))
 		l.Event = (eventschemas.CreditsCharged{Credits: -amount, KeyID: key})
-		if kind == storedType(s.tables, eventschemas.ChargeReversed{}.EventType()) {
+		if kind == (eventschemas.ChargeReversed{}).EventType() {
 			l.Event = eventschemas.ChargeReversed{Credits: amount}
 		}
 		sheet.Add(l)

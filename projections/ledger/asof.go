@@ -234,7 +234,7 @@ func (m *Model) reversedCharges(ctx context.Context, last Entry, entries []Entry
 	charges := map[string]Entry{}
 	for part := range slices.Chunk(requests, maxHashes) {
 		// The + keeps the planner from reading all entries of the account.
-		where := `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1) AND e.revision <= $2 AND e.request_hash IN ` + sqlstore.In(3, len(part))
+		where := `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1) AND e.revision <= $2 AND request_hash IN ` + sqlstore.In(3, len(part))
 		found, err := m.read(ctx, where, append([]any{last.AccountID, int64(last.Revision)}, part...)...)
 		if err != nil {
 			return nil, fmt.Errorf("reversed charges of account %s: %w", last.AccountID, err)

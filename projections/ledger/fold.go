@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
@@ -102,11 +100,9 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 			return projections.Changes{}, e.Errorf("type %s has no number", e.Type)
 		}
 		charge := storedID(f.tables, d.chargeID)
-		if packed, _ := charge.([]byte); len(packed) == uuidBytes && e.Type == types[0] {
-			// The domain as it is read again.
-			if uuid.UUID(packed) == chargeID(e.Subject, d.requestID, sqlstore.Storable(d.domain)) {
-				charge = []byte{}
-			}
+		if !f.wide && e.Type == types[0] && // the domain as it is read again
+			d.chargeID == chargeID(e.Subject, d.requestID, sqlstore.Storable(d.domain)) {
+			charge = []byte{}
 		}
 		key := storedKey(f.tables, d.keyID, s.keys)
 		if packed, _ := key.([]byte); len(packed) == uuidBytes && len(s.keys) < maxKeys*uuidBytes {

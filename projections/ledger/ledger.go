@@ -96,7 +96,7 @@ SELECT e.position, a.account, a.keys, e.revision, e.type, e.at, e.amount, e.held
 	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
-	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
+	ofRequest = `WHERE request_hash = $1 AND e.request_id = $2 `
 )
 
 // actorPrefix precedes an account's id in the actor of the account's own requests.
@@ -231,7 +231,7 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	if f.RequestID != "" {
 		// The + keeps the planner from using the account's index: a request has a few entries, an account a million.
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
-		add("e.request_hash = ? AND e.request_id = ?", arg{storedTail, f.RequestID}, arg{storedRequest, f.RequestID})
+		add("request_hash = ? AND e.request_id = ?", arg{storedTail, f.RequestID}, arg{storedRequest, f.RequestID})
 	}
 	switch {
 	case slices.Contains(rareTypes, f.Type):
@@ -515,7 +515,7 @@ func (e *Entry) scan(row projections.Scanner) error {
 		return err
 	}
 	if b, ok := charge.([]byte); ok && len(b) == 0 {
-		e.ChargeID = chargeID(e.AccountID, e.RequestID, e.Domain).String()
+		e.ChargeID = chargeID(e.AccountID, e.RequestID, e.Domain)
 	} else if err := (column{text: &e.ChargeID}).Scan(charge); err != nil {
 		return fmt.Errorf("charge id at position %d: %w", e.Position, err)
 	}

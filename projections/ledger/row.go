@@ -51,9 +51,7 @@ var wide = strings.NewReplacer("SMALLINT", "TEXT", "request_id   BYTEA ",
 
 // compact translates SQL for tables of version.
 var compact = func() *strings.Replacer {
-	const tail = "substr(%srequest_id, %d, %d)"
-	pairs := []string{"e.request_hash", fmt.Sprintf(tail, "e.", tailAt+1, uuidBytes-tailAt),
-		"request_hash", fmt.Sprintf(tail, "", tailAt+1, uuidBytes-tailAt)}
+	pairs := []string{"request_hash", fmt.Sprintf("substr(request_id, %d, %d)", tailAt+1, uuidBytes-tailAt)}
 	for i, name := range types {
 		pairs = append(pairs, "'"+name+"'", strconv.Itoa(i+1))
 	}
@@ -103,13 +101,10 @@ func storedID(t *projections.Tables, id string) any {
 // storedKey returns the value of the id of a key of an account whose first keys are packed in keys.
 func storedKey(t *projections.Tables, id string, keys []byte) any {
 	value := storedID(t, id)
-	if packed, ok := value.([]byte); ok {
-		place := byte(0)
-		for key := range slices.Chunk(keys, uuidBytes) {
-			if bytes.Equal(key, packed) {
-				return []byte{place}
-			}
-			place++
+	packed, _ := value.([]byte)
+	for place := range len(keys) / uuidBytes {
+		if bytes.Equal(keys[place*uuidBytes:][:uuidBytes], packed) {
+			return []byte{byte(place)}
 		}
 	}
 	return value
@@ -125,7 +120,7 @@ func pack(id string) []byte {
 	return append(b, id...)
 }
 
-// column is scanned from a type or an id of either version. NULL is no text.
+// column is scanned from a type or an id of either version. NULL leaves the text empty.
 type column struct {
 	text *string
 	keys *[]byte // of the account, if the column has keys
@@ -133,37 +128,30 @@ type column struct {
 
 // Scan implements sql.Scanner.
 func (c column) Scan(stored any) error {
-	switch v := stored.(type) {
-	case nil:
-		*c.text = ""
-		return nil
-	case string:
-		*c.text = v
-		return nil
-	case int64:
-		if v >= 1 && v <= int64(len(types)) {
-			*c.text = types[v-1]
-			return nil
-		}
-	case []byte:
-		if len(v) == 1 && c.keys != nil && (int(v[0])+1)*uuidBytes <= len(*c.keys) {
-			v = (*c.keys)[int(v[0])*uuidBytes:][:uuidBytes]
-		}
-		switch {
-		case len(v) == uuidBytes:
-			*c.text = uuid.UUID(v).String()
-			return nil
-		case len(v) > uuidBytes:
-			*c.text = string(v[uuidBytes+1:])
-			return nil
-		}
+	text, wide := stored.(string)
+	number, _ := stored.(int64)
+	b, _ := stored.([]byte)
+	if len(b) == 1 && c.keys != nil && (int(b[0])+1)*uuidBytes <= len(*c.keys) {
+		b = (*c.keys)[int(b[0])*uuidBytes:][:uuidBytes]
 	}
-	return fmt.Errorf("%v is no type and no id", stored)
+	switch {
+	case wide:
+		*c.text = text
+	case number >= 1 && number <= int64(len(types)):
+		*c.text = types[number-1]
+	case len(b) == uuidBytes:
+		*c.text = uuid.UUID(b).String()
+	case len(b) > uuidBytes:
+		*c.text = string(b[uuidBytes+1:])
+	case stored != nil:
+		return fmt.Errorf("%v is neither a type nor an id", stored)
+	}
+	return nil
 }
 
 // chargeID returns the id of the only charge of a request for a domain; see account.Account.ChargeID.
-func chargeID(accountID, requestID, domain string) uuid.UUID {
-	return eventschemas.EventID(account.Stream(accountID), requestID, types[0], domain)
+func chargeID(accountID, requestID, domain string) string {
+	return eventschemas.EventID(account.Stream(accountID), requestID, types[0], domain).String()
 }
 
 // arg is an argument of a query, and keyArg the id of an account's key, whose value depends on the tables.

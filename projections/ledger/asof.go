@@ -21,7 +21,8 @@ import (
 // A past state follows from few entries: the last before it, and those of the events that are rare. The charges between
 // two of those follow from the balances. So its cost does not depend on the number of charges.
 
-// rareTypes are the types that indexRare has; of all others an account may have millions.
+// rareTypes are the types that indexRare has; of all others an account may have millions. Another order or another type
+// needs a new version of the tables.
 var rareTypes = []string{
 	eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
 	eventschemas.RefundReversed{}.EventType(), eventschemas.ChargeReversed{}.EventType(),

@@ -138,6 +138,15 @@ func TestEntries_KeyOfLaterCharge_DoesNotSelectAnother(t *testing.T) {
 	})
 }
 
+// Rows that were written have the numbers of types, so that a type keeps its place.
+func TestTypes_KeepTheirPlaces(t *testing.T) {
+	want := []string{"CreditsCharged", "CreditsHeld", "HoldReleased", "ChargeKept", "KeyIssued", "KeyRevoked", "CreditsGranted", "PaymentRefunded", "RefundReversed",
+		"ChargeReversed", "PaymentFeeRecorded", "BreakageRecognized", "AccountOpened", "PlanChanged", "AccountSuspended", "AccountReinstated", "AccountClosed", "AccountNoted"}
+	if got := ledger.Types(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+		t.Errorf("the types are %q, want %q and then others", got, want)
+	}
+}
+
 // FuzzID tests that rows keep every id, and that different ids have different bytes.
 func FuzzID(f *testing.F) {
 	for _, id := range append(ids(), "") {

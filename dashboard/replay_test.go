@@ -233,15 +233,15 @@ func TestReplay_ChangedReadModels_AreReported(t *testing.T) {
 		"key":     {"UPDATE keys_v2_g1_keys SET revoked_at = 1 WHERE kind = 'secret' AND account = $1", func(c *customer) []any { return []any{c.id} }, []string{"is stored as not valid, replayed as secret, ends with", "the number of revoked keys is stored as 1, replayed as 0."}},
 		"origins": {"UPDATE keys_v2_g1_keys SET origins = 'https://evil.example' WHERE kind = 'publishable' AND account = $1", func(c *customer) []any { return []any{c.id} },
 			[]string{"only for https://evil.example, replayed as publishable, ends with"}},
-		"entry": {"UPDATE ledger_v7_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"entry": {"UPDATE ledger_v8_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"Revision 1: the balance in the ledger is stored as 48, replayed as 50."}},
-		"held": {"UPDATE ledger_v7_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"held": {"UPDATE ledger_v8_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"what the entries of the ledger hold is stored as 7, replayed as 1."}},
-		"hash": {"UPDATE ledger_v7_g1_entries SET hash = $2 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id, []byte{1, 2}} },
+		"hash": {"UPDATE ledger_v8_g1_entries SET hash = $2 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id, []byte{1, 2}} },
 			[]string{"the hash in the ledger is stored as 0102, replayed as "}},
-		"lost entry": {"DELETE FROM ledger_v7_g1_entries WHERE revision = 2 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"lost entry": {"DELETE FROM ledger_v8_g1_entries WHERE revision = 2 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"Revision 2: the entry in the ledger is stored as missing, replayed as there."}},
-		"lost end": {"DELETE FROM ledger_v7_g1_entries WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+		"lost end": {"DELETE FROM ledger_v8_g1_entries WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"the number of entries in the ledger is stored as 5, replayed as 6."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
 // ledgerBalance returns the balance of an entry of the ledger.
 func (s *service) ledgerBalance(ctx context.Context, accountID string, revision uint64) (balance int64, err error) {
 	err = s.node.Stores.Database.Write(ctx, func(tx *sqlstore.Tx) error {
-		return tx.QueryRow("SELECT balance FROM ledger_v7_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v7_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
+		return tx.QueryRow("SELECT balance FROM ledger_v8_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
 	})
 	return balance, err
 }

@@ -48,7 +48,7 @@ func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 // Format is the data format of this release. It increases by one with each release that writes a new version of an
 // event or serves a new version of a read model. Until an operator finishes the upgrade, a release works with data of
 // the previous format, which nodes of the previous release can read and write; see docs/upgrade.md.
-const Format = 3
+const Format = 4
 
 // Encoder encodes events in the versions of the data format in use. The zero Encoder uses the current
 // versions. It is safe for concurrent use.

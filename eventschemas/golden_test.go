@@ -285,7 +285,6 @@ func TestGoldenFiles(t *testing.T) {
 func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })
-	changed, added := 0, 0 // versions and types that are new in this data format
 	for name, ev := range golden {
 		eventType, version := typeAndVersion(t, name)
 		if version != eventschemas.Current().Version(eventType) {
@@ -294,7 +293,6 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 		format = eventschemas.Format - 1
 		before, err := encoder.Encode(ev)
 		if errors.Is(err, eventschemas.ErrNotYet) {
-			added++
 			continue
 		}
 		testmust.Succeed(t, err)
@@ -302,7 +300,6 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 			t.Error(err)
 		}
 		if before.SchemaVersion < version {
-			changed++
 			old := strings.Replace(name, fmt.Sprintf(".v%d", version), fmt.Sprintf(".v%d", before.SchemaVersion), 1)
 			if want := readGolden(t, old); !bytes.Equal(before.Data, want) {
 				t.Errorf("%s encoded as version %d is\n%s\nwant\n%s", name, before.SchemaVersion, before.Data, want)
@@ -313,9 +310,6 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 		if want := readGolden(t, name); err != nil || after.SchemaVersion != version || !bytes.Equal(after.Data, want) {
 			t.Errorf("%s after the upgrade: version %d\n%s\n%v", name, after.SchemaVersion, after.Data, err)
 		}
-	}
-	if changed+added == 0 {
-		t.Error("no event type or version is new in this data format")
 	}
 	format = 0
 	if _, err := encoder.Encode(eventschemas.CreditsCharged{}); !errors.Is(err, eventschemas.ErrUnknownVersion) {

@@ -83,6 +83,5 @@ func bareSymbols[T Event](edit func(*T) error) Change {
 			}
 			return marshal(ev)
 		},
-		Down: func(ev Event) any { return ev },
 	}
 }

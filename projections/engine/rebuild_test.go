@@ -265,7 +265,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 		e.CatchUp(r)
 		tampered := map[string]string{
 			"accounts": `UPDATE accounts_v2_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v2_g1_accounts)`,
-			"ledger":   `DELETE FROM ledger_v7_g1_entries WHERE position = (SELECT max(position) FROM ledger_v7_g1_entries)`,
+			"ledger":   `DELETE FROM ledger_v8_g1_entries WHERE position = (SELECT max(position) FROM ledger_v8_g1_entries)`,
 			"usage":    `INSERT INTO usage_v2_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
 		}
 		for _, sql := range tampered {

@@ -97,8 +97,8 @@ func TestReplace_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 		w := projectionstest.NewWorld(3, 20, 30, time.Hour)
 		e.Fill(w, 2500)
 		e.CatchUp(r)
-		e.Exec(`DELETE FROM ledger_v7_g1_entries WHERE position <= 9 OR position = (SELECT max(position) FROM ledger_v7_g1_entries)`)
-		e.Exec(`UPDATE ledger_v7_g1_entries SET amount = amount + 1 WHERE position > 500 AND position <= 507`)
+		e.Exec(`DELETE FROM ledger_v8_g1_entries WHERE position <= 9 OR position = (SELECT max(position) FROM ledger_v8_g1_entries)`)
+		e.Exec(`UPDATE ledger_v8_g1_entries SET amount = amount + 1 WHERE position > 500 AND position <= 507`)
 		e.Exec(`INSERT INTO payments_v3_g1_refunds (account, id, payment, credits, money, currency, refunded_at, reversed_at, revision) VALUES ('nobody', 'r', 'p', 1, 0, '', 0, 0, 0)`)
 		all, err := r.Replace(t.Context(), nil, during("compare", func() { // the new tables are behind now
 			e.Fill(w, 300)
@@ -110,7 +110,7 @@ func TestReplace_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 			into  *int
 			where string
 		}{{&deleted, "revision >= 0 AND (position <= 9)"}, {&changed, "position > 500 AND position <= 507"}} {
-			testmust.Succeed(t, e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v7_g2_entries WHERE "+c.where).Scan(c.into))
+			testmust.Succeed(t, e.Store.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM ledger_v8_g2_entries WHERE "+c.where).Scan(c.into))
 		}
 		deleted++ // the last one
 		want := fmt.Sprintf("ledger.entries: 0 only live, %d only rebuilt, %d changed, 5 shown\npayments.refunds: 1 only live, 0 only rebuilt, 0 changed, 1 shown", deleted, changed)

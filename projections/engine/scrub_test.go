@@ -84,7 +84,7 @@ func flipped(v any) any {
 		b[len(b)/2] ^= 1
 		return b
 	case int64:
-		return v ^ 1<<40
+		return v ^ 1<<14 // also of a SMALLINT
 	case float64:
 		return math.Float64frombits(math.Float64bits(v) ^ 1<<51)
 	case bool:

@@ -27,7 +27,11 @@ func (m *Model) ExplainRare(ctx context.Context, typ string) string {
 func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	var plan strings.Builder
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(selectEntries+where), args...)
+		args, err := bind(ctx, q, t, args)
+		if err != nil {
+			return err
+		}
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+sqlFor(t, selectEntries+where), args...)
 		if err != nil {
 			return err
 		}
@@ -46,4 +50,27 @@ func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 		return err.Error()
 	}
 	return plan.String()
+}
+
+// PageAfter reads a page of entries; change is called after the arguments of the query were bound.
+func (m *Model) PageAfter(ctx context.Context, accountID string, f Filter, change func()) (page []Entry, err error) {
+	where, args := f.pageConditions(accountID, f.FromRevision, pageRows)
+	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
+		bound, err := bind(ctx, q, t, args)
+		if err != nil {
+			return err
+		}
+		change()
+		page, err = query(ctx, q, t, where, bound...)
+		return err
+	})
+	return page, err
+}
+
+var Pack = pack
+
+// Unpack reads the id that a column has.
+func Unpack(stored []byte) (id string, err error) {
+	err = column{text: &id}.Scan(stored)
+	return id, err
 }

@@ -15,16 +15,13 @@ import (
 )
 
 const (
-	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
-	actor, domain, event_id, charge_id, hold_id, payment_id, key_id, detail, hash)`
-	entryColumns = 19
-
-	intoAccounts   = `{accounts} (no, account, balance, revision)`
-	accountColumns = 4
+	// The tables of one version have more columns; see newFold.
+	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_id, actor, domain,
+	event_id, charge_id, hold_id, payment_id, key_id, detail, hash`
+	intoAccounts   = `{accounts} (no, account, balance, revision`
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
 
-	intoPeriods   = `{periods} (position, type, month, at)`
-	periodColumns = 4
+	intoPeriods = `{periods} (position, type, month, at)`
 
 	// keptRows limits the accounts that the fold keeps between batches.
 	keptRows = 200_000
@@ -34,28 +31,44 @@ const (
 type standing struct {
 	no, balance int64
 	revision    uint64
+	keys        []byte // the first ones, packed
 }
 
 type fold struct {
 	tables   *projections.Tables
 	accounts *projections.Rows[string, standing]
+	wide     bool
+
+	intoEntries, intoAccounts, upsert string
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
 		return projections.LoadRows(ctx, q,
-			t.SQL(`SELECT no, account, balance, revision FROM {accounts} WHERE account`), 1,
+			sqlFor(t, `SELECT a.no, a.account, a.balance, a.revision, a.keys FROM {accounts} a WHERE a.account`), 1,
 			projections.Texts(keys), func(row projections.Scanner) error {
 				var account string
 				var s standing
-				if err := row.Scan(&s.no, &account, &s.balance, &s.revision); err != nil {
+				if err := row.Scan(&s.no, &account, &s.balance, &s.revision, &s.keys); err != nil {
 					return err
 				}
 				found(account, s)
 				return nil
 			})
 	}
-	return &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load)}
+	f := &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
+		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
+		upsert: upsertAccounts + ", keys = excluded.keys"}
+	if f.wide = t.Version == wideVersion; f.wide {
+		f.intoEntries, f.intoAccounts = t.SQL(intoEntries+", request_hash)"), t.SQL(intoAccounts+")")
+		f.upsert = upsertAccounts
+	}
+	return f
+}
+
+// insert writes rows into the columns that into lists.
+func insert(ctx context.Context, tx *sqlstore.Tx, into, conflict string, values []any) error {
+	return sqlstore.Insert(ctx, tx, into, strings.Count(into, ",")+1, conflict, values)
 }
 
 // Fold implements projections.Fold.
@@ -65,7 +78,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
-	entries := make([]any, 0, len(events)*entryColumns)
+	entries := make([]any, 0, len(events)*(strings.Count(f.intoEntries, ",")+1))
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -82,24 +95,44 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		if err != nil {
 			return projections.Changes{}, e.Errorf("hash: %w", err)
 		}
-		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
-			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
-			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID), text(d.keyID), text(detail), link)
+		typ := storedType(f.tables, e.Type)
+		if typ == int64(0) {
+			return projections.Changes{}, e.Errorf("type %s has no number", e.Type)
+		}
+		charge := storedID(f.tables, d.chargeID)
+		if !f.wide && e.Type == types[0] && // the domain as it is read again
+			d.chargeID == chargeID(e.Subject, d.requestID, sqlstore.Storable(d.domain)) {
+			charge = []byte{}
+		}
+		key := storedKey(f.tables, d.keyID, s.keys)
+		if packed, _ := key.([]byte); len(packed) == uuidBytes && len(s.keys) < maxKeys*uuidBytes {
+			s.keys = append(s.keys, packed...)
+			key = storedKey(f.tables, d.keyID, s.keys)
+		}
+		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), typ, e.OccurredAt.UnixMicro(),
+			d.amount, d.held, s.balance, storedRequest(f.tables, d.requestID), actor(e), d.domain, e.ID[:], charge,
+			storedID(f.tables, d.holdID), storedID(f.tables, d.paymentID), key, text(detail), link)
+		if f.wide {
+			entries = append(entries, hash(d.requestID))
+		}
 	}
-	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
+	accounts := make([]any, 0, f.accounts.Changed()*(strings.Count(f.intoAccounts, ",")+1))
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
+		if !f.wide {
+			accounts = append(accounts, s.keys)
+		}
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoEntries), entryColumns, "", entries); err != nil {
+		if err := insert(ctx, tx, f.intoEntries, "", entries); err != nil {
 			return err
 		}
 		if len(periods) > 0 {
-			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoPeriods), periodColumns, "", periods); err != nil {
+			if err := insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods); err != nil {
 				return err
 			}
 		}
-		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
+		return insert(ctx, tx, f.intoAccounts, f.upsert, accounts)
 	}}, nil
 }
 

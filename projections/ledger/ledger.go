@@ -26,8 +26,8 @@ import (
 const (
 	// Name of the read model.
 	Name = "ledger"
-	// version of the tables.
-	version = 7
+	// version of the tables, and of those that the previous release reads.
+	version, wideVersion = 8, 7
 	// maxScanned limits the entries that Latest looks at, which takes some tens of milliseconds.
 	maxScanned = 20_000
 	// pageRows is the number of rows that an iteration has in memory.
@@ -41,8 +41,7 @@ var ErrNotFound = errors.New("no ledger entries")
 //
 //   - rows are appended in the order of the log; ordered by account, a bulk load would cost four times
 //     as much;
-//   - a row refers to its account by the position of the account's first event, not by its id, and a
-//     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
+//   - a row refers to its account by the position of the account's first event, not by its id;
 //   - actor is NULL for the account itself, the actor of nearly every event;
 //   - detail is NULL for all events but grants, refunds, fees, reversals, breakage, notes and changes of the
 //     account, whose kind, money, reason, refund and text it has as JSON.
@@ -54,20 +53,19 @@ CREATE TABLE {entries} (
 	position     {bigkey} PRIMARY KEY,
 	account_no   BIGINT NOT NULL,
 	revision     BIGINT NOT NULL,
-	type         TEXT   NOT NULL,
+	type         SMALLINT NOT NULL,
 	at           BIGINT NOT NULL,
 	amount       BIGINT NOT NULL,
 	held         BIGINT NOT NULL,
 	balance      BIGINT NOT NULL,
-	request_hash BIGINT NOT NULL,
-	request_id   TEXT   NOT NULL,
+	request_id   BYTEA  NOT NULL,
 	actor        TEXT,
 	domain       TEXT   NOT NULL,
 	event_id     BYTEA  NOT NULL,
-	charge_id    TEXT,
-	hold_id      TEXT,
-	payment_id   TEXT,
-	key_id       TEXT,
+	charge_id    BYTEA,
+	hold_id      BYTEA,
+	payment_id   BYTEA,
+	key_id       BYTEA,
 	detail       TEXT,
 	hash         BYTEA NOT NULL
 )`
@@ -80,7 +78,8 @@ CREATE TABLE {accounts} (
 	no       {bigkey} PRIMARY KEY,
 	account  TEXT   NOT NULL UNIQUE,
 	balance  BIGINT NOT NULL,
-	revision BIGINT NOT NULL
+	revision BIGINT NOT NULL,
+	keys     BYTEA
 )`
 
 	// The ends and closings of months, in the order of the log.
@@ -93,11 +92,11 @@ CREATE TABLE {periods} (
 )`
 
 	selectEntries = `
-SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
+SELECT e.position, a.account, a.keys, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
 	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id, e.key_id, e.detail, e.hash
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
-	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
+	ofRequest = `WHERE request_hash = $1 AND e.request_id = $2 `
 )
 
 // actorPrefix precedes an account's id in the actor of the account's own requests.
@@ -232,19 +231,19 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	if f.RequestID != "" {
 		// The + keeps the planner from using the account's index: a request has a few entries, an account a million.
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
-		add("e.request_hash = ? AND e.request_id = ?", hash(f.RequestID), f.RequestID)
+		add("request_hash = ? AND e.request_id = ?", arg{storedTail, f.RequestID}, arg{storedRequest, f.RequestID})
 	}
 	switch {
 	case slices.Contains(rareTypes, f.Type):
 		where += " AND e.type = '" + f.Type + "'" // as a literal, so that indexRare is used
 	case f.Type != "":
-		add("e.type = ?", f.Type)
+		add("e.type = ?", arg{storedType, f.Type})
 	}
 	if f.PaymentID != "" {
-		add("e.payment_id = ?", f.PaymentID)
+		add("e.payment_id = ?", arg{storedID, f.PaymentID})
 	}
 	if f.KeyID != "" {
-		add("e.key_id = ?", f.KeyID)
+		add("e.key_id = ?", keyArg{accountID, f.KeyID})
 	}
 	if f.Domain != "" {
 		add("e.domain = ?", f.Domain)
@@ -280,19 +279,25 @@ type Model struct {
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, projections.Version{
-		Number:  version,
+	current, previous := tables(version, compact), tables(wideVersion, wide)
+	current.Format = 4
+	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, current, previous)}
+}
+
+func tables(number int, sql *strings.Replacer) projections.Version {
+	return projections.Version{
+		Number:  number,
 		Streams: []string{account.StreamPrefix, eventschemas.BooksStream},
 		Tables: []projections.Table{
 			{
-				Name: "entries", Create: createEntries, Key: []string{"position"},
-				Indexes: []string{indexAccount, indexRequest, indexRare},
+				Name: "entries", Create: sql.Replace(createEntries), Key: []string{"position"},
+				Indexes: []string{indexAccount, sql.Replace(indexRequest), sql.Replace(indexRare)},
 			},
-			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
+			{Name: "accounts", Create: sql.Replace(createAccounts), Key: []string{"no"}},
 			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
 		},
 		NewFold: newFold,
-	})}
+	}
 }
 
 // Entries returns the selected entries of an account in the order of its stream, reading a limited
@@ -334,8 +339,11 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d",
 			where, len(args)+1)
 		var first sql.NullInt64
-		err := q.QueryRowContext(ctx, t.SQL("SELECT MIN(revision) FROM ("+selected+") AS selected"),
-			append(args, n)...).Scan(&first)
+		if args, err = bind(ctx, q, t, append(args, n)); err != nil {
+			return err
+		}
+		err := q.QueryRowContext(ctx, sqlFor(t, "SELECT MIN(revision) FROM ("+selected+") AS selected"),
+			args...).Scan(&first)
 		if err == nil && !first.Valid {
 			err = ErrNotFound
 		}
@@ -429,7 +437,7 @@ func (f *Filter) scans() bool {
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {
 		return m.read(ctx, ofRequest+`AND e.position > $3 ORDER BY e.position LIMIT $4`,
-			hash(requestID), requestID, int64(positionOf(after)), limit)
+			arg{storedTail, requestID}, arg{storedRequest, requestID}, int64(positionOf(after)), limit)
 	}
 	return pages(0, fmt.Sprintf("ledger of request %s", requestID), read)
 }
@@ -488,17 +496,28 @@ func (m *Model) read(ctx context.Context, where string, args ...any) (page []Ent
 
 func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string,
 	args ...any) ([]Entry, error) {
-	return projections.AllRows(ctx, q, t.SQL(selectEntries+where), (*Entry).scan, args...)
+	args, err := bind(ctx, q, t, args)
+	if err != nil {
+		return nil, err
+	}
+	return projections.AllRows(ctx, q, sqlFor(t, selectEntries+where), (*Entry).scan, args...)
 }
 
 func (e *Entry) scan(row projections.Scanner) error {
 	var at int64
-	var id, hash []byte
-	var actor, charge, hold, payment, key, detail sql.NullString
-	err := row.Scan(&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
-		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment, &key, &detail, &hash)
+	var id, hash, keys []byte
+	var charge any
+	var actor, detail sql.NullString
+	err := row.Scan(&e.Position, &e.AccountID, &keys, &e.Revision, column{text: &e.Type}, &at, &e.Amount, &e.Held,
+		&e.Balance, column{text: &e.RequestID}, &actor, &e.Domain, &id, &charge, column{text: &e.HoldID},
+		column{text: &e.PaymentID}, column{&e.KeyID, &keys}, &detail, &hash)
 	if err != nil {
 		return err
+	}
+	if b, ok := charge.([]byte); ok && len(b) == 0 {
+		e.ChargeID = chargeID(e.AccountID, e.RequestID, e.Domain)
+	} else if err := (column{text: &e.ChargeID}).Scan(charge); err != nil {
+		return fmt.Errorf("charge id at position %d: %w", e.Position, err)
 	}
 	if e.EventID, err = uuid.FromBytes(id); err != nil {
 		return fmt.Errorf("event id at position %d: %w", e.Position, err)
@@ -508,7 +527,6 @@ func (e *Entry) scan(row projections.Scanner) error {
 		e.Actor = actorPrefix + e.AccountID
 	}
 	e.Hash = hex.EncodeToString(hash)
-	e.ChargeID, e.HoldID, e.PaymentID, e.KeyID = charge.String, hold.String, payment.String, key.String
 	if detail.Valid {
 		if err := json.Unmarshal([]byte(detail.String), &e.Details); err != nil {
 			return fmt.Errorf("details at position %d: %w", e.Position, err)

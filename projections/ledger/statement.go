@@ -20,7 +20,7 @@ const (
 	// Parameters: the account's number, the first revision of the month and that of the next, and the month's
 	// beginning. Events that are booked late belong to its first day.
 	selectUsage = `
-SELECT CASE WHEN at < $4 THEN 0 ELSE (at - $4) / 86400000000 END AS day, type, COALESCE(key_id, ''), COUNT(*), SUM(amount)
+SELECT CASE WHEN at < $4 THEN 0 ELSE (at - $4) / 86400000000 END AS day, type, key_id, COUNT(*), SUM(amount)
 FROM {entries} WHERE account_no = $1 AND revision >= $2 AND revision < $3 AND type IN ('CreditsCharged', 'ChargeReversed')
 GROUP BY 1, 2, 3`
 )
@@ -146,13 +146,14 @@ type stream struct {
 	q      projections.Queryer
 	tables *projections.Tables
 	no     int64 // of the account
+	keys   []byte
 	head   int64 // last revision
 }
 
 func find(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string) (*stream, error) {
 	s := &stream{q: q, tables: t}
-	err := q.QueryRowContext(ctx, t.SQL(`SELECT no, revision FROM {accounts} WHERE account = $1`),
-		accountID).Scan(&s.no, &s.head)
+	err := q.QueryRowContext(ctx, sqlFor(t, `SELECT a.no, a.revision, a.keys FROM {accounts} a WHERE a.account = $1`),
+		accountID).Scan(&s.no, &s.head, &s.keys)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
 	}
@@ -238,11 +239,11 @@ func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *book
 }
 
 func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, until int64, month time.Time) error {
-	return projections.EachRow(ctx, s.q, s.tables.SQL(selectUsage), func(row projections.Scanner) error {
+	return projections.EachRow(ctx, s.q, sqlFor(s.tables, selectUsage), func(row projections.Scanner) error {
 		var day, amount int64
 		var kind, key string
 		l := statement.Line{}
-		if err := row.Scan(&day, &kind, &key, &l.Count, &amount); err != nil {
+		if err := row.Scan(&day, column{text: &kind}, column{&key, &s.keys}, &l.Count, &amount); err != nil {
 			return err
 		}
 		l.Booked = month.AddDate(0, 0, int(day))

@@ -11,10 +11,10 @@ import (
 // edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
 // version 3 with an upcaster that adds a field, and the ledger gets another version, which shows the field.
 var edits = []struct{ file, old, new string }{
-	{"eventschemas/codec.go", "const Format = 3\n", "const Format = 4\n"},
+	{"eventschemas/codec.go", "const Format = 4\n", "const Format = 5\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
 	{"eventschemas/table.go", "Define[CreditsCharged](chargeNamesItsKey)", `Define[CreditsCharged](chargeNamesItsKey, Change{
-			Format: 4,
+			Format: 5,
 			Up:     func(v2 []byte) ([]byte, error) { return append([]byte("{\"cause\":\"unknown\","), v2[1:]...), nil },
 			Down: func(ev Event) any {
 				v2 := ev.(CreditsCharged)
@@ -23,16 +23,13 @@ var edits = []struct{ file, old, new string }{
 			},
 		})`},
 	{"internal/searchindex/candidates.go", "return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}",
-		"return []Analyzer{{Version: Analysis + 1, Format: 4, Terms: TermsOf, Find: Find}, " +
+		"return []Analyzer{{Version: Analysis + 1, Format: 5, Terms: TermsOf, Find: Find}, " +
 			"{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
 	{"domain/account/charge.go", "KeyID:              in.KeyID,\n", "KeyID:              in.KeyID,\n\t\tCause:              \"lookup\",\n"},
 	{"projections/ledger/ledger.go",
-		"return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, projections.Version{\n",
-		"current := projections.Version{\n"},
-	{"projections/ledger/ledger.go", "NewFold: newFold,\n\t})}\n", `NewFold: newFold,
-	}
-	next := current
-	next.Number, next.Format = version+1, 4
+		"return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, current, previous)}\n", `next := current
+	next.Number, next.Format = version+1, 5
+	_ = previous
 	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, next, current)}
 `},
 	{"projections/ledger/fold.go", "ev.HoldID, ev.Domain\n\t\td.keyID = ev.KeyID\n", "ev.HoldID, ev.Domain\n\t\td.keyID, d.cause = ev.KeyID, ev.Cause\n"},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/deadline"
 	"letterhead/internal/eventlog"
 )
 
@@ -30,6 +31,8 @@ type Actors[S State] struct {
 
 	ctx      context.Context // canceled when Drain runs out of time
 	cancel   context.CancelFunc
+	calls    calls
+	callers  sync.Pool // of channels for outcomes; one whose caller has left is not used again
 	stopping chan struct{}
 	loads    chan struct{} // has an entry for each stream that is loaded in the background
 	actors   sync.WaitGroup
@@ -58,6 +61,8 @@ func New[S State](cfg Config, k Kind[S], log eventlog.Log, snapshots Snapshots) 
 	}
 	// Not a request's context: actors outlive requests and end with Drain.
 	all.ctx, all.cancel = context.WithCancel(context.Background())
+	all.callers.New = func() any { return make(chan error, 1) }
+	all.calls.within = all.cfg.AppendWithin
 	if snapshots != nil {
 		all.saver = newSaver(snapshots, k.FoldVersion, all.cfg.Logger, m)
 	}
@@ -178,7 +183,10 @@ func (all *Actors[S]) Do(ctx context.Context, key string, request Request, c Com
 }
 
 // Waiter is the caller of a queued command.
-type Waiter[S State] struct{ queued *queued[S] }
+type Waiter[S State] struct {
+	queued  *queued[S]
+	callers *sync.Pool
+}
 
 // Enqueue queues a command. Unless it returns an error, Finished will be called on the command, and
 // Wait must be called. Errors: as Do.
@@ -186,14 +194,16 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 	if err := ctx.Err(); err != nil {
 		return Waiter[S]{}, err
 	}
-	t := &queued[S]{ctx: ctx, request: request, command: c, caller: make(chan error, 1), patient: waitsForLoading(ctx)}
+	t := &queued[S]{
+		ctx: ctx, request: request, command: c, caller: all.callers.Get().(chan error), patient: waitsForLoading(ctx),
+	}
 	for range maxFindAttempts {
 		a, err := all.actor(key)
 		if err != nil {
 			return Waiter[S]{}, err
 		}
 		if ok, err := a.push(t); ok {
-			return Waiter[S]{t}, err
+			return Waiter[S]{t, &all.callers}, err
 		}
 	}
 	return Waiter[S]{}, fmt.Errorf("%s: %w", key, ErrBusy)
@@ -202,15 +212,15 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 // Wait returns the final outcome, as Do.
 func (w Waiter[S]) Wait() error {
 	t := w.queued
-	select {
-	case err := <-t.caller:
-		return err
-	case <-t.ctx.Done():
+	outcome, err := deadline.Receive(t.ctx, t.caller)
+	if err != nil {
 		if t.state.move(callerLeft) {
-			return t.ctx.Err()
+			return err
 		}
-		return <-t.caller // answered at the same moment
+		outcome = <-t.caller // answered at the same moment
 	}
+	w.callers.Put(t.caller)
+	return outcome
 }
 
 // Compensate passes a compensation to the key's actor, which appends it without a caller, and returns once the actor

@@ -94,7 +94,8 @@ func (a *Actor[S]) process(group []*queued[S]) (rest []*queued[S]) {
 // decide decides the commands one by one against the running state until the group is full. On an error,
 // broken is the index of the command whose events cannot be written.
 func (a *Actor[S]) decide(group []*queued[S]) (r *round[S], broken int, err error) {
-	r = &round[S]{at: a.clock(), first: a.state.Revisions(), members: make([]member[S], 0, len(group))}
+	r = &a.round
+	*r = round[S]{at: a.clock(), first: a.state.Revisions(), members: r.members[:0]}
 	a.state.Begin()
 	if err := a.include(r, a.state.BeforeGroup(r.at)); err != nil {
 		return r, 0, err
@@ -171,11 +172,13 @@ func (a *Actor[S]) write(r *round[S], events []eventlog.Body, request Request) e
 		if err != nil {
 			return err
 		}
-		if a.chain != nil {
-			a.chain.Link(a.all.kind.Chain.Link(a.chain.Head(), a.stream, r.first+uint64(len(r.proposed)), &p))
-		}
 		r.proposed = append(r.proposed, p)
-		r.bytes += len(p.Data) + metadataBytes(&p)
+		written := &r.proposed[len(r.proposed)-1]
+		if a.chain != nil {
+			revision := r.first + uint64(len(r.proposed)) - 1
+			a.chain.Link(a.all.kind.Chain.Link(a.chain.Head(), a.stream, revision, written))
+		}
+		r.bytes += len(written.Data) + metadataBytes(written)
 	}
 	return nil
 }
@@ -204,9 +207,7 @@ func (a *Actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	started := time.Now()
 	for {
 		called := time.Now()
-		ctx, cancel := context.WithTimeout(a.all.ctx, a.all.cfg.AppendWithin)
-		done, err := a.all.log.Append(ctx, a.stream, expected, r.proposed)
-		cancel()
+		done, err := a.all.log.Append(a.all.calls.context(a.all.ctx, called), a.stream, expected, r.proposed)
 		switch {
 		case err == nil:
 			now := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
+	"letterhead/internal/deadline"
 	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
@@ -21,6 +22,9 @@ type exchange struct {
 	api     *API
 	request *http.Request
 	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
+	work    deadline.Context
+	values  [8]string // of headers; see setHeader
+	set     int       // the number of values
 	start   time.Time
 
 	caller  Caller // set once the key is known
@@ -30,6 +34,8 @@ type exchange struct {
 	topMessage bool
 	plain      bool // errors are plain text, not the error body
 	rpc        bool // errors are JSON-RPC errors, not the error body
+
+	identifier string // of the brand in the path, if the router was not asked
 
 	problem *Problem
 	domain  string      // for the log
@@ -98,7 +104,7 @@ const (
 // setCommonHeaders sets the headers of every answer, including errors and redirects.
 func (x *exchange) setCommonHeaders() {
 	h := x.Header()
-	h[headerRequestID] = []string{x.ID}
+	x.setHeader(headerRequestID, x.ID)
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	h["Access-Control-Expose-Headers"] = exposed
 	h["X-Content-Type-Options"] = noSniff
@@ -114,7 +120,18 @@ func (x *exchange) closeToOtherSites() {
 }
 
 func (x *exchange) setCredits(remaining int64) {
-	x.Header()[headerCreditsRemaining] = []string{strconv.FormatInt(max(0, remaining), 10)}
+	x.setHeader(headerCreditsRemaining, strconv.FormatInt(max(0, remaining), 10))
+}
+
+// setHeader sets a header with one value, which needs no memory of its own.
+func (x *exchange) setHeader(name, value string) {
+	if x.set == len(x.values) {
+		x.Header()[name] = []string{value}
+		return
+	}
+	x.values[x.set] = value
+	x.Header()[name] = x.values[x.set : x.set+1 : x.set+1]
+	x.set++
 }
 
 // send answers with a whole body. Length and body are sent together, so that the connection needs no

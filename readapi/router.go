@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"letterhead/internal/deadline"
 	"letterhead/internal/web"
 )
 
@@ -69,7 +70,8 @@ func (a *API) newRouter() *mux.Router {
 	asset.plain = true
 
 	a.routeBatch(r) // first, or "batch" would match as an identifier
-	r.Handle("/v1/brands/{identifier}", brand)
+	r.Handle(brandPath+"{identifier}", brand)
+	a.brand = brand
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/statements/{month}", newEndpoint("statement", secretKey, reads((*exchange).serveStatement)))
 	r.Handle("/v1/ledger", newEndpoint("ledger", secretKey, reads((*exchange).serveLedger)))
@@ -88,6 +90,16 @@ func (a *API) newRouter() *mux.Router {
 		r.Handle(pattern, extraHandler(pattern, handler))
 	}
 	return r
+}
+
+// brandPath is what comes before the identifier in the path of a look-up.
+const brandPath = "/v1/brands/"
+
+// domainOf returns the identifier in the path of a look-up if it has a dot, as domains do. Nothing else is served at
+// such a path, so that the router need not search for it, nor copy the request.
+func domainOf(r *http.Request) (identifier string, ok bool) {
+	identifier, ok = strings.CutPrefix(r.URL.EscapedPath(), brandPath)
+	return identifier, ok && strings.Contains(identifier, ".") && !strings.Contains(identifier, "/")
 }
 
 // extraHandler serves another part's handler under its path's name. Pages of other sites may not read it.
@@ -123,9 +135,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.access != open {
-		ctx, cancel := context.WithTimeout(r.Context(), e.timeout(x.api))
-		defer cancel()
-		x.ctx = ctx
+		x.work.Start(r.Context(), e.timeout(x.api))
+		defer x.work.End()
+		x.ctx = &x.work
 	}
 	if problem := e.letIn(x); problem != nil {
 		x.fail(problem)
@@ -185,8 +197,8 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 
 // checked runs the checks before a request, within their limits.
 func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
-	ctx, cancel := context.WithTimeout(x.ctx, checksWithin)
-	defer cancel()
+	ctx := deadline.New(x.ctx, checksWithin)
+	defer ctx.End()
 	if !x.api.checks.TryAcquire(1) {
 		return unavailable("Too many requests wait for their keys to be checked. Send this one again.",
 			retryBusy, errOverloaded)

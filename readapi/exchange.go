@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,8 +24,10 @@ type exchange struct {
 	request *http.Request
 	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
 	work    deadline.Context
-	values  [8]string // of headers; see setHeader
-	set     int       // the number of values
+	own     http.Header // of the answer, if it may be sent past net/http; see ownHeader
+	past    bool        // it is
+	values  [8]string   // of headers; see setHeader
+	set     int         // the number of values
 	start   time.Time
 
 	caller  Caller // set once the key is known
@@ -43,8 +46,25 @@ type exchange struct {
 	notes   []slog.Attr // of the route, for the log
 }
 
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header {
+	if x.own != nil {
+		return x.own
+	}
+	return x.ResponseWriter.Header()
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
+	if x.own != nil && x.Status == 0 {
+		if x.past = status == http.StatusOK && connOf(x.request.Context()).beginAnswer(x.own); x.past {
+			x.Status = status
+			x.ResponseWriter.WriteHeader(http.StatusNoContent) // which the connection drops
+			return
+		}
+		maps.Copy(x.ResponseWriter.Header(), x.own)
+		x.own = nil
+	}
 	if x.Status == 0 {
 		if connOf(x.request.Context()).endsWithAnswer() {
 			x.Header()["Connection"] = connectionClose
@@ -54,6 +74,19 @@ func (x *exchange) WriteHeader(status int) {
 		}
 	}
 	x.Exchange.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.own != nil && !x.past {
+		x.WriteHeader(http.StatusOK)
+	}
+	if !x.past {
+		return x.Exchange.Write(b)
+	}
+	n, err := connOf(x.request.Context()).Write(b)
+	x.Written += int64(n)
+	return n, err
 }
 
 // clientGone reports whether the client has left.

@@ -32,45 +32,40 @@ func SaveMemory() (restore func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	saving.Add(1)
+	spare := spared.Swap(0)
 	before := debug.SetGCPercent(frugalPercent)
 	return func() {
 		debug.SetGCPercent(before)
-		saving.Add(-1)
+		spared.Store(spare)
 	}
 }
 
-// saving counts the calls of SaveMemory that are in force.
-var saving atomic.Int32
-
-// Garbage that a process keeps if little of its memory is live.
+// Limits of the garbage beside little live memory: in bytes, as a part of the free memory, and as values of GOGC.
 const (
-	// maxSpare limits the garbage in bytes. Beside as much live memory, the usual percentage allows it anyway.
-	maxSpare = 128 << 20
-	// spareShare is the share of the free memory that may be garbage: a small machine keeps what it has for others.
-	spareShare = 1.0 / 8
-	// usualPercent is Go's default of GOGC, and mostPercent the highest that SpareCollector sets.
+	maxSpare, spareShare      = 128 << 20, 8
 	usualPercent, mostPercent = 100, 1000
 )
 
-// SpareCollector lets this process keep more garbage than the usual percentage of its live memory, as long as that is
-// small: collections of a small heap would come several times a second, at 6 to 10 % of the processor time. It changes
-// nothing if the operator has set GOGC, or if the free memory, which only Linux reports, is unknown. GOMEMLIMIT stays
-// in force.
+var spared atomic.Int64 // bytes of garbage that SpareCollector allows; 0 for the usual percentage
+
+// SpareCollector lets this process keep more garbage than the usual percentage of its live memory while that is small,
+// whose collections take up to 10 % of the processor time under load. It changes nothing if the operator has set GOGC,
+// or if the free memory is unknown. GOMEMLIMIT stays in force.
 func SpareCollector() {
-	spare := min(int64(float64(min(freeMemory(), debug.SetMemoryLimit(-1)))*spareShare), maxSpare)
-	if os.Getenv("GOGC") == "" && spare > 0 {
-		afterCollection(spare)
+	if spare := min(freeMemory(), debug.SetMemoryLimit(-1)) / spareShare; os.Getenv("GOGC") == "" && spare > 0 {
+		spared.Store(min(spare, maxSpare))
+		afterCollection(0)
 	}
 }
 
 // afterCollection sets the percentage by the live memory, after each collection.
-func afterCollection(spare int64) {
+func afterCollection(int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	if metrics.Read(live); saving.Load() == 0 {
+	metrics.Read(live)
+	if spare := spared.Load(); spare > 0 {
 		debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), spare))
 	}
-	runtime.AddCleanup(new([64]byte), afterCollection, spare) // which the next collection finds
+	runtime.AddCleanup(new([64]byte), afterCollection, 0) // which the next collection finds
 }
 
 // garbagePercent returns the percentage of live memory that is at least some spare garbage.
@@ -78,12 +73,9 @@ func garbagePercent(live, spare int64) int {
 	return int(max(usualPercent, min(mostPercent, spare*100/max(live, 1))))
 }
 
-// freeMemory returns the bytes that Linux can give to processes without swapping, or 0.
+// freeMemory returns the bytes that Linux can give to processes without swapping; 0 elsewhere.
 func freeMemory() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
+	text, _ := os.ReadFile("/proc/meminfo")
 	_, after, _ := strings.Cut(string(text), "\nMemAvailable:")
 	var kilobytes int64
 	_, _ = fmt.Sscan(after, &kilobytes) // 0 if it is missing

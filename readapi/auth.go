@@ -220,15 +220,9 @@ func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	if err != nil {
 		return problemOf(err, x.api.Now(), x.api.BillingURL)
 	}
-	var space [64]byte
-	numbers := strconv.AppendInt(space[:0], decision.Limit, 10)
-	limit := len(numbers)
-	numbers = strconv.AppendInt(numbers, decision.Remaining, 10)
-	remaining := len(numbers)
-	all := string(strconv.AppendInt(numbers, decision.Reset.Unix(), 10)) // one string for three headers
-	x.setHeader(headerRateLimitLimit, all[:limit])
-	x.setHeader(headerRateLimitRemaining, all[limit:remaining])
-	x.setHeader(headerRateLimitReset, all[remaining:])
+	x.setHeader(headerRateLimitLimit, strconv.FormatInt(decision.Limit, 10))
+	x.setHeader(headerRateLimitRemaining, strconv.FormatInt(decision.Remaining, 10))
+	x.setHeader(headerRateLimitReset, strconv.FormatInt(decision.Reset.Unix(), 10))
 	if !decision.Allowed {
 		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.",
 			decision.RetryAfter(x.api.Now()))

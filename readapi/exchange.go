@@ -11,7 +11,6 @@ import (
 
 	"letterhead/commands"
 	"letterhead/internal/contentcoding"
-	"letterhead/internal/deadline"
 	"letterhead/internal/web"
 	"letterhead/readapi/lookup"
 )
@@ -23,11 +22,10 @@ type exchange struct {
 	api     *API
 	request *http.Request
 	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
-	work    deadline.Context
-	own     http.Header // of the answer, if it may be sent past net/http; see ownHeader
-	past    bool        // it is
-	values  [8]string   // of headers; see setHeader
-	set     int         // the number of values
+	own     http.Header     // of the answer, if it may be sent past net/http; see ownHeader
+	past    bool            // it is
+	values  [8]string       // of headers; see setHeader
+	set     int             // the number of values
 	start   time.Time
 
 	caller  Caller // set once the key is known

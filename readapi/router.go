@@ -135,9 +135,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.access != open {
-		x.work.Start(r.Context(), e.timeout(x.api))
-		defer x.work.End()
-		x.ctx = &x.work
+		ctx := deadline.New(r.Context(), e.timeout(x.api))
+		defer ctx.End()
+		x.ctx = ctx
 	}
 	if problem := e.letIn(x); problem != nil {
 		x.fail(problem)

@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	// Development tools and the tests of the built binary, which are a module of their own (tools/go.mod).
 	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
 	// The engine below the commands handles streams and decisions. It must not depend on use cases, credits or schemas.
-	"commands/streamwriter": {"internal/eventlog", "internal/deadline", "internal/delay", "internal/sqlstore", "internal/telemetry"},
+	"commands/streamwriter": {"internal/eventlog", "internal/delay", "internal/sqlstore", "internal/telemetry"},
 	// The event log, its port and its adapters.
 	"internal/eventlog": {"internal/eventlog", "internal/delay", "internal/disk", "internal/telemetry"},
 	// A service on the kernel, whose other dependencies its own test checks.
@@ -52,7 +52,7 @@ var layers = map[string][]string{
 
 // kernel lists the packages that the API for authors of read models and the engine that runs them may import, so that they,
 // the event log and the stream writer can be used without the rest of the product; see docs/kernel.md.
-var kernel = []string{"projections", "internal/eventlog", "internal/sqlstore", "internal/deadline", "internal/delay", "internal/disk", "internal/telemetry"}
+var kernel = []string{"projections", "internal/eventlog", "internal/sqlstore", "internal/delay", "internal/disk", "internal/telemetry"}
 
 // forbidden lists packages outside the modules that a layer may not import, including the packages below them.
 var forbidden = map[string][]string{

@@ -207,7 +207,7 @@ func (a *Actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	started := time.Now()
 	for {
 		called := time.Now()
-		done, err := a.all.log.Append(a.all.calls.context(a.all.ctx, called), a.stream, expected, r.proposed)
+		done, err := a.all.log.Append(a.all.callContext(called), a.stream, expected, r.proposed)
 		switch {
 		case err == nil:
 			now := time.Now()

@@ -12,15 +12,16 @@ import (
 
 // waits are the ways to wait for a context.
 var waits = map[string]func(ctx context.Context){
-	"Receive": func(ctx context.Context) { _, _ = deadline.Receive(ctx, make(chan int)) },
-	"Done":    func(ctx context.Context) { <-ctx.Done() },
+	"Done": func(ctx context.Context) { <-ctx.Done() },
 	"derived": func(ctx context.Context) {
 		derived, cancel := context.WithCancel(ctx)
 		defer cancel()
 		<-derived.Done()
 	},
-	"Receive from derived": func(ctx context.Context) {
-		_, _ = deadline.Receive(context.WithValue(ctx, key{}, 1), make(chan int))
+	"Err": func(ctx context.Context) {
+		for ctx.Err() == nil {
+			time.Sleep(time.Second / 2)
+		}
 	},
 }
 
@@ -76,8 +77,8 @@ func TestContext_EarlierDeadlineOfParent_Counts(t *testing.T) {
 		defer outer.End()
 		inner := deadline.New(outer, time.Minute)
 		defer inner.End()
-		if _, err := deadline.Receive(inner, make(chan int)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+		if <-inner.Done(); !errors.Is(inner.Err(), context.DeadlineExceeded) {
+			t.Error(inner.Err())
 		}
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("took %s", took)
@@ -85,23 +86,14 @@ func TestContext_EarlierDeadlineOfParent_Counts(t *testing.T) {
 	})
 }
 
-func TestReceive_Value_IsReceived(t *testing.T) {
+func TestContext_Ended_IsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := deadline.New(t.Context(), time.Minute)
-		defer ctx.End()
-		values := make(chan int)
-		go func() {
-			time.Sleep(time.Second)
-			values <- 7
-		}()
-		for _, ended := range []bool{false, true} {
-			if ended {
-				ctx.End()
-			}
-			v, err := deadline.Receive(ctx, values)
-			if ended != (err != nil) || v == 7 == ended {
-				t.Errorf("ended %t: Receive = %d, %v", ended, v, err)
-			}
-		}
+		outer := deadline.New(t.Context(), time.Minute)
+		inner, first := deadline.New(outer, time.Minute), deadline.New(outer, time.Minute)
+		first.End()
+		<-first.Done()
+		outer.End()
+		<-inner.Done() // also if it was not called before
+		inner.End()
 	})
 }

@@ -32,7 +32,7 @@ type Charges struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	last eventlog.Position // of the charges that were reported
-	open map[string]openRequest
+	open map[string]*openRequest
 }
 
 // openRequest is a request with charges that are not answered.
@@ -45,7 +45,7 @@ type openRequest struct {
 
 // NewCharges returns a Charges without charges.
 func NewCharges(now func() time.Time) *Charges {
-	return &Charges{now: now, open: make(map[string]openRequest)}
+	return &Charges{now: now, open: make(map[string]*openRequest)}
 }
 
 // Forget forgets requests whose first append began longer ago than age. An append whose outcome was never learned would
@@ -55,7 +55,7 @@ func (c *Charges) Forget(age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.now().Add(-age)
-	maps.DeleteFunc(c.open, func(_ string, r openRequest) bool { return r.since.Before(before) })
+	maps.DeleteFunc(c.open, func(_ string, r *openRequest) bool { return r.since.Before(before) })
 }
 
 // Begin notes that a charge of a request may be appended from now on, or that a charge is reversed without a caller.
@@ -66,57 +66,48 @@ func (c *Charges) Begin(requestID string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, known := c.open[requestID]
-	if !known {
-		r = openRequest{after: c.last, since: c.now()}
+	r := c.open[requestID]
+	if r == nil {
+		r = &openRequest{after: c.last, since: c.now()}
+		c.open[requestID] = r
 	}
 	r.pending++
-	c.open[requestID] = r
 }
 
 // Charged notes that the request has a durable charge, which it will answer or reverse.
 func (c *Charges) Charged(requestID string, at eventlog.Position) {
-	c.change(requestID, func(r openRequest) openRequest {
+	c.change(requestID, func(r *openRequest) {
 		c.last = max(c.last, at)
 		r.pending--
 		r.holds = true
-		return r
 	})
 }
 
 // Ended notes that an append or a reversal has ended without a charge that needs an answer: nothing was appended, or
 // the charge was reversed.
 func (c *Charges) Ended(requestID string) {
-	c.change(requestID, func(r openRequest) openRequest {
-		r.pending--
-		return r
-	})
+	c.change(requestID, func(r *openRequest) { r.pending-- })
 }
 
 // Answered notes that the request has ended: its answer was sent, or its charges are being reversed (see Begin).
 func (c *Charges) Answered(requestID string) {
-	c.change(requestID, func(r openRequest) openRequest {
-		r.holds = false
-		return r
-	})
+	c.change(requestID, func(r *openRequest) { r.holds = false })
 }
 
 // change changes a request that is open, and closes it if nothing is left to wait for.
-func (c *Charges) change(requestID string, by func(openRequest) openRequest) {
+func (c *Charges) change(requestID string, by func(*openRequest)) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, known := c.open[requestID]
-	if !known {
+	r := c.open[requestID]
+	if r == nil {
 		return
 	}
-	if r = by(r); r.pending <= 0 && !r.holds {
+	if by(r); r.pending <= 0 && !r.holds {
 		delete(c.open, requestID)
-		return
 	}
-	c.open[requestID] = r
 }
 
 // State returns which of the charges up to now were answered.

@@ -326,7 +326,7 @@ func noteState(c net.Conn, state http.ConnState) {
 	case http.StateActive:
 		conn.setState(serving)
 	case http.StateIdle:
-		conn.handled, conn.past = false, false
+		conn.handled = false
 		conn.setState(idle)
 	}
 }

@@ -71,8 +71,6 @@ type answerConn struct {
 	linger  atomic.Bool // the request's body was not read: Close lingers
 	start   []byte      // the first bytes of the request
 	handled bool        // the request has reached the server's handler
-	header  http.Header // reused by ownHeader
-	past    bool        // the answer was sent past net/http, whose own is dropped
 
 	among    *connections // the connections that include it; nil before it was admitted
 	reserved bool         // it is in the reserve; changed under the lock of among
@@ -161,10 +159,7 @@ func (c *answerConn) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
-	switch {
-	case c.past:
-		return len(b), nil
-	case !c.holding:
+	if !c.holding {
 		return c.write(b)
 	}
 	if len(c.held)+len(b) > maxHeldBytes {
@@ -243,11 +238,7 @@ func (x *exchange) whole(send func()) (begun bool) {
 	}
 	c.hold()
 	send()
-	var flushed error
-	if !x.past {
-		flushed = http.NewResponseController(x.ResponseWriter).Flush()
-	}
-	defer func() { c.past = x.past }()
+	flushed := http.NewResponseController(x.ResponseWriter).Flush()
 	if errors.Join(flushed, c.letGo()) == nil || c.begun {
 		return true
 	}

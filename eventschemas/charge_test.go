@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -29,9 +30,18 @@ func TestEncode_Charge_IsAsEncodingJSONWritesIt(t *testing.T) {
 			}
 			return texts[random.IntN(len(texts))]
 		}
-		ev := eventschemas.CreditsCharged{
-			ChargeID: text(), Credits: numbers[random.IntN(len(numbers))], RequestID: text(), BrandID: text(), Domain: text(),
-			RecordRevision: random.Uint64() >> random.IntN(64), HoldID: text(), Item: text(), IdempotencyKeyHash: text(), RequestHash: text(), KeyID: text(),
+		var ev eventschemas.CreditsCharged
+		for _, field := range reflect.ValueOf(&ev).Elem().Fields() { // also those added later
+			switch field.Kind() {
+			case reflect.String:
+				field.SetString(text())
+			case reflect.Int64:
+				field.SetInt(numbers[random.IntN(len(numbers))])
+			case reflect.Uint64:
+				field.SetUint(random.Uint64() >> random.IntN(64))
+			default:
+				t.Fatalf("a field is a %s", field.Kind())
+			}
 		}
 		var want bytes.Buffer
 		encoder := json.NewEncoder(&want)

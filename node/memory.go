@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-	"sync/atomic"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -23,49 +22,27 @@ func LimitMemory(limit memlimit.Provider) error {
 	return err
 }
 
-// frugalPercent is how much garbage, in percent of the live memory, Go's collector keeps in a process that saves
-// memory. It takes a third more processor time than the usual 100.
-const frugalPercent = 25
-
-// SaveMemory makes this process keep less garbage until restore is called, unless the operator has set GOGC.
-func SaveMemory() (restore func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	spare := spared.Swap(0)
-	before := debug.SetGCPercent(frugalPercent)
-	return func() {
-		debug.SetGCPercent(before)
-		spared.Store(spare)
-	}
-}
-
 // Limits of the garbage beside little live memory: in bytes, as a part of the free memory, and as values of GOGC.
 const (
 	maxSpare, spareShare      = 128 << 20, 8
 	usualPercent, mostPercent = 100, 1000
 )
 
-var spared atomic.Int64 // bytes of garbage that SpareCollector allows; 0 for the usual percentage
-
 // SpareCollector lets this process keep more garbage than the usual percentage of its live memory while that is small,
 // whose collections take up to 10 % of the processor time under load. It changes nothing if the operator has set GOGC,
 // or if the free memory is unknown. GOMEMLIMIT stays in force.
 func SpareCollector() {
 	if spare := min(freeMemory(), debug.SetMemoryLimit(-1)) / spareShare; os.Getenv("GOGC") == "" && spare > 0 {
-		spared.Store(min(spare, maxSpare))
-		afterCollection(0)
+		afterCollection(min(spare, maxSpare))
 	}
 }
 
 // afterCollection sets the percentage by the live memory, after each collection.
-func afterCollection(int) {
+func afterCollection(spare int64) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	if spare := spared.Load(); spare > 0 {
-		debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), spare))
-	}
-	runtime.AddCleanup(new([64]byte), afterCollection, 0) // which the next collection finds
+	debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), spare))
+	runtime.AddCleanup(new([64]byte), afterCollection, spare) // which the next collection finds
 }
 
 // garbagePercent returns the percentage of live memory that is at least some spare garbage.

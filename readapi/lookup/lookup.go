@@ -7,7 +7,6 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
-	"letterhead/internal/deadline"
 	"letterhead/projections/brands"
 )
 
@@ -57,8 +56,8 @@ type Answer struct {
 
 // lookUp is Do without the answers that need no credit.
 func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
-	quick := deadline.New(ctx, s.config.Quick) // limits everything but the crawl
-	defer quick.End()
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick) // limits everything but the crawl
+	defer cancel()
 	if q.Once != nil && q.Reservation == nil {
 		if answer, repeated, err := s.repeat(quick, q); err != nil || repeated {
 			return answer, err

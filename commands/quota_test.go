@@ -480,7 +480,7 @@ func TestRecorder_TooManyCounts_AreDropped(t *testing.T) {
 	}
 	r.Logo(id, november) // known accounts are still counted
 	r.Logo(uuid.NewString(), november)
-	if r.size > maxRecorded || len(r.entries) != 1 || r.entries[entryKey{id, "2026-11"}].logos != 1 {
+	if r.size > maxRecorded || len(r.entries) != 1 || r.entries[entryKey{id, usage.MonthOf(november)}].logos != 1 {
 		t.Fatalf("size %d, %d entries", r.size, len(r.entries))
 	}
 }

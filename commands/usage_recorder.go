@@ -85,7 +85,7 @@ type UsageRecorder struct {
 
 type entryKey struct {
 	accountID string
-	month     string
+	month     usage.Month
 }
 
 type recorded struct {
@@ -163,7 +163,7 @@ func (r *UsageRecorder) Logo(accountID string, at time.Time) {
 
 // entry returns the sums of the account's month, or nil if there is no room. mu is held.
 func (r *UsageRecorder) entry(accountID string, at time.Time) *recorded {
-	k := entryKey{accountID: accountID, month: usage.MonthOf(at).String()}
+	k := entryKey{accountID: accountID, month: usage.MonthOf(at)}
 	if e, ok := r.entries[k]; ok {
 		return e
 	}
@@ -231,7 +231,7 @@ func (r *UsageRecorder) take() error {
 	r.entries, r.size = map[entryKey]*recorded{}, 0
 	r.mu.Unlock()
 	keys := slices.SortedFunc(maps.Keys(entries), func(a, b entryKey) int {
-		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.month, b.month))
+		return cmp.Or(strings.Compare(a.accountID, b.accountID), a.month.Start().Compare(b.month.Start()))
 	})
 	var tick eventschemas.UsageTicked
 	usedKeys := 0
@@ -253,7 +253,7 @@ func (r *UsageRecorder) take() error {
 }
 
 func (e *recorded) entry(k entryKey) eventschemas.UsageEntry {
-	out := eventschemas.UsageEntry{AccountID: k.accountID, Month: k.month, Logos: e.logos}
+	out := eventschemas.UsageEntry{AccountID: k.accountID, Month: k.month.String(), Logos: e.logos}
 	for _, id := range slices.Sorted(maps.Keys(e.keys)) {
 		out.KeysUsed = append(out.KeysUsed, eventschemas.KeyUsed{KeyID: id, At: e.keys[id]})
 	}

@@ -28,29 +28,18 @@ type ChainLink struct {
 // Next returns the hash of the event that follows previous. It is the SHA-256 of the previous hash and the
 // fields of the link, in order, each prefixed with its length (8 bytes, big endian).
 func (l ChainLink) Next(previous Hash) Hash {
-	h := sha256.New()
-	var n [8]byte
-	part := func(b []byte) {
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		h.Write(n[:])
-		h.Write(b)
-	}
-	number := func(v uint64) {
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], v)
-		part(b[:])
-	}
-	part(previous[:])
-	part([]byte(l.Stream))
+	var space [1024]byte // usual links fit, and need no memory of the heap
+	b := space[:0]
+	part := func(text string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(text))), text...) }
+	number := func(v uint64) { b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, 8), v) }
+	b = append(binary.BigEndian.AppendUint64(b, uint64(len(previous))), previous[:]...)
+	part(l.Stream)
 	number(l.Revision)
-	part(l.EventID[:])
-	part([]byte(l.Type))
+	b = append(binary.BigEndian.AppendUint64(b, uint64(len(l.EventID))), l.EventID[:]...)
+	part(l.Type)
 	number(uint64(l.SchemaVersion))
 	number(uint64(l.OccurredAt.UnixMicro()))
-	part([]byte(l.Actor))
-	part([]byte(l.RequestID))
-	part(l.Data)
-	var out Hash
-	h.Sum(out[:0])
-	return out
+	part(l.Actor)
+	part(l.RequestID)
+	return sha256.Sum256(append(binary.BigEndian.AppendUint64(b, uint64(len(l.Data))), l.Data...))
 }

@@ -113,6 +113,11 @@ func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
 
 // marshal encodes JSON without escaping <, > and &, because the escapes would make URLs longer.
 func marshal(v any) ([]byte, error) {
+	if charge, ok := v.(CreditsCharged); ok { // most events are charges
+		if data, ok := charge.encode(); ok {
+			return data, nil
+		}
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -2,13 +2,48 @@ package node
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"letterhead/internal/testmust"
+	"letterhead/internal/testwait"
 )
+
+func TestSpareCollector_SmallHeap_KeepsMoreGarbage(t *testing.T) {
+	if freeMemory() == 0 {
+		t.Skip("this system does not report its free memory")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	SpareCollector()
+	if spared := debug.SetGCPercent(100); spared <= 100 || spared > mostPercent {
+		t.Errorf("GOGC is %d", spared)
+	}
+	if _, ok := testwait.Until(time.Minute, func() bool {
+		runtime.GC()
+		return debug.SetGCPercent(100) > 100
+	}); !ok {
+		t.Error("a collection does not set GOGC")
+	}
+}
+
+func TestGarbagePercent(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		live, spare int64
+		want        int
+	}{
+		{64 * mb, 128 * mb, 200}, {128 * mb, 128 * mb, 100}, {1000 * mb, 128 * mb, 100}, {mb, 128 * mb, mostPercent}, {0, mb, mostPercent},
+		{64 * mb, 32 * mb, 100},
+	} {
+		if got := garbagePercent(c.live, c.spare); got != c.want {
+			t.Errorf("%d live, %d spare: %d, want %d", c.live, c.spare, got, c.want)
+		}
+	}
+}
 
 func TestLimitMemory_Limits_SetSoftLimit(t *testing.T) {
 	const cgroup = 512 << 20

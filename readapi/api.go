@@ -168,6 +168,7 @@ type API struct {
 	pages     pages
 	agents    *mcp.Server
 	router    *mux.Router
+	brand     *endpoint    // of the router, for domainOf
 	dashboard http.Handler // nil = none
 	metrics   *metrics
 	// logoEndpoint is served on the logo host, bypassing the router.

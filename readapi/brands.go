@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"net/http"
@@ -27,7 +28,7 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 		return problem
 	}
 	// Decoded once. If it is still encoded, it was encoded twice, and no host has a percent sign.
-	text, err := url.PathUnescape(mux.Vars(x.request)["identifier"])
+	text, err := url.PathUnescape(cmp.Or(x.identifier, mux.Vars(x.request)["identifier"]))
 	if err != nil {
 		return web.Invalid("The identifier is not percent-encoded correctly.")
 	}

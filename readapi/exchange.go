@@ -31,6 +31,8 @@ type exchange struct {
 	plain      bool // errors are plain text, not the error body
 	rpc        bool // errors are JSON-RPC errors, not the error body
 
+	identifier string // of the brand in the path, if the router was not asked
+
 	problem *Problem
 	domain  string      // for the log
 	cache   string      // for the log

@@ -84,6 +84,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.redirect(location)
 		return
 	}
+	if identifier, ok := domainOf(r); ok {
+		x.identifier = identifier
+		a.brand.ServeHTTP(x, r)
+		return
+	}
 	a.router.ServeHTTP(x, r)
 }
 
@@ -105,10 +110,10 @@ func (x *exchange) finish() {
 	}
 	x.api.metrics.observe(x.Route, x.request.Method, status, elapsed.Seconds())
 	level := levelOf(status, x.problem)
-	ctx := context.WithoutCancel(x.ctx)
-	if !x.api.Logger.Enabled(ctx, level) {
+	if !x.api.Logger.Enabled(x.ctx, level) {
 		return
 	}
+	ctx := context.WithoutCancel(x.ctx)
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs,
 		slog.String("request_id", x.ID), slog.String("method", methodLabel(x.request.Method)),

@@ -69,7 +69,8 @@ func (a *API) newRouter() *mux.Router {
 	asset.plain = true
 
 	a.routeBatch(r) // first, or "batch" would match as an identifier
-	r.Handle("/v1/brands/{identifier}", brand)
+	r.Handle(brandPath+"{identifier}", brand)
+	a.brand = brand
 	r.Handle("/v1/me", me)
 	r.Handle("/v1/statements/{month}", newEndpoint("statement", secretKey, reads((*exchange).serveStatement)))
 	r.Handle("/v1/ledger", newEndpoint("ledger", secretKey, reads((*exchange).serveLedger)))
@@ -88,6 +89,16 @@ func (a *API) newRouter() *mux.Router {
 		r.Handle(pattern, extraHandler(pattern, handler))
 	}
 	return r
+}
+
+// brandPath is what comes before the identifier in the path of a look-up.
+const brandPath = "/v1/brands/"
+
+// domainOf returns the identifier in the path of a look-up if it has a dot, as domains do. Nothing else is served at
+// such a path, so that the router need not search for it, nor copy the request.
+func domainOf(r *http.Request) (identifier string, ok bool) {
+	identifier, ok = strings.CutPrefix(r.URL.EscapedPath(), brandPath)
+	return identifier, ok && strings.Contains(identifier, ".") && !strings.Contains(identifier, "/")
 }
 
 // extraHandler serves another part's handler under its path's name. Pages of other sites may not read it.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"testing"
 
 	"github.com/gorilla/mux"
 )
@@ -21,6 +23,31 @@ func (a *API) Routes() ([]string, error) {
 		return err
 	})
 	return paths, err
+}
+
+// A look-up of a domain bypasses the router, which must give such a path to the same endpoint.
+func TestRouter_PathOfDomain_LeadsToBrand(t *testing.T) {
+	a := &API{}
+	var err error
+	if a.pages, err = newPages("https://brands.example.com", "", "Test"); err != nil {
+		t.Fatal(err)
+	}
+	router := a.newRouter()
+	for path, direct := range map[string]bool{
+		"/v1/brands/acme.com": true, "/v1/brands/..": true, "/v1/brands/b%C3%BCcher.example": true, "/v1/brands/a.b%2Fc": true,
+		"/v1/brands/batch": false, "/v1/brands/": false, "/v1/brands/acme.com/": false, "/v2/brands/acme.com": false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		identifier, ok := domainOf(r)
+		if ok != direct {
+			t.Errorf("%s: direct %t", path, ok)
+		}
+		var found mux.RouteMatch
+		if routed := router.Match(r, &found) && found.Handler == a.brand; ok &&
+			(!routed || identifier != found.Vars["identifier"]) {
+			t.Errorf("%s: %q, and the router has %q, %t", path, identifier, found.Vars["identifier"], routed)
+		}
+	}
 }
 
 // NewSmallListener is NewListener with another limit; 0 is the real one.

@@ -55,6 +55,7 @@ Settings, from the environment:
 
 // serve runs this process's roles until ctx ends.
 func serve(ctx context.Context, e *environment, cfg config.Config) error {
+	node.SpareCollector()
 	server := node.Server{
 		Settings: cfg, Release: version, Logs: e.stderr,
 		Runner: func(n *node.Node) admin.Runner {

@@ -171,11 +171,13 @@ func (a *Actor[S]) write(r *round[S], events []eventlog.Body, request Request) e
 		if err != nil {
 			return err
 		}
-		if a.chain != nil {
-			a.chain.Link(a.all.kind.Chain.Link(a.chain.Head(), a.stream, r.first+uint64(len(r.proposed)), &p))
-		}
 		r.proposed = append(r.proposed, p)
-		r.bytes += len(p.Data) + metadataBytes(&p)
+		written := &r.proposed[len(r.proposed)-1]
+		if a.chain != nil {
+			revision := r.first + uint64(len(r.proposed)) - 1
+			a.chain.Link(a.all.kind.Chain.Link(a.chain.Head(), a.stream, revision, written))
+		}
+		r.bytes += len(written.Data) + metadataBytes(written)
 	}
 	return nil
 }

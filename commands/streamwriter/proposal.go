@@ -28,22 +28,19 @@ func (k *Kind[S]) Propose(encoder Encoder, stream string, ev eventlog.Body, requ
 	}
 	p := eventlog.Proposed{Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data,
 		Metadata: request.metadata()}
-	p.ID = k.EventID(stream, key, enc.Type, subject+"/"+digest(&p))
+	p.ID = k.EventID(stream, key, enc.Type, withDigest(subject, &p))
 	return p, nil
 }
 
-// digest returns 96 bits of a hash of the data that the chain covers and the id does not contain.
-func digest(p *eventlog.Proposed) string {
-	h := sha256.New()
-	var n [8]byte
-	for _, part := range []string{p.Metadata.Actor, p.Metadata.RequestID} {
-		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
-		h.Write(n[:])
-		h.Write([]byte(part))
+// withDigest appends 96 bits of a hash of the data that the chain covers and the id does not contain.
+func withDigest(subject string, p *eventlog.Proposed) string {
+	var space [1024]byte // usual events fit, and need no memory of the heap
+	hashed := space[:0]
+	for _, part := range [...]string{p.Metadata.Actor, p.Metadata.RequestID} {
+		hashed = append(binary.BigEndian.AppendUint64(hashed, uint64(len(part))), part...)
 	}
-	binary.BigEndian.PutUint64(n[:], uint64(p.OccurredAt.UnixMicro()))
-	h.Write(n[:])
-	h.Write(p.Data)
-	var sum [sha256.Size]byte
-	return base64.RawURLEncoding.EncodeToString(h.Sum(sum[:0])[:12])
+	hashed = binary.BigEndian.AppendUint64(hashed, uint64(p.OccurredAt.UnixMicro()))
+	sum := sha256.Sum256(append(hashed, p.Data...))
+	var text [128]byte
+	return string(base64.RawURLEncoding.AppendEncode(append(append(text[:0], subject...), '/'), sum[:12]))
 }

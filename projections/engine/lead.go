@@ -317,7 +317,10 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		return nil
 	case e.state == stateLive && v != nil:
 		f.live = e
-		return nil
+		if r.shared {
+			return nil
+		}
+		return m.withoutFold(v, *e).index(ctx, tx) // a release may have added indexes
 	case e.state == stateBuilding && v == r.target(m) && f.building == nil:
 		f.building = e
 		return nil

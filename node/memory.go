@@ -1,9 +1,6 @@
 package node
 
 import (
-	"os"
-	"runtime/debug"
-
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
@@ -16,19 +13,6 @@ const memoryShare = 0.8
 func LimitMemory(limit memlimit.Provider) error {
 	_, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit))
 	return err
-}
-
-// frugalPercent is how much garbage, in percent of the live memory, Go's collector keeps in a process that saves
-// memory. It takes a third more processor time than the usual 100.
-const frugalPercent = 25
-
-// SaveMemory makes this process keep less garbage until restore is called, unless the operator has set GOGC.
-func SaveMemory() (restore func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	before := debug.SetGCPercent(frugalPercent)
-	return func() { debug.SetGCPercent(before) }
 }
 
 // CgroupLimit returns the memory limit of this process's cgroup in bytes, or memlimit.ErrNoLimit.

@@ -55,9 +55,6 @@ func journalExport(e *environment) *cobra.Command {
 				return explainAccount(o.AccountID, err)
 			}
 		}
-		if e.node == nil { // not in a server
-			defer node.SaveMemory()()
-		}
 		o.Progress = e.reading("journal")
 		if *output == "-" {
 			err = journal.Write(ctx, n.Stores.Log, o, e.stdout)

@@ -53,8 +53,23 @@ func (c *csvEncoder) entry(e *entry) error {
 
 func (c *csvEncoder) close(*balances) error { return nil }
 
+// isPlain reports whether a text is neither quoted nor changed by books.SafeCell. It is exact for most texts, and
+// otherwise false.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		switch text[i] {
+		case ',', ';', '"', '\t', '\r', '\n', '=', '+', '@':
+			return false
+		}
+	}
+	return text == "" || text[0] != '-'
+}
+
 // appendCell appends a text as RFC 4180 quotes it.
 func appendCell(b []byte, text string) []byte {
+	if isPlain(text) {
+		return append(b, text...)
+	}
 	text = books.SafeCell(text)
 	if !strings.ContainsAny(text, ",\"\r\n") {
 		return append(b, text...)

@@ -122,8 +122,8 @@ func (v *ledgerAudit) one(ctx context.Context, id string) error {
 	return v.audit(ctx, id)
 }
 
-// all audits every account: a pass over the log finds those that are in doubt, which are then audited one by one, in the
-// order in which they were opened.
+// all audits every account: a pass over the log finds those that are in doubt, which are then audited one by one, in
+// the order in which they were opened.
 func (v *ledgerAudit) all(ctx context.Context) error {
 	if err := v.begin(ctx); err != nil {
 		return err

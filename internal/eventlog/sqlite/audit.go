@@ -284,8 +284,8 @@ func (a *audit) name(stream int64) error {
 	return err
 }
 
-// all verifies everything up to a position and the structure of the file. progress may be nil. It looks each index entry
-// up only if the index as a whole is wrong, to find the event whose entry it is.
+// all verifies everything up to a position and the structure of the file. progress may be nil. It looks each index
+// entry up only if the index as a whole is wrong, to find the event whose entry it is.
 func (a *audit) all(ctx context.Context, until int64, progress func(done int64)) error {
 	from, want := a.chain, a.want
 	repeat := func(step func(context.Context, int64) (bool, error)) error {

@@ -224,11 +224,7 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 		return nil
 	}
 	g := m.withFold(m.version(f.live.version), *f.live)
-	apply, err := r.reload(ctx, g)
-	if err != nil {
-		return err
-	}
-	g.publish(apply)
+	g.publish()
 	switch {
 	case g.position() == level:
 		r.inLive = append(r.inLive, g)

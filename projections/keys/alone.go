@@ -6,12 +6,8 @@ import (
 	"sync"
 )
 
-const (
-	// maxUnknown limits the hashes of unknown keys in memory, so that random keys cannot displace others.
-	maxUnknown = 8192
-	// maxReading limits the keys that are read at a time. Requests with the same key wait for the first of them.
-	maxReading = 64
-)
+// maxUnknown limits the hashes of unknown keys in memory, so that random keys cannot displace others.
+const maxUnknown = 8192
 
 // alone is what a process that does not share its database remembers. The zero value is empty.
 type alone struct {
@@ -19,34 +15,25 @@ type alone struct {
 	keys    map[hash]Key      // at most maxRemembered
 	unknown map[hash]struct{} // at most maxUnknown
 	changes uint64            // a key that was read before the last change is not remembered
-
-	// reading makes two reads of a key follow each other, so that the answer of the earlier one is not given later.
-	reading [maxReading]sync.Mutex
 }
 
 // recallAlone implements Lookup in a database of this process alone.
 func (d *Directory) recallAlone(ctx context.Context, sum hash) (k Key, found bool, err error) {
 	a := &d.alone
-	k, found, known, _ := a.find(sum)
-	if !known {
-		reading := &a.reading[sum[0]%maxReading]
-		reading.Lock()
-		defer reading.Unlock()
-		var changes uint64
-		if k, found, known, changes = a.find(sum); !known {
-			d.lookups.WithLabelValues("rows").Inc()
-			if err := d.Ready(); err != nil {
-				return Key{}, false, err
-			}
-			k, found, _, err = d.read(ctx, sum)
-			if err == nil {
-				a.keep(sum, k, found, changes)
-			}
-			return k, found, err
-		}
+	k, found, known, changes := a.find(sum)
+	if known {
+		d.lookups.WithLabelValues("memory").Inc()
+		return k, found, nil
 	}
-	d.lookups.WithLabelValues("memory").Inc()
-	return k, found, nil
+	d.lookups.WithLabelValues("rows").Inc()
+	if err := d.Ready(); err != nil {
+		return Key{}, false, err
+	}
+	k, found, _, err = d.read(ctx, sum)
+	if err == nil {
+		a.keep(sum, k, found, changes)
+	}
+	return k, found, err
 }
 
 // find returns what is known of a key, and the number of changes so far.
@@ -59,12 +46,13 @@ func (a *alone) find(sum hash) (k Key, found, known bool, changes uint64) {
 	return k, found, found || known, a.changes
 }
 
-// keep stores what was read after a number of changes.
+// keep stores what was read after a number of changes. It replaces nothing, which may have been read later.
 func (a *alone) keep(sum hash, k Key, found bool, changes uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, kept := a.keys[sum]
 	switch {
-	case changes != a.changes, found && k.AccountStatus == "":
+	case kept, changes != a.changes, found && k.AccountStatus == "":
 	case found:
 		put(&a.keys, sum, k, maxRemembered)
 	default:

@@ -252,10 +252,8 @@ func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []L
 	return all, err
 }
 
-// Reload implements projections.Reloader.
-func (d *Directory) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
-	return d.alone.empty, nil
-}
+// Forget implements projections.Forgetter.
+func (d *Directory) Forget() { d.alone.empty() }
 
 func (k *row) listed() Listed {
 	return Listed{

@@ -53,21 +53,9 @@ func (c *csvEncoder) entry(e *entry) error {
 
 func (c *csvEncoder) close(*balances) error { return nil }
 
-// isPlain reports whether a text is neither quoted nor changed by books.SafeCell. It is exact for most texts, and
-// otherwise false.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		switch text[i] {
-		case ',', ';', '"', '\t', '\r', '\n', '=', '+', '@':
-			return false
-		}
-	}
-	return text == "" || text[0] != '-'
-}
-
 // appendCell appends a text as RFC 4180 quotes it.
 func appendCell(b []byte, text string) []byte {
-	if isPlain(text) {
+	if !strings.ContainsAny(text, ",;\"\t\r\n=+@") && !strings.HasPrefix(text, "-") { // which SafeCell does not change
 		return append(b, text...)
 	}
 	text = books.SafeCell(text)

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Audits struct {
 	Log       eventlog.Log
 	Model     *accounts.Model
 	Snapshots Snapshots
-	VerifyLog func(context.Context) error // verifies what the log stores
+	VerifyLog func(context.Context) error // verifies what the log stores; nil if a shared event store does
 	Reading   bool                        // another process folds, or none can: the read model may be behind
 }
 
@@ -53,7 +54,11 @@ func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.P
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stored := make(chan error, 1)
-	go func() { stored <- o.VerifyLog(ctx) }()
+	if o.VerifyLog == nil {
+		stored <- nil
+	} else {
+		go func() { stored <- o.VerifyLog(ctx) }()
+	}
 	var err error
 	if accountID != "" {
 		err = v.one(ctx, accountID)
@@ -64,10 +69,7 @@ func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.P
 		cancel()
 	}
 	damage := <-stored
-	if err == nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return Audit{}, err
 	}
 	if damage != nil {

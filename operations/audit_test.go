@@ -31,13 +31,14 @@ type audited struct {
 	counts    map[string]uint64
 	model     *accounts.Model
 	runner    *engine.Runner
+	stop      func()
 	snapshots *sqlstore.Snapshots
 	audits    *operations.Audits
 }
 
 func openAudited(t *testing.T, e *projectionstest.Env) *audited {
 	w := &audited{Env: e, t: t, heads: map[string]eventschemas.Hash{}, counts: map[string]uint64{}, model: accounts.New(e.Store)}
-	w.runner, _ = e.Start(engine.Config{}, w.model)
+	w.runner, w.stop = e.Start(engine.Config{}, w.model)
 	w.snapshots = testmust.Get(sqlstore.NewSnapshots(t.Context(), e.Store))(t)
 	reads := &operations.Reads{Log: e.Log, Runner: w.runner, Alive: t.Context(), Indexed: func(context.Context, eventlog.Position) error { return nil }}
 	w.audits = &operations.Audits{Reads: reads, Log: e.Log, Model: w.model, Snapshots: w.snapshots, VerifyLog: func(context.Context) error { return nil }}
@@ -194,6 +195,61 @@ func TestAudit_EventsThatCannotBeDecoded_AreFound(t *testing.T) {
 		if audit.Accounts != 2 || len(texts) != 3 || texts[0] != broken.Error() || !strings.Contains(texts[1], "could not be compared") ||
 			!strings.Contains(texts[2], "hash chain is broken at revision 3 of account-bad") {
 			t.Errorf("%+v: %q", audit, texts)
+		}
+	})
+}
+
+// beside calls do after the audit has waited for the read model, as if a server ran beside it.
+type beside struct {
+	*sqlstore.Snapshots
+	do func()
+}
+
+func (b beside) Each(ctx context.Context, f func(stream string, foldVersion int, revision uint64) error) error {
+	b.do()
+	return b.Snapshots.Each(ctx, f)
+}
+
+// Events of a server beside the audit may not be in the read model yet.
+func TestAudit_EventsDuringTheAudit_AreNoFindings(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		w := openAudited(t, e)
+		w.open("good")
+		w.audits.Snapshots = beside{w.snapshots, func() {
+			w.stop()
+			w.append("good", nil, charged(2))
+			w.open("later")
+		}}
+		if audit, texts := w.audit(""); audit.Accounts != 1 || len(texts) != 0 {
+			t.Errorf("%+v", audit)
+		}
+	})
+}
+
+// emptied is a log that has deleted a stream, but still has its events in the global order, as EventStoreDB has them
+// until it is scavenged.
+type emptied struct {
+	eventlog.Log
+	stream string
+}
+
+func (l emptied) ReadStream(ctx context.Context, stream string, from uint64, d eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	if stream == l.stream {
+		return nil, nil
+	}
+	return l.Log.ReadStream(ctx, stream, from, d, limit)
+}
+
+// A shared event store verifies itself, but an operator can delete a stream in it.
+// Rule 1.
+func TestAudit_DeletedStream_IsFound(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		w := openAudited(t, e)
+		w.open("good", "deleted")
+		w.audits.Log, w.audits.VerifyLog = emptied{e.Log, account.Stream("deleted")}, nil
+		const want = "account deleted at revision 2: its row in the read model is past the stream's end, which has 0 events"
+		if audit, texts := w.audit(""); audit.Accounts != 2 || !slices.Equal(texts, []string{want}) {
+			t.Errorf("%+v, want %q", audit, want)
 		}
 	})
 }

@@ -40,7 +40,6 @@ type pass struct {
 type shard struct {
 	*pass
 	accounts map[string]*tracked
-	words    map[string]uint16 // statuses and plans
 }
 
 // tracked is an account up to an event.
@@ -58,18 +57,17 @@ type tracked struct {
 	whole    *account.Account // until it is compared with its snapshot
 }
 
-// facts are what the read model says of an account.
+// facts are what the read model says of an account, texts as hashes.
 type facts struct {
-	balance      int64
-	holder       uint64 // hash
-	plan, status uint16 // numbers of words
+	balance              int64
+	holder, plan, status uint64
 }
 
 // newPass reads the snapshots and the rows before the log, which must not have less than they.
 func (v *ledgerAudit) newPass(ctx context.Context) (*pass, error) {
 	p := &pass{ledgerAudit: v, seed: maphash.MakeSeed(), shards: make([]*shard, runtime.GOMAXPROCS(0))}
 	for i := range p.shards {
-		p.shards[i] = &shard{p, map[string]*tracked{}, map[string]uint16{}}
+		p.shards[i] = &shard{p, map[string]*tracked{}}
 	}
 	whole := 0
 	err := v.Snapshots.Each(ctx, func(stream string, version int, revision uint64) error {
@@ -88,10 +86,9 @@ func (v *ledgerAudit) newPass(ctx context.Context) (*pass, error) {
 	if err == nil {
 		err = v.eachRow(ctx, func(row *accounts.Account) error {
 			v.total += row.Revision + 1
-			s := p.shardOf(row.ID)
-			t := s.account(row.ID)
+			t := p.shardOf(row.ID).account(row.ID)
 			t.hasRow, t.rowAt = true, row.Revision
-			t.row = s.facts(row.Balance, row.Holder, string(row.Plan), string(row.Status))
+			t.row = facts{row.Balance, p.hash(row.Holder), p.hash(string(row.Plan)), p.hash(string(row.Status))}
 			return nil
 		})
 	}
@@ -101,9 +98,9 @@ func (v *ledgerAudit) newPass(ctx context.Context) (*pass, error) {
 	return p, err
 }
 
-func (p *pass) shardOf(id string) *shard {
-	return p.shards[maphash.String(p.seed, id)%uint64(len(p.shards))]
-}
+func (p *pass) hash(text string) uint64 { return maphash.String(p.seed, text) }
+
+func (p *pass) shardOf(id string) *shard { return p.shards[p.hash(id)%uint64(len(p.shards))] }
 
 func (s *shard) account(id string) *tracked {
 	t, ok := s.accounts[id]
@@ -112,19 +109,6 @@ func (s *shard) account(id string) *tracked {
 		s.accounts[strings.Clone(id)] = t
 	}
 	return t
-}
-
-func (s *shard) facts(balance int64, holder, plan, status string) facts {
-	return facts{balance, maphash.String(s.seed, holder), s.word(plan), s.word(status)}
-}
-
-func (s *shard) word(text string) uint16 {
-	n, ok := s.words[text]
-	if !ok {
-		n = uint16(len(s.words) + 1)
-		s.words[text] = n
-	}
-	return n
 }
 
 // run reads the log. Errors: of the log and of the snapshots, ctx.Err().
@@ -188,7 +172,11 @@ func (s *shard) take(ctx context.Context, rec *eventlog.Recorded) error {
 	if t.doubtful {
 		return nil
 	}
-	if t.hasRow && rec.Revision == t.rowAt+1 && rec.Position <= s.ledgerAudit.head && !s.Reading {
+	if rec.Revision == 0 && s.VerifyLog == nil { // a shared store may have lost streams that the log still has
+		first, err := s.Log.ReadStream(ctx, rec.Stream, 0, eventlog.Forward, 1)
+		t.doubtful = err != nil || len(first) == 0 || first[0].Position != rec.Position
+	}
+	if t.hasRow && rec.Revision == t.rowAt+1 && rec.Position <= s.head && !s.Reading {
 		t.doubtful = true // the row lacks this event
 	}
 	if !s.fold(t, rec) {
@@ -221,15 +209,15 @@ func (s *shard) fold(t *tracked, rec *eventlog.Recorded) bool {
 	t.folded.balance += account.Delta(ev)
 	switch ev := ev.(type) {
 	case eventschemas.AccountOpened:
-		t.folded = s.facts(t.folded.balance, ev.Holder, ev.Plan, string(account.Active))
+		t.folded = facts{t.folded.balance, s.hash(ev.Holder), s.hash(ev.Plan), s.hash(string(account.Active))}
 	case eventschemas.PlanChanged:
-		t.folded.plan = s.word(ev.To)
+		t.folded.plan = s.hash(ev.To)
 	case eventschemas.AccountSuspended:
-		t.folded.status = s.word(string(account.Suspended))
+		t.folded.status = s.hash(string(account.Suspended))
 	case eventschemas.AccountReinstated:
-		t.folded.status = s.word(string(account.Active))
+		t.folded.status = s.hash(string(account.Active))
 	case eventschemas.AccountClosed:
-		t.folded.status = s.word(string(account.Closed))
+		t.folded.status = s.hash(string(account.Closed))
 	}
 	if t.whole != nil {
 		t.whole.Apply(ev, rec.OccurredAt)
@@ -258,7 +246,7 @@ func (p *pass) results() (doubtful, neverOpened []string) {
 			switch {
 			case t.opened == 0 && t.hasRow:
 				neverOpened = append(neverOpened, id)
-			case t.opened == 0:
+			case t.opened == 0, t.opened > p.head: // the read model need not have it
 			case t.doubtful, t.whole != nil, t.hasRow && !t.compared, !t.hasRow && !p.noRows && !p.Reading:
 				doubts = append(doubts, opened{id, t.opened})
 			default:

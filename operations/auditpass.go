@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -232,33 +233,25 @@ func (s *shard) fold(t *tracked, rec *eventlog.Recorded) bool {
 	return !commands.Overdraws(ev, before, t.folded.balance)
 }
 
-// results counts the accounts without a doubt. It returns the others in the order in which they were opened, and those
-// that only the read model has.
-func (p *pass) results() (doubtful, neverOpened []string) {
-	type opened struct {
-		id string
-		at eventlog.Position
-	}
-	var doubts []opened
+// doubtful counts the accounts without a doubt, and returns the others: those that only the read model has, and then
+// the rest in the order in which they were opened.
+func (p *pass) doubtful() []string {
+	doubts := map[string]eventlog.Position{}
 	p.events = 0
 	for _, s := range p.shards {
 		for id, t := range s.accounts {
 			switch {
-			case t.opened == 0 && t.hasRow:
-				neverOpened = append(neverOpened, id)
-			case t.opened == 0, t.opened > p.head: // the read model need not have it
-			case t.doubtful, t.whole != nil, t.hasRow && !t.compared, !t.hasRow && !p.noRows && !p.Reading:
-				doubts = append(doubts, opened{id, t.opened})
+			case t.opened == 0 && !t.hasRow, t.opened > p.head: // the read model need not have it
+			case t.opened == 0, t.doubtful, t.whole != nil, t.hasRow && !t.compared,
+				!t.hasRow && !p.noRows && !p.Reading:
+				doubts[id] = t.opened
 			default:
-				p.ledgerAudit.accounts++
+				p.accounts++
 				p.events += t.events
 			}
 		}
 	}
-	slices.SortFunc(doubts, func(a, b opened) int { return cmp.Compare(a.at, b.at) })
-	for _, d := range doubts {
-		doubtful = append(doubtful, d.id)
-	}
-	slices.Sort(neverOpened)
-	return doubtful, neverOpened
+	return slices.SortedFunc(maps.Keys(doubts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(doubts[a], doubts[b]), cmp.Compare(a, b))
+	})
 }

@@ -106,7 +106,7 @@ type model struct {
 
 	mu       sync.Mutex
 	blocked  error       // why the live tables must not be read: ErrNewerRelease, errWithheld
-	stale    bool        // caches of the live tables must be reloaded
+	stale    bool        // caches of the live tables must be dropped
 	live     *generation // folded and read
 	building *generation // will replace live
 	busy     bool        // a loop fills building

@@ -45,3 +45,17 @@ func TestAlone_RowReadBeforeAChange_IsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// Two reads of a key may end in the other order. The row of the later one remains.
+// Rule 9.
+func TestAlone_EarlierReadEndsLast_LaterRowRemains(t *testing.T) {
+	var a alone
+	sum := hash{1}
+	_, _, _, changes := a.find(sum)
+	a.keep(sum, Key{ID: "k", AccountStatus: "active", Revoked: true}, true, changes)
+	a.keep(sum, Key{ID: "k", AccountStatus: "active"}, true, changes)
+	a.keep(sum, Key{}, false, changes)
+	if k, found, _, _ := a.find(sum); !found || !k.Revoked {
+		t.Errorf("the key is %+v, %v", k, found)
+	}
+}

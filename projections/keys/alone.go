@@ -60,13 +60,13 @@ func (a *alone) keep(sum hash, k Key, found bool, changes uint64) {
 	}
 }
 
-// forget drops the keys that a batch changed. hashes are those of the changed rows.
-func (a *alone) forget(n *news, hashes []hash) {
+// forget drops the keys that a batch changed, and all unknown ones if it has a key.
+func (a *alone) forget(n *news) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.changes++
-	for _, sum := range hashes {
-		delete(a.unknown, sum)
+	if len(n.keys) > 0 {
+		clear(a.unknown)
 	}
 	if !n.known { // no row that may be remembered has changed
 		return

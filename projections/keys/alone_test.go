@@ -36,7 +36,7 @@ func TestAlone_RandomKeys_DisplaceNoKey(t *testing.T) {
 func TestAlone_RowReadBeforeAChange_IsNotKept(t *testing.T) {
 	var a alone
 	_, _, _, before := a.find(hash{1})
-	a.forget(&news{keys: map[string]struct{}{"k": {}}, known: true}, []hash{{1}})
+	a.forget(&news{keys: map[string]struct{}{"k": {}}, known: true})
 	a.keep(hash{1}, Key{ID: "k", AccountStatus: "active"}, true, before)
 	a.keep(hash{2}, Key{}, false, before)
 	for _, sum := range []hash{{1}, {2}} {

@@ -230,12 +230,7 @@ func (f *fold) changeAccount(n *news, id string) *standing {
 // changes returns the changed rows.
 func (f *fold) changes(n *news) projections.Changes {
 	writeAccounts := accountTable.Take(f.tables, f.accounts, nil)
-	hashes := make([]hash, 0, len(n.keys))
-	writeKeys := keyTable.Take(f.tables, f.keys, func(id string, k *row) {
-		if _, ok := n.keys[id]; ok {
-			hashes = append(hashes, k.hash)
-		}
-	})
+	writeKeys := keyTable.Take(f.tables, f.keys, nil)
 	unchanged := len(n.keys)+len(n.accounts) == 0
 	return projections.Changes{
 		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
@@ -251,7 +246,7 @@ func (f *fold) changes(n *news) projections.Changes {
 		},
 		Committed: func(live bool) {
 			if live && !f.directory.shared && !unchanged {
-				f.directory.alone.forget(n, hashes)
+				f.directory.alone.forget(n)
 			}
 		},
 		Unchanged: unchanged,

@@ -94,7 +94,7 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 		a.Apply(ev, rec.OccurredAt)
 		a.Link(head)
 		events++
-		if _, refund := ev.(eventschemas.PaymentRefunded); a.Balance() < 0 && a.Balance() < before && !refund {
+		if Overdraws(ev, before, a.Balance()) {
 			complain(rec.Revision,
 				fmt.Sprintf("%s takes the balance to %d, which only a refund may", rec.Type, a.Balance()))
 		}
@@ -123,6 +123,12 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 		}
 	}
 	return events, wrong, nil
+}
+
+// Overdraws reports whether an event takes the balance from before to after, below zero, as only a refund may.
+func Overdraws(ev eventschemas.Event, before, after int64) bool {
+	_, refund := ev.(eventschemas.PaymentRefunded)
+	return after < 0 && after < before && !refund
 }
 
 // LongStream is the number of events from which a stream should have a snapshot before it is served:

@@ -33,16 +33,26 @@ const (
 // or if the free memory is unknown. GOMEMLIMIT stays in force.
 func SpareCollector() {
 	if spare := min(freeMemory(), debug.SetMemoryLimit(-1)) / spareShare; os.Getenv("GOGC") == "" && spare > 0 {
-		afterCollection(min(spare, maxSpare))
+		afterCollection(garbage{spare: min(spare, maxSpare)})
 	}
 }
 
-// afterCollection sets the percentage by the live memory, after each collection.
-func afterCollection(spare int64) {
+// garbage is the percentage in force, and the bytes that it should allow.
+type garbage struct {
+	spare   int64
+	percent int
+}
+
+// afterCollection sets the percentage by the live memory, after each collection. It leaves small differences, because a
+// change stops all goroutines.
+func afterCollection(g garbage) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), spare))
-	runtime.AddCleanup(new([64]byte), afterCollection, spare) // which the next collection finds
+	if p := garbagePercent(int64(live[0].Value.Uint64()), g.spare); 10*max(p-g.percent, g.percent-p) > p {
+		g.percent = p
+		debug.SetGCPercent(p)
+	}
+	runtime.AddCleanup(new([64]byte), afterCollection, g) // which the next collection finds
 }
 
 // garbagePercent returns the percentage of live memory that is at least some spare garbage.

@@ -16,7 +16,7 @@ func (n *Node) openOperations(context.Context) error {
 	}
 	signIns := &operations.SignIns{Reads: reads, Commands: n.Writers.SignIns, BaseURL: n.Config.BaseURL}
 	audits := &operations.Audits{Reads: reads, Log: n.Stores.Log, Model: n.Models.Accounts,
-		Snapshots: n.Stores.snapshots, VerifyLog: n.Stores.VerifyLog, Reading: n.reading}
+		Snapshots: n.Stores.snapshots, VerifyLog: n.Stores.log.Verify, Reading: n.reading}
 	stripe := stripeapi.New(stripeapi.Config{Secrets: n.Config.StripeSecrets, Key: n.Config.StripeKey,
 		URL: n.Config.StripeURL})
 	n.Operations = &operations.Operations{

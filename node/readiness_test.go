@@ -108,10 +108,15 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 		}
 		want(t, n, true, "before a pass")
 		failToRepair(t, n)
-		want(t, n, true, "with the right keys in memory")
+		want(t, n, false, "after a pass that could not repair them")
 	})
 	n := open(t)
 	want(t, n, false, "after a restart")
 	failToRepair(t, n)
-	want(t, n, true, "with the right keys from the scratch tables")
+	want(t, n, false, "after a restart and another pass")
+	testmust.Succeed(t, n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error {
+		return testmust.Err(tx.Exec("DROP TRIGGER full_disk"))
+	}))
+	testmust.Succeed(t, n.Runner.ScrubOnce(t.Context(), keys.Name))
+	want(t, n, true, "after a pass that repaired them")
 }

@@ -1,23 +1,21 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/workers/backup"
 )
 
 const (
-	// openedPage is how many openings of accounts are read at a time.
-	openedPage = 1024
 	// rowPage is how many rows of the read model are read at a time.
 	rowPage = 500
 	// maxFindings bounds the findings that are listed; all are counted.
@@ -29,9 +27,15 @@ type Audits struct {
 	Reads     *Reads
 	Log       eventlog.Log
 	Model     *accounts.Model
-	Snapshots streamwriter.Snapshots
-	VerifyLog func(context.Context) error // verifies what the log stores
+	Snapshots Snapshots
+	VerifyLog func(context.Context) error // verifies what the log stores; nil if a shared event store does
 	Reading   bool                        // another process folds, or none can: the read model may be behind
+}
+
+// Snapshots are streamwriter.Snapshots that can be listed; sqlstore.Snapshots.
+type Snapshots interface {
+	streamwriter.Snapshots
+	Each(ctx context.Context, f func(stream string, foldVersion int, revision uint64) error) error
 }
 
 // Audit is the result of Audits.Audit.
@@ -46,22 +50,36 @@ type Audit struct {
 // snapshots and read model. It returns account.ErrNotFound if there is no such account.
 func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.Progress)) (Audit, error) {
 	v := &ledgerAudit{Audits: o, show: show}
-	err := o.VerifyLog(ctx)
-	if ctx.Err() != nil {
-		return Audit{}, ctx.Err()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stored := make(chan error, 1)
+	if o.VerifyLog == nil {
+		stored <- nil
+	} else {
+		go func() { stored <- o.VerifyLog(ctx) }()
 	}
-	if err != nil {
-		v.complain(err)
-	}
+	var err error
 	if accountID != "" {
 		err = v.one(ctx, accountID)
 	} else {
 		err = v.all(ctx)
 	}
-	return Audit{Accounts: v.accounts, Events: v.events, Broken: v.wrong, Findings: v.findings}, err
+	if err != nil {
+		cancel()
+	}
+	damage := <-stored
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return Audit{}, err
+	}
+	if damage != nil {
+		v.wrong++
+		v.findings = slices.Insert(v.findings, 0, damage)
+		v.findings = v.findings[:min(len(v.findings), maxFindings)]
+	}
+	return Audit{Accounts: v.accounts, Events: v.events, Broken: v.wrong, Findings: v.findings}, nil
 }
 
-// ledgerAudit is one run of Audit. It holds one account in memory at a time.
+// ledgerAudit is one run of Audit.
 type ledgerAudit struct {
 	*Audits
 	show   func(backup.Progress)
@@ -105,54 +123,24 @@ func (v *ledgerAudit) one(ctx context.Context, id string) error {
 	return v.audit(ctx, id)
 }
 
-// all audits every account, in the order in which they were opened.
+// all audits every account: a pass over the log finds those that are in doubt, which are then audited one by one.
 func (v *ledgerAudit) all(ctx context.Context) error {
 	if err := v.begin(ctx); err != nil {
 		return err
 	}
-	rows := 0
-	err := v.eachRow(ctx, func(row *accounts.Account) error {
-		rows++
-		v.total += row.Revision + 1
-		return nil
-	})
+	p, err := v.newPass(ctx)
+	if err == nil {
+		err = p.run(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	opened := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix},
-		EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}
-	for at := eventlog.Position(0); at < v.head; {
-		page, err := v.Log.ReadAll(ctx, at, opened, openedPage)
-		if err != nil {
+	for _, id := range p.doubtful() {
+		if err := v.audit(ctx, id); err != nil {
 			return err
 		}
-		for i := range page.Events {
-			if page.Events[i].Position > v.head {
-				break
-			}
-			if err := v.audit(ctx, strings.TrimPrefix(page.Events[i].Stream, account.StreamPrefix)); err != nil {
-				return err
-			}
-		}
-		if at = page.Next; page.End {
-			break
-		}
 	}
-	if rows == v.accounts {
-		return nil
-	}
-	// The read model has accounts that the log does not open, or some were opened since.
-	return v.eachRow(ctx, func(row *accounts.Account) error {
-		first, err := v.Log.ReadStream(ctx, account.Stream(row.ID), 0, eventlog.Forward, 1)
-		if err != nil {
-			return err
-		}
-		if len(first) == 0 || first[0].Type != (eventschemas.AccountOpened{}).EventType() {
-			v.complain(&commands.AuditError{AccountID: row.ID,
-				Problem: "the read model has an account that the log never opened"})
-		}
-		return nil
-	})
+	return nil
 }
 
 // eachRow calls f for every row of the read model of accounts.

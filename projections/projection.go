@@ -19,17 +19,17 @@ type Projection interface {
 	Handle() *Handle
 }
 
-// Reloader is a Projection that caches parts of its tables.
-type Reloader interface {
-	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that
-	// replaces the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
-	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
+// Forgetter is a Projection that caches parts of its tables.
+type Forgetter interface {
+	// Forget drops everything that it caches. The engine calls it when readers have got other tables, none, or repaired
+	// rows. What was read earlier must not be cached afterwards.
+	Forget()
 }
 
 // Invalidator is a Projection that caches parts of its live tables in a process that may not fold them. On a node that
 // folds, Changes.Committed reports changes. On others the engine calls Invalidate when it finds that the live tables
 // have moved, before WaitFor returns for the new position. When a node begins or stops folding, and when other tables
-// become live, the engine calls Reload first.
+// become live, the engine calls Forget first.
 type Invalidator interface {
 	// Invalidate drops everything that the events after one position, up to and including the other, may have
 	// changed. It may query the tables, which are at upTo or later, but not the Handle, which waits for it. After an

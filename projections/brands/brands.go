@@ -180,12 +180,10 @@ func (m *Model) version(number, format int) projections.Version {
 	}
 }
 
-// Reload implements projections.Reloader: answers of other tables may be rendered differently.
-func (m *Model) Reload(context.Context, projections.Queryer, *projections.Tables) (apply func(), err error) {
-	return func() {
-		m.cache.invalidateAll()
-		m.listed.Store(newListed())
-	}, nil
+// Forget implements projections.Forgetter: answers of other tables may be rendered differently.
+func (m *Model) Forget() {
+	m.cache.invalidateAll()
+	m.listed.Store(newListed())
 }
 
 // Invalidate implements projections.Invalidator: another node folded events. Brands whose events this node has itself

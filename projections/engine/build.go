@@ -186,13 +186,6 @@ func (r *Runner) index(ctx context.Context, units []*generation) error {
 
 // swap makes generations that have caught up live in one transaction, which also runs also. The caller holds step.
 func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlstore.Tx) error) error {
-	applies := make([]func(), len(units))
-	for i, g := range units {
-		var err error
-		if applies[i], err = r.reload(ctx, g); err != nil {
-			return err
-		}
-	}
 	old := make([]*generation, len(units))
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		for i, g := range units {
@@ -227,7 +220,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 		m.building, m.busy, m.buildErr, m.failure = nil, false, nil, nil
 		m.mu.Unlock()
 		g.state = stateLive
-		g.publish(applies[i])
+		g.publish()
 		r.inLive = slices.DeleteFunc(r.inLive, func(u *generation) bool { return u == old[i] || u == g })
 		r.inLive = append(r.inLive, g)
 		if old[i] != nil && !r.shared { // else the sweeper drops it

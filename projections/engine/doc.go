@@ -32,7 +32,7 @@
 //
 // Every node, including the leader, polls projections_registry (every pollPause; faster while a caller of WaitFor
 // waits). From it a follower learns which tables are live, how far they are folded, and which models are stopped and
-// why. It first tells models what to invalidate (Reloader, Invalidator), and only then wakes callers of WaitFor.
+// why. It first tells models what to invalidate (Forgetter, Invalidator), and only then wakes callers of WaitFor.
 //
 //	building ──► live ──► retired ──► dropped after Config.DropAfter
 //	   └──► failed (a rebuild; the reason is kept for the node that asked)

@@ -54,11 +54,7 @@ func (r *Runner) open(ctx context.Context) error {
 		}
 		m.withheld = scrubbedOf(records, m.name).withheld
 		g := m.withoutFold(v, *e)
-		apply, err := r.reload(ctx, g)
-		if err != nil {
-			return err
-		}
-		g.publish(apply)
+		g.publish()
 	}
 	return nil
 }
@@ -268,11 +264,7 @@ func (r *Runner) adoptLive(ctx context.Context, m *model, e *record) error {
 	switch inv, caches := m.p.(projections.Invalidator); {
 	case g == nil || g.number != e.generation || stale:
 		g = m.withoutFold(m.version(e.version), *e)
-		apply, err := r.reload(ctx, g)
-		if err != nil {
-			return err
-		}
-		g.publish(apply)
+		g.publish()
 	case caches && e.position != m.cachedTo:
 		if err := inv.Invalidate(ctx, r.store.Read(), g.tables, m.cachedTo, e.position); err != nil {
 			return fmt.Errorf("invalidate caches of %s: %w", m.name, sqlstore.Classify(err))

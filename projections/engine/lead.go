@@ -197,14 +197,12 @@ func (r *Runner) takeOver(ctx context.Context) error {
 	r.level.Store(uint64(level))
 	r.inLive = nil
 	for _, m := range r.models {
-		if err := r.take(ctx, m, plan[m], level); err != nil {
-			return err
-		}
+		r.take(ctx, m, plan[m], level)
 	}
 	return nil
 }
 
-func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Position) error {
+func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Position) {
 	m.mu.Lock()
 	m.failure, m.building, m.buildErr, m.busy, m.blocked = nil, nil, nil, false, nil
 	if f.building != nil {
@@ -221,14 +219,10 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	}
 	if f.live == nil {
 		m.mark.clear()
-		return nil
+		return
 	}
 	g := m.withFold(m.version(f.live.version), *f.live)
-	apply, err := r.reload(ctx, g)
-	if err != nil {
-		return err
-	}
-	g.publish(apply)
+	g.publish()
 	switch {
 	case g.position() == level:
 		r.inLive = append(r.inLive, g)
@@ -240,7 +234,6 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 		m.failure = &failure{err: errors.New(f.live.failure)}
 		m.mu.Unlock()
 	}
-	return nil
 }
 
 // recover reads projections_registry, keeps what can be continued, drops the rest and creates what is missing. On a
@@ -317,7 +310,10 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		return nil
 	case e.state == stateLive && v != nil:
 		f.live = e
-		return nil
+		if r.shared {
+			return nil
+		}
+		return m.withoutFold(v, *e).index(ctx, tx) // a release may have added indexes
 	case e.state == stateBuilding && v == r.target(m) && f.building == nil:
 		f.building = e
 		return nil

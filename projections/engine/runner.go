@@ -106,7 +106,7 @@ type model struct {
 
 	mu       sync.Mutex
 	blocked  error       // why the live tables must not be read: ErrNewerRelease, errWithheld
-	stale    bool        // caches of the live tables must be reloaded
+	stale    bool        // caches of the live tables must be dropped
 	live     *generation // folded and read
 	building *generation // will replace live
 	busy     bool        // a loop fills building
@@ -207,23 +207,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// reload reads what a model caches of a generation's tables; see projections.Reloader. It reads nothing of tables that
-// are withheld, of which publish would not use it.
-func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err error) {
-	reloader, ok := g.model.p.(projections.Reloader)
-	if !ok || g.number == g.model.withheld {
-		return func() {}, nil
-	}
-	apply, err = reloader.Reload(ctx, r.store.Read(), g.tables)
-	if err != nil {
-		return nil, fmt.Errorf("reload %s: %w", g.model.name, sqlstore.Classify(err))
-	}
-	return apply, nil
-}
-
-// publish makes a generation the live one. Readers get it unless it is withheld; then apply is not called. The caller
-// holds step, or nothing runs yet.
-func (g *generation) publish(apply func()) {
+// publish makes a generation the live one, and drops what the model caches. Readers get it unless it is withheld. The
+// caller holds step, or nothing runs yet.
+func (g *generation) publish() {
 	m := g.model
 	m.mu.Lock()
 	if before := m.reading.Load(); before != nil && before.number == g.number {
@@ -236,7 +222,9 @@ func (g *generation) publish(apply func()) {
 		m.reading.Store(nil)
 	} else {
 		m.reading.Store(g)
-		apply()
+	}
+	if f, ok := m.p.(projections.Forgetter); ok {
+		f.Forget()
 	}
 	now := m.blocked
 	m.mu.Unlock()

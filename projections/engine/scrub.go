@@ -455,11 +455,8 @@ func (s *scrub) repair(ctx context.Context, table projections.Table, after []any
 		slog.Uint64("position", uint64(s.live.position())), slog.Bool("repaired", err == nil))
 	if err == nil {
 		s.live.fold.Reset()
-		var apply func()
-		if apply, err = r.reload(ctx, s.live); err == nil {
-			s.live.publish(apply)
-			return f, nil
-		}
+		s.live.publish()
+		return f, nil
 	}
 	return f, errors.Join(fmt.Errorf("repair: %w", err), s.withhold(ctx))
 }
@@ -508,43 +505,27 @@ func (s *scrub) finish(ctx context.Context) (err error) {
 	if !slices.Contains(s.r.inLive, s.live) {
 		return ErrNotFolding
 	}
-	withheld, apply := m.withheld, func() {}
-	if m.withheld = 0; withheld == s.live.number {
-		apply, err = s.r.reload(ctx, s.live)
-	}
-	if err == nil {
-		err = s.record(ctx, func(now *Scrubbed) {
-			now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
-		})
-	}
+	withheld := m.withheld
+	m.withheld = 0
+	err = s.record(ctx, func(now *Scrubbed) {
+		now.Finished, now.Rows, now.Differences, now.withheld = s.r.cfg.Now().UTC(), s.rows, s.differences, 0
+	})
 	switch {
 	case err != nil:
 		m.withheld = withheld
 	case withheld == s.live.number:
-		s.live.publish(apply)
+		s.live.publish()
 	}
 	return err
 }
 
 // withhold is called when rows could not be repaired. The tables of a Strict read model are no longer read: here at
-// once, and if that can be recorded, also by other nodes and after a restart. What the read model caches in this
-// process is taken from the scratch tables. The caller holds step.
-func (s *scrub) withhold(ctx context.Context) (err error) {
-	m := s.m
-	if s.live.version.Strict {
-		m.withheld = s.live.number
-		s.live.publish(nil)
-		err = s.record(ctx, func(now *Scrubbed) { now.withheld = s.live.number })
+// once, and if that can be recorded, also by other nodes and after a restart. The caller holds step.
+func (s *scrub) withhold(ctx context.Context) error {
+	if !s.live.version.Strict {
+		return nil
 	}
-	reloader, ok := m.p.(projections.Reloader)
-	if !ok || s.r.shared {
-		return err
-	}
-	apply, failed := reloader.Reload(ctx, s.folder.store.Read(), s.folded.tables)
-	if failed == nil {
-		m.mu.Lock()
-		apply()
-		m.mu.Unlock()
-	}
-	return errors.Join(err, failed)
+	s.m.withheld = s.live.number
+	s.live.publish()
+	return s.record(ctx, func(now *Scrubbed) { now.withheld = s.live.number })
 }

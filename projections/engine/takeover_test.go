@@ -215,20 +215,18 @@ func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 // cacher is a toy that records the calls about its live tables.
 type cacher struct {
 	*toy
-	mu      sync.Mutex
-	reloads int
-	ranges  [][2]eventlog.Position
-	broken  error
+	mu        sync.Mutex
+	forgotten int
+	ranges    [][2]eventlog.Position
+	broken    error
 }
 
-// Reload implements projections.Reloader.
-func (c *cacher) Reload(context.Context, projections.Queryer, *projections.Tables) (func(), error) {
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.reloads++
-		c.ranges = nil
-	}, nil
+// Forget implements projections.Forgetter.
+func (c *cacher) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgotten++
+	c.ranges = nil
 }
 
 // Invalidate implements projections.Invalidator.
@@ -269,8 +267,8 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 				}
 				at = r[1]
 			}
-			if at < last || c.reloads != 1 {
-				t.Fatalf("WaitFor %d returned after Invalidate up to %d and %d reloads", last, at, c.reloads)
+			if at < last || c.forgotten != 1 {
+				t.Fatalf("WaitFor %d returned after Invalidate up to %d and %d forgotten", last, at, c.forgotten)
 			}
 			c.mu.Unlock()
 		}
@@ -304,8 +302,8 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Generation == 2 })
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.reloads != 2 || len(c.ranges) != 0 {
-			t.Errorf("after a swap: %d reloads, invalidated %v", c.reloads, c.ranges)
+		if c.forgotten != 2 || len(c.ranges) != 0 {
+			t.Errorf("after a swap: %d forgotten, invalidated %v", c.forgotten, c.ranges)
 		}
 	})
 }

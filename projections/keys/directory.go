@@ -3,12 +3,10 @@ package keys
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,48 +74,25 @@ func (k *Listed) State(now time.Time) string {
 
 // Directory is the read model. It is safe for concurrent use.
 //
-// In a database of this process alone Lookup answers from memory, which is updated before the commands that wait for
-// the change are notified. In a shared database Lookup reads the rows, or answers from the keys that this node
-// remembers while Hold has a lease that proves them current; AwaitNodes waits for all leases.
+// Lookup answers from keys that were read before, or reads the rows. In a database of this process alone a key is
+// forgotten before the commands that wait for its change are notified. In a shared database this node remembers keys
+// only while Hold has a lease that proves them current; AwaitNodes waits for all leases.
 type Directory struct {
 	projections.Model
 	shared  bool
 	logger  *slog.Logger
+	alone   alone                   // empty if shared
 	memory  *memory                 // nil unless shared
 	opening atomic.Pointer[opening] // nil before Open
 	lookups *prometheus.CounterVec  // by the source of the answer
-
-	mu       sync.RWMutex
-	contents             // empty if shared
-	loaded   atomic.Bool // contents include all rows
 }
 
 type hash = [sha256.Size]byte
-
-// contents is the data in memory, about 300 bytes per key, and its origins.
-type contents struct {
-	byHash   map[hash]*known
-	byID     map[string]*known
-	accounts map[string]*standing
-}
-
-type known struct {
-	id, kind string
-	hash     hash
-	revoked  bool
-	account  string
-	standing *standing
-	terms    account.KeyTerms
-}
 
 // standing is what all keys of an account share.
 type standing struct {
 	plan   plan.ID
 	status string
-}
-
-func newContents() contents {
-	return contents{byHash: map[hash]*known{}, byID: map[string]*known{}, accounts: map[string]*standing{}}
 }
 
 // Follower reports the progress of a read model; *engine.Runner.
@@ -150,11 +125,11 @@ func New(cfg Config, store *sqlstore.Store) *Directory {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Directory{shared: store.Shared(), logger: cfg.Logger, contents: newContents()}
+	d := &Directory{shared: store.Shared(), logger: cfg.Logger}
 	d.Model = projections.NewModel(Name, store, d.version())
 	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_key_lookups_total",
-		Help: "Look-ups of API keys in a database that nodes share, by where they were answered from: memory or rows.",
+		Help: "Look-ups of API keys, by where they were answered from: memory or rows.",
 	}, []string{"from"})
 	if d.shared {
 		d.memory = newMemory(database{store}, uuid.NewString(), cfg.Now)
@@ -217,60 +192,33 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// Ready returns nil if Lookup answers. In a database of this process alone it remains nil. Errors: those of
-// projections.Handle.Read; projections.ErrNotReady, joined with the *engine.QuarantinedError if the read model stopped
-// before it got there.
+// Ready returns nil if Lookup answers. Errors: those of projections.Handle.Read; projections.ErrNotReady, joined with
+// the *engine.QuarantinedError if the read model stopped before it got there.
 func (d *Directory) Ready() error {
 	o := d.opening.Load()
 	if o == nil {
 		return fmt.Errorf("%s: not opened: %w", Name, projections.ErrNotReady)
 	}
-	if o.reached.Load() {
-		return nil
-	}
-	switch err := o.follower.Await(ended, Name, o.from); {
-	case err == nil && d.shared:
-		return d.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil })
-	case err == nil && !d.loaded.Load(): // the rows were withheld at the start
-		return fmt.Errorf("%s: rows could not be repaired: %w", Name, projections.ErrNotReady)
-	case err == nil:
+	if d.shared || !o.reached.Load() {
+		switch err := o.follower.Await(ended, Name, o.from); {
+		case errors.Is(err, context.Canceled): // caused by the ended context
+			return fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
+		case err != nil:
+			return fmt.Errorf("%w: %w", projections.ErrNotReady, err)
+		}
 		o.reached.Store(true)
-		return nil
-	case errors.Is(err, context.Canceled): // caused by the ended context
-		return fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
-	default:
-		return fmt.Errorf("%w: %w", projections.ErrNotReady, err)
 	}
+	return d.Handle().Read(func(projections.Queryer, *projections.Tables) error { return nil })
 }
 
 // Lookup returns the key with this SHA-256 and whether there is one. A revoked key is found, too, with Revoked set.
-// Errors: as Ready; from a shared database also sqlstore.ErrUnavailable and ctx.Err(). With an error it answers for no
-// key at all: a missing key may just not have been read yet, and an existing one may have been revoked since.
+// Errors: as Ready; sqlstore.ErrUnavailable, ctx.Err(). With an error it answers for no key at all: a missing key may
+// just not have been read yet, and an existing one may have been revoked since.
 func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool, err error) {
 	if d.shared {
 		return d.recall(ctx, sum)
 	}
-	if err := d.Ready(); err != nil {
-		return Key{}, false, err
-	}
-	k, found = d.find(sum)
-	return k, found, nil
-}
-
-func (d *Directory) find(sum hash) (Key, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	k, ok := d.byHash[sum]
-	// The map has already found it; comparing the whole hash in constant time keeps the answer
-	// independent of how the map compares.
-	if !ok || subtle.ConstantTimeCompare(k.hash[:], sum[:]) != 1 {
-		return Key{}, false
-	}
-	return Key{
-		ID: k.id, AccountID: k.account, Kind: k.kind, Revoked: k.revoked,
-		Plan: k.standing.plan, AccountStatus: k.standing.status,
-		KeyTerms: k.terms,
-	}, true
+	return d.recallAlone(ctx, sum)
 }
 
 // List returns an account's keys in the order of issue, including revoked ones. Errors:
@@ -304,59 +252,8 @@ func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []L
 	return all, err
 }
 
-// Reload implements projections.Reloader.
-func (d *Directory) Reload(ctx context.Context, q projections.Queryer,
-	t *projections.Tables) (apply func(), err error) {
-	if d.shared {
-		return func() {}, nil
-	}
-	fresh := newContents()
-	if err := accountTable.Each(ctx, q, t, func(id string, s standing) { fresh.accounts[id] = &s }, ""); err != nil {
-		return nil, fmt.Errorf("read accounts of keys: %w", err)
-	}
-	if err := keyTable.Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
-	}
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.contents = fresh
-		d.loaded.Store(true)
-	}, nil
-}
-
-// take applies the changes of a committed batch atomically.
-func (d *Directory) take(changed []row, accounts map[string]standing) {
-	if d.shared || len(changed) == 0 && len(accounts) == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, s := range accounts {
-		*d.standing(id) = s
-	}
-	for i := range changed {
-		d.put(&changed[i])
-	}
-}
-
-func (c *contents) standing(accountID string) *standing {
-	s, ok := c.accounts[accountID]
-	if !ok {
-		s = &standing{}
-		c.accounts[accountID] = s
-	}
-	return s
-}
-
-func (c *contents) put(k *row) {
-	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: !k.revokedAt.IsZero(), account: k.account,
-		standing: c.standing(k.account), terms: k.terms()}
-	if before, ok := c.byID[k.id]; ok && before.hash != k.hash {
-		delete(c.byHash, before.hash)
-	}
-	c.byID[k.id], c.byHash[k.hash] = now, now
-}
+// Forget implements projections.Forgetter.
+func (d *Directory) Forget() { d.alone.empty() }
 
 func (k *row) listed() Listed {
 	return Listed{

@@ -1,8 +1,10 @@
 // Package keys is the read model of API keys. Requests ask its Directory whether a key is valid, which
-// account it belongs to, its terms, and that account's plan and status. In a single process it is in memory.
+// account it belongs to, its terms, and that account's plan and status. It reads a row when it is first needed and
+// remembers some.
 //
-// The Runner changes the Directory after the rows are committed and before WaitFor returns, so a command that waits for
-// its own event (revoke, suspend, change of plan) applies to every request that begins after it was answered.
+// In a single process, the Runner makes the Directory forget a changed key after the rows are committed and before
+// WaitFor returns, so a command that waits for its own event (revoke, suspend, change of plan) applies to every request
+// that begins after it was answered.
 //
 // If nodes share the database, each remembers the keys that it has read while it holds a lease that proves them
 // current; otherwise it reads the row. A command then waits for all leases, too (AwaitNodes).

@@ -62,7 +62,7 @@ var keyTable = projections.Keyed[string, row]{
 		projections.Text("scopes", func(k *row) *string { return &k.scopes }),
 		projections.Text("origins", func(k *row) *string { return &k.origins }),
 	},
-	Indexes: []projections.Index{{Name: "by_account", On: "(account)"}},
+	Indexes: []projections.Index{{Name: "by_account", On: "(account)"}, {Name: "by_hash", On: "(hash)"}},
 	Compare: strings.Compare,
 	Found:   func(id string, k *row) { k.id = id },
 }
@@ -92,14 +92,10 @@ var accountTable = projections.Keyed[string, standing]{
 
 // version returns the version of the tables.
 func (d *Directory) version() projections.Version {
-	keys := keyTable
-	if d.shared { // there, Lookup reads the rows
-		keys.Indexes = append(slices.Clip(keys.Indexes), projections.Index{Name: "by_hash", On: "(hash)"})
-	}
 	return projections.Version{
 		Number:  2,
 		Streams: []string{account.StreamPrefix, usage.StreamPrefix},
-		Tables:  []projections.Table{keys.Table(), accountTable.Table()},
+		Tables:  []projections.Table{keyTable.Table(), accountTable.Table()},
 		Strict:  true,
 		NewFold: d.newFold,
 	}
@@ -146,7 +142,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 // news are the changes of a batch that requests must know: all but the last use of keys.
 type news struct {
 	keys, accounts map[string]struct{}
-	known          bool // a changed row existed before, and so may be in the memory of nodes
+	known          bool // a changed row existed before, and so may be in memory
 }
 
 func (f *fold) want(ctx context.Context, q projections.Queryer, events []*projections.Event) error {
@@ -231,16 +227,11 @@ func (f *fold) changeAccount(n *news, id string) *standing {
 	return f.accounts.Change(id)
 }
 
-// changes returns the changed rows, and copies of those in news.
+// changes returns the changed rows.
 func (f *fold) changes(n *news) projections.Changes {
-	standings := make(map[string]standing, len(n.accounts))
-	writeAccounts := accountTable.Take(f.tables, f.accounts, func(id string, s *standing) { standings[id] = *s })
-	known := make([]row, 0, len(n.keys))
-	writeKeys := keyTable.Take(f.tables, f.keys, func(id string, k *row) {
-		if _, ok := n.keys[id]; ok {
-			known = append(known, *k)
-		}
-	})
+	writeAccounts := accountTable.Take(f.tables, f.accounts, nil)
+	writeKeys := keyTable.Take(f.tables, f.keys, nil)
+	unchanged := len(n.keys)+len(n.accounts) == 0
 	return projections.Changes{
 		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 			if err := writeAccounts(ctx, tx); err != nil {
@@ -254,11 +245,11 @@ func (f *fold) changes(n *news) projections.Changes {
 			return writeKeys(ctx, tx)
 		},
 		Committed: func(live bool) {
-			if live {
-				f.directory.take(known, standings)
+			if live && !f.directory.shared && !unchanged {
+				f.directory.alone.forget(n)
 			}
 		},
-		Unchanged: len(n.keys)+len(n.accounts) == 0,
+		Unchanged: unchanged,
 	}
 }
 

@@ -127,6 +127,42 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 	}
 }
 
+// An id that is issued again has another key. The old one must not be answered from memory.
+// Rule 9.
+func TestLookup_KeyIssuedAgain_ForgetsTheOldOne(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		d, r, _ := open(t, e)
+		wait(t, e, r, e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
+		for _, key := range []string{"lh_sk_one", "lh_sk_two"} {
+			if _, found, err := d.Lookup(t.Context(), sum(key)); err != nil || found != (key == "lh_sk_one") {
+				t.Errorf("%s: %v, %v", key, found, err)
+			}
+		}
+		wait(t, e, r, e.Events("account-a", at, issued("k1", "lh_sk_two", "secret")))
+		for _, key := range []string{"lh_sk_one", "lh_sk_two"} {
+			if _, found, err := d.Lookup(t.Context(), sum(key)); err != nil || found != (key == "lh_sk_two") {
+				t.Errorf("%s after it was issued again: %v, %v", key, found, err)
+			}
+		}
+	})
+}
+
+// The index for look-ups is missing in a folder that release 0.1.0 wrote.
+func TestLookup_FolderOfEarlierRelease_GetsIndex(t *testing.T) {
+	e := projectionstest.Open(t)
+	d, r, stop := open(t, e)
+	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
+	e.CatchUp(r)
+	damage(t, e, d, `DROP INDEX {keys}_by_hash`)
+	stop()
+	d, r, _ = open(t, e)
+	e.CatchUp(r)
+	if _, found, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !found {
+		t.Errorf("Lookup = %v, %v", found, err)
+	}
+	damage(t, e, d, `DROP INDEX {keys}_by_hash`) // which fails if it does not exist
+}
+
 // terms are those of limited.
 var terms = account.KeyTerms{ExpiresAt: at.Add(time.Hour), Scopes: []string{"search"}, Origins: []string{"https://*.acme.com", "https://acme.com"}}
 

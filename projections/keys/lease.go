@@ -134,13 +134,7 @@ func (m *memory) keep(sum hash, k Key, at mark) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.keys[sum]; !ok && len(m.keys) >= maxRemembered {
-		for other := range m.keys { // arbitrary
-			delete(m.keys, other)
-			break
-		}
-	}
-	m.keys[sum] = remembered{k, at}
+	put(&m.keys, sum, remembered{k, at}, maxRemembered)
 }
 
 func (m *memory) empty() {

@@ -16,13 +16,20 @@ import (
 // selectLive reads a key with its account's status, the position of the live tables and the fence, in
 // one statement and so from one state of the database. There is always one row; without the key its
 // columns are null, and so is the fence after a crash of the server.
-const selectLive = `
-SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status,
-	k.expires_at, k.scopes, k.origins
+//
+// selectAlone is for a database of this process alone, in which the engine proves the position.
+const (
+	selectLive = "SELECT {position}, f.epoch, f.fence" + keyColumns + `
 FROM (SELECT 1 AS one) AS always
-LEFT JOIN key_fence AS f ON f.one = always.one
+LEFT JOIN key_fence AS f ON f.one = always.one` + joinKey
+	selectAlone = "SELECT 0, NULL, NULL" + keyColumns + `
+FROM (SELECT 1 AS one) AS always` + joinKey
+
+	keyColumns = `, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status, k.expires_at, k.scopes, k.origins`
+	joinKey    = `
 LEFT JOIN {keys} AS k ON k.hash = $1
 LEFT JOIN {accounts} AS a ON a.id = k.account`
+)
 
 // recall implements Lookup in a shared database. Unknown keys are not remembered, because they may be
 // issued at any time.
@@ -48,9 +55,13 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	var at, epoch, fence, revoked, expires sql.NullInt64
 	var id, account, kind, tier, status, scopes, origins sql.NullString
 	var stored []byte
+	query := selectLive
+	if !d.shared {
+		query = selectAlone
+	}
 	err = d.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
-		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).
+		err := q.QueryRowContext(ctx, t.SQL(query), sum[:]).
 			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires,
 				&scopes, &origins)
 		if err == nil && !at.Valid {
@@ -62,7 +73,7 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	switch {
 	case err != nil:
 		return Key{}, false, mark{}, fmt.Errorf("look a key up: %w", err)
-	case eventlog.Position(at.Int64) < o.from:
+	case d.shared && eventlog.Position(at.Int64) < o.from:
 		err := fmt.Errorf("%s: before position %d: %w", Name, o.from, projections.ErrNotReady)
 		return Key{}, false, mark{}, errors.Join(err, o.follower.Await(ended, Name, o.from)) // which may know why
 	case !id.Valid || subtle.ConstantTimeCompare(stored, sum[:]) != 1:

@@ -94,34 +94,37 @@ func (r *reader) stopAt(until time.Time) bool {
 type bookedEvent struct {
 	*eventlog.Recorded
 	booked time.Time
+	body   eventschemas.Event
+	err    error // of decoding the body
 }
 
 // customer returns the id of the event's account.
 func (e bookedEvent) customer() string { return strings.TrimPrefix(e.Stream, account.StreamPrefix) }
 
-func (e bookedEvent) decode() (eventschemas.Event, error) {
-	body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
-	if err != nil {
-		return nil, fmt.Errorf("event at position %d: %w", e.Position, err)
+func (e *bookedEvent) decode() (eventschemas.Event, error) {
+	if e.err != nil {
+		return nil, fmt.Errorf("event at position %d: %w", e.Position, e.err)
 	}
-	return body, nil
+	return e.body, nil
 }
 
-// page is a page of events and the position before it.
+// page is a page of events and the position before it. booked has the events of the books.
 type page struct {
 	start  eventlog.Position
 	events []eventlog.Recorded
+	booked []bookedEvent
 	next   eventlog.Position
 }
 
 // errAtHead ends the reading of a stream at the reader's head.
 var errAtHead = errors.New("at the head")
 
-// each calls f for each event after a position, up to the head, with the position before its page. It reads ahead.
+// each calls f for each event after a position, up to the head, with the position before its page. It reads and
+// decodes ahead.
 func (r *reader) each(ctx context.Context, after eventlog.Position,
 	f func(start eventlog.Position, e bookedEvent) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	pages := make(chan page, pagesAhead)
+	pages, decoded := make(chan page, pagesAhead), make(chan page, pagesAhead)
 	group.Go(func() error {
 		defer close(pages)
 		send := func(p page) error {
@@ -155,7 +158,7 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 			if err != nil {
 				return err
 			}
-			if err := send(page{at, read.Events, read.Next}); err != nil {
+			if err := send(page{start: at, events: read.Events, next: read.Next}); err != nil {
 				return err
 			}
 			if at = read.Next; read.End {
@@ -165,19 +168,35 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 		return nil
 	})
 	group.Go(func() error {
-		events := uint64(0)
+		defer close(decoded)
 		for p := range pages {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+			p.booked = make([]bookedEvent, 0, len(p.events))
 			for i := range p.events {
 				ev := &p.events[i]
 				if ev.Position > r.head || ev.Position <= after ||
 					r.account != "" && !slices.Contains(r.types, ev.Type) {
 					continue
 				}
-				err := f(p.start, bookedEvent{ev, r.periods.Booked(ev.OccurredAt, uint64(ev.Position))})
-				if err != nil {
+				body, err := eventschemas.Decode(ev.Type, ev.SchemaVersion, ev.Data)
+				p.booked = append(p.booked,
+					bookedEvent{ev, r.periods.Booked(ev.OccurredAt, uint64(ev.Position)), body, err})
+			}
+			select {
+			case decoded <- p:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	group.Go(func() error {
+		events := uint64(0)
+		for p := range decoded {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			for i := range p.booked {
+				if err := f(p.start, p.booked[i]); err != nil {
 					return err
 				}
 			}

@@ -55,6 +55,9 @@ func (c *csvEncoder) close(*balances) error { return nil }
 
 // appendCell appends a text as RFC 4180 quotes it.
 func appendCell(b []byte, text string) []byte {
+	if !strings.ContainsAny(text, ",;\"\t\r\n=+@") && !strings.HasPrefix(text, "-") { // which SafeCell does not change
+		return append(b, text...)
+	}
 	text = books.SafeCell(text)
 	if !strings.ContainsAny(text, ",\"\r\n") {
 		return append(b, text...)

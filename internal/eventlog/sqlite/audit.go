@@ -2,10 +2,12 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/google/uuid"
 
@@ -21,6 +23,7 @@ const auditPage = 1024
 type audit struct {
 	r             *reader
 	rows, entries *statement
+	bare          *statement // rows without the index entries
 	streams       *statement
 	chainer       *chainer
 
@@ -35,7 +38,15 @@ type audit struct {
 	read     int  // bytes of events so far
 
 	stream, revision, indexed int64 // position of the walk in the index, and entries up to it
+
+	// summing compares the index as a whole: the sums of the hashes of its entries and of those that the rows need.
+	summing        bool
+	seed           maphash.Seed
+	needed, listed uint64
 }
+
+// entry is an entry of the index.
+type entry struct{ stream, revision, position int64 }
 
 // openSoleAudit opens a log that no connection has open, even on a full disk. alone ignores the write-ahead log,
 // whatever it contains.
@@ -56,7 +67,7 @@ func openAudit(path, mode string) (*audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &audit{r: r, chainer: newChainer(), stream: -1}
+	a := &audit{r: r, chainer: newChainer(), stream: -1, seed: maphash.MakeSeed()}
 	for _, p := range []struct {
 		into **statement
 		sql  string
@@ -64,6 +75,8 @@ func openAudit(path, mode string) (*audit, error) {
 		{&a.rows, `SELECT position, stream, revision, type, envelope, data,
 			(SELECT i.position FROM events i INDEXED BY events_by_stream WHERE i.stream = e.stream AND i.revision = e.revision)
 			FROM events e WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`},
+		{&a.bare, `SELECT position, stream, revision, type, envelope, data, NULL
+			FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`},
 		{&a.entries, `SELECT stream, revision, position FROM events INDEXED BY events_by_stream
 			WHERE (stream, revision) > (?, ?) ORDER BY stream, revision LIMIT ?`},
 		{&a.streams,
@@ -108,7 +121,11 @@ func (a *audit) step(ctx context.Context, until int64) (done bool, err error) {
 	if begun >= until {
 		return true, nil
 	}
-	if err := a.rows.each(eventColumns+1, a.row, begun, until, int64(auditPage)); err != nil {
+	rows := a.rows
+	if a.summing {
+		rows = a.bare
+	}
+	if err := rows.each(eventColumns+1, a.row, begun, until, int64(auditPage)); err != nil {
 		return false, err
 	}
 	if a.chain.position == begun {
@@ -172,7 +189,11 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 func (a *audit) row(row []driver.Value) error {
 	var e eventlog.Recorded
 	at, err := a.r.decode(row, &e)
-	if err == nil {
+	switch {
+	case err != nil:
+	case a.summing:
+		a.needed += maphash.Comparable(a.seed, entry{at.stream, at.revision, at.position})
+	default:
 		if index, found := row[eventColumns].(int64); !found || index != at.position {
 			err = fmt.Errorf("%w: event at position %d is not found as revision %d of %s",
 				errDamaged, at.position, at.revision, e.Stream)
@@ -234,6 +255,7 @@ func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err erro
 		a.stream, a.revision = stream, revision
 		if position <= until {
 			a.indexed++
+			a.listed += maphash.Comparable(a.seed, entry{stream, revision, position})
 		}
 		return nil
 	}, a.stream, a.revision, int64(auditPage)); err != nil {
@@ -262,20 +284,40 @@ func (a *audit) name(stream int64) error {
 	return err
 }
 
-// all verifies everything up to a position and the structure of the file. progress may be nil.
+// all verifies everything up to a position and the structure of the file. progress may be nil. It looks each index
+// entry up only if the index as a whole is wrong, to find the event whose entry it is.
 func (a *audit) all(ctx context.Context, until int64, progress func(done int64)) error {
-	for _, step := range []func(context.Context, int64) (bool, error){a.step, a.stepIndex} {
-		for done := false; !done; {
-			var err error
-			if done, err = step(ctx, until); err != nil {
+	from, want := a.chain, a.want
+	repeat := func(step func(context.Context, int64) (bool, error)) error {
+		for {
+			done, err := step(ctx, until)
+			if err != nil {
 				return err
 			}
 			if progress != nil {
 				progress(a.chain.position)
 			}
+			if done {
+				return nil
+			}
 		}
 	}
-	return a.structure()
+	a.summing = true
+	if err := repeat(a.step); err != nil {
+		return err
+	}
+	err := repeat(a.stepIndex)
+	a.summing = false
+	switch {
+	case err == nil && a.needed == a.listed:
+		return a.structure()
+	case err == nil:
+		err = fmt.Errorf("%w: the index by stream differs from the events", errDamaged)
+	case !errors.Is(classify("", err), eventlog.ErrCorrupt):
+		return err
+	}
+	a.start(from, want)
+	return cmp.Or(repeat(a.step), err)
 }
 
 // structure runs SQLite's check of its pages. It takes about a second per gigabyte and cannot be interrupted.

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -187,5 +188,38 @@ func TestDamagedPages_AreDetectedOrHarmless(t *testing.T) {
 	}
 	if pages := len(file)/page - 1; found < pages-1 {
 		t.Errorf("%d of %d damaged pages were detected", found, pages)
+	}
+}
+
+// An index by stream that leads to other events, has too many or too few, is found, with the event that it misses.
+func TestCheck_WrongIndex_NamesEvent(t *testing.T) {
+	for what, c := range map[string]struct{ entries, want string }{
+		"two entries swapped": {"SELECT CASE position WHEN 3 THEN 5 WHEN 5 THEN 3 ELSE position END, stream, revision FROM events", "event at position 3 is not found as revision"},
+		"an entry is missing": {"SELECT position, stream, revision FROM events WHERE position != 7", "event at position 7 is not found as revision"},
+		"an entry too many":   {"SELECT position, stream, revision FROM events UNION ALL SELECT 1000, max(stream), max(revision) + 1 FROM events", ""},
+	} {
+		path := logPath(t)
+		l := open(t, sqlite.Config{Path: path})
+		fill(t, l, 20)
+		testmust.Succeed(t, l.Close())
+		for _, statement := range []string{
+			"CREATE TABLE other (position INTEGER PRIMARY KEY, stream INTEGER, revision INTEGER)",
+			"INSERT INTO other " + c.entries,
+			"CREATE UNIQUE INDEX other_by_stream ON other (stream, revision)",
+			"PRAGMA writable_schema = ON",
+			`UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'other_by_stream') WHERE name = 'events_by_stream'`,
+		} {
+			db := testmust.Get(sql.Open("sqlite", path+"?_pragma=writable_schema(1)"))(t)
+			testmust.Get(db.Exec(statement))(t)
+			testmust.Succeed(t, db.Close())
+		}
+		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+		if err == nil {
+			err = l.Check(t.Context(), nil)
+			testmust.Succeed(t, l.Close())
+		}
+		if !errors.Is(err, eventlog.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
 	}
 }

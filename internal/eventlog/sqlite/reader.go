@@ -113,7 +113,6 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 	scan := eventlog.MaxPage
 	if everything {
 		scan = limit
-		page.Events = make([]eventlog.Recorded, 0, min(uint64(max(head, after)-after), uint64(limit)))
 	}
 	rows, bytes, stopped := 0, 0, false
 	var e eventlog.Recorded
@@ -130,6 +129,9 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 		}
 		page.Next = e.Position
 		if everything || filter.Match(e.Stream, e.Type) {
+			if page.Events == nil {
+				page.Events = make([]eventlog.Recorded, 0, min(uint64(max(head, after)-after), uint64(limit)))
+			}
 			page.Events = append(page.Events, e)
 			bytes += len(e.Data)
 		}

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"testing"
 	"time"
 	"unsafe"
@@ -47,6 +48,42 @@ func TestBlocks_BusyCounterFarFromLimit_NeedsFewStatements(t *testing.T) {
 	m.GiveBlocks(t.Context())
 	if d := take(t, openNode(t, cfg, c), acme, 1, limit); d.Remaining != limit-requests-1 {
 		t.Errorf("after the block was returned: %+v, want %d remaining", d, limit-requests-1)
+	}
+}
+
+// TestBlocks_BlockRunsOut_IsRefilledWithoutWaiting locks the counter, so that its statements wait.
+func TestBlocks_BlockRunsOut_IsRefilledWithoutWaiting(t *testing.T) {
+	_, store, c := newDatabase(t)
+	m, _ := counting(t, store, c)
+	const limit = 3000
+	for range 50 {
+		take(t, m, acme, 1, limit)
+	}
+	if _, ok := testwait.Until(time.Minute, func() bool { return !m.Asking() }); !ok {
+		t.Fatal("a statement does not end")
+	}
+	locked, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "SELECT 1 FROM ratelimit_counters FOR UPDATE")
+			close(locked)
+			<-release
+			return err
+		})
+	}()
+	<-locked
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	taken := 0
+	for ; !m.Asking() && taken < limit; taken++ { // until the statement that refills it waits
+		if d, err := m.Take(ctx, acme, 1, limit); err != nil || !d.Allowed {
+			t.Fatalf("request %d after the lock: %+v, %v", taken, d, err)
+		}
+	}
+	close(release)
+	testmust.Succeed(t, <-ended)
+	if d := take(t, m, acme, 1, limit); d.Remaining != int64(limit-50-taken-1) {
+		t.Errorf("after %d requests: %+v", 50+taken, d)
 	}
 }
 

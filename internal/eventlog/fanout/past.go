@@ -3,7 +3,7 @@ package fanout
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// keptPages bounds the pages that a Past keeps. Their data is bounded by keptBytes and the last page.
+	// keptPages bounds the pages that a Past keeps.
 	keptPages = 4
 	// patience bounds how long a subscription waits, before it reads a page, for those behind it that are reading too:
-	// they then need the same pages, and a slow one delays the others to at least page events in this time.
+	// they then need the same pages, and a slow one delays the others to at least pageEvents in this time.
 	patience = 50 * time.Millisecond
 )
 
-// Past is a log whose subscriptions share what they read while they are behind its end: a page that one of them has
-// read is kept for the others that are near. It is for a log that keeps its end in memory, and whose subscriptions
-// would each read and decode all events of a file; from there on each subscription is one of the wrapped log.
+// Past is a log whose subscriptions share what they read until they reach its end: a page that one of them has read is
+// kept for the others that are near. It is for a log that keeps its end in memory, and whose subscriptions would each
+// read and decode all events of a file. At the end each continues with a subscription of the wrapped log.
 type Past struct {
 	eventlog.Log
 	eventlog.Prober
@@ -28,10 +28,15 @@ type Past struct {
 	turn chan struct{} // held while a page is read
 
 	mu      sync.Mutex
-	pages   []eventlog.Page // in the order in which they were read; the events after from[i] up to pages[i].Next
-	from    []eventlog.Position
+	pages   []kept // in the order in which they were read
 	behind  map[*follower]struct{}
-	changed chan struct{} // closed when a subscription advances
+	changed chan struct{} // closed at the next change
+}
+
+// kept is a page of the events after a position.
+type kept struct {
+	after eventlog.Position
+	eventlog.Page
 }
 
 // NewPast wraps a log.
@@ -43,240 +48,131 @@ func NewPast(log eventlog.Log) *Past {
 // Subscribe implements eventlog.Log.
 func (p *Past) Subscribe(ctx context.Context, after eventlog.Position,
 	filter eventlog.Filter) (eventlog.Subscription, error) {
-	own, err := p.Log.Subscribe(ctx, after, filter)
-	if err != nil {
-		return nil, err
+	head, err := p.Log.Head(ctx)
+	if err != nil || after >= head {
+		return p.Log.Subscribe(ctx, after, filter)
 	}
-	f := &follower{past: p, filter: filter, own: own, at: after, closed: make(chan struct{})}
-	if head, err := p.Log.Head(ctx); err == nil && after < head {
-		f.fallBack()
-	}
+	f := &follower{past: p, filter: filter, at: after, moved: time.Now()}
+	f.life, f.end = context.WithCancel(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.behind[f] = struct{}{}
 	return f, nil
 }
 
-// follower reads through pages until it has reached the end, and then from its own subscription.
+// follower is a subscription that reads pages until it has reached the end, and then from its own subscription.
 type follower struct {
 	past   *Past
 	filter eventlog.Filter
-	once   sync.Once
-	closed chan struct{}
+	life   context.Context // canceled by Close
+	end    context.CancelFunc
 
-	mu  sync.Mutex
-	own eventlog.Subscription // nil while it is behind
-
-	// Next changes them; the mutex of the Past guards them.
+	// The mutex of the Past guards them.
 	at    eventlog.Position
 	moved time.Time
+	own   eventlog.Subscription // nil while it is behind
 }
 
 // Next implements eventlog.Subscription.
 func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
-	f.mu.Lock()
+	f.past.mu.Lock()
 	own := f.own
-	f.mu.Unlock()
-	if own == nil {
-		page, err := f.page(ctx)
-		if err == nil && page.Next > f.at && !f.isClosed() {
-			f.advance(page.Next)
-			return eventlog.Batch{Events: choose(f.filter, page.Events), Position: page.Next}, nil
-		}
-		if ctx.Err() != nil {
-			return eventlog.Batch{}, ctx.Err()
-		}
-		// It is at the end, or its own subscription retries and explains the error.
-		if own, err = f.join(ctx); err != nil {
+	f.past.mu.Unlock()
+	if own != nil {
+		return own.Next(ctx)
+	}
+	page, err := f.page(ctx)
+	switch {
+	case f.life.Err() != nil:
+		return eventlog.Batch{}, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+	case ctx.Err() != nil:
+		return eventlog.Batch{}, ctx.Err()
+	case err != nil || page.Next == f.at: // its own subscription retries, or explains the error
+		if own, err = f.past.Log.Subscribe(ctx, f.at, f.filter); err != nil {
 			return eventlog.Batch{}, err
 		}
+		f.past.leave(f, own)
+		return own.Next(ctx)
 	}
-	batch, err := own.Next(ctx)
-	if err == nil {
-		f.at = batch.Position
-		if !batch.Live {
-			f.fallBack()
-		}
-	}
-	return batch, err
+	first := sort.Search(len(page.Events), func(i int) bool { return page.Events[i].Position > f.at })
+	events := choose(f.filter, page.Events[first:len(page.Events):len(page.Events)])
+	f.past.mu.Lock()
+	defer f.past.mu.Unlock()
+	f.at, f.moved = page.Next, time.Now()
+	f.past.wake()
+	return eventlog.Batch{Events: events, Position: page.Next}, nil
 }
 
-// page returns the events after the follower's position.
+// page returns a page with the events after the follower's position, which it reads unless another one has read it.
 func (f *follower) page(ctx context.Context) (eventlog.Page, error) {
 	p := f.past
-	if err := f.await(ctx); err != nil {
-		return eventlog.Page{}, err
-	}
-	if page, ok := p.find(f.at); ok {
-		return page, nil
-	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-f.closed:
-		return eventlog.Page{}, eventlog.ErrClosed
-	case <-ctx.Done():
-		return eventlog.Page{}, ctx.Err()
-	}
-	if page, ok := p.find(f.at); ok {
-		return page, nil
-	}
-	page, err := p.Log.ReadAll(ctx, f.at, eventlog.Filter{}, pageEvents)
-	if err == nil && page.Next > f.at {
-		eventlog.Share(page.Events)
-		p.keep(f.at, page)
-	}
-	return page, err
-}
-
-// await waits until the page is there or others do not need what is read now, but not for longer than patience.
-func (f *follower) await(ctx context.Context) error {
-	var timeout <-chan time.Time
+	timeout, late := time.After(patience), false
 	for {
-		wait, changed := f.past.crowded(f)
-		if !wait {
-			return nil
+		page, ahead, changed := p.find(f)
+		if page != nil {
+			return *page, nil
 		}
-		if timeout == nil {
-			timer := time.NewTimer(patience)
-			defer timer.Stop()
-			timeout = timer.C
+		turn := p.turn
+		if ahead && !late {
+			turn = nil
 		}
 		select {
-		case <-changed:
+		case turn <- struct{}{}:
+			defer func() { <-p.turn }()
+			if page, _, _ := p.find(f); page != nil { // read meanwhile
+				return *page, nil
+			}
+			return p.read(ctx, f.at)
 		case <-timeout:
-			return nil
-		case <-f.closed:
-			return eventlog.ErrClosed
+			late = true
+		case <-changed:
+		case <-f.life.Done():
+			return eventlog.Page{}, f.life.Err()
 		case <-ctx.Done():
-			return ctx.Err()
+			return eventlog.Page{}, ctx.Err()
 		}
 	}
 }
 
-// crowded reports whether the next page of a follower is not kept, and should be read later: because others have not
-// taken the kept pages yet, or because another that is further behind is reading. changed is closed when that may change.
-func (p *Past) crowded(f *follower) (wait bool, changed <-chan struct{}) {
+// find returns the kept page with the events after a follower's position, or nil and whether others that are reading
+// are further behind. changed is closed when that may change.
+func (p *Past) find(f *follower) (page *eventlog.Page, ahead bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.index(f.at) >= 0 {
-		return false, nil
+	for _, k := range p.pages {
+		if k.after <= f.at && f.at < k.Next {
+			return &k.Page, false, nil
+		}
 	}
 	for other := range p.behind {
-		if other.at < f.at && p.index(other.at) < 0 && time.Since(other.moved) < 4*patience {
-			return true, p.changed
-		}
+		ahead = ahead || other.at < f.at && time.Since(other.moved) < 4*patience
 	}
-	return len(p.pages) >= keptPages && p.unneeded() < 0, p.changed
+	return nil, ahead, p.changed
 }
 
-// find returns the part of a kept page after a position.
-func (p *Past) find(at eventlog.Position) (eventlog.Page, bool) {
+// read reads a page and keeps it in place of the first one.
+func (p *Past) read(ctx context.Context, after eventlog.Position) (eventlog.Page, error) {
+	page, err := p.ReadAll(ctx, after, eventlog.Filter{}, pageEvents)
+	if err != nil || page.Next == after {
+		return page, err
+	}
+	eventlog.Share(page.Events)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := p.index(at)
-	if i < 0 {
-		return eventlog.Page{}, false
-	}
-	page := p.pages[i]
-	from, _ := slices.BinarySearchFunc(page.Events, at+1, func(e eventlog.Recorded, at eventlog.Position) int {
-		return int(int64(e.Position) - int64(at))
-	})
-	page.Events = page.Events[from:len(page.Events):len(page.Events)]
-	return page, true
-}
-
-// index returns the number of a page with events after a position, or -1.
-func (p *Past) index(at eventlog.Position) int {
-	for i, page := range p.pages {
-		if p.from[i] <= at && at < page.Next {
-			return i
-		}
-	}
-	return -1
-}
-
-// keep adds a page, in place of those that nobody needs, or else of the first ones.
-func (p *Past) keep(after eventlog.Position, page eventlog.Page) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	bytes := 0
-	for _, kept := range append(p.pages, page) {
-		for i := range kept.Events {
-			bytes += len(kept.Events[i].Data)
-		}
-	}
-	for len(p.pages) >= keptPages || len(p.pages) > 0 && bytes > keptBytes {
-		i := max(0, p.unneeded())
-		for j := range p.pages[i].Events {
-			bytes -= len(p.pages[i].Events[j].Data)
-		}
-		p.pages, p.from = slices.Delete(p.pages, i, i+1), slices.Delete(p.from, i, i+1)
-	}
-	p.pages, p.from = append(p.pages, page), append(p.from, after)
+	p.pages = append(p.pages[max(0, len(p.pages)+1-keptPages):len(p.pages):len(p.pages)], kept{after, page})
 	p.wake()
+	return page, nil
 }
 
-// unneeded returns the number of a page that no subscription will reach through the kept pages, or -1.
-func (p *Past) unneeded() int {
-	return slices.IndexFunc(p.from, func(start eventlog.Position) bool {
-		end := p.pages[p.index(start)].Next
-		for i := p.index(start - 1); start > 0 && i >= 0; i = p.index(start - 1) {
-			start = p.from[i]
-		}
-		for f := range p.behind {
-			if start <= f.at && f.at < end {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// advance records the position of a follower that is behind.
-func (f *follower) advance(to eventlog.Position) {
-	f.past.mu.Lock()
-	defer f.past.mu.Unlock()
-	f.at, f.moved = to, time.Now()
-	f.past.wake()
-}
-
-// fallBack closes the own subscription, because the follower is behind.
-func (f *follower) fallBack() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.isClosed() {
-		return
-	}
-	_ = f.own.Close() // Close of a subscription always returns nil
-	f.own = nil
-	f.past.mu.Lock()
-	defer f.past.mu.Unlock()
-	f.past.behind[f] = struct{}{}
-	f.moved = time.Now()
-}
-
-// join opens the own subscription at the current position.
-func (f *follower) join(ctx context.Context) (eventlog.Subscription, error) {
-	own, err := f.past.Log.Subscribe(ctx, f.at, f.filter)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.isClosed() {
-		_ = own.Close() // Close of a subscription always returns nil
-		return nil, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
-	}
-	f.own = own
-	f.past.leave(f)
-	return own, nil
-}
-
-// leave forgets a follower, and the pages after the last one.
-func (p *Past) leave(f *follower) {
+// leave forgets a follower, and all pages if it was the last one. own is its subscription from now on.
+func (p *Past) leave(f *follower, own eventlog.Subscription) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.behind, f)
-	if len(p.behind) == 0 {
-		p.pages, p.from = nil, nil
+	if delete(p.behind, f); len(p.behind) == 0 {
+		p.pages = nil
+	}
+	if f.own = own; own != nil && f.life.Err() != nil {
+		_ = own.Close() // Close of a subscription always returns nil
 	}
 	p.wake()
 }
@@ -287,23 +183,15 @@ func (p *Past) wake() {
 	p.changed = make(chan struct{})
 }
 
-func (f *follower) isClosed() bool {
-	select {
-	case <-f.closed:
-		return true
-	default:
-		return false
-	}
-}
-
 // Close implements eventlog.Subscription.
 func (f *follower) Close() error {
-	f.once.Do(func() { close(f.closed) })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.own != nil {
-		_ = f.own.Close() // Close of a subscription always returns nil
+	f.end()
+	f.past.mu.Lock()
+	own := f.own
+	f.past.mu.Unlock()
+	if own != nil {
+		return own.Close()
 	}
-	f.past.leave(f)
+	f.past.leave(f, nil)
 	return nil
 }

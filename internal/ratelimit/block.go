@@ -20,6 +20,8 @@ const (
 	blockLasts = 3 * time.Second
 	// blockWorth is the minimum number of callers of a counter within blockLasts for a node to take a block.
 	blockWorth = 4
+	// maxGrowth bounds how many times the callers of a counter a node expects in blockLasts, if it counts them for less.
+	maxGrowth = 8
 	// blockMargin is how long before the end of the window a node stops using its block. Clocks drift apart
 	// less than this within blockLasts.
 	blockMargin = 100 * time.Millisecond
@@ -79,14 +81,15 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 	if b == nil || s.closed {
 		return 0
 	}
-	if age := now.Sub(b.since); age > blockLasts { // as many as in blockLasts
-		b.callers = int64(float64(b.callers) * float64(blockLasts) / float64(age))
-		b.since = now.Add(-blockLasts)
+	perBlock := float64(blockLasts) / float64(max(now.Sub(b.since), blockLasts/maxGrowth))
+	expected := int64(float64(b.callers) * perBlock)
+	if perBlock < 1 {
+		b.callers, b.since = expected, now.Add(-blockLasts)
 	}
 	if b.callers < blockWorth {
 		return 0
 	}
-	wanted := min(b.callers, q.limit/blockPart/q.units) * q.units
+	wanted := min(expected, q.limit/blockPart/q.units) * q.units
 	return max(0, wanted-b.left)
 }
 

@@ -13,7 +13,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -200,7 +199,8 @@ func (r *recent) add(batch eventlog.Batch) {
 			r.base = r.events[drop].Position
 			drop++
 		}
-		r.events = slices.Clone(r.events[drop:])
+		// with room until the next time
+		r.events = append(make([]eventlog.Recorded, 0, keptEvents+pageEvents), r.events[drop:]...)
 	}
 	r.wake()
 }

@@ -16,6 +16,8 @@ const (
 	// patience bounds how long a subscription waits, before it reads a page, for those behind it that are reading too:
 	// they then need the same pages, and a slow one delays the others to at least pageEvents in this time.
 	patience = 50 * time.Millisecond
+	// reach is the distance at which it is worth waiting for them.
+	reach = 64 * pageEvents
 )
 
 // Past is a log whose subscriptions share what they read until they reach its end: a page that one of them has read is
@@ -145,7 +147,7 @@ func (p *Past) find(f *follower) (page *eventlog.Page, ahead bool, changed <-cha
 		}
 	}
 	for other := range p.behind {
-		ahead = ahead || other.at < f.at && time.Since(other.moved) < 4*patience
+		ahead = ahead || other.at < f.at && f.at-other.at <= reach && time.Since(other.moved) < 4*patience
 	}
 	return nil, ahead, p.changed
 }

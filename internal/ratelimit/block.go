@@ -22,6 +22,8 @@ const (
 	blockWorth = 4
 	// maxGrowth bounds how many times the callers of a counter a node expects in blockLasts, if it counts them for less.
 	maxGrowth = 8
+	// refillPart is the part of the callers within blockLasts, 1/refillPart, that may come during a statement.
+	refillPart = 64
 	// blockMargin is how long before the end of the window a node stops using its block. Clocks drift apart
 	// less than this within blockLasts.
 	blockMargin = 100 * time.Millisecond
@@ -34,7 +36,6 @@ type block struct {
 	minute  int64
 	left    int64       // units taken but not handed out
 	counted int64       // units used in the minute, including left
-	asked   time.Time   // when its last statement was sent
 	until   time.Time   // from then on nothing is handed out
 	since   time.Time   // start of the count of callers
 	callers int64       // allowed callers
@@ -61,16 +62,12 @@ func (s *Shared) fromBlock(q question) (Decision, bool) {
 		Reset: windowEnd(b.minute)}, true
 }
 
-// runsOut reports whether a block should be refilled, before the callers that it has no units for would wait for the
-// statement: when less is left than was used in a quarter of blockLasts, or that is how long it still lasts. The caller
-// must hold Shared.mu.
+// runsOut reports whether a block should be refilled before it is used up, because many callers would wait for the
+// statement: when less is left than is used while it runs. The caller must hold Shared.mu.
 func (s *Shared) runsOut(q question) bool {
 	b := s.blocks[q]
-	if b.callers < blockWorth || q.limit-b.counted < blockFrom {
-		return false
-	}
-	few := 4*b.left <= b.callers*q.units && 2*b.left <= q.limit/blockPart
-	return few || s.now().Sub(b.asked) > blockLasts*3/4
+	few := min(b.callers/refillPart*q.units, q.limit/blockPart/2)
+	return b.left <= few && q.limit-b.counted >= blockFrom
 }
 
 // ahead returns how many extra units a statement should take.
@@ -109,7 +106,7 @@ func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int6
 		b.left = 0 // that window has ended
 	}
 	b.minute, b.counted, b.left = t.minute, t.used, b.left+left
-	b.asked, b.until = asked, asked.Add(min(blockLasts, t.rest-blockMargin))
+	b.until = asked.Add(min(blockLasts, t.rest-blockMargin))
 	b.callers += callers
 	b.last = time.Now()
 	return 0

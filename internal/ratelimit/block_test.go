@@ -55,8 +55,8 @@ func TestBlocks_BusyCounterFarFromLimit_NeedsFewStatements(t *testing.T) {
 func TestBlocks_BlockRunsOut_IsRefilledWithoutWaiting(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)
-	const limit = 3000
-	for range 50 {
+	const limit, busy = 3000, 600
+	for range busy {
 		take(t, m, acme, 1, limit)
 	}
 	if _, ok := testwait.Until(time.Minute, func() bool { return !m.Asking() }); !ok {
@@ -82,8 +82,8 @@ func TestBlocks_BlockRunsOut_IsRefilledWithoutWaiting(t *testing.T) {
 	}
 	close(release)
 	testmust.Succeed(t, <-ended)
-	if d := take(t, m, acme, 1, limit); d.Remaining != int64(limit-50-taken-1) {
-		t.Errorf("after %d requests: %+v", 50+taken, d)
+	if d := take(t, m, acme, 1, limit); d.Remaining != int64(limit-busy-taken-1) {
+		t.Errorf("after %d requests: %+v", busy+taken, d)
 	}
 }
 

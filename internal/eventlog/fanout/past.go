@@ -68,6 +68,7 @@ type follower struct {
 	filter eventlog.Filter
 	life   context.Context // canceled by Close
 	end    context.CancelFunc
+	ended  bool // the last page reached the end; used only by Next
 
 	// The mutex of the Past guards them.
 	at    eventlog.Position
@@ -83,13 +84,17 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 	if own != nil {
 		return own.Next(ctx)
 	}
-	page, err := f.page(ctx)
+	var page eventlog.Page
+	var err error
+	if !f.ended {
+		page, err = f.page(ctx)
+	}
 	switch {
 	case f.life.Err() != nil:
 		return eventlog.Batch{}, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
 	case ctx.Err() != nil:
 		return eventlog.Batch{}, ctx.Err()
-	case err != nil || page.Next == f.at: // its own subscription retries, or explains the error
+	case err != nil || f.ended || page.Next == f.at: // its own subscription retries, or explains the error
 		if own, err = f.past.Log.Subscribe(ctx, f.at, f.filter); err != nil {
 			return eventlog.Batch{}, err
 		}
@@ -97,6 +102,7 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 		return own.Next(ctx)
 	}
 	first := sort.Search(len(page.Events), func(i int) bool { return page.Events[i].Position > f.at })
+	f.ended = page.End
 	events := choose(f.filter, page.Events[first:len(page.Events):len(page.Events)])
 	f.past.mu.Lock()
 	defer f.past.mu.Unlock()

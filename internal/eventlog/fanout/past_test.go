@@ -104,3 +104,30 @@ func TestPast_RoleStops_OthersReachTheEnd(t *testing.T) {
 		t.Errorf("the log was read %d times for %d pages", n, pages)
 	}
 }
+
+// growing is a log that grows with every page that is read.
+type growing struct {
+	eventlog.Log
+	t *testing.T
+	n int
+}
+
+func (g *growing) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
+	grow(g.t, g.Log, "account-a", g.n, 1, 10)
+	g.n++
+	return g.Log.ReadAll(ctx, after, filter, limit)
+}
+
+func TestPast_LogGrows_RoleReachesTheEnd(t *testing.T) {
+	log := &growing{Log: folder(t), t: t}
+	t.Cleanup(func() { testmust.Succeed(t, log.Close()) })
+	testmust.Get(log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1))(t)
+	r := follow(t, fanout.NewPast(log), 0, eventlog.Filter{})
+	for range 10 {
+		if testmust.Succeed(t, r.step(t.Context())); r.live {
+			return
+		}
+	}
+	t.Errorf("not live after %d events, which came one at a time", len(r.seen))
+}

@@ -20,10 +20,6 @@ const (
 	blockLasts = 3 * time.Second
 	// blockWorth is the minimum number of callers of a counter within blockLasts for a node to take a block.
 	blockWorth = 4
-	// maxGrowth bounds how many times the callers of a counter a node expects in blockLasts, if it counts them for less.
-	maxGrowth = 8
-	// refillPart is the part of the callers within blockLasts, 1/refillPart, that may come during a statement.
-	refillPart = 64
 	// blockMargin is how long before the end of the window a node stops using its block. Clocks drift apart
 	// less than this within blockLasts.
 	blockMargin = 100 * time.Millisecond
@@ -62,14 +58,6 @@ func (s *Shared) fromBlock(q question) (Decision, bool) {
 		Reset: windowEnd(b.minute)}, true
 }
 
-// runsOut reports whether a block should be refilled before it is used up, because many callers would wait for the
-// statement: when less is left than is used while it runs. The caller must hold Shared.mu.
-func (s *Shared) runsOut(q question) bool {
-	b := s.blocks[q]
-	few := min(b.callers/refillPart*q.units, q.limit/blockPart/2)
-	return b.left <= few && q.limit-b.counted >= blockFrom
-}
-
 // ahead returns how many extra units a statement should take.
 func (s *Shared) ahead(q question, now time.Time) int64 {
 	s.mu.Lock()
@@ -78,15 +66,14 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 	if b == nil || s.closed {
 		return 0
 	}
-	perBlock := float64(blockLasts) / float64(max(now.Sub(b.since), blockLasts/maxGrowth))
-	expected := int64(float64(b.callers) * perBlock)
-	if perBlock < 1 {
-		b.callers, b.since = expected, now.Add(-blockLasts)
+	if age := now.Sub(b.since); age > blockLasts { // as many as in blockLasts
+		b.callers = int64(float64(b.callers) * float64(blockLasts) / float64(age))
+		b.since = now.Add(-blockLasts)
 	}
 	if b.callers < blockWorth {
 		return 0
 	}
-	wanted := min(expected, q.limit/blockPart/q.units) * q.units
+	wanted := min(b.callers, q.limit/blockPart/q.units) * q.units
 	return max(0, wanted-b.left)
 }
 

@@ -12,13 +12,6 @@ func (s *Shared) Blocks() int {
 	return len(s.blocks)
 }
 
-// Asking reports whether a statement of this process runs.
-func (s *Shared) Asking() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queues) > 0
-}
-
 // Idle returns the maximum number of units that one node may take in advance for a limit.
 func Idle(limit int64) int64 {
 	if limit < blockFrom {

@@ -104,10 +104,7 @@ type question struct {
 }
 
 // queue holds the callers of one question while one of their groups is running.
-type queue struct {
-	waiting []*caller
-	early   bool // the first group may be empty: its statement refills the block
-}
+type queue struct{ waiting []*caller }
 
 type caller struct {
 	answer   chan answer // capacity 1
@@ -324,9 +321,6 @@ func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	s.mu.Lock()
 	s.taken.Inc()
 	d, ok := s.fromBlock(q)
-	if ok && s.queues[q] == nil && s.runsOut(q) {
-		s.begin(q, &queue{early: true})
-	}
 	s.mu.Unlock()
 	if ok {
 		return d, nil
@@ -361,19 +355,14 @@ func (s *Shared) join(q question, me *caller) bool {
 	at := s.queues[q]
 	if at == nil {
 		at = &queue{}
-		s.begin(q, at)
+		s.queues[q] = at
+		s.ended.Go(func() { s.serve(q, at) })
 	}
 	if len(at.waiting) >= maxWaiting {
 		return false
 	}
 	at.waiting = append(at.waiting, me)
 	return true
-}
-
-// begin starts serve. The caller must hold Shared.mu.
-func (s *Shared) begin(q question, at *queue) {
-	s.queues[q] = at
-	s.ended.Go(func() { s.serve(q, at) })
 }
 
 // serve runs one group after the other until no caller waits.
@@ -392,9 +381,7 @@ func (s *Shared) serve(q question, at *queue) {
 			group = append(group, c)
 		}
 		at.waiting = nil
-		early := at.early
-		at.early = false
-		if len(group) == 0 && !early {
+		if len(group) == 0 {
 			delete(s.queues, q)
 			s.mu.Unlock()
 			return
@@ -410,11 +397,7 @@ func (s *Shared) ask(q question, group []*caller) {
 	ctx, cancel := context.WithTimeout(context.Background(), takeTimeout)
 	defer cancel()
 	asked := s.now() // before the statement, so that a block ends no later than its window
-	ahead := s.ahead(q, asked)
-	if len(group) == 0 && ahead == 0 {
-		return
-	}
-	t, err := s.take(ctx, q, int64(len(group)), ahead)
+	t, err := s.take(ctx, q, int64(len(group)), s.ahead(q, asked))
 	if err != nil {
 		err = fmt.Errorf("take of %s: %w", q.key.Scope, err)
 	}

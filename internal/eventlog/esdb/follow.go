@@ -43,8 +43,8 @@ const (
 	excludeSystem = `^[^\$].*`
 )
 
-// errFellBehind ends a live subscription that is too slow, or would soon be: the server has switched it back to catching
-// up, or, before 24.2, has dropped it with an error that contains textTooSlow.
+// errFellBehind ends a subscription that was too slow while live: the server has switched it back to catching up, or,
+// before 24.2, has dropped it with an error that contains textTooSlow.
 var errFellBehind = errors.New("the subscription fell behind")
 
 const textTooSlow = "Consumer too slow"

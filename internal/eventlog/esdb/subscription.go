@@ -27,13 +27,12 @@ const (
 	// gapGrace is how long a subscription that has just become live, and is behind the log's end, may
 	// receive nothing before it is reopened.
 	gapGrace = 250 * time.Millisecond
-	// A subscription that was too slow while live, or received burstEvents within pollEvery, reads pages at this interval
-	// until calmPages in a row have fewer than calmEvents, which a live subscription can wait for in the server.
-	pollEvery   = 25 * time.Millisecond
-	burstEvents = 48
-	pollPage    = 2048
-	calmEvents  = 32
-	calmPages   = 8
+	// A subscription that was too slow while live reads pages at this interval until calmPages in a row have fewer
+	// than calmEvents, which a live subscription can wait for in the server.
+	pollEvery  = 25 * time.Millisecond
+	pollPage   = 2048
+	calmEvents = 32
+	calmPages  = 8
 )
 
 // subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends another is
@@ -208,7 +207,7 @@ func (s *subscription) run() error {
 }
 
 // poll delivers pages of the log until it grows slowly. While it grows fast the server would return a live
-// subscription to catching up again and again, and each event would wake every role.
+// subscription to catching up again and again, and each event would wake the reader.
 func (s *subscription) poll(ctx context.Context, m *member) error {
 	for calm := 0; calm < calmPages; {
 		after := s.at
@@ -246,7 +245,7 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 		return err
 	}
 	gap := gapCheck{}
-	for began, burst := time.Now(), 0; ; {
+	for {
 		if err := gap.wait(ctx, f); err != nil {
 			return err
 		}
@@ -265,12 +264,6 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 		}
 		if broken != nil || f.caught && mode == catchingUp {
 			return broken
-		}
-		if time.Since(began) > pollEvery {
-			began, burst = time.Now(), 0
-		}
-		if burst += len(d.Events); burst >= burstEvents && f.caught && isAll(s.filter) {
-			return errFellBehind
 		}
 	}
 }

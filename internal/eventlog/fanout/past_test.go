@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestPast_RolesBehindTheEnd_ShareReadsAndDecodings(t *testing.T) {
 			t.Errorf("role %d has seen %d events, want %d", i, n, want)
 		}
 	}
-	// The late role alone reads the pages that were dropped after the others had waited for it, and each reads the end.
+	// The late role alone reads the pages that were dropped, and each reads the end.
 	if n := counted.reads.Load(); n > int64(2*pages+len(roles)) {
 		t.Errorf("the log was read %d times for %d pages and %d roles", n, pages, len(roles))
 	}
@@ -130,4 +131,60 @@ func TestPast_LogGrows_RoleReachesTheEnd(t *testing.T) {
 		}
 	}
 	t.Errorf("not live after %d events, which came one at a time", len(r.seen))
+}
+
+// TestPast_LargeEvents_ArePartlyKept has pages that together are larger than what may be kept.
+// Rule 6.
+func TestPast_LargeEvents_ArePartlyKept(t *testing.T) {
+	log := folder(t)
+	t.Cleanup(func() { testmust.Succeed(t, log.Close()) })
+	const events = 800
+	grow(t, log, "account-a", 0, events, 60_000)
+	counted := &counting{Log: log}
+	p := fanout.NewPast(counted)
+	slow, quick := follow(t, p, 0, eventlog.Filter{}), follow(t, p, 0, eventlog.Filter{})
+	for !quick.live {
+		testmust.Succeed(t, quick.step(t.Context()))
+	}
+	before := counted.reads.Load()
+	for !slow.live {
+		testmust.Succeed(t, slow.step(t.Context()))
+	}
+	if counted.reads.Load() == before {
+		t.Error("all pages were kept")
+	}
+	if !slow.has(events) {
+		t.Errorf("a role has seen %d events, want %d", len(slow.seen), events)
+	}
+}
+
+// hooked calls a function before each page is read.
+type hooked struct {
+	eventlog.Log
+	before func()
+}
+
+func (h *hooked) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter,
+	limit int) (eventlog.Page, error) {
+	h.before()
+	return h.Log.ReadAll(ctx, after, filter, limit)
+}
+
+// Rule 6.
+func TestPast_LastRoleClosesDuringRead_NothingIsKept(t *testing.T) {
+	log := folder(t)
+	t.Cleanup(func() { testmust.Succeed(t, log.Close()) })
+	grow(t, log, "account-a", 0, 10, 10)
+	hook := &hooked{Log: log}
+	p := fanout.NewPast(hook)
+	sub := testmust.Get(p.Subscribe(t.Context(), 0, eventlog.Filter{}))(t)
+	hook.before = func() { testmust.Succeed(t, sub.Close()) }
+	if _, err := sub.Next(t.Context()); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Next of a closed subscription: %v", err)
+	}
+	reads := 0
+	hook.before = func() { reads++ }
+	if testmust.Succeed(t, follow(t, p, 0, eventlog.Filter{}).step(t.Context())); reads != 1 {
+		t.Errorf("the next role read %d pages, want 1", reads)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
+	"letterhead/internal/eventlog/fanout"
 	"letterhead/internal/eventlog/roles"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
@@ -77,8 +78,12 @@ func set[M projections.Projection](field *M, model M) M {
 }
 
 func (n *Node) openReadModels(ctx context.Context) error {
+	log := n.Stores.Log
+	if !n.Config.Shared() {
+		log = fanout.NewPast(log)
+	}
 	var err error
-	if n.roles, err = roles.New(n.Stores.Log,
+	if n.roles, err = roles.New(log,
 		roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now}); err != nil {
 		return err
 	}

@@ -303,3 +303,26 @@ func TestVerify_RelayRuns_NoFaults(t *testing.T) {
 		t.Errorf("Verify = %v, want the error of the source", err)
 	}
 }
+
+// TestRecords_StoppedWhileMessagesGather_FollowAtNextStart stops a relay in the long pause after its first publish.
+// Rule 6.
+func TestRecords_StoppedWhileMessagesGather_FollowAtNextStart(t *testing.T) {
+	log, positions, to := openLog(t), newPositions(t), newShelf()
+	topics := relay.RecordTopics(to)
+	for i := range topics {
+		topics[i].Gather = time.Hour
+	}
+	request(t, log, brand.PriorityLive, "first.com")
+	stop := run(t, log, to, positions, relay.Config{Topics: topics})
+	to.wait(t, broker.Brands, 1)
+	const more = 20
+	request(t, log, brand.PriorityLive, domains("later", more)...)
+	stop()
+	if n := len(to.held(broker.Brands)); n != 1 {
+		t.Errorf("%d messages were published during the pause, want none after the first", n)
+	}
+	run(t, log, to, positions, relay.Config{Topics: relay.RecordTopics(to)})
+	if n := len(to.wait(t, broker.Brands, 1+more)); n != 1+more {
+		t.Errorf("%d messages were published, want each of %d once", n, 1+more)
+	}
+}

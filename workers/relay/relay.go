@@ -34,6 +34,10 @@ const (
 	// partition, and limited in memory by maxBytes, because brand records may have 64 KiB.
 	maxBatch           = 256
 	DefaultRecordBatch = 4096
+	// recordGather is the pause of a record topic after a publish that has reached the end of the log. Several times a
+	// second is soon enough for consumers, and a request to each partition costs all brokers about as much with one
+	// record as with a hundred.
+	recordGather = 100 * time.Millisecond
 	// maxBytes limits the payloads of one Publish.
 	maxBytes = 8 << 20
 	// DefaultSaveEvery is the minimum interval between saves of a position while events flow.
@@ -85,6 +89,8 @@ type Topic struct {
 	To Publisher
 	// Batch is the maximum number of messages per publish; 256 when 0.
 	Batch int
+	// Gather is the pause after a publish at the end of the log, in which the messages of the next one gather.
+	Gather time.Duration
 }
 
 // Checkpoint is the name under which a topic's position is saved.
@@ -122,7 +128,7 @@ func CrawlTopics() []Topic {
 func RecordTopics(to Publisher) []Topic {
 	of := func(topic string, prefixes ...string) Topic {
 		return Topic{
-			Name: topic, To: to, Batch: DefaultRecordBatch,
+			Name: topic, To: to, Batch: DefaultRecordBatch, Gather: recordGather,
 			Filter:  eventlog.Filter{StreamPrefixes: prefixes},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) { return broker.Record(r), true, nil },
 		}

@@ -154,6 +154,11 @@ func (r *reader) copy(ctx context.Context) error {
 		if !time.Now().Before(r.due) {
 			r.save(ctx)
 		}
+		if batch.Live && len(batch.Events) > 0 {
+			if err := delay.For(ctx, r.topic.Gather); err != nil {
+				return err
+			}
+		}
 	}
 }
 

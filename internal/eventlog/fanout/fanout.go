@@ -1,6 +1,7 @@
-// Package fanout lets all subscriptions of a process share one reader of the end of the event log.
+// Package fanout lets the subscriptions of a process share what they read: Log the end of an event store, Past the
+// past of a data folder's log, which keeps its end in memory.
 //
-// Separate subscriptions burden the store: a server without usable filters sends the whole log to each of
+// Separate subscriptions burden a store: a server without usable filters sends the whole log to each of
 // them, and each process decodes the same events once per role. Here one reader follows the whole log and
 // keeps its last events in memory. A subscription that begins in the past, or falls behind the kept events,
 // first reads through its own subscription until it has caught up, and then joins the others. Nothing waits
@@ -12,7 +13,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -30,8 +30,8 @@ const (
 	// dropped. A batch of a subscription has at most 4,096 events, so subscriptions that keep up miss none.
 	keptEvents = 16384
 	keptBytes  = 16 << 20
-	// page bounds the events of one batch.
-	page = 4096
+	// pageEvents bounds the events of one batch.
+	pageEvents = 4096
 	// The reader retries to find the end of the log after a delay that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
@@ -199,7 +199,8 @@ func (r *recent) add(batch eventlog.Batch) {
 			r.base = r.events[drop].Position
 			drop++
 		}
-		r.events = slices.Clone(r.events[drop:])
+		// with room until the next time
+		r.events = append(make([]eventlog.Recorded, 0, keptEvents+pageEvents), r.events[drop:]...)
 	}
 	r.wake()
 }
@@ -219,7 +220,7 @@ func (r *recent) after(at eventlog.Position) (batch eventlog.Batch, changed <-ch
 		return eventlog.Batch{}, r.changed, false
 	}
 	from := sort.Search(len(r.events), func(i int) bool { return r.events[i].Position > at })
-	to := min(len(r.events), from+page)
+	to := min(len(r.events), from+pageEvents)
 	batch = eventlog.Batch{Events: r.events[from:to:to], Position: max(at, r.head), Live: r.live}
 	if to < len(r.events) {
 		batch.Position, batch.Live = r.events[to-1].Position, false

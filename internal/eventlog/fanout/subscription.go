@@ -47,7 +47,7 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 				return eventlog.Batch{}, err
 			}
 		case kept.Position > s.at || kept.Live != s.live:
-			kept.Events = s.choose(kept.Events)
+			kept.Events = choose(s.filter, kept.Events)
 			s.at, s.live = kept.Position, kept.Live
 			return kept, nil
 		default:
@@ -89,14 +89,14 @@ func (s *subscription) read(ctx context.Context, own eventlog.Subscription,
 	return batch, true, err
 }
 
-// choose returns the events that the filter selects.
-func (s *subscription) choose(events []eventlog.Recorded) []eventlog.Recorded {
-	if len(s.filter.StreamPrefixes) == 0 && len(s.filter.EventTypes) == 0 {
+// choose returns the events that a filter selects.
+func choose(filter eventlog.Filter, events []eventlog.Recorded) []eventlog.Recorded {
+	if len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0 {
 		return events
 	}
 	var chosen []eventlog.Recorded
 	for _, e := range events {
-		if s.filter.Match(e.Stream, e.Type) {
+		if filter.Match(e.Stream, e.Type) {
 			chosen = append(chosen, e)
 		}
 	}

@@ -152,8 +152,8 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 				}
 			}
 			revisions[at.stream]++
-			envelope, _ := row[4].([]byte)
-			a.chainer.add(&a.chain, &e, envelope)
+			envelope, data := contentOf(row)
+			a.chainer.add(&a.chain, &e, envelope, data)
 			return nil
 		}, a.chain.position, int64(auditPage))
 		switch {
@@ -195,9 +195,9 @@ func (a *audit) row(row []driver.Value) error {
 		a.chain.position, a.broken = at.position, true
 		return a.tolerate(at.position, err)
 	}
-	envelope, _ := row[4].([]byte)
-	a.chainer.add(&a.chain, &e, envelope)
-	a.read += len(envelope) + len(e.Data)
+	envelope, data := contentOf(row)
+	a.chainer.add(&a.chain, &e, envelope, data)
+	a.read += len(envelope) + len(data)
 	if a.chain.position-a.next.position >= anchorEvery {
 		a.anchor, a.next = a.next, a.chain
 	}

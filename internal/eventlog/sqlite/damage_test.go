@@ -129,10 +129,10 @@ func intactLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 // SQLite does not detect a flipped bit in an event's bytes, but the checksum does.
 func TestFlippedBits_AreDetected(t *testing.T) {
 	file, sound := intactLog(t)
-	// The data of events can be found by its text; splits of pages leave some stale copies.
+	// The ids of charges remain as text in packed rows; splits of pages leave some stale copies.
 	var starts []int
 	for at := 0; ; {
-		i := bytes.Index(file[at:], []byte(`"charge_id":"c-`))
+		i := bytes.Index(file[at:], []byte(`"c-`))
 		if i < 0 {
 			break
 		}
@@ -145,7 +145,7 @@ func TestFlippedBits_AreDetected(t *testing.T) {
 	const flips = 40
 	found := 0
 	for range flips {
-		at := starts[rand.IntN(len(starts))] + rand.IntN(100)
+		at := starts[rand.IntN(len(starts))] + rand.IntN(50)
 		bad := append([]byte(nil), file...)
 		bad[at] ^= byte(1) << rand.IntN(8)
 		path := logPath(t)

@@ -2,27 +2,58 @@ package sqlite
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"letterhead/internal/eventlog"
 )
 
-// The envelope column, format 1:
+// A row has one of two forms. A file of format 2 may have rows of both, because the rows of a file of format 1 stay as
+// they are. The envelope column begins in the same way in both:
 //
-//	4 bytes   CRC-32C, big endian, of: what follows here, the data column, and position, stream id,
-//	          revision and type id as 8 bytes big endian each
+//	4 bytes   CRC-32C, big endian, of: what follows here, the data column, and the columns position, stream,
+//	          revision and type as 8 bytes big endian each. It covers the stored bytes, packed or not.
 //	16 bytes  event id
 //	8 bytes   occurred at, microseconds since 1970, big endian
 //	uvarint   schema version
+//
+// The plain form, the only one of format 1, continues with
+//
 //	5 times   uvarint length and bytes: request id, actor, correlation id, causation id, hash
+//
+// and the data column has the data. In the packed form the type column is the negative type id, the data column is
+// empty, and the envelope continues with
+//
+//	1 byte    flags, which shorten what follows
+//	          request id: 16 bytes of a UUID if flagRequest is set
+//	          actor: nothing if flagActor is set, because it is account:<id> in a stream account-<id>
+//	          correlation id: nothing if flagCorrelation is set, because it is the request id
+//	          causation id
+//	          hash: 32 bytes if flagHash is set
+//	          the data up to the end, packed (pack.go) if flagData is set
+//
+// and values that no flag shortens have the plain form.
 const (
 	envelopeID      = 4
 	envelopeTime    = envelopeID + 16
 	envelopeVersion = envelopeTime + 8
 	// Lengths of metadata values are at most MaxEventBytes and so take at most 3 bytes.
 	envelopeOverhead = envelopeVersion + binary.MaxVarintLen64 + 5*3
+
+	accountActor  = "account:"
+	accountStream = "account-"
+)
+
+const (
+	flagRequest = 1 << iota
+	flagActor
+	flagCorrelation
+	flagHash
+	flagData
+	flagsEnd
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -30,6 +61,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // rowKey identifies an event's row; the checksum covers it so that a row cannot pass for another.
 type rowKey struct {
 	position, stream, revision, typ int64
+}
+
+// packed reports whether the row has the packed form.
+func (k rowKey) packed() bool { return k.typ < 0 }
+
+// typeID returns the number of the type.
+func (k rowKey) typeID() int64 {
+	if k.packed() {
+		return -k.typ
+	}
+	return k.typ
 }
 
 func (k rowKey) checksum(crc uint32) uint32 {
@@ -41,21 +83,77 @@ func (k rowKey) checksum(crc uint32) uint32 {
 	return crc32.Update(crc, castagnoli, b[:])
 }
 
-// encodeEnvelope returns the envelope without its checksum, a copy of the data, and the checksum so far,
-// which seal completes once the row key is known.
-func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
+// encodePlain returns the columns of an event in the plain form, and its checksum so far, which seal completes once the
+// row key is known. data is a copy of the event's.
+func encodePlain(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	m := &e.Metadata
-	b := make([]byte, envelopeVersion, envelopeOverhead+eventlog.Size(e)) // room for both
-	copy(b[envelopeID:], e.ID[:])
-	binary.BigEndian.PutUint64(b[envelopeTime:], uint64(e.OccurredAt.UnixMicro()))
-	b = binary.AppendUvarint(b, uint64(e.SchemaVersion))
+	b := appendBegin(make([]byte, 0, envelopeOverhead+eventlog.Size(e)), e) // room for both
 	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
+		b = appendValue(b, s)
 	}
 	end := len(b)
 	b = append(b, e.Data...)
 	return b[:end:end], b[end:], checksum(b[:end], b[end:])
+}
+
+// encodePacked returns the envelope column of an event in the packed form, its checksum so far, and a copy of the
+// event's data.
+func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, crc uint32) {
+	m := &e.Metadata
+	var room [1 << 10]byte
+	b := appendBegin(room[:0], e)
+	at, flags, ok := len(b), byte(0), false
+	b = append(b, 0)
+	if b, ok = appendUUID(b, m.RequestID); ok {
+		flags |= flagRequest
+	} else {
+		b = appendValue(b[:at+1], m.RequestID)
+	}
+	if id, ok := strings.CutPrefix(m.Actor, accountActor); ok && isAccount(stream, id) {
+		flags |= flagActor
+	} else {
+		b = appendValue(b, m.Actor)
+	}
+	if m.CorrelationID == m.RequestID {
+		flags |= flagCorrelation
+	} else {
+		b = appendValue(b, m.CorrelationID)
+	}
+	b = appendValue(b, m.CausationID)
+	end := len(b)
+	if b, ok = appendHex(b, m.Hash); ok && len(m.Hash) == digestText {
+		flags |= flagHash
+	} else {
+		b = appendValue(b[:end], m.Hash)
+	}
+	end = len(b)
+	if b, ok = pack(b, e.Data, m.RequestID); ok {
+		flags |= flagData
+	} else {
+		b = append(b[:end], e.Data...)
+	}
+	b[at] = flags
+	both := make([]byte, len(b)+len(e.Data))
+	envelope, data = both[:len(b):len(b)], both[len(b):]
+	copy(envelope, b)
+	copy(data, e.Data)
+	return envelope, data, checksum(envelope, nil)
+}
+
+// appendBegin appends the part of the envelope that both forms have.
+func appendBegin(b []byte, e *eventlog.Proposed) []byte {
+	b = append(append(b, 0, 0, 0, 0), e.ID[:]...) // the checksum follows
+	b = binary.BigEndian.AppendUint64(b, uint64(e.OccurredAt.UnixMicro()))
+	return binary.AppendUvarint(b, uint64(e.SchemaVersion))
+}
+
+func appendValue(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// isAccount reports whether a stream is the one of the account with an id.
+func isAccount(stream, id string) bool {
+	return strings.HasPrefix(stream, accountStream) && stream[len(accountStream):] == id
 }
 
 // checksum returns the part of an event's checksum that does not depend on its row key.
@@ -82,9 +180,9 @@ func verifyEnvelope(envelope, data []byte, at rowKey) error {
 	return nil
 }
 
-// decodeEnvelope decodes an event from its columns. It keeps data but not envelope. It returns an error,
-// without more context, if the columns are invalid.
-func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at rowKey) error {
+// decodeRow decodes an event, whose stream is set, from its columns. It keeps data but not envelope. It returns an
+// error, without more context, if the columns are invalid. room is memory for packed content, and is reused.
+func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]byte) error {
 	if err := verifyEnvelope(envelope, data, at); err != nil {
 		return err
 	}
@@ -95,11 +193,78 @@ func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at rowKey) erro
 		return fmt.Errorf("its schema version is malformed")
 	}
 	e.SchemaVersion = int(version)
-	e.Data = data
-	if data == nil { // the driver returns nil for an empty blob
-		e.Data = []byte{}
+	if rest := envelope[envelopeVersion+n:]; at.packed() {
+		if len(data) > 0 {
+			return fmt.Errorf("it is packed, but has data of its own")
+		}
+		return decodePacked(e, rest, room)
+	} else {
+		e.Data = data
+		if data == nil { // the driver returns nil for an empty blob
+			e.Data = []byte{}
+		}
+		return decodeMetadata(&e.Metadata, rest)
 	}
-	return decodeMetadata(&e.Metadata, envelope[envelopeVersion+n:])
+}
+
+// decodePacked decodes the part of the envelope that only the packed form has.
+func decodePacked(e *eventlog.Recorded, b []byte, room *[]byte) (err error) {
+	if len(b) == 0 {
+		return errCutOff
+	}
+	flags, b := b[0], b[1:]
+	if flags >= flagsEnd {
+		return fmt.Errorf("its flags %#x are unknown", flags)
+	}
+	text := (*room)[:0] // of the metadata, which becomes one string, and then of the data
+	var ends [5]int
+	for i, short := range [...]struct {
+		set   bool
+		bytes int
+	}{
+		{flags&flagRequest != 0, 16}, {flags&flagActor != 0, 0}, {flags&flagCorrelation != 0, 0}, {},
+		{flags&flagHash != 0, 32},
+	} {
+		length, n := uint64(short.bytes), 0
+		if !short.set {
+			length, n = binary.Uvarint(b)
+		}
+		if n < 0 || !short.set && n == 0 || length > uint64(len(b)-n) {
+			return errCutOff
+		}
+		value := b[n : n+int(length)]
+		b = b[n+int(length):]
+		switch {
+		case !short.set:
+			text = append(text, value...)
+		case i == 0:
+			text = appendUUIDText(text, value)
+		case i == 1:
+			id, ok := strings.CutPrefix(e.Stream, accountStream)
+			if !ok {
+				return fmt.Errorf("its actor is the account of a stream that is no account's")
+			}
+			text = append(append(text, accountActor...), id...)
+		case i == 4:
+			text = hex.AppendEncode(text, value)
+		}
+		ends[i] = len(text)
+	}
+	all, m := string(text), &e.Metadata
+	m.RequestID, m.Actor = all[:ends[0]], all[ends[0]:ends[1]]
+	m.CorrelationID, m.CausationID, m.Hash = all[ends[1]:ends[2]], all[ends[2]:ends[3]], all[ends[3]:]
+	if flags&flagCorrelation != 0 {
+		m.CorrelationID = m.RequestID
+	}
+	if flags&flagData == 0 {
+		e.Data = append([]byte{}, b...)
+		return nil
+	}
+	if text, err = unpack(text[:0], b, m.RequestID); err == nil {
+		e.Data = append(make([]byte, 0, len(text)), text...)
+	}
+	*room = text[:0]
+	return err
 }
 
 // decodeMetadata converts all values to one string and slices it, because five small allocations per event

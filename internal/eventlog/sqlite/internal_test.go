@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,44 +11,72 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// FuzzDecodeEnvelope decodes arbitrary bytes with a valid checksum, as a faulty writer could produce:
-// decoding must not panic, and every accepted envelope must survive another round.
-func FuzzDecodeEnvelope(f *testing.F) {
+// FuzzDecodeRow decodes arbitrary columns with a valid checksum, as a faulty writer could produce: decoding must not
+// panic, content has the limits of an event, and every accepted event must survive another round in both forms.
+func FuzzDecodeRow(f *testing.F) {
+	const id = "0192f3a4-0000-7000-8000-000000000001"
 	for _, m := range []eventlog.Metadata{
 		{}, {RequestID: "r", Actor: "account:1", CorrelationID: "c", CausationID: "d", Hash: "00ff"},
+		{RequestID: id, Actor: "account:" + id, CorrelationID: id, Hash: strings.Repeat("0f", 32)},
 	} {
-		envelope, data, _ := encodeEnvelope(&eventlog.Proposed{
-			ID: uuid.Max, SchemaVersion: 300, OccurredAt: time.UnixMicro(1), Data: []byte(`{}`), Metadata: m,
-		})
-		f.Add(envelope, data)
-		f.Add(envelope[:len(envelope)-1], data)
+		e := &eventlog.Proposed{ID: uuid.Max, SchemaVersion: 300, OccurredAt: time.UnixMicro(1), Metadata: m,
+			Data: []byte(`{"charge_id":"` + id + `","credits":1,"domain":"a.example","hash":"` + strings.Repeat("0f", 32) + `"}`)}
+		envelope, data, _ := encodePlain(e)
+		f.Add(envelope, data, false)
+		f.Add(envelope[:len(envelope)-1], data, false)
+		envelope, _, _ = encodePacked(e, "account-"+id)
+		f.Add(envelope, []byte{}, true)
+		f.Add(envelope[:len(envelope)-1], []byte{}, true)
 	}
-	f.Add([]byte{}, []byte{})
-	f.Add(make([]byte, envelopeVersion), []byte(nil))
-	f.Add(append(make([]byte, envelopeVersion), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), []byte(nil))
-	at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
-	f.Fuzz(func(t *testing.T, envelope, data []byte) {
+	f.Add([]byte{}, []byte{}, false)
+	f.Add(make([]byte, envelopeVersion), []byte(nil), true)
+	f.Add(append(make([]byte, envelopeVersion), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), []byte(nil), false)
+	f.Fuzz(func(t *testing.T, envelope, data []byte, packed bool) {
+		at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
+		if packed {
+			at.typ = -4
+		}
 		if len(envelope) >= envelopeID {
 			seal(envelope, checksum(envelope, data), at)
 		}
-		var e eventlog.Recorded
-		if err := decodeEnvelope(&e, envelope, data, at); err != nil {
+		var room []byte
+		e := eventlog.Recorded{Stream: "account-" + id}
+		if err := decodeRow(&e, envelope, data, at, &room); err != nil {
 			return
 		}
-		again, copied, crc := encodeEnvelope(&e.Proposed)
-		seal(again, crc, at)
-		var e2 eventlog.Recorded
-		if err := decodeEnvelope(&e2, again, copied, at); err != nil {
-			t.Fatalf("%+v does not survive: %v", e, err)
+		if packed && len(e.Data) > len(envelope)+eventlog.MaxEventBytes {
+			t.Fatalf("%d bytes became %d", len(envelope), len(e.Data))
 		}
-		if e.ID != e2.ID || !e.OccurredAt.Equal(e2.OccurredAt) || e.SchemaVersion != e2.SchemaVersion ||
-			e.Metadata != e2.Metadata || string(e.Data) != string(e2.Data) {
-			t.Fatalf("%+v became %+v", e, e2)
-		}
-		elsewhere := at
-		elsewhere.revision++
-		if err := decodeEnvelope(&e2, again, copied, elsewhere); err == nil {
-			t.Fatal("an event was accepted at the wrong revision")
+		for _, form := range []func() (envelope, data []byte, crc uint32, at rowKey){
+			func() (envelope, data []byte, crc uint32, at rowKey) {
+				envelope, data, crc = encodePlain(&e.Proposed)
+				return envelope, data, crc, rowKey{position: 3, stream: 2, revision: 1, typ: 4}
+			},
+			func() (envelope, data []byte, crc uint32, at rowKey) {
+				envelope, _, crc = encodePacked(&e.Proposed, e.Stream)
+				return envelope, nil, crc, rowKey{position: 3, stream: 2, revision: 1, typ: -4}
+			},
+		} {
+			again, column, crc, at := form()
+			seal(again, crc, at)
+			e2 := eventlog.Recorded{Stream: e.Stream}
+			if err := decodeRow(&e2, again, column, at, &room); err != nil {
+				if len(e.Data) > eventlog.MaxEventBytes {
+					continue // it cannot be appended
+				}
+				t.Fatalf("%+v does not survive: %v", e, err)
+			}
+			if e.ID != e2.ID || !e.OccurredAt.Equal(e2.OccurredAt) || e.SchemaVersion != e2.SchemaVersion ||
+				e.Metadata != e2.Metadata || string(e.Data) != string(e2.Data) {
+				t.Fatalf("%+v became %+v", e, e2)
+			}
+			for _, elsewhere := range []rowKey{
+				{position: 3, stream: 2, revision: 2, typ: at.typ}, {position: 3, stream: 2, revision: 1, typ: -at.typ},
+			} {
+				if err := decodeRow(&e2, again, column, elsewhere, &room); err == nil {
+					t.Fatal("an event was accepted at the wrong revision, or in the wrong form")
+				}
+			}
 		}
 	})
 }

@@ -24,6 +24,7 @@ const (
 type reader struct {
 	conn  *connection
 	names *names
+	room  []byte // of decodeRow
 
 	page, forward, backward, streamID, streamName, typeName *statement
 }
@@ -59,13 +60,13 @@ func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error
 		return at, err
 	}
 	var known bool
-	if e.Stream, e.Type, known = r.names.known(at.stream, at.typ); !known {
-		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typ); err != nil {
+	if e.Stream, e.Type, known = r.names.known(at.stream, at.typeID()); !known {
+		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typeID()); err != nil {
 			return at, fmt.Errorf("event at position %d: %w", at.position, err)
 		}
 	}
 	envelope, data := contentOf(row)
-	if err := decodeEnvelope(e, envelope, data, at); err != nil {
+	if err := decodeRow(e, envelope, data, at, &r.room); err != nil {
 		return at, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
 			errDamaged, at.position, e.Stream, at.revision, err)
 	}

@@ -17,8 +17,9 @@ import (
 const (
 	// applicationID marks the file as ours: "LHev" in ASCII.
 	applicationID = 0x4c486576
-	// formatVersion increases when older binaries can no longer read or write the file.
-	formatVersion = 1
+	// formatVersion increases when older binaries can no longer read or write the file; format 2 has packed rows
+	// (envelope.go). Every format can be read, and Open raises it.
+	formatVersion = 2
 
 	schema = `
 		CREATE TABLE streams (
@@ -123,8 +124,8 @@ func checkHeader(path string) error {
 		return corrupt(attempt,
 			fmt.Errorf("%w: the file is another program's database (application id %#x)", errDamaged, id))
 	}
-	if v := binary.BigEndian.Uint32(header[headerUserVersion:]); v != formatVersion {
-		return fmt.Errorf("%s: the file has format %d and this release reads format %d: use the release that wrote it, or a newer one",
+	if v := binary.BigEndian.Uint32(header[headerUserVersion:]); v < 1 || v > formatVersion {
+		return fmt.Errorf("%s: the file has format %d and this release reads formats 1 to %d: use the release that wrote it, or a newer one",
 			attempt, v, formatVersion)
 	}
 	return nil

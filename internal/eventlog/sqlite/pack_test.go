@@ -1,0 +1,308 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
+)
+
+// Rows name fields by number: a change of the order would give stored events other fields.
+func TestPackedNames_KeepTheirNumbers(t *testing.T) {
+	names := packedNames[:]
+	for number, name := range map[int]string{
+		0: "credits", 25: "at", 26: "charge_id", 50: "evidence", 75: "id", 100: "score", 125: "session_id", 144: "destination",
+	} {
+		if names[number] != name {
+			t.Errorf("number %d is %s, but rows were written where it is %s", number, names[number], name)
+		}
+	}
+	const format2 = "8f206a52-3f4e-55c4-bbb6-5fd2c3cc4abb"
+	if got := uuid.NewSHA1(uuid.Nil, []byte(strings.Join(names[:145], " "))).String(); got != format2 {
+		t.Errorf("the names of format 2 changed (%s, want %s); names may only be added at the end", got, format2)
+	}
+	if len(names) != 145 && formatVersion == 2 {
+		t.Error("formatVersion must be raised: releases that know only format 2 cannot read the added names")
+	}
+	if len(packedNumbers) != len(names) || len(names) > 256 {
+		t.Errorf("%d names with %d numbers", len(names), len(packedNumbers))
+	}
+	if longest := slices.MaxFunc(names, func(a, b string) int { return len(a) - len(b) }); len(longest) != maxPackedName {
+		t.Errorf("maxPackedName = %d, but %s has %d letters", maxPackedName, longest, len(longest))
+	}
+}
+
+// A field that is not among the names is stored as text in every event.
+func TestPackedNames_CoverAllFields(t *testing.T) {
+	var properties func(value any)
+	properties = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			fields, _ := v["properties"].(map[string]any)
+			for name := range fields {
+				if _, known := packedNumbers[name]; !known {
+					t.Errorf("field %q has no number; add it at the end of packedNames and raise formatVersion", name)
+				}
+			}
+			for _, part := range v {
+				properties(part)
+			}
+		case []any:
+			for _, part := range v {
+				properties(part)
+			}
+		}
+	}
+	read := 0
+	testmust.Succeed(t, fs.WalkDir(eventschemas.Schemas(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		var schema any
+		testmust.Succeed(t, json.Unmarshal(testmust.Get(fs.ReadFile(eventschemas.Schemas(), path))(t), &schema))
+		properties(schema)
+		read++
+		return nil
+	}))
+	if read == 0 {
+		t.Error("there are no schemas")
+	}
+}
+
+// roundTrip packs an event and returns the decoded row and its packed size.
+func roundTrip(t interface{ Fatalf(string, ...any) }, stream string, e eventlog.Proposed) (eventlog.Recorded, int) {
+	at := rowKey{position: 1, stream: 2, revision: 3, typ: -4}
+	envelope, data, crc := encodePacked(&e, stream)
+	seal(envelope, crc, at)
+	if string(data) != string(e.Data) {
+		t.Fatalf("the copy of %q is %q", e.Data, data)
+	}
+	got := eventlog.Recorded{Stream: stream}
+	room := []byte("left from the row before")
+	if err := decodeRow(&got, envelope, nil, at, &room); err != nil {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	if got.ID != e.ID || !got.OccurredAt.Equal(e.OccurredAt) || got.SchemaVersion != e.SchemaVersion ||
+		got.Metadata != e.Metadata || string(got.Data) != string(e.Data) {
+		t.Fatalf("%+v became %+v", e, got)
+	}
+	return got, len(envelope)
+}
+
+// Any data and any metadata survive; what looks like the parts that are packed most of all.
+func TestPackedRow_AnyEvent_IsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.SampledFrom([]string{"", "a", `"`, "0192f3a4-0000-7000-8000-000000000001", "0192F3A4-0000-7000-8000-000000000001",
+			"0192f3a4-0000-7000-8000-00000000000", "0192f3a4x0000-7000-8000-000000000001", strings.Repeat("0f", 32), strings.Repeat("0F", 32)})
+		part := rapid.OneOf(rapid.SampledFrom([]string{`{"`, `,"`, `":`, `"`, "{", ",", ":", "1", "\x01", "\x06", "\x7f", "\x00", "\n"}),
+			rapid.SampledFrom(packedNames[:]), id, rapid.Map(id, func(s string) string { return `"` + s + `"` }), rapid.String())
+		text := rapid.Map(rapid.SliceOfN(part, 0, 12), func(parts []string) string { return strings.Join(parts, "") })
+		value := rapid.OneOf(id, rapid.Map(id, func(s string) string { return "account:" + s }), rapid.String())
+		stream := rapid.OneOf(rapid.Map(id, func(s string) string { return "account-" + s }), value).Draw(t, "stream")
+		roundTrip(t, stream, eventlog.Proposed{
+			ID: uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")), SchemaVersion: rapid.IntMin(0).Draw(t, "version"),
+			OccurredAt: time.UnixMicro(rapid.Int64().Draw(t, "time")), Data: []byte(text.Draw(t, "data")),
+			Metadata: eventlog.Metadata{RequestID: value.Draw(t, "request"), Actor: value.Draw(t, "actor"),
+				CorrelationID: value.Draw(t, "correlation"), CausationID: value.Draw(t, "causation"), Hash: value.Draw(t, "hash")},
+		})
+	})
+}
+
+// FuzzPack packs arbitrary data, and unpacks arbitrary bytes.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte(`{"charge_id":"0192f3a4-0000-7000-8000-000000000001","credits":1,"request_id":"r"}`), "r")
+	f.Add([]byte{tokenUUID, 1, tokenDigest, 2, tokenFirst, 200, tokenNext, 0, tokenRequest, 31, 30, 6, 0}, "")
+	f.Add([]byte{tokenRequest, tokenRequest}, strings.Repeat("r", eventlog.MaxEventBytes))
+	f.Fuzz(func(t *testing.T, data []byte, request string) {
+		packed, ok := pack(nil, data, request)
+		if ok {
+			if len(packed) > len(data) {
+				t.Errorf("%d bytes became %d", len(data), len(packed))
+			}
+			again, err := unpack(nil, packed, request)
+			if len(data) <= eventlog.MaxEventBytes && (err != nil || string(again) != string(data)) {
+				t.Errorf("%q became %q, %v", data, again, err)
+			}
+		}
+		unpacked, err := unpack(nil, data, request)
+		if limit := eventlog.MaxEventBytes + len(data); err == nil && len(unpacked) > limit {
+			t.Errorf("%d bytes became %d, at most %d", len(data), len(unpacked), limit)
+		}
+	})
+}
+
+// chargeOf is a look-up's event as the desk writes it.
+func chargeOf(account string, n int) eventlog.Proposed {
+	id := func(kind string) string { return uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s %d", kind, n)).String() }
+	request := id("request")
+	return eventlog.Proposed{ID: uuid.MustParse(id("event")), Type: "CreditsCharged", SchemaVersion: 2,
+		OccurredAt: time.UnixMicro(1_790_000_000_000_000 + int64(n)).UTC(),
+		Data: fmt.Appendf(nil, `{"charge_id":"%s","credits":1,"request_id":"%s","brand_id":"%s","domain":"brand-12.example","record_revision":3,"key_id":"%s"}`,
+			id("charge"), request, id("brand"), id("key")),
+		Metadata: eventlog.Metadata{RequestID: request, Actor: "account:" + account, CorrelationID: request,
+			Hash: strings.Repeat("0123456789abcdef", 4)}}
+}
+
+const someAccount = "0192f3a4-0000-7000-8000-000000000001"
+
+func TestPackedRow_OfACharge_IsSmall(t *testing.T) {
+	e := chargeOf(someAccount, 1)
+	_, size := roundTrip(t, "account-"+someAccount, e)
+	if most := 170; size > most {
+		t.Errorf("the columns of a charge have %d bytes, at most %d (plain: %d)", size, most, 72+eventlog.Size(&e))
+	}
+}
+
+// A file of format 1, as release 0.1.0 wrote it, opens; its rows stay as they are, beside packed ones, and every way of
+// reading finds both.
+func TestOpen_FileOfFormat1_HasRowsOfBothForms(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "events.db")
+	const streams, each = 3, 100
+	fill := func(l *Log, from int) {
+		t.Helper()
+		for i := range streams {
+			stream := fmt.Sprintf("account-%d", i)
+			for n := range each {
+				e := chargeOf(stream[len("account-"):], i*1000+from+n)
+				testmust.Succeed(t, testmust.Err(l.Append(ctx, stream, eventlog.After(uint64(from+n)), []eventlog.Proposed{e})))
+			}
+		}
+	}
+	l := testmust.Get(Open(ctx, Config{Path: path}))(t)
+	l.packed = false
+	fill(l, 0)
+	testmust.Succeed(t, l.Close())
+	setFormat(t, path, 1)
+	readable := testmust.Get(OpenReadOnly(ctx, Config{Path: path}))(t)
+	old := testmust.Get(readable.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage))(t).Events
+	testmust.Succeed(t, readable.Close())
+	if format := formatOf(t, path); format != 1 || len(old) != streams*each {
+		t.Fatalf("a reader found %d events and left format %d", len(old), format)
+	}
+
+	l = testmust.Get(Open(ctx, Config{Path: path}))(t)
+	if format := formatOf(t, path); format != formatVersion {
+		t.Errorf("the opened file has format %d: a release that knows only format 1 would open it", format)
+	}
+	fill(l, each)
+	testmust.Succeed(t, l.Check(ctx, nil))
+	if report, err := l.scrubOnce(ctx); err != nil || report.Problem != nil {
+		t.Errorf("scrub: %+v, %v", report, err)
+	}
+	repeat := chargeOf("1", 1000+each-1) // the last row of form 1
+	if _, err := l.Append(ctx, "account-1", eventlog.Exact(each-2), []eventlog.Proposed{repeat}); err != nil {
+		t.Errorf("the repeat of an append of format 1: %v", err)
+	}
+	want := testmust.Get(l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage))(t).Events
+	testmust.Succeed(t, l.Close())
+
+	rows := make(map[bool]int)
+	c := testmust.Get(connect(path, "ro"))(t)
+	testmust.Succeed(t, c.once(selectEvents, eventColumns, func(row []driver.Value) error {
+		at, err := rowKeyOf(row)
+		rows[at.packed()]++
+		return err
+	}))
+	testmust.Succeed(t, c.close())
+	if rows[false] != streams*each || rows[true] != streams*each {
+		t.Errorf("%d plain and %d packed rows, want %d of each", rows[false], rows[true], streams*each)
+	}
+
+	l = testmust.Get(Open(ctx, Config{Path: path}))(t) // it verifies the digest over both forms
+	got := testmust.Get(l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage))(t).Events
+	stream := testmust.Get(l.ReadStream(ctx, "account-2", 2*each-1, eventlog.Backward, 2*each))(t)
+	testmust.Succeed(t, l.Close())
+	if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(got[:len(old)], old) || len(stream) != 2*each {
+		t.Errorf("%d events, and %d of a stream, differ from the %d that were written", len(got), len(stream), len(want))
+	}
+	copied := filepath.Join(t.TempDir(), "events.db")
+	testmust.Succeed(t, copyIntact(ctx, Config{Path: path}, copied, true))
+	l = testmust.Get(Open(ctx, Config{Path: copied}))(t)
+	if got := testmust.Get(l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage))(t).Events; !reflect.DeepEqual(got, want) {
+		t.Errorf("the %d events of a copy differ from the %d of the log", len(got), len(want))
+	}
+	testmust.Succeed(t, l.Close())
+}
+
+// While another process reads an older state of the file, a release that knows only format 1 could still open it.
+func TestOpen_FileOfFormat1BesideAReader_StaysInFormat1(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "events.db")
+	testmust.Succeed(t, testmust.Get(Open(ctx, Config{Path: path}))(t).Close())
+	setFormat(t, path, 1)
+	reading := testmust.Get(connect(path, "rw", "query_only(1)"))(t)
+	testmust.Succeed(t, reading.exec("BEGIN; SELECT count(*) FROM events"))
+	l := testmust.Get(Open(ctx, Config{Path: path}))(t)
+	if format := formatOf(t, path); format != 1 || l.packed {
+		t.Errorf("format %d in the file, rows are packed: %t", format, l.packed)
+	}
+	testmust.Succeed(t, testmust.Err(l.Append(ctx, "account-1", eventlog.NoStream(), []eventlog.Proposed{chargeOf("1", 0)})))
+	testmust.Succeed(t, reading.close())
+	testmust.Succeed(t, l.Close())
+	l = testmust.Get(Open(ctx, Config{Path: path}))(t)
+	if format := formatOf(t, path); format != formatVersion || !l.packed {
+		t.Errorf("at the next start: format %d in the file, rows are packed: %t", format, l.packed)
+	}
+	testmust.Succeed(t, l.Check(ctx, nil))
+	testmust.Succeed(t, l.Close())
+}
+
+func setFormat(t *testing.T, path string, format int) {
+	t.Helper()
+	c := testmust.Get(connect(path, "rw"))(t)
+	testmust.Succeed(t, c.exec(fmt.Sprintf("PRAGMA user_version = %d", format)))
+	testmust.Succeed(t, c.close())
+}
+
+// formatOf reads the format as a starting release does. It may release locks of an open log, which no other process
+// wants here.
+func formatOf(t *testing.T, path string) uint32 {
+	t.Helper()
+	return binary.BigEndian.Uint32(testmust.Get(readHeader(path))(t)[headerUserVersion:])
+}
+
+func BenchmarkEncodeRow(b *testing.B) {
+	events := []eventlog.Proposed{chargeOf(someAccount, 1)}
+	for name, packed := range map[string]bool{"plain": false, "packed": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				newRequest("account-"+someAccount, eventlog.Any(), events, packed)
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeRow(b *testing.B) {
+	for name, packed := range map[string]bool{"plain": false, "packed": true} {
+		b.Run(name, func(b *testing.B) {
+			at := rowKey{position: 1, stream: 2, revision: 3, typ: 4}
+			if packed {
+				at.typ = -4
+			}
+			p := newRequest("account-"+someAccount, eventlog.Any(), []eventlog.Proposed{chargeOf(someAccount, 1)}, packed).events[0]
+			seal(p.envelope, p.crc, at)
+			e := eventlog.Recorded{Stream: p.recorded.Stream}
+			var room []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				testmust.Succeed(b, decodeRow(&e, p.envelope, p.data, at, &room))
+			}
+		})
+	}
+}

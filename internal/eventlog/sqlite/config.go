@@ -14,7 +14,6 @@ const (
 	defaultQueueLength     = 4096
 	defaultGroupEvents     = 4096
 	defaultHeadCache       = 1 << 17
-	defaultNameCache       = 1 << 16
 	defaultReaders         = 4
 	defaultTailEvents      = 8192
 	defaultCheckpointPages = 2048

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 // FuzzDecodeRow decodes arbitrary columns with a valid checksum, as a faulty writer could produce: decoding must not
@@ -119,5 +122,41 @@ func TestRecent_DropsOldest(t *testing.T) {
 	}
 	if _, ok := r.get(500); ok {
 		t.Error("an entry unused for long was not dropped")
+	}
+}
+
+// Names are read in blocks of successive streams, and again for streams that are newer than the block.
+func TestNames_ManyStreams_EachHasItsName(t *testing.T) {
+	ctx := t.Context()
+	l := testmust.Get(Open(ctx, Config{Path: filepath.Join(t.TempDir(), "events.db"), TailEvents: 1}))(t)
+	defer l.Close()
+	const streams = 3*namesBlock + 5
+	stream := func(i int) string { return fmt.Sprintf("account-%d", i) }
+	for i := range streams {
+		e := chargeOf(fmt.Sprint(i), i)
+		testmust.Succeed(t, testmust.Err(l.Append(ctx, stream(i), eventlog.NoStream(), []eventlog.Proposed{e})))
+		if i%50 == 0 || i == streams-1 {
+			for j, e := range testmust.Get(l.ReadAll(ctx, 0, eventlog.Filter{}, eventlog.MaxPage))(t).Events {
+				if e.Stream != stream(j) {
+					t.Errorf("event %d is of %s, want %s", j+1, e.Stream, stream(j))
+				}
+			}
+		}
+	}
+	bytes := 0
+	for _, block := range l.names.streams {
+		bytes += block.bytes()
+	}
+	if bytes != l.names.bytes || len(l.names.streams) != streams/namesBlock+1 {
+		t.Errorf("%d blocks of %d bytes, counted %d", len(l.names.streams), bytes, l.names.bytes)
+	}
+	l.names.bytes = namesBytes // the next name is one too many
+	for _, i := range []int{streams, 0} {
+		e := chargeOf(fmt.Sprint(i), i+streams)
+		testmust.Succeed(t, testmust.Err(l.Append(ctx, stream(i), eventlog.Any(), []eventlog.Proposed{e})))
+	}
+	page := testmust.Get(l.ReadAll(ctx, streams-1, eventlog.Filter{}, 2))(t).Events
+	if page[0].Stream != stream(streams-1) || page[1].Stream != stream(streams) || l.names.bytes > namesBytes/2 {
+		t.Errorf("%s, %s with %d bytes of names", page[0].Stream, page[1].Stream, l.names.bytes)
 	}
 }

@@ -26,7 +26,7 @@ type reader struct {
 	names *names
 	room  []byte // of decodeRow
 
-	page, forward, backward, streamID, streamName, typeName *statement
+	page, forward, backward, streamID, streamName, streamNames, typeName *statement
 }
 
 func newReader(path, mode string, names *names) (*reader, error) {
@@ -43,6 +43,7 @@ func newReader(path, mode string, names *names) (*reader, error) {
 		{&r.forward, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
 		{&r.backward, selectEvents + `WHERE stream = ? AND revision <= ? ORDER BY revision DESC LIMIT ?`},
 		{&r.streamID, `SELECT id FROM streams WHERE name = ?`},
+		{&r.streamNames, `SELECT id, name FROM streams WHERE id BETWEEN ? AND ?`},
 		{&r.streamName, `SELECT name FROM streams WHERE id = ?`},
 		{&r.typeName, `SELECT name FROM types WHERE id = ?`},
 	} {

@@ -80,7 +80,11 @@ func (k rowKey) checksum(crc uint32) uint32 {
 	binary.BigEndian.PutUint64(b[8:], uint64(k.stream))
 	binary.BigEndian.PutUint64(b[16:], uint64(k.revision))
 	binary.BigEndian.PutUint64(b[24:], uint64(k.typ))
-	return crc32.Update(crc, castagnoli, b[:])
+	crc = ^crc
+	for _, v := range b { // crc32.Update would move b to the heap
+		crc = castagnoli[byte(crc)^v] ^ crc>>8
+	}
+	return ^crc
 }
 
 // encodePlain returns the columns of an event in the plain form, and its checksum so far, which seal completes once the

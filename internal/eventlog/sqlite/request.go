@@ -57,7 +57,8 @@ type request struct {
 	stream   string
 	expected eventlog.Expected
 	events   []prepared
-	packed   bool // their form
+	one      [1]prepared // the memory of events if there is one
+	packed   bool        // their form
 	bytes    int
 	result   eventlog.Appended
 	rejected error // why the writer rejected it
@@ -78,7 +79,10 @@ type prepared struct {
 }
 
 func newRequest(stream string, expected eventlog.Expected, events []eventlog.Proposed, packed bool) *request {
-	r := &request{stream: stream, expected: expected, events: make([]prepared, len(events)), packed: packed}
+	r := &request{stream: stream, expected: expected, packed: packed}
+	if r.events = r.one[:]; len(events) != 1 {
+		r.events = make([]prepared, len(events))
+	}
 	for i := range events {
 		p := &r.events[i]
 		p.recorded.Proposed, p.recorded.Stream = events[i], stream

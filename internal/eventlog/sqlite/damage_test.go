@@ -189,3 +189,17 @@ func TestDamagedPages_AreDetectedOrHarmless(t *testing.T) {
 		t.Errorf("%d of %d damaged pages were detected", found, pages)
 	}
 }
+
+// A filter drops events before they are decoded, but not before they are verified.
+func TestReadAll_FilterDropsADamagedEvent_IsCorrupt(t *testing.T) {
+	l := open(t, sqlite.Config{Path: damagedRow(t, 2000, 700), VerifyBytes: 1})
+	none := eventlog.Filter{EventTypes: []string{"Other"}}
+	page, err := l.ReadAll(t.Context(), 0, none, 600)
+	if err == nil {
+		page, err = l.ReadAll(t.Context(), page.Next, none, 600)
+	}
+	wantCorrupt(t, "events up to the damaged one", err)
+	if page, err := l.ReadAll(t.Context(), 700, none, 600); err != nil || len(page.Events) > 0 || page.Next != 2000 {
+		t.Errorf("after the damaged event: %d events up to position %d, %v", len(page.Events), page.Next, err)
+	}
+}

@@ -56,6 +56,15 @@ func newReader(path, mode string, names *names) (*reader, error) {
 
 // decode decodes a row into an event.
 func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
+	at, err := r.identify(row, e)
+	if err != nil {
+		return at, err
+	}
+	return at, r.content(row, at, e, true)
+}
+
+// identify sets the stream, the type, the revision and the position of an event.
+func (r *reader) identify(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
 	at, err := rowKeyOf(row)
 	if err != nil {
 		return at, err
@@ -66,14 +75,24 @@ func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error
 			return at, fmt.Errorf("event at position %d: %w", at.position, err)
 		}
 	}
-	envelope, data := contentOf(row)
-	if err := decodeRow(e, envelope, data, at, &r.room); err != nil {
-		return at, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
-			errDamaged, at.position, e.Stream, at.revision, err)
-	}
 	e.Revision = uint64(at.revision)
 	e.Position = eventlog.Position(at.position)
 	return at, nil
+}
+
+// content verifies the rest of an event, and decodes it if it is wanted.
+func (r *reader) content(row []driver.Value, at rowKey, e *eventlog.Recorded, wanted bool) (err error) {
+	envelope, data := contentOf(row)
+	if wanted {
+		err = decodeRow(e, envelope, data, at, &r.room)
+	} else {
+		err = verifyEnvelope(envelope, data, at)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
+			errDamaged, at.position, e.Stream, at.revision, err)
+	}
+	return nil
 }
 
 func rowKeyOf(row []driver.Value) (at rowKey, err error) {
@@ -123,15 +142,19 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 		if rows++; rows%contextRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at, err := r.decode(row, &e)
+		at, err := r.identify(row, &e)
 		if err != nil {
+			return err
+		}
+		matches := everything || filter.Match(e.Stream, e.Type)
+		if err := r.content(row, at, &e, matches); err != nil {
 			return err
 		}
 		if at.position != int64(page.Next)+1 {
 			return fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, page.Next)
 		}
 		page.Next = e.Position
-		if everything || filter.Match(e.Stream, e.Type) {
+		if matches {
 			page.Events = append(page.Events, e)
 			bytes += len(e.Data)
 		}

@@ -197,18 +197,18 @@ func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]b
 		return fmt.Errorf("its schema version is malformed")
 	}
 	e.SchemaVersion = int(version)
-	if rest := envelope[envelopeVersion+n:]; at.packed() {
+	rest := envelope[envelopeVersion+n:]
+	if at.packed() {
 		if len(data) > 0 {
 			return fmt.Errorf("it is packed, but has data of its own")
 		}
 		return decodePacked(e, rest, room)
-	} else {
-		e.Data = data
-		if data == nil { // the driver returns nil for an empty blob
-			e.Data = []byte{}
-		}
-		return decodeMetadata(&e.Metadata, rest)
 	}
+	e.Data = data
+	if data == nil { // the driver returns nil for an empty blob
+		e.Data = []byte{}
+	}
+	return decodeMetadata(&e.Metadata, rest)
 }
 
 // decodePacked decodes the part of the envelope that only the packed form has.

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -25,35 +25,18 @@ import (
 //	5 times   uvarint length and bytes: request id, actor, correlation id, causation id, hash
 //
 // and the data column has the data. In the packed form the type column is the negative type id, the data column is
-// empty, and the envelope continues with
+// empty, and the envelope continues with the packed text (pack.go) of
 //
-//	1 byte    flags, which shorten what follows
-//	          request id: 16 bytes of a UUID if flagRequest is set
-//	          actor: nothing if flagActor is set, because it is account:<id> in a stream account-<id>
-//	          correlation id: nothing if flagCorrelation is set, because it is the request id
-//	          causation id
-//	          hash: 32 bytes if flagHash is set
-//	          the data up to the end, packed (pack.go) if flagData is set
+//	5 times   a value in quotes: request id, actor, correlation id, causation id, hash
+//	          the data
 //
-// and values that no flag shortens have the plain form.
+// An event with a control byte, or with a quote in its metadata, has the plain form.
 const (
 	envelopeID      = 4
 	envelopeTime    = envelopeID + 16
 	envelopeVersion = envelopeTime + 8
 	// Lengths of metadata values are at most MaxEventBytes and so take at most 3 bytes.
 	envelopeOverhead = envelopeVersion + binary.MaxVarintLen64 + 5*3
-
-	accountActor  = "account:"
-	accountStream = "account-"
-)
-
-const (
-	flagRequest = 1 << iota
-	flagActor
-	flagCorrelation
-	flagHash
-	flagData
-	flagsEnd
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -93,7 +76,8 @@ func encodePlain(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	m := &e.Metadata
 	b := appendBegin(make([]byte, 0, envelopeOverhead+eventlog.Size(e)), e) // room for both
 	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
-		b = appendValue(b, s)
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
 	}
 	end := len(b)
 	b = append(b, e.Data...)
@@ -101,63 +85,33 @@ func encodePlain(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 }
 
 // encodePacked returns the envelope column of an event in the packed form, its checksum so far, and a copy of the
-// event's data.
-func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, crc uint32) {
-	m := &e.Metadata
-	var room [1 << 10]byte
-	b := appendBegin(room[:0], e)
-	at, flags, ok := len(b), byte(0), false
-	b = append(b, 0)
-	if b, ok = appendUUID(b, m.RequestID); ok {
-		flags |= flagRequest
-	} else {
-		b = appendValue(b[:at+1], m.RequestID)
+// event's data. It reports whether the event can have the form.
+func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, crc uint32, ok bool) {
+	var textRoom, room [1 << 10]byte
+	text, m := textRoom[:0], &e.Metadata
+	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
+		if strings.IndexByte(s, '"') >= 0 {
+			return nil, nil, 0, false
+		}
+		text = append(append(append(text, '"'), s...), '"')
 	}
-	if id, ok := strings.CutPrefix(m.Actor, accountActor); ok && isAccount(stream, id) {
-		flags |= flagActor
-	} else {
-		b = appendValue(b, m.Actor)
+	b, ok := pack(appendBegin(room[:0], e), append(text, e.Data...), m.RequestID, accountOf(stream))
+	if !ok {
+		return nil, nil, 0, false
 	}
-	if m.CorrelationID == m.RequestID {
-		flags |= flagCorrelation
-	} else {
-		b = appendValue(b, m.CorrelationID)
-	}
-	b = appendValue(b, m.CausationID)
-	end := len(b)
-	if b, ok = appendHex(b, m.Hash); ok && len(m.Hash) == digestText {
-		flags |= flagHash
-	} else {
-		b = appendValue(b[:end], m.Hash)
-	}
-	end = len(b)
-	if b, ok = pack(b, e.Data, m.RequestID); ok {
-		flags |= flagData
-	} else {
-		b = append(b[:end], e.Data...)
-	}
-	b[at] = flags
-	both := make([]byte, len(b)+len(e.Data))
+	both := append(append(make([]byte, 0, len(b)+len(e.Data)), b...), e.Data...)
 	envelope, data = both[:len(b):len(b)], both[len(b):]
-	copy(envelope, b)
-	copy(data, e.Data)
-	return envelope, data, checksum(envelope, nil)
+	return envelope, data, checksum(envelope, nil), true
 }
+
+// accountOf returns the id of a stream's account; of no use for other streams.
+func accountOf(stream string) string { return strings.TrimPrefix(stream, "account-") }
 
 // appendBegin appends the part of the envelope that both forms have.
 func appendBegin(b []byte, e *eventlog.Proposed) []byte {
 	b = append(append(b, 0, 0, 0, 0), e.ID[:]...) // the checksum follows
 	b = binary.BigEndian.AppendUint64(b, uint64(e.OccurredAt.UnixMicro()))
 	return binary.AppendUvarint(b, uint64(e.SchemaVersion))
-}
-
-func appendValue(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// isAccount reports whether a stream is the one of the account with an id.
-func isAccount(stream, id string) bool {
-	return strings.HasPrefix(stream, accountStream) && stream[len(accountStream):] == id
 }
 
 // checksum returns the part of an event's checksum that does not depend on its row key.
@@ -212,63 +166,29 @@ func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]b
 }
 
 // decodePacked decodes the part of the envelope that only the packed form has.
-func decodePacked(e *eventlog.Recorded, b []byte, room *[]byte) (err error) {
-	if len(b) == 0 {
-		return errCutOff
+func decodePacked(e *eventlog.Recorded, packed []byte, room *[]byte) (err error) {
+	*room, err = unpack(*room, packed, accountOf(e.Stream))
+	if err != nil {
+		return err
 	}
-	flags, b := b[0], b[1:]
-	if flags >= flagsEnd {
-		return fmt.Errorf("its flags %#x are unknown", flags)
-	}
-	text := (*room)[:0] // of the metadata, which becomes one string, and then of the data
 	var ends [5]int
-	for i, short := range [...]struct {
-		set   bool
-		bytes int
-	}{
-		{flags&flagRequest != 0, 16}, {flags&flagActor != 0, 0}, {flags&flagCorrelation != 0, 0}, {},
-		{flags&flagHash != 0, 32},
-	} {
-		length, n := uint64(short.bytes), 0
-		if !short.set {
-			length, n = binary.Uvarint(b)
+	end := -1
+	for i := range ends {
+		length := -1
+		if begin := end + 2; begin <= len(*room) && (*room)[begin-1] == '"' {
+			length = bytes.IndexByte((*room)[begin:], '"')
 		}
-		if n < 0 || !short.set && n == 0 || length > uint64(len(b)-n) {
+		if length < 0 {
 			return errCutOff
 		}
-		value := b[n : n+int(length)]
-		b = b[n+int(length):]
-		switch {
-		case !short.set:
-			text = append(text, value...)
-		case i == 0:
-			text = appendUUIDText(text, value)
-		case i == 1:
-			id, ok := strings.CutPrefix(e.Stream, accountStream)
-			if !ok {
-				return fmt.Errorf("its actor is the account of a stream that is no account's")
-			}
-			text = append(append(text, accountActor...), id...)
-		case i == 4:
-			text = hex.AppendEncode(text, value)
-		}
-		ends[i] = len(text)
+		end += 2 + length
+		ends[i] = end
 	}
-	all, m := string(text), &e.Metadata
-	m.RequestID, m.Actor = all[:ends[0]], all[ends[0]:ends[1]]
-	m.CorrelationID, m.CausationID, m.Hash = all[ends[1]:ends[2]], all[ends[2]:ends[3]], all[ends[3]:]
-	if flags&flagCorrelation != 0 {
-		m.CorrelationID = m.RequestID
-	}
-	if flags&flagData == 0 {
-		e.Data = append([]byte{}, b...)
-		return nil
-	}
-	if text, err = unpack(text[:0], b, m.RequestID); err == nil {
-		e.Data = append(make([]byte, 0, len(text)), text...)
-	}
-	*room = text[:0]
-	return err
+	all, m := string((*room)[:end]), &e.Metadata
+	m.RequestID, m.Actor, m.CorrelationID = all[1:ends[0]], all[ends[0]+2:ends[1]], all[ends[1]+2:ends[2]]
+	m.CausationID, m.Hash = all[ends[2]+2:ends[3]], all[ends[3]+2:]
+	e.Data = append([]byte{}, (*room)[end+1:]...)
+	return nil
 }
 
 // decodeMetadata converts all values to one string and slices it, because five small allocations per event

@@ -27,7 +27,7 @@ func FuzzDecodeRow(f *testing.F) {
 		envelope, data, _ := encodePlain(e)
 		f.Add(envelope, data, false)
 		f.Add(envelope[:len(envelope)-1], data, false)
-		envelope, _, _ = encodePacked(e, "account-"+id)
+		envelope, _, _, _ = encodePacked(e, "account-"+id)
 		f.Add(envelope, []byte{}, true)
 		f.Add(envelope[:len(envelope)-1], []byte{}, true)
 	}
@@ -50,21 +50,16 @@ func FuzzDecodeRow(f *testing.F) {
 		if packed && len(e.Data) > len(envelope)+eventlog.MaxEventBytes {
 			t.Fatalf("%d bytes became %d", len(envelope), len(e.Data))
 		}
-		for _, form := range []func() (envelope, data []byte, crc uint32, at rowKey){
-			func() (envelope, data []byte, crc uint32, at rowKey) {
-				envelope, data, crc = encodePlain(&e.Proposed)
-				return envelope, data, crc, rowKey{position: 3, stream: 2, revision: 1, typ: 4}
-			},
-			func() (envelope, data []byte, crc uint32, at rowKey) {
-				envelope, _, crc = encodePacked(&e.Proposed, e.Stream)
-				return envelope, nil, crc, rowKey{position: 3, stream: 2, revision: 1, typ: -4}
-			},
-		} {
-			again, column, crc, at := form()
-			seal(again, crc, at)
+		for _, form := range []bool{false, true} {
+			p := newRequest(e.Stream, eventlog.Any(), []eventlog.Proposed{e.Proposed}, form).events[0]
+			at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
+			if p.packed {
+				at.typ = -4
+			}
+			seal(p.envelope, p.crc, at)
 			e2 := eventlog.Recorded{Stream: e.Stream}
-			if err := decodeRow(&e2, again, column, at, &room); err != nil {
-				if len(e.Data) > eventlog.MaxEventBytes {
+			if err := decodeRow(&e2, p.envelope, p.data, at, &room); err != nil {
+				if eventlog.Size(&e.Proposed) > eventlog.MaxEventBytes {
 					continue // it cannot be appended
 				}
 				t.Fatalf("%+v does not survive: %v", e, err)
@@ -76,7 +71,7 @@ func FuzzDecodeRow(f *testing.F) {
 			for _, elsewhere := range []rowKey{
 				{position: 3, stream: 2, revision: 2, typ: at.typ}, {position: 3, stream: 2, revision: 1, typ: -at.typ},
 			} {
-				if err := decodeRow(&e2, again, column, elsewhere, &room); err == nil {
+				if err := decodeRow(&e2, p.envelope, p.data, elsewhere, &room); err == nil {
 					t.Fatal("an event was accepted at the wrong revision, or in the wrong form")
 				}
 			}

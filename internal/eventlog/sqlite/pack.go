@@ -10,26 +10,30 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// The data of a packed event is its JSON with tokens in place of texts that are frequent or long. Tokens are control
-// bytes, which valid JSON has only between its values and the encoder of events does not write; data with one of
-// them is stored as it is.
+// Tokens stand for frequent or long parts of a packed text. They are control bytes, which valid JSON has only between
+// its values and the encoder of events does not write.
 //
 //	1 + 16 bytes  "UUID", canonical and in lower case, with its quotes
-//	2             the event's request id, in quotes
-//	3 + 32 bytes  "64 hex digits", in lower case, with the quotes
-//	4 + number    {"name": with the name of that number
-//	5 + number    ,"name": with the name of that number
-//	6 to 31       ,"name": with the name of number token - 6
+//	2             the text in quotes with which the packed text begins: the event's request id
+//	3             the actor account:<id> in a stream account-<id>, in quotes
+//	4 + 32 bytes  "64 hex digits", in lower case, with the quotes
+//	5 + number    {"name": with the name of that number
+//	6 + number    ,"name": with the name of that number
+//	7 to 31       ,"name": with the name of number token - 7
 const (
 	tokenUUID = iota + 1
 	tokenRequest
+	tokenActor
 	tokenDigest
 	tokenFirst
 	tokenNext
 	tokenFrequent
 	tokens = 32
 
+	accountActor         = "account:"
 	uuidText, digestText = 36, 64
+	// maxText is the largest text of an event: its data, and its metadata in quotes.
+	maxText = eventlog.MaxEventBytes + 2*5
 )
 
 // packedNames are the names that packed data has as numbers. Their order never changes, and a name may only be added
@@ -77,17 +81,22 @@ func nibblesOf(digits string) (values [256]byte) {
 	return values
 }
 
-// pack appends packed data, which is never longer than the data, and reports whether the data can be packed.
-func pack(b, data []byte, request string) (packed []byte, ok bool) {
-	for at := 0; at < len(data); {
-		c, n := data[at], 0
+// pack appends a text that begins with the request id in quotes. The packed text is never longer. It reports whether
+// the text can be packed.
+func pack(b, text []byte, request, account string) (packed []byte, ok bool) {
+	for at := 0; at < len(text); {
+		c, n := text[at], 0
 		switch {
 		case c < tokens:
 			return b, false
+		case c == '"' && at > len(request)+1 && quotes(text[at:], "", request):
+			b, n = append(b, tokenRequest), len(request)+2
+		case c == '"' && quotes(text[at:], accountActor, account):
+			b, n = append(b, tokenActor), len(accountActor)+len(account)+2
 		case c == '"':
-			b, n = packText(b, data[at:], request)
+			b, n = packDigits(b, text[at:])
 		case c == ',' || c == '{':
-			b, n = packName(b, data[at:])
+			b, n = packName(b, text[at:])
 		}
 		if n == 0 {
 			b, n = append(b, c), 1
@@ -97,37 +106,41 @@ func pack(b, data []byte, request string) (packed []byte, ok bool) {
 	return b, true
 }
 
-// packText packs a text in quotes at the beginning of data, and returns its length; 0 if it remains as it is.
-func packText(b, data []byte, request string) (packed []byte, length int) {
-	quoted := func(n int) bool { return len(data) > n+1 && data[n+1] == '"' }
-	switch {
-	case request != "" && quoted(len(request)) && string(data[1:len(request)+1]) == request:
-		return append(b, tokenRequest), len(request) + 2
-	case quoted(uuidText):
-		if packed, ok := appendUUID(append(b, tokenUUID), data[1:uuidText+1]); ok {
-			return packed, uuidText + 2
+// quotes reports whether text begins with prefix and value in quotes; text[0] is a quote.
+func quotes(text []byte, prefix, value string) bool {
+	begin := len(prefix) + 1
+	end := begin + len(value)
+	return len(text) > end && text[end] == '"' && string(text[1:begin]) == prefix && string(text[begin:end]) == value
+}
+
+// packDigits packs a UUID or a digest at the beginning of text and returns its length; 0 if there is none.
+func packDigits(b, text []byte) (packed []byte, length int) {
+	if end := uuidText + 1; len(text) > end && text[end] == '"' {
+		if packed, ok := appendUUID(append(b, tokenUUID), text[1:end]); ok {
+			return packed, end + 1
 		}
-	case quoted(digestText):
-		if packed, ok := appendHex(append(b, tokenDigest), data[1:digestText+1]); ok {
-			return packed, digestText + 2
+	}
+	if end := digestText + 1; len(text) > end && text[end] == '"' {
+		if packed, ok := appendHex(append(b, tokenDigest), text[1:end]); ok {
+			return packed, end + 1
 		}
 	}
 	return b, 0
 }
 
-func packName(b, data []byte) (packed []byte, length int) {
-	if len(data) < 2 || data[1] != '"' {
+func packName(b, text []byte) (packed []byte, length int) {
+	if len(text) < 2 || text[1] != '"' {
 		return b, 0
 	}
-	end := bytes.IndexByte(data[2:min(len(data), maxPackedName+3)], '"') + 2
-	if end < 2 || end+1 >= len(data) || data[end+1] != ':' {
+	end := bytes.IndexByte(text[2:min(len(text), maxPackedName+3)], '"') + 2
+	if end < 2 || end+1 >= len(text) || text[end+1] != ':' {
 		return b, 0
 	}
-	number, known := packedNumbers[string(data[2:end])]
+	number, known := packedNumbers[string(text[2:end])]
 	switch {
 	case !known:
 		return b, 0
-	case data[0] == '{':
+	case text[0] == '{':
 		b = append(b, tokenFirst, number)
 	case number < tokens-tokenFrequent:
 		b = append(b, tokenFrequent+number)
@@ -139,20 +152,11 @@ func packName(b, data []byte) (packed []byte, length int) {
 
 var errCutOff = errors.New("its packed content is cut off")
 
-// unpack appends the data of which packed was made.
-func unpack(b, packed []byte, request string) (data []byte, err error) {
-	for begun := len(b); len(packed) > 0; {
-		n := 0
-		for n < len(packed) && packed[n] >= tokens {
-			n++
-		}
-		b, packed = append(b, packed[:n]...), packed[n:]
-		if len(packed) == 0 {
-			break
-		}
-		token, first := packed[0], byte(',')
-		packed = packed[1:]
-		operand := 0
+// unpack replaces b by the text of which packed was made.
+func unpack(b, packed []byte, account string) (text []byte, err error) {
+	b = b[:0]
+	for len(packed) > 0 {
+		token, operand, first := packed[0], 0, byte(',')
 		switch token {
 		case tokenUUID:
 			operand = 16
@@ -161,7 +165,7 @@ func unpack(b, packed []byte, request string) (data []byte, err error) {
 		case tokenFirst, tokenNext:
 			operand = 1
 		}
-		if len(packed) < operand {
+		if packed = packed[1:]; len(packed) < operand {
 			return b, errCutOff
 		}
 		number := int(token) - tokenFrequent
@@ -169,7 +173,13 @@ func unpack(b, packed []byte, request string) (data []byte, err error) {
 		case tokenUUID:
 			b = append(appendUUIDText(append(b, '"'), packed), '"')
 		case tokenRequest:
-			b = append(append(append(b, '"'), request...), '"')
+			end := bytes.IndexByte(b[min(1, len(b)):], '"') + 2
+			if end < 2 || b[0] != '"' {
+				return b, errors.New("its packed content has no request id")
+			}
+			b = append(b, b[:end]...)
+		case tokenActor:
+			b = append(append(append(append(b, '"'), accountActor...), account...), '"')
 		case tokenDigest:
 			b = append(hex.AppendEncode(append(b, '"'), packed[:operand]), '"')
 		case tokenFirst:
@@ -179,21 +189,25 @@ func unpack(b, packed []byte, request string) (data []byte, err error) {
 			number = int(packed[0])
 			fallthrough
 		default:
+			if token >= tokens {
+				b = append(b, token)
+				break
+			}
 			if number < 0 || number >= len(packedNames) {
-				return b, fmt.Errorf("its packed data has no valid token at byte %d", len(b)-begun)
+				return b, fmt.Errorf("its packed content has no valid token at byte %d", len(b))
 			}
 			b = append(append(append(b, first, '"'), packedNames[number]...), '"', ':')
 		}
-		if packed = packed[operand:]; len(b)-begun > eventlog.MaxEventBytes {
-			return b, fmt.Errorf("its packed data has more than %d bytes", eventlog.MaxEventBytes)
+		if packed = packed[operand:]; len(b) > maxText {
+			return b, fmt.Errorf("its packed content has more than %d bytes", maxText)
 		}
 	}
 	return b, nil
 }
 
-// appendUUID appends the 16 bytes of a canonical UUID in lower case, and reports whether the text is one.
-func appendUUID[T []byte | string](b []byte, text T) (id []byte, ok bool) {
-	if len(text) != uuidText || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+// appendUUID appends the 16 bytes of a canonical UUID in lower case, and reports whether the 36 letters are one.
+func appendUUID(b, text []byte) (id []byte, ok bool) {
+	if text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return b, false
 	}
 	var digits [2 * 16]byte
@@ -217,7 +231,7 @@ func appendUUIDText(b, id []byte) []byte {
 }
 
 // appendHex decodes hex digits in lower case; package hex accepts both cases.
-func appendHex[T []byte | string](b []byte, text T) (decoded []byte, ok bool) {
+func appendHex(b, text []byte) (decoded []byte, ok bool) {
 	for i := 0; i+1 < len(text); i += 2 {
 		high, low := nibbles[text[i]], nibbles[text[i+1]]
 		if high|low > 15 {

@@ -58,7 +58,6 @@ type request struct {
 	expected eventlog.Expected
 	events   []prepared
 	one      [1]prepared // the memory of events if there is one
-	packed   bool        // their form
 	bytes    int
 	result   eventlog.Appended
 	rejected error // why the writer rejected it
@@ -76,10 +75,11 @@ type prepared struct {
 	recorded       eventlog.Recorded
 	envelope, data []byte // the columns
 	crc            uint32
+	packed         bool // the form
 }
 
 func newRequest(stream string, expected eventlog.Expected, events []eventlog.Proposed, packed bool) *request {
-	r := &request{stream: stream, expected: expected, packed: packed}
+	r := &request{stream: stream, expected: expected}
 	if r.events = r.one[:]; len(events) != 1 {
 		r.events = make([]prepared, len(events))
 	}
@@ -88,9 +88,10 @@ func newRequest(stream string, expected eventlog.Expected, events []eventlog.Pro
 		p.recorded.Proposed, p.recorded.Stream = events[i], stream
 		p.recorded.OccurredAt = microseconds(events[i].OccurredAt)
 		if packed {
-			p.envelope, p.recorded.Data, p.crc = encodePacked(&events[i], stream)
+			p.envelope, p.recorded.Data, p.crc, p.packed = encodePacked(&events[i], stream)
 			p.data = []byte{}
-		} else {
+		}
+		if !p.packed {
 			p.envelope, p.data, p.crc = encodePlain(&events[i])
 			p.recorded.Data = p.data
 		}

@@ -230,7 +230,7 @@ func (w *writer) write(r *request, h head) error {
 			return err
 		}
 		w.group.position++
-		if r.packed {
+		if e.packed {
 			typ = -typ
 		}
 		at := rowKey{position: w.group.position, stream: h.id, revision: h.events, typ: typ}

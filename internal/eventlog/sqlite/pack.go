@@ -155,8 +155,12 @@ var errCutOff = errors.New("its packed content is cut off")
 // unpack replaces b by the text of which packed was made.
 func unpack(b, packed []byte, account string) (text []byte, err error) {
 	b = b[:0]
-	for len(packed) > 0 {
+	for len(packed) > 0 && len(b) <= maxText {
 		token, operand, first := packed[0], 0, byte(',')
+		if token >= tokens {
+			b, packed = append(b, token), packed[1:]
+			continue
+		}
 		switch token {
 		case tokenUUID:
 			operand = 16
@@ -189,18 +193,15 @@ func unpack(b, packed []byte, account string) (text []byte, err error) {
 			number = int(packed[0])
 			fallthrough
 		default:
-			if token >= tokens {
-				b = append(b, token)
-				break
-			}
 			if number < 0 || number >= len(packedNames) {
 				return b, fmt.Errorf("its packed content has no valid token at byte %d", len(b))
 			}
 			b = append(append(append(b, first, '"'), packedNames[number]...), '"', ':')
 		}
-		if packed = packed[operand:]; len(b) > maxText {
-			return b, fmt.Errorf("its packed content has more than %d bytes", maxText)
-		}
+		packed = packed[operand:]
+	}
+	if len(b) > maxText {
+		return b, fmt.Errorf("its packed content has more than %d bytes", maxText)
 	}
 	return b, nil
 }

@@ -58,7 +58,9 @@ func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName stri
 	if stream >= 0 && r.streamNames.each(2, func(row []driver.Value) error {
 		id, _ := row[0].(int64)
 		name, _ := row[1].(string)
-		block[id-first] = name
+		if at := id - first; at >= 0 && at < namesBlock { // a damaged page may have any id
+			block[at] = name
+		}
 		return nil
 	}, first, first+namesBlock-1) == nil {
 		streamName = block[stream-first]

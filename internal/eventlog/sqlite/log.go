@@ -122,7 +122,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 		}
 		l.readers <- r
 	}
-	if err := l.upgrade(); err != nil {
+	if err := l.upgrade(s.format); err != nil {
 		return classify(attempt, err)
 	}
 	if l.writer.position != s.head.position {
@@ -167,6 +167,7 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	}
 	s, err := examine(ctx, path, l.cfg.VerifyBytes)
 	if err == nil && s.absent {
+		s.format = formatVersion
 		return s, create(path)
 	}
 	if err != nil || s.loss == nil {
@@ -186,31 +187,22 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 }
 
 // upgrade moves the write-ahead log that a crash left into the file and raises the file's format, which is one number
-// in its header. A release that does not know the format looks for it there, past the write-ahead log: rows are packed
-// only once it is in the file. If that is not possible now, on a full disk or beside another reader, a later start
-// does it.
-func (l *Log) upgrade() error {
-	for {
-		moved, err := l.moveWAL()
-		if err != nil {
-			return err
-		}
-		var format int64
-		if err := l.writer.conn.queryInts("PRAGMA user_version", &format); err != nil {
-			return err
-		}
-		if format == formatVersion || !moved {
-			l.packed = moved && format == formatVersion
-			return nil
-		}
-		if err := l.writer.conn.exec(fmt.Sprintf("PRAGMA user_version = %d", formatVersion)); err != nil {
-			if errors.Is(classify("", err), eventlog.ErrCorrupt) {
-				return err
-			}
-			l.cfg.Logger.Warn("the event log keeps its previous format until the next start", "error", err)
-			return nil
-		}
+// in its header. An older release looks for it there, past the write-ahead log: rows are packed only once it is in the
+// file. If that is not possible now, on a full disk or beside another reader, a later start does it.
+func (l *Log) upgrade(format uint32) error {
+	moved, err := l.moveWAL()
+	if l.packed = format == formatVersion; l.packed || !moved || l.cfg.KeepFormat || err != nil {
+		return err
 	}
+	err = l.writer.conn.exec(fmt.Sprintf("PRAGMA user_version = %d", formatVersion))
+	switch {
+	case err == nil:
+		l.packed, err = l.moveWAL()
+	case !errors.Is(classify("", err), eventlog.ErrCorrupt):
+		l.cfg.Logger.Warn("the event log keeps its previous format until the next start", "error", err)
+		err = nil
+	}
+	return err
 }
 
 // moveWAL moves the write-ahead log into the file, and reports whether no other process prevents it.

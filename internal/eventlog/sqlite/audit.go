@@ -136,7 +136,7 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 		before := a.chain
 		err := a.r.page.each(eventColumns, func(row []driver.Value) error {
 			var e eventlog.Recorded
-			at, err := a.r.decode(row, &e)
+			at, _, err := a.r.decode(row, &e, eventlog.Filter{})
 			switch {
 			case err != nil:
 				return err
@@ -171,7 +171,7 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 
 func (a *audit) row(row []driver.Value) error {
 	var e eventlog.Recorded
-	at, err := a.r.decode(row, &e)
+	at, _, err := a.r.decode(row, &e, eventlog.Filter{})
 	if err == nil {
 		if index, found := row[eventColumns].(int64); !found || index != at.position {
 			err = fmt.Errorf("%w: event at position %d is not found as revision %d of %s",

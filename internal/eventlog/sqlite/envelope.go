@@ -11,26 +11,18 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// A row has one of two forms. A file of format 2 may have rows of both, because the rows of a file of format 1 stay as
-// they are. The envelope column begins in the same way in both:
+// The envelope column. A file of format 2 may have rows of two forms, because the rows of format 1 stay as they are.
 //
 //	4 bytes   CRC-32C, big endian, of: what follows here, the data column, and the columns position, stream,
-//	          revision and type as 8 bytes big endian each. It covers the stored bytes, packed or not.
+//	          revision and type as 8 bytes big endian each
 //	16 bytes  event id
 //	8 bytes   occurred at, microseconds since 1970, big endian
 //	uvarint   schema version
-//
-// The plain form, the only one of format 1, continues with
-//
 //	5 times   uvarint length and bytes: request id, actor, correlation id, causation id, hash
 //
-// and the data column has the data. In the packed form the type column is the negative type id, the data column is
-// empty, and the envelope continues with the packed text (pack.go) of
-//
-//	5 times   a value in quotes: request id, actor, correlation id, causation id, hash
-//	          the data
-//
-// An event with a control byte, or with a quote in its metadata, has the plain form.
+// A packed row has the negative type id and no data of its own; instead of the last line, its envelope has the packed
+// text (pack.go) of the five values, in quotes, and the data. An event with a control byte, or with a quote in its
+// metadata, is not packed.
 const (
 	envelopeID      = 4
 	envelopeTime    = envelopeID + 16
@@ -50,12 +42,7 @@ type rowKey struct {
 func (k rowKey) packed() bool { return k.typ < 0 }
 
 // typeID returns the number of the type.
-func (k rowKey) typeID() int64 {
-	if k.packed() {
-		return -k.typ
-	}
-	return k.typ
-}
+func (k rowKey) typeID() int64 { return max(k.typ, -k.typ) }
 
 func (k rowKey) checksum(crc uint32) uint32 {
 	var b [32]byte
@@ -84,10 +71,11 @@ func encodePlain(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	return b[:end:end], b[end:], checksum(b[:end], b[end:])
 }
 
-// encodePacked returns the envelope column of an event in the packed form, its checksum so far, and a copy of the
-// event's data. It reports whether the event can have the form.
+// encodePacked returns the envelope of an event's packed row, its checksum so far, and a copy of the event's data. It
+// reports whether the event can be packed.
 func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, crc uint32, ok bool) {
 	var textRoom, room [1 << 10]byte
+	var actorRoom [64]byte
 	text, m := textRoom[:0], &e.Metadata
 	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
 		if strings.IndexByte(s, '"') >= 0 {
@@ -95,7 +83,8 @@ func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, c
 		}
 		text = append(append(append(text, '"'), s...), '"')
 	}
-	b, ok := pack(appendBegin(room[:0], e), append(text, e.Data...), m.RequestID, accountOf(stream))
+	text = append(text, e.Data...)
+	b, ok := pack(appendBegin(room[:0], e), text, text[:len(m.RequestID)+2], appendActor(actorRoom[:0], stream))
 	if !ok {
 		return nil, nil, 0, false
 	}
@@ -103,9 +92,6 @@ func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, c
 	envelope, data = both[:len(b):len(b)], both[len(b):]
 	return envelope, data, checksum(envelope, nil), true
 }
-
-// accountOf returns the id of a stream's account; of no use for other streams.
-func accountOf(stream string) string { return strings.TrimPrefix(stream, "account-") }
 
 // appendBegin appends the part of the envelope that both forms have.
 func appendBegin(b []byte, e *eventlog.Proposed) []byte {
@@ -154,7 +140,7 @@ func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]b
 	rest := envelope[envelopeVersion+n:]
 	if at.packed() {
 		if len(data) > 0 {
-			return fmt.Errorf("it is packed, but has data of its own")
+			return errPacked
 		}
 		return decodePacked(e, rest, room)
 	}
@@ -165,29 +151,26 @@ func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]b
 	return decodeMetadata(&e.Metadata, rest)
 }
 
-// decodePacked decodes the part of the envelope that only the packed form has.
+// decodePacked decodes the part of the envelope that only packed rows have.
 func decodePacked(e *eventlog.Recorded, packed []byte, room *[]byte) (err error) {
-	*room, err = unpack(*room, packed, accountOf(e.Stream))
-	if err != nil {
+	if *room, err = unpack(*room, packed, e.Stream); err != nil {
 		return err
 	}
-	var ends [5]int
-	end := -1
-	for i := range ends {
-		length := -1
-		if begin := end + 2; begin <= len(*room) && (*room)[begin-1] == '"' {
-			length = bytes.IndexByte((*room)[begin:], '"')
+	m := &e.Metadata
+	fields := [...]*string{&m.RequestID, &m.Actor, &m.CorrelationID, &m.CausationID, &m.Hash}
+	data := *room
+	for range fields {
+		length := bytes.IndexByte(data[min(1, len(data)):], '"')
+		if length < 0 || data[0] != '"' {
+			return errPacked
 		}
-		if length < 0 {
-			return errCutOff
-		}
-		end += 2 + length
-		ends[i] = end
+		data = data[length+2:]
 	}
-	all, m := string((*room)[:end]), &e.Metadata
-	m.RequestID, m.Actor, m.CorrelationID = all[1:ends[0]], all[ends[0]+2:ends[1]], all[ends[1]+2:ends[2]]
-	m.CausationID, m.Hash = all[ends[2]+2:ends[3]], all[ends[3]+2:]
-	e.Data = append([]byte{}, (*room)[end+1:]...)
+	metadata := string((*room)[:len(*room)-len(data)])
+	for _, field := range fields {
+		*field, metadata, _ = strings.Cut(metadata[1:], `"`)
+	}
+	e.Data = append([]byte{}, data...)
 	return nil
 }
 

@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,20 +141,46 @@ func TestNames_ManyStreams_EachHasItsName(t *testing.T) {
 			}
 		}
 	}
-	bytes := 0
-	for _, block := range l.names.streams {
-		bytes += block.bytes()
+	if len(l.names.streams) != streams/namesBlock+1 {
+		t.Errorf("%d blocks of %d streams", len(l.names.streams), streams)
 	}
-	if bytes != l.names.bytes || len(l.names.streams) != streams/namesBlock+1 {
-		t.Errorf("%d blocks of %d bytes, counted %d", len(l.names.streams), bytes, l.names.bytes)
+	for i := int64(1); len(l.names.streams) < maxBlocks; i++ { // the next block is one too many
+		l.names.streams[-i] = l.names.streams[0]
 	}
-	l.names.bytes = namesBytes // the next name is one too many
-	for _, i := range []int{streams, 0} {
-		e := chargeOf(fmt.Sprint(i), i+streams)
-		testmust.Succeed(t, testmust.Err(l.Append(ctx, stream(i), eventlog.Any(), []eventlog.Proposed{e})))
+	clear(l.names.types)
+	page := testmust.Get(l.ReadAll(ctx, streams-2, eventlog.Filter{}, 1))(t).Events
+	if page[0].Stream != stream(streams-2) || len(l.names.streams) > 2 {
+		t.Errorf("%s, and %d blocks of names", page[0].Stream, len(l.names.streams))
 	}
-	page := testmust.Get(l.ReadAll(ctx, streams-1, eventlog.Filter{}, 2))(t).Events
-	if page[0].Stream != stream(streams-1) || page[1].Stream != stream(streams) || l.names.bytes > namesBytes/2 {
-		t.Errorf("%s, %s with %d bytes of names", page[0].Stream, page[1].Stream, l.names.bytes)
+}
+
+// A damaged page may return a name whose number is outside of the block that is read.
+func TestNames_NumberOfANameIsDamaged_OnlyItsEventsAreCorrupt(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "events.db")
+	l := testmust.Get(Open(ctx, Config{Path: path}))(t)
+	const streams, damaged = namesBlock + 20, namesBlock + 6
+	for i := 1; i <= streams; i++ {
+		testmust.Succeed(t, testmust.Err(l.Append(ctx, fmt.Sprintf("account-%02d", i), eventlog.NoStream(),
+			[]eventlog.Proposed{chargeOf("1", i)})))
+	}
+	testmust.Succeed(t, l.Close())
+	file := testmust.Get(os.ReadFile(path))(t)
+	name := fmt.Appendf(nil, "account-%02d", damaged)
+	row := append([]byte{byte(len(name)) + 3, damaged, 3, 0, byte(13 + 2*len(name))}, name...) // length, id, header, columns
+	if bytes.Count(file, row) != 1 {
+		t.Fatalf("the row of %s is there %d times", name, bytes.Count(file, row))
+	}
+	file[bytes.Index(file, row)+1] = 5
+	testmust.Succeed(t, os.WriteFile(path, file, 0o600))
+	readable := testmust.Get(OpenReadOnly(ctx, Config{Path: path}))(t)
+	defer readable.Close()
+	for at := eventlog.Position(1); at <= streams; at++ {
+		page, err := readable.ReadAll(ctx, at-1, eventlog.Filter{}, 1)
+		if want := fmt.Sprintf("account-%02d", at); at != damaged && (err != nil || page.Events[0].Stream != want) {
+			t.Errorf("the event of %s: %+v, %v", want, page.Events, err)
+		} else if at == damaged && !errors.Is(err, eventlog.ErrCorrupt) {
+			t.Errorf("the event of %s: %+v, %v; want ErrCorrupt", want, page.Events, err)
+		}
 	}
 }

@@ -10,35 +10,20 @@ const (
 	// namesBlock is the number of streams with successive ids whose names are read together. Ids are dense, so a replay
 	// reads each name once, in 8,000 queries for 500,000 streams.
 	namesBlock = 64
-	// namesBytes bounds the names in memory: 700,000 names of accounts. All are dropped when there are more.
-	namesBytes = 48 << 20
-	nameBytes  = 24 // without its letters
+	// maxBlocks bounds the names in memory: 50 MB for 640,000 accounts. All are dropped when there are more.
+	maxBlocks = 10_000
 )
 
 // names maps the integers of the file to stream and type names, for all readers. Names never change, so a
 // dropped entry is simply read again.
 type names struct {
 	mu      sync.RWMutex
-	streams map[int64]*namesOfBlock // by id / namesBlock
-	types   map[int64]string        // at most maxTypes
-	bytes   int                     // of the names of streams
-}
-
-// namesOfBlock has no text for a stream that is unknown.
-type namesOfBlock [namesBlock]string
-
-// bytes returns the memory of the names; none for nil.
-func (b *namesOfBlock) bytes() (sum int) {
-	if b != nil {
-		for _, name := range b {
-			sum += nameBytes + len(name)
-		}
-	}
-	return sum
+	streams map[int64]*[namesBlock]string // by id / namesBlock; empty for a stream that is unknown
+	types   map[int64]string              // at most maxTypes
 }
 
 func newNames() *names {
-	return &names{streams: make(map[int64]*namesOfBlock), types: make(map[int64]string)}
+	return &names{streams: make(map[int64]*[namesBlock]string), types: make(map[int64]string)}
 }
 
 func (n *names) known(stream, typ int64) (streamName, typeName string, ok bool) {
@@ -53,7 +38,7 @@ func (n *names) known(stream, typ int64) (streamName, typeName string, ok bool) 
 
 // resolve reads unknown names within the transaction of the reader that saw the ids.
 func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName string, err error) {
-	block := new(namesOfBlock)
+	block := new([namesBlock]string)
 	first := stream - stream%namesBlock
 	if stream >= 0 && r.streamNames.each(2, func(row []driver.Value) error {
 		id, _ := row[0].(int64)
@@ -78,10 +63,8 @@ func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName stri
 	defer n.mu.Unlock()
 	n.types[typ] = typeName
 	if block != nil {
-		n.bytes += block.bytes() - n.streams[first/namesBlock].bytes()
-		if n.bytes > namesBytes {
+		if len(n.streams) == maxBlocks {
 			clear(n.streams)
-			n.bytes = block.bytes()
 		}
 		n.streams[first/namesBlock] = block
 	}

@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 
 	"letterhead/internal/eventlog"
@@ -14,231 +12,148 @@ import (
 // its values and the encoder of events does not write.
 //
 //	1 + 16 bytes  "UUID", canonical and in lower case, with its quotes
-//	2             the text in quotes with which the packed text begins: the event's request id
-//	3             the actor account:<id> in a stream account-<id>, in quotes
-//	4 + 32 bytes  "64 hex digits", in lower case, with the quotes
-//	5 + number    {"name": with the name of that number
-//	6 + number    ,"name": with the name of that number
-//	7 to 31       ,"name": with the name of number token - 7
+//	2 + 32 bytes  "64 hex digits", in lower case, with the quotes
+//	3             the text in quotes with which the packed text begins: the event's request id
+//	4             the actor account:<id> in a stream account-<id>, in quotes
+//	5 to 31       packedNames[token - 5]
 const (
 	tokenUUID = iota + 1
+	tokenDigest
 	tokenRequest
 	tokenActor
-	tokenDigest
-	tokenFirst
-	tokenNext
-	tokenFrequent
+	tokenName
 	tokens = 32
 
-	accountActor         = "account:"
-	uuidText, digestText = 36, 64
 	// maxText is the largest text of an event: its data, and its metadata in quotes.
 	maxText = eventlog.MaxEventBytes + 2*5
+	maxName = 24
+
+	hexDigits = "0123456789abcdef"
 )
 
-// packedNames are the names that packed data has as numbers. Their order never changes, and a name may only be added
-// at the end, together with a new formatVersion, because older releases cannot read its number. The frequent ones
-// are first.
-var packedNames = [...]string{
-	"credits", "request_id", "brand_id", "domain", "record_revision", "key_id", "idempotency_key_hash", "request_hash",
-	"hold_id", "deadline", "cause", "item", "reason", "payment_id", "money", "currency", "kind", "hash", "last4",
-	"holder", "plan", "account_id", "month", "searches", "logos", "at",
-	"charge_id", "grant_id", "fee_id", "refund_id", "crawl_id", "minor", "tax", "expires_at", "scopes", "origins",
-	"entries", "keys_used", "requests", "from", "to", "note_id", "text", "policy", "lane", "allowed_ms", "outcome",
-	"remember_seconds", "detail", "record", "evidence", "final_url", "etag", "last_modified", "source", "field", "value",
-	"name", "description", "long_description", "links", "colors", "fonts", "images", "og_image", "company",
-	"quality_score", "nsfw", "restriction", "complete", "url", "type", "theme", "formats", "tags", "id", "format",
-	"background", "width", "height", "size", "hex", "brightness", "origin", "origin_id", "weights", "employees",
-	"founded_year", "location", "industries", "ticker", "tickers", "city", "state", "country", "country_code", "region",
-	"subregion", "slug", "emoji", "score", "parent", "code", "message", "method", "confidence", "head",
-	"last_event_id", "witnesses", "remembered", "position", "digest", "transactions", "totals", "ledger_account",
-	"commodity", "change", "balance", "accounts", "root", "note", "token_id", "scope", "link_id", "person",
-	"session_id", "email", "processor", "event_id", "event_type", "created_at", "subject", "customer", "invoice_id",
-	"grant_kind", "prices", "attempt", "problem", "price", "quantity", "low_balance", "webhook", "failed_at",
-	"notice_id", "destination",
+// packedNames are the names in the events of look-ups. They never change, because rows have their numbers.
+var packedNames = [tokens - tokenName]string{
+	`{"charge_id":`, `,"credits":`, `,"request_id":`, `,"brand_id":`, `,"domain":`, `,"record_revision":`, `,"hold_id":`,
+	`,"item":`, `,"idempotency_key_hash":`, `,"request_hash":`, `,"key_id":`, `{"hold_id":`, `,"deadline":`, `,"cause":`,
+	`,"reason":`, `{"grant_id":`, `,"kind":`, `,"payment_id":`, `,"money":`, `,"currency":`, `{"account_id":`,
+	`,"month":`, `,"searches":`, `,"logos":`, `,"keys_used":`, `{"key_id":`, `,"at":`,
 }
-
-// maxPackedName is the length of the longest packed name.
-const maxPackedName = 20
 
 var (
-	packedNumbers = numbersOf(packedNames[:])
-	nibbles       = nibblesOf("0123456789abcdef")
+	nameTokens = make(map[string]byte)
+	nibbles    [256]byte // one more than the value of the digit, in lower case; 0 for other letters
+	// digits are the bytes between the dashes of what a token stands for.
+	digits = [...][]int{tokenUUID: {4, 2, 2, 2, 6}, tokenDigest: {32}}
 )
 
-func numbersOf(names []string) map[string]byte {
-	numbers := make(map[string]byte, len(names))
-	for i, name := range names {
-		numbers[name] = byte(i)
+func init() {
+	for i, name := range packedNames {
+		nameTokens[name] = tokenName + byte(i)
 	}
-	return numbers
+	for i, digit := range []byte(hexDigits) {
+		nibbles[digit] = byte(i) + 1
+	}
 }
 
-func nibblesOf(digits string) (values [256]byte) {
-	for i := range values {
-		values[i] = byte(strings.IndexByte(digits, byte(i))) // above 15 for other letters
-	}
-	return values
+// appendActor appends the actor of a stream account-<id>, in quotes; of no use for other streams.
+func appendActor(b []byte, stream string) []byte {
+	return append(append(append(b, `"account:`...), strings.TrimPrefix(stream, "account-")...), '"')
 }
 
-// pack appends a text that begins with the request id in quotes. The packed text is never longer. It reports whether
-// the text can be packed.
-func pack(b, text []byte, request, account string) (packed []byte, ok bool) {
+// pack appends a text that begins with the request id; request and actor are in quotes. The packed text is never
+// longer. It reports whether the text can be packed.
+func pack(b, text, request, actor []byte) (packed []byte, ok bool) {
 	for at := 0; at < len(text); {
-		c, n := text[at], 0
-		switch {
+		rest, n := text[at:], 0
+		switch c := rest[0]; {
 		case c < tokens:
 			return b, false
-		case c == '"' && at > len(request)+1 && quotes(text[at:], "", request):
-			b, n = append(b, tokenRequest), len(request)+2
-		case c == '"' && quotes(text[at:], accountActor, account):
-			b, n = append(b, tokenActor), len(accountActor)+len(account)+2
-		case c == '"':
-			b, n = packDigits(b, text[at:])
 		case c == ',' || c == '{':
-			b, n = packName(b, text[at:])
+			n = bytes.IndexByte(rest[:min(len(rest), maxName)], ':') + 1
+			if token := nameTokens[string(rest[:n])]; token > 0 {
+				b = append(b, token)
+			} else {
+				n = 0
+			}
+		case c != '"':
+		case at >= len(request) && bytes.HasPrefix(rest, request):
+			b, n = append(b, tokenRequest), len(request)
+		case bytes.HasPrefix(rest, actor):
+			b, n = append(b, tokenActor), len(actor)
+		default:
+			if b, n = packDigits(b, rest, tokenUUID); n == 0 {
+				b, n = packDigits(b, rest, tokenDigest)
+			}
 		}
 		if n == 0 {
-			b, n = append(b, c), 1
+			b, n = append(b, rest[0]), 1
 		}
 		at += n
 	}
 	return b, true
 }
 
-// quotes reports whether text begins with prefix and value in quotes; text[0] is a quote.
-func quotes(text []byte, prefix, value string) bool {
-	begin := len(prefix) + 1
-	end := begin + len(value)
-	return len(text) > end && text[end] == '"' && string(text[1:begin]) == prefix && string(text[begin:end]) == value
-}
-
-// packDigits packs a UUID or a digest at the beginning of text and returns its length; 0 if there is none.
-func packDigits(b, text []byte) (packed []byte, length int) {
-	if end := uuidText + 1; len(text) > end && text[end] == '"' {
-		if packed, ok := appendUUID(append(b, tokenUUID), text[1:end]); ok {
-			return packed, end + 1
+// packDigits packs the digits in quotes at the beginning of text and returns their length; 0 if there are none.
+func packDigits(b, text []byte, token byte) (packed []byte, length int) {
+	packed, at := append(b, token), 0
+	for _, n := range digits[token] {
+		if len(text) < at+2*n+2 || at > 0 && text[at] != '-' {
+			return b, 0
+		}
+		for at++; n > 0; n-- {
+			high, low := nibbles[text[at]]-1, nibbles[text[at+1]]-1
+			if high|low > 15 {
+				return b, 0
+			}
+			packed, at = append(packed, high<<4|low), at+2
 		}
 	}
-	if end := digestText + 1; len(text) > end && text[end] == '"' {
-		if packed, ok := appendHex(append(b, tokenDigest), text[1:end]); ok {
-			return packed, end + 1
-		}
+	if text[at] != '"' {
+		return b, 0
 	}
-	return b, 0
+	return packed, at + 1
 }
 
-func packName(b, text []byte) (packed []byte, length int) {
-	if len(text) < 2 || text[1] != '"' {
-		return b, 0
-	}
-	end := bytes.IndexByte(text[2:min(len(text), maxPackedName+3)], '"') + 2
-	if end < 2 || end+1 >= len(text) || text[end+1] != ':' {
-		return b, 0
-	}
-	number, known := packedNumbers[string(text[2:end])]
-	switch {
-	case !known:
-		return b, 0
-	case text[0] == '{':
-		b = append(b, tokenFirst, number)
-	case number < tokens-tokenFrequent:
-		b = append(b, tokenFrequent+number)
-	default:
-		b = append(b, tokenNext, number)
-	}
-	return b, end + 2
-}
-
-var errCutOff = errors.New("its packed content is cut off")
+var errPacked = errors.New("its packed content is invalid")
 
 // unpack replaces b by the text of which packed was made.
-func unpack(b, packed []byte, account string) (text []byte, err error) {
+func unpack(b, packed []byte, stream string) (text []byte, err error) {
 	b = b[:0]
 	for len(packed) > 0 && len(b) <= maxText {
-		token, operand, first := packed[0], 0, byte(',')
-		if token >= tokens {
-			b, packed = append(b, token), packed[1:]
-			continue
-		}
-		switch token {
-		case tokenUUID:
-			operand = 16
-		case tokenDigest:
-			operand = 32
-		case tokenFirst, tokenNext:
-			operand = 1
-		}
-		if packed = packed[1:]; len(packed) < operand {
-			return b, errCutOff
-		}
-		number := int(token) - tokenFrequent
-		switch token {
-		case tokenUUID:
-			b = append(appendUUIDText(append(b, '"'), packed), '"')
-		case tokenRequest:
+		token := packed[0]
+		packed = packed[1:]
+		switch {
+		case token >= tokens:
+			b = append(b, token)
+		case token >= tokenName:
+			b = append(b, packedNames[token-tokenName]...)
+		case token == tokenActor:
+			b = appendActor(b, stream)
+		case token == tokenRequest:
 			end := bytes.IndexByte(b[min(1, len(b)):], '"') + 2
 			if end < 2 || b[0] != '"' {
-				return b, errors.New("its packed content has no request id")
+				return b, errPacked
 			}
 			b = append(b, b[:end]...)
-		case tokenActor:
-			b = append(append(append(append(b, '"'), accountActor...), account...), '"')
-		case tokenDigest:
-			b = append(hex.AppendEncode(append(b, '"'), packed[:operand]), '"')
-		case tokenFirst:
-			first = '{'
-			fallthrough
-		case tokenNext:
-			number = int(packed[0])
-			fallthrough
+		case token == 0:
+			return b, errPacked
 		default:
-			if number < 0 || number >= len(packedNames) {
-				return b, fmt.Errorf("its packed content has no valid token at byte %d", len(b))
+			before := byte('"')
+			for _, n := range digits[token] {
+				if len(packed) < n {
+					return b, errPacked
+				}
+				b = append(b, before)
+				for _, v := range packed[:n] {
+					b = append(b, hexDigits[v>>4], hexDigits[v&15])
+				}
+				packed, before = packed[n:], '-'
 			}
-			b = append(append(append(b, first, '"'), packedNames[number]...), '"', ':')
+			b = append(b, '"')
 		}
-		packed = packed[operand:]
 	}
 	if len(b) > maxText {
-		return b, fmt.Errorf("its packed content has more than %d bytes", maxText)
+		return b, errPacked
 	}
 	return b, nil
-}
-
-// appendUUID appends the 16 bytes of a canonical UUID in lower case, and reports whether the 36 letters are one.
-func appendUUID(b, text []byte) (id []byte, ok bool) {
-	if text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
-		return b, false
-	}
-	var digits [2 * 16]byte
-	copy(digits[:8], text)
-	copy(digits[8:12], text[9:])
-	copy(digits[12:16], text[14:])
-	copy(digits[16:20], text[19:])
-	copy(digits[20:], text[24:])
-	return appendHex(b, digits[:])
-}
-
-func appendUUIDText(b, id []byte) []byte {
-	var text [uuidText]byte
-	hex.Encode(text[:], id[:4])
-	hex.Encode(text[9:], id[4:6])
-	hex.Encode(text[14:], id[6:8])
-	hex.Encode(text[19:], id[8:10])
-	hex.Encode(text[24:], id[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return append(b, text[:]...)
-}
-
-// appendHex decodes hex digits in lower case; package hex accepts both cases.
-func appendHex(b, text []byte) (decoded []byte, ok bool) {
-	for i := 0; i+1 < len(text); i += 2 {
-		high, low := nibbles[text[i]], nibbles[text[i+1]]
-		if high|low > 15 {
-			return b, false
-		}
-		b = append(b, high<<4|low)
-	}
-	return b, true
 }

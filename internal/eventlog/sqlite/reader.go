@@ -54,45 +54,32 @@ func newReader(path, mode string, names *names) (*reader, error) {
 	return r, nil
 }
 
-// decode decodes a row into an event.
-func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
-	at, err := r.identify(row, e)
-	if err != nil {
-		return at, err
-	}
-	return at, r.content(row, at, e, true)
-}
-
-// identify sets the stream, the type, the revision and the position of an event.
-func (r *reader) identify(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
-	at, err := rowKeyOf(row)
-	if err != nil {
-		return at, err
+// decode verifies a row and decodes it into an event. If the filter drops the event, wanted is false and the event has
+// no content.
+func (r *reader) decode(row []driver.Value, e *eventlog.Recorded, filter eventlog.Filter) (at rowKey, wanted bool,
+	err error) {
+	if at, err = rowKeyOf(row); err != nil {
+		return at, false, err
 	}
 	var known bool
 	if e.Stream, e.Type, known = r.names.known(at.stream, at.typeID()); !known {
 		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typeID()); err != nil {
-			return at, fmt.Errorf("event at position %d: %w", at.position, err)
+			return at, false, fmt.Errorf("event at position %d: %w", at.position, err)
 		}
 	}
-	e.Revision = uint64(at.revision)
-	e.Position = eventlog.Position(at.position)
-	return at, nil
-}
-
-// content verifies the rest of an event, and decodes it if it is wanted.
-func (r *reader) content(row []driver.Value, at rowKey, e *eventlog.Recorded, wanted bool) (err error) {
 	envelope, data := contentOf(row)
-	if wanted {
+	if wanted = filter.Match(e.Stream, e.Type); wanted {
 		err = decodeRow(e, envelope, data, at, &r.room)
 	} else {
 		err = verifyEnvelope(envelope, data, at)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
+		return at, wanted, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
 			errDamaged, at.position, e.Stream, at.revision, err)
 	}
-	return nil
+	e.Revision = uint64(at.revision)
+	e.Position = eventlog.Position(at.position)
+	return at, wanted, nil
 }
 
 func rowKeyOf(row []driver.Value) (at rowKey, err error) {
@@ -142,19 +129,15 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 		if rows++; rows%contextRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at, err := r.identify(row, &e)
+		at, wanted, err := r.decode(row, &e, filter)
 		if err != nil {
-			return err
-		}
-		matches := everything || filter.Match(e.Stream, e.Type)
-		if err := r.content(row, at, &e, matches); err != nil {
 			return err
 		}
 		if at.position != int64(page.Next)+1 {
 			return fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, page.Next)
 		}
 		page.Next = e.Position
-		if matches {
+		if wanted {
 			page.Events = append(page.Events, e)
 			bytes += len(e.Data)
 		}
@@ -190,7 +173,7 @@ func (r *reader) stream(ctx context.Context, name string, from uint64, direction
 			return ctx.Err()
 		}
 		var e eventlog.Recorded
-		at, err := r.decode(row, &e)
+		at, _, err := r.decode(row, &e, eventlog.Filter{})
 		if err != nil {
 			return err
 		}

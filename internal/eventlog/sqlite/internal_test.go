@@ -154,7 +154,7 @@ func TestNames_ManyStreams_EachHasItsName(t *testing.T) {
 	}
 }
 
-// A damaged page may return a name whose number is outside of the block that is read.
+// A damaged page may return a name whose number is outside of the block that is read, or a number twice.
 func TestNames_NumberOfANameIsDamaged_OnlyItsEventsAreCorrupt(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "events.db")
@@ -171,16 +171,18 @@ func TestNames_NumberOfANameIsDamaged_OnlyItsEventsAreCorrupt(t *testing.T) {
 	if bytes.Count(file, row) != 1 {
 		t.Fatalf("the row of %s is there %d times", name, bytes.Count(file, row))
 	}
-	file[bytes.Index(file, row)+1] = 5
-	testmust.Succeed(t, os.WriteFile(path, file, 0o600))
-	readable := testmust.Get(OpenReadOnly(ctx, Config{Path: path}))(t)
-	defer readable.Close()
-	for at := eventlog.Position(1); at <= streams; at++ {
-		page, err := readable.ReadAll(ctx, at-1, eventlog.Filter{}, 1)
-		if want := fmt.Sprintf("account-%02d", at); at != damaged && (err != nil || page.Events[0].Stream != want) {
-			t.Errorf("the event of %s: %+v, %v", want, page.Events, err)
-		} else if at == damaged && !errors.Is(err, eventlog.ErrCorrupt) {
-			t.Errorf("the event of %s: %+v, %v; want ErrCorrupt", want, page.Events, err)
+	for _, id := range []byte{5, damaged - 1} {
+		file[bytes.Index(file, row[2:])-1] = id
+		testmust.Succeed(t, os.WriteFile(path, file, 0o600))
+		readable := testmust.Get(OpenReadOnly(ctx, Config{Path: path}))(t)
+		for at := eventlog.Position(1); at <= streams; at++ {
+			page, err := readable.ReadAll(ctx, at-1, eventlog.Filter{}, 1)
+			if want := fmt.Sprintf("account-%02d", at); at != damaged && (err != nil || page.Events[0].Stream != want) {
+				t.Errorf("the event of %s beside number %d: %+v, %v", want, id, page.Events, err)
+			} else if at == damaged && !errors.Is(err, eventlog.ErrCorrupt) {
+				t.Errorf("the event of %s as number %d: %+v, %v; want ErrCorrupt", want, id, page.Events, err)
+			}
 		}
+		testmust.Succeed(t, readable.Close())
 	}
 }

@@ -40,12 +40,14 @@ func (n *names) known(stream, typ int64) (streamName, typeName string, ok bool) 
 func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName string, err error) {
 	block := new([namesBlock]string)
 	first := stream - stream%namesBlock
+	last := first - 1
 	if stream >= 0 && r.streamNames.each(2, func(row []driver.Value) error {
 		id, _ := row[0].(int64)
-		name, _ := row[1].(string)
-		if at := id - first; at >= 0 && at < namesBlock { // a damaged page may have any id
-			block[at] = name
+		if id <= last || id >= first+namesBlock { // a damaged page may have any ids
+			return errDamaged
 		}
+		last = id
+		block[id-first], _ = row[1].(string)
 		return nil
 	}, first, first+namesBlock-1) == nil {
 		streamName = block[stream-first]

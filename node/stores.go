@@ -90,7 +90,7 @@ func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventl
 	acceptLoss bool) (err error) {
 	s.log, err = stores.Of(s.config.EventStore).Open(ctx, stores.Options{
 		Address: s.config.EventStore, Path: s.config.EventsPath(), Admit: admit, AcceptLoss: acceptLoss,
-		Logger: s.logger, Registerer: s.metrics,
+		KeepFormat: s.options.Use == ToRead, Logger: s.logger, Registerer: s.metrics,
 	})
 	if err != nil {
 		return err

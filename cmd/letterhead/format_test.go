@@ -34,7 +34,23 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	n := testmust.Get(node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: testLog{t}, LogLevel: "warn", Use: node.ToRead}))(t)
 	created, err := n.Operations.Accounts.Create(t.Context(), n.Operator(), "Acme", plan.Free)
 	testmust.Succeed(t, errors.Join(err, n.Operations.Reads.CatchUp(t.Context()), n.Close()))
+	testmust.Succeed(t, testmust.Err(eventsFile(t, folder).ExecContext(t.Context(), "PRAGMA user_version = 1")))
 	return folder, created.Account.ID
+}
+
+// eventsFile opens the file of the event log.
+func eventsFile(t *testing.T, folder string) *sql.DB {
+	t.Helper()
+	db := testmust.Get(sql.Open("sqlite", filepath.Join(folder, "events.db")))(t)
+	db.SetMaxIdleConns(0)
+	return db
+}
+
+// fileFormat returns the format of the file of the event log.
+func fileFormat(t *testing.T, folder string) (format int) {
+	t.Helper()
+	testmust.Succeed(t, eventsFile(t, folder).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&format))
+	return format
 }
 
 // settingsOf returns the settings of a process that keeps everything in one folder.
@@ -73,6 +89,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		if got := formatIn(t, folder); got != datafolder.Format-1 {
 			t.Fatalf("%v gave the folder format %d", args, got)
 		}
+		if got := fileFormat(t, folder); got != 1 {
+			t.Fatalf("%v gave the event log format %d", args, got)
+		}
 		if got := ledgerVersion(t, folder); got != before {
 			t.Fatalf("%v made version %d of the ledger live; the previous release reads version %d", args, got, before)
 		}
@@ -87,6 +106,9 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	}
 	if got := formatIn(t, folder); got != datafolder.Format {
 		t.Errorf("after a grant the folder has format %d, want %d", got, datafolder.Format)
+	}
+	if got := fileFormat(t, folder); got != 2 {
+		t.Errorf("after a grant the event log has format %d, want 2", got)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
 		t.Errorf("verify: stderr %s", stderr)

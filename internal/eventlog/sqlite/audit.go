@@ -153,7 +153,7 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 		before := a.chain
 		err := a.r.page.each(eventColumns, func(row []driver.Value) error {
 			var e eventlog.Recorded
-			at, err := a.r.decode(row, &e)
+			at, _, err := a.r.decode(row, &e, eventlog.Filter{})
 			switch {
 			case err != nil:
 				return err
@@ -169,8 +169,8 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 				}
 			}
 			revisions[at.stream]++
-			envelope, _ := row[4].([]byte)
-			a.chainer.add(&a.chain, &e, envelope)
+			envelope, data := contentOf(row)
+			a.chainer.add(&a.chain, &e, envelope, data)
 			return nil
 		}, a.chain.position, int64(auditPage))
 		switch {
@@ -188,7 +188,7 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 
 func (a *audit) row(row []driver.Value) error {
 	var e eventlog.Recorded
-	at, err := a.r.decode(row, &e)
+	at, _, err := a.r.decode(row, &e, eventlog.Filter{})
 	switch {
 	case err != nil:
 	case a.summing:
@@ -216,9 +216,9 @@ func (a *audit) row(row []driver.Value) error {
 		a.chain.position, a.broken = at.position, true
 		return a.tolerate(at.position, err)
 	}
-	envelope, _ := row[4].([]byte)
-	a.chainer.add(&a.chain, &e, envelope)
-	a.read += len(envelope) + len(e.Data)
+	envelope, data := contentOf(row)
+	a.chainer.add(&a.chain, &e, envelope, data)
+	a.read += len(envelope) + len(data)
 	if a.chain.position-a.next.position >= anchorEvery {
 		a.anchor, a.next = a.next, a.chain
 	}

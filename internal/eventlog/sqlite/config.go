@@ -14,7 +14,6 @@ const (
 	defaultQueueLength     = 4096
 	defaultGroupEvents     = 4096
 	defaultHeadCache       = 1 << 17
-	defaultNameCache       = 1 << 16
 	defaultReaders         = 4
 	defaultTailEvents      = 8192
 	defaultCheckpointPages = 2048
@@ -50,6 +49,8 @@ type Config struct {
 	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events; see Log.Loss.
 	// The previous files are kept next to it.
 	AcceptLoss bool
+	// KeepFormat makes Open leave the file in its format, for the release that wrote it.
+	KeepFormat bool
 	// Pace, if it is not nil, is called before each read of a log that OpenReadOnly opened. It may wait; its errors are
 	// those of the read.
 	Pace func(context.Context) error

@@ -14,8 +14,8 @@
 //
 // Layout: events are rows keyed by position, without gaps; a unique index on stream and revision serves
 // stream reads and is the last safeguard of the expected revision. Streams and types are small integers.
-// The envelope column holds the rest (envelope.go), with a checksum over the whole event, because SQLite has
-// no checksums: a flipped bit causes ErrCorrupt instead of a wrong balance.
+// The envelope column holds the rest (envelope.go), with the data packed (pack.go), and a checksum over the
+// whole row, because SQLite has no checksums: a flipped bit causes ErrCorrupt instead of a wrong balance.
 //
 // SQLite drops everything after a damaged frame of the WAL, and no check of the file can detect the missing events. The
 // end of the log is therefore recorded outside the log as well, in the marker file (marker.go). Open scans the WAL

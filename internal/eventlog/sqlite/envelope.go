@@ -1,22 +1,28 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"letterhead/internal/eventlog"
 )
 
-// The envelope column, format 1:
+// The envelope column. A file of format 2 may have rows of two forms, because the rows of format 1 stay as they are.
 //
-//	4 bytes   CRC-32C, big endian, of: what follows here, the data column, and position, stream id,
-//	          revision and type id as 8 bytes big endian each
+//	4 bytes   CRC-32C, big endian, of: what follows here, the data column, and the columns position, stream,
+//	          revision and type as 8 bytes big endian each
 //	16 bytes  event id
 //	8 bytes   occurred at, microseconds since 1970, big endian
 //	uvarint   schema version
 //	5 times   uvarint length and bytes: request id, actor, correlation id, causation id, hash
+//
+// A packed row has the negative type id and no data of its own; instead of the last line, its envelope has the packed
+// text (pack.go) of the five values, in quotes, and the data. An event with a control byte, or with a quote in its
+// metadata, is not packed.
 const (
 	envelopeID      = 4
 	envelopeTime    = envelopeID + 16
@@ -32,23 +38,30 @@ type rowKey struct {
 	position, stream, revision, typ int64
 }
 
+// packed reports whether the row has the packed form.
+func (k rowKey) packed() bool { return k.typ < 0 }
+
+// typeID returns the number of the type.
+func (k rowKey) typeID() int64 { return max(k.typ, -k.typ) }
+
 func (k rowKey) checksum(crc uint32) uint32 {
 	var b [32]byte
 	binary.BigEndian.PutUint64(b[0:], uint64(k.position))
 	binary.BigEndian.PutUint64(b[8:], uint64(k.stream))
 	binary.BigEndian.PutUint64(b[16:], uint64(k.revision))
 	binary.BigEndian.PutUint64(b[24:], uint64(k.typ))
-	return crc32.Update(crc, castagnoli, b[:])
+	crc = ^crc
+	for _, v := range b { // crc32.Update would move b to the heap
+		crc = castagnoli[byte(crc)^v] ^ crc>>8
+	}
+	return ^crc
 }
 
-// encodeEnvelope returns the envelope without its checksum, a copy of the data, and the checksum so far,
-// which seal completes once the row key is known.
-func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
+// encodePlain returns the columns of an event in the plain form, and its checksum so far, which seal completes once the
+// row key is known. data is a copy of the event's.
+func encodePlain(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	m := &e.Metadata
-	b := make([]byte, envelopeVersion, envelopeOverhead+eventlog.Size(e)) // room for both
-	copy(b[envelopeID:], e.ID[:])
-	binary.BigEndian.PutUint64(b[envelopeTime:], uint64(e.OccurredAt.UnixMicro()))
-	b = binary.AppendUvarint(b, uint64(e.SchemaVersion))
+	b := appendBegin(make([]byte, 0, envelopeOverhead+eventlog.Size(e)), e) // room for both
 	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
@@ -56,6 +69,35 @@ func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	end := len(b)
 	b = append(b, e.Data...)
 	return b[:end:end], b[end:], checksum(b[:end], b[end:])
+}
+
+// encodePacked returns the envelope of an event's packed row, its checksum so far, and a copy of the event's data. It
+// reports whether the event can be packed.
+func encodePacked(e *eventlog.Proposed, stream string) (envelope, data []byte, crc uint32, ok bool) {
+	var textRoom, room [1 << 10]byte
+	var actorRoom [64]byte
+	text, m := textRoom[:0], &e.Metadata
+	for _, s := range [...]string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
+		if strings.IndexByte(s, '"') >= 0 {
+			return nil, nil, 0, false
+		}
+		text = append(append(append(text, '"'), s...), '"')
+	}
+	text = append(text, e.Data...)
+	b, ok := pack(appendBegin(room[:0], e), text, text[:len(m.RequestID)+2], appendActor(actorRoom[:0], stream))
+	if !ok {
+		return nil, nil, 0, false
+	}
+	both := append(append(make([]byte, 0, len(b)+len(e.Data)), b...), e.Data...)
+	envelope, data = both[:len(b):len(b)], both[len(b):]
+	return envelope, data, checksum(envelope, nil), true
+}
+
+// appendBegin appends the part of the envelope that both forms have.
+func appendBegin(b []byte, e *eventlog.Proposed) []byte {
+	b = append(append(b, 0, 0, 0, 0), e.ID[:]...) // the checksum follows
+	b = binary.BigEndian.AppendUint64(b, uint64(e.OccurredAt.UnixMicro()))
+	return binary.AppendUvarint(b, uint64(e.SchemaVersion))
 }
 
 // checksum returns the part of an event's checksum that does not depend on its row key.
@@ -82,9 +124,9 @@ func verifyEnvelope(envelope, data []byte, at rowKey) error {
 	return nil
 }
 
-// decodeEnvelope decodes an event from its columns. It keeps data but not envelope. It returns an error,
-// without more context, if the columns are invalid.
-func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at rowKey) error {
+// decodeRow decodes an event, whose stream is set, from its columns. It keeps data but not envelope. It returns an
+// error, without more context, if the columns are invalid. room is memory for packed content, and is reused.
+func decodeRow(e *eventlog.Recorded, envelope, data []byte, at rowKey, room *[]byte) error {
 	if err := verifyEnvelope(envelope, data, at); err != nil {
 		return err
 	}
@@ -95,11 +137,41 @@ func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at rowKey) erro
 		return fmt.Errorf("its schema version is malformed")
 	}
 	e.SchemaVersion = int(version)
+	rest := envelope[envelopeVersion+n:]
+	if at.packed() {
+		if len(data) > 0 {
+			return errPacked
+		}
+		return decodePacked(e, rest, room)
+	}
 	e.Data = data
 	if data == nil { // the driver returns nil for an empty blob
 		e.Data = []byte{}
 	}
-	return decodeMetadata(&e.Metadata, envelope[envelopeVersion+n:])
+	return decodeMetadata(&e.Metadata, rest)
+}
+
+// decodePacked decodes the part of the envelope that only packed rows have.
+func decodePacked(e *eventlog.Recorded, packed []byte, room *[]byte) (err error) {
+	if *room, err = unpack(*room, packed, e.Stream); err != nil {
+		return err
+	}
+	m := &e.Metadata
+	fields := [...]*string{&m.RequestID, &m.Actor, &m.CorrelationID, &m.CausationID, &m.Hash}
+	data := *room
+	for range fields {
+		length := bytes.IndexByte(data[min(1, len(data)):], '"')
+		if length < 0 || data[0] != '"' {
+			return errPacked
+		}
+		data = data[length+2:]
+	}
+	metadata := string((*room)[:len(*room)-len(data)])
+	for _, field := range fields {
+		*field, metadata, _ = strings.Cut(metadata[1:], `"`)
+	}
+	e.Data = append([]byte{}, data...)
+	return nil
 }
 
 // decodeMetadata converts all values to one string and slices it, because five small allocations per event

@@ -21,6 +21,7 @@ type state struct {
 	mark         *mark // nil if there is none or it cannot be read
 	head, anchor chain // of the readable part
 	logID        uuid.UUID
+	format       uint32 // in the header of the file
 	loss         *eventlog.LossError
 	// rewrite is set if the rest of a damaged log must be copied to a new file, alone if more of it can be
 	// read without the write-ahead log.
@@ -76,7 +77,7 @@ func examine(ctx context.Context, path string, verifyBytes int) (s state, err er
 	if err != nil {
 		return s, err
 	}
-	if err := checkHeader(path); errors.Is(err, fs.ErrNotExist) {
+	if s.format, err = checkHeader(path); errors.Is(err, fs.ErrNotExist) {
 		return s, s.missing(path, wal.there, problem)
 	} else if err != nil {
 		if s.mark == nil || s.mark.Position == 0 || !errors.Is(err, eventlog.ErrCorrupt) {

@@ -20,7 +20,8 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 		for _, c := range []struct {
 			name    string
 			crashed bool
-		}{{"after a crash", true}, {"after a clean shutdown", false}} {
+			format  byte
+		}{{"after a crash", true, 2}, {"after a clean shutdown", false, 2}, {"of the release before", false, 1}} {
 			t.Run(c.name, func(t *testing.T) {
 				folder := t.TempDir()
 				l := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
@@ -41,6 +42,8 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 				disktest.Fill(t, ballast)
 				path := filepath.Join(data, "events.db")
 				before := testmust.Get(os.ReadFile(path))(t)
+				before[63] = c.format // the last byte of the number in the header
+				testmust.Succeed(t, rewrite(path, before))
 				if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Loss != nil ||
 					report.Head != events {
 					t.Errorf("Inspect = %+v, %v", report, err)
@@ -76,6 +79,9 @@ func TestOpen_FullDisk_ReadsAndAppendsWhenThereIsRoom(t *testing.T) {
 				}
 				if err := l.Close(); err != nil {
 					t.Error(err)
+				}
+				if after := testmust.Get(os.ReadFile(path))(t); after[63] != c.format {
+					t.Errorf("a start on a full disk gave the file format %d instead of %d", after[63], c.format)
 				}
 				l = open(t, sqlite.Config{Path: path})
 				if err := errors.Join(l.Check(t.Context(), nil), fullDiskHolds(t.Context(), l, events+40)); err != nil {
@@ -118,6 +124,16 @@ func TestOpen_FullDiskAndNewLog_ReturnsErrFull(t *testing.T) {
 			t.Errorf("Open = %v, want ErrFull", err)
 		}
 	})
+}
+
+// rewrite writes a file in place, which needs no room.
+func rewrite(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.Write(data)
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // add appends n events to the stream of the tests, which has some.

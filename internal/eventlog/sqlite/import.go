@@ -18,7 +18,7 @@ func (l *Log) Import(ctx context.Context, runs []eventlog.Run) error {
 	}
 	b := &bulk{ticket: ticket{done: make(chan struct{})}, runs: make([]*request, len(runs))}
 	for i := range runs {
-		b.runs[i] = newRequest(runs[i].Stream, runs[i].Expected, runs[i].Events)
+		b.runs[i] = newRequest(runs[i].Stream, runs[i].Expected, runs[i].Events, l.packed)
 	}
 	if err := put(ctx, l, l.imports, b); err != nil {
 		return fmt.Errorf("import of %d runs: %w", len(runs), err)

@@ -26,9 +26,10 @@ type Log struct {
 	readers    chan *reader
 	names      *names
 
-	mode string // of the connections: rw, or modeOwn if the log was opened on a full disk; of ReadOnly: readingMode
-	head *headFile
-	loss *eventlog.LossError // the loss that Open accepted
+	packed bool   // the form of new rows
+	mode   string // of the connections: rw, or modeOwn if the log was opened on a full disk; of ReadOnly: readingMode
+	head   *headFile
+	loss   *eventlog.LossError // the loss that Open accepted
 	// fault is why the last commit failed; nil after one that succeeded.
 	fault atomic.Pointer[error]
 	tries chan chan error // asks the writer whether it can commit
@@ -121,7 +122,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 		}
 		l.readers <- r
 	}
-	if err := l.moveWAL(); err != nil {
+	if err := l.upgrade(s.format); err != nil {
 		return classify(attempt, err)
 	}
 	if l.writer.position != s.head.position {
@@ -166,6 +167,7 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	}
 	s, err := examine(ctx, path, l.cfg.VerifyBytes)
 	if err == nil && s.absent {
+		s.format = formatVersion
 		return s, create(path)
 	}
 	if err != nil || s.loss == nil {
@@ -184,24 +186,43 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// moveWAL moves the write-ahead log that a crash left into the file, if no other process prevents it.
-func (l *Log) moveWAL() error {
-	length, moved, err := passiveCheckpoint(l.writer.conn)
+// upgrade moves the write-ahead log that a crash left into the file and raises the file's format, which is one number
+// in its header. An older release looks for it there, past the write-ahead log: rows are packed only once it is in the
+// file. If that is not possible now, on a full disk or beside another reader, a later start does it.
+func (l *Log) upgrade(format uint32) error {
+	moved, err := l.moveWAL()
+	if l.packed = format == formatVersion; l.packed || !moved || l.cfg.KeepFormat || err != nil {
+		return err
+	}
+	err = l.writer.conn.exec(fmt.Sprintf("PRAGMA user_version = %d", formatVersion))
+	switch {
+	case err == nil:
+		l.packed, err = l.moveWAL()
+	case !errors.Is(classify("", err), eventlog.ErrCorrupt):
+		l.cfg.Logger.Warn("the event log keeps its previous format until the next start", "error", err)
+		err = nil
+	}
+	return err
+}
+
+// moveWAL moves the write-ahead log into the file, and reports whether no other process prevents it.
+func (l *Log) moveWAL() (moved bool, err error) {
+	length, done, err := passiveCheckpoint(l.writer.conn)
 	if err != nil {
 		if errors.Is(classify("", err), eventlog.ErrCorrupt) {
-			return err
+			return false, err
 		}
 		l.cfg.Logger.Warn("event log checkpoint failed", "error", err)
-		return nil
+		return false, nil
 	}
-	if length < 0 || moved != length { // another process is reading, and until it ends the file may be shorter
-		return nil
+	if length < 0 || done != length { // another process is reading, and until it ends the file may be shorter
+		return false, nil
 	}
 	var pages int64
 	if err := l.writer.conn.queryInts("PRAGMA page_count", &pages); err != nil {
-		return err
+		return false, err
 	}
-	return checkLength(l.cfg.Path, pages)
+	return true, checkLength(l.cfg.Path, pages)
 }
 
 // release closes all open parts.
@@ -303,7 +324,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, err
 	}
 	start := time.Now()
-	r := newRequest(stream, expected, events)
+	r := newRequest(stream, expected, events, l.packed)
 	r.done = make(chan struct{})
 	err := put(ctx, l, l.queue, r)
 	if err == nil {

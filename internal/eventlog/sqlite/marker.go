@@ -252,7 +252,7 @@ func (h *headFile) advance(requests []*request) error {
 			if c.position == 0 {
 				m.LogID = e.recorded.ID
 			}
-			h.chainer.add(&c, &e.recorded, e.envelope)
+			h.chainer.add(&c, &e.recorded, e.envelope, e.data)
 		}
 	}
 	m.Position, m.Count, m.Digest = eventlog.Position(c.position), uint64(c.position), c.digest

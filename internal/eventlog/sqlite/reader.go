@@ -24,8 +24,9 @@ const (
 type reader struct {
 	conn  *connection
 	names *names
+	room  []byte // of decodeRow
 
-	page, forward, backward, streamID, streamName, typeName *statement
+	page, forward, backward, streamID, streamName, streamNames, typeName *statement
 }
 
 func newReader(path, mode string, names *names) (*reader, error) {
@@ -42,6 +43,7 @@ func newReader(path, mode string, names *names) (*reader, error) {
 		{&r.forward, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
 		{&r.backward, selectEvents + `WHERE stream = ? AND revision <= ? ORDER BY revision DESC LIMIT ?`},
 		{&r.streamID, `SELECT id FROM streams WHERE name = ?`},
+		{&r.streamNames, `SELECT id, name FROM streams WHERE id BETWEEN ? AND ?`},
 		{&r.streamName, `SELECT name FROM streams WHERE id = ?`},
 		{&r.typeName, `SELECT name FROM types WHERE id = ?`},
 	} {
@@ -52,26 +54,32 @@ func newReader(path, mode string, names *names) (*reader, error) {
 	return r, nil
 }
 
-// decode decodes a row into an event.
-func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
-	at, err := rowKeyOf(row)
-	if err != nil {
-		return at, err
+// decode verifies a row and decodes it into an event. If the filter drops the event, wanted is false and the event has
+// no content.
+func (r *reader) decode(row []driver.Value, e *eventlog.Recorded, filter eventlog.Filter) (at rowKey, wanted bool,
+	err error) {
+	if at, err = rowKeyOf(row); err != nil {
+		return at, false, err
 	}
 	var known bool
-	if e.Stream, e.Type, known = r.names.known(at.stream, at.typ); !known {
-		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typ); err != nil {
-			return at, fmt.Errorf("event at position %d: %w", at.position, err)
+	if e.Stream, e.Type, known = r.names.known(at.stream, at.typeID()); !known {
+		if e.Stream, e.Type, err = r.names.resolve(r, at.stream, at.typeID()); err != nil {
+			return at, false, fmt.Errorf("event at position %d: %w", at.position, err)
 		}
 	}
 	envelope, data := contentOf(row)
-	if err := decodeEnvelope(e, envelope, data, at); err != nil {
-		return at, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
+	if wanted = filter.Match(e.Stream, e.Type); wanted {
+		err = decodeRow(e, envelope, data, at, &r.room)
+	} else {
+		err = verifyEnvelope(envelope, data, at)
+	}
+	if err != nil {
+		return at, wanted, fmt.Errorf("%w: event at position %d (%s, revision %d): %w",
 			errDamaged, at.position, e.Stream, at.revision, err)
 	}
 	e.Revision = uint64(at.revision)
 	e.Position = eventlog.Position(at.position)
-	return at, nil
+	return at, wanted, nil
 }
 
 func rowKeyOf(row []driver.Value) (at rowKey, err error) {
@@ -120,7 +128,7 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 		if rows++; rows%contextRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at, err := r.decode(row, &e)
+		at, wanted, err := r.decode(row, &e, filter)
 		if err != nil {
 			return err
 		}
@@ -128,7 +136,7 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 			return fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, page.Next)
 		}
 		page.Next = e.Position
-		if everything || filter.Match(e.Stream, e.Type) {
+		if wanted {
 			if page.Events == nil {
 				page.Events = make([]eventlog.Recorded, 0, min(uint64(max(head, after)-after), uint64(limit)))
 			}
@@ -167,7 +175,7 @@ func (r *reader) stream(ctx context.Context, name string, from uint64, direction
 			return ctx.Err()
 		}
 		var e eventlog.Recorded
-		at, err := r.decode(row, &e)
+		at, _, err := r.decode(row, &e, eventlog.Filter{})
 		if err != nil {
 			return err
 		}

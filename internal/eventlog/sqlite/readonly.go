@@ -45,7 +45,7 @@ func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
 
 func (l *Log) openReaders() (err error) {
 	attempt := "open the event log " + l.cfg.Path + " for reading"
-	if err := checkHeader(l.cfg.Path); err != nil {
+	if _, err := checkHeader(l.cfg.Path); err != nil {
 		return err
 	}
 	if l.mode, err = readingMode(l.cfg.Path); err != nil {

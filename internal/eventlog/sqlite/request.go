@@ -57,6 +57,7 @@ type request struct {
 	stream   string
 	expected eventlog.Expected
 	events   []prepared
+	one      [1]prepared // the memory of events if there is one
 	bytes    int
 	result   eventlog.Appended
 	rejected error // why the writer rejected it
@@ -71,19 +72,30 @@ type bulk struct {
 // prepared is an event that its caller has encoded as far as possible, to save work in the single writer.
 // The writer adds the row key.
 type prepared struct {
-	recorded eventlog.Recorded
-	envelope []byte
-	crc      uint32
+	recorded       eventlog.Recorded
+	envelope, data []byte // the columns
+	crc            uint32
+	packed         bool // the form
 }
 
-func newRequest(stream string, expected eventlog.Expected, events []eventlog.Proposed) *request {
-	r := &request{stream: stream, expected: expected, events: make([]prepared, len(events))}
+func newRequest(stream string, expected eventlog.Expected, events []eventlog.Proposed, packed bool) *request {
+	r := &request{stream: stream, expected: expected}
+	if r.events = r.one[:]; len(events) != 1 {
+		r.events = make([]prepared, len(events))
+	}
 	for i := range events {
 		p := &r.events[i]
 		p.recorded.Proposed, p.recorded.Stream = events[i], stream
 		p.recorded.OccurredAt = microseconds(events[i].OccurredAt)
-		p.envelope, p.recorded.Data, p.crc = encodeEnvelope(&events[i])
-		r.bytes += len(p.envelope) + len(p.recorded.Data)
+		if packed {
+			p.envelope, p.recorded.Data, p.crc, p.packed = encodePacked(&events[i], stream)
+			p.data = []byte{}
+		}
+		if !p.packed {
+			p.envelope, p.data, p.crc = encodePlain(&events[i])
+			p.recorded.Data = p.data
+		}
+		r.bytes += len(p.envelope) + len(p.data)
 	}
 	return r
 }

@@ -67,8 +67,8 @@ const tryStreams = 16
 func (w *writer) try() error {
 	err := w.begin.exec()
 	if err == nil {
-		if err = w.conn.exec(fmt.Sprintf(`PRAGMA user_version = %d; UPDATE types SET name = name;
-			UPDATE streams SET name = name WHERE id > %d`, formatVersion, w.stream-tryStreams)); err == nil {
+		if err = w.conn.exec(fmt.Sprintf(`PRAGMA application_id = %d; UPDATE types SET name = name;
+			UPDATE streams SET name = name WHERE id > %d`, applicationID, w.stream-tryStreams)); err == nil {
 			err = w.end.exec()
 		}
 		if err != nil {

@@ -17,8 +17,9 @@ import (
 const (
 	// applicationID marks the file as ours: "LHev" in ASCII.
 	applicationID = 0x4c486576
-	// formatVersion increases when older binaries can no longer read or write the file.
-	formatVersion = 1
+	// formatVersion increases when older binaries can no longer read or write the file; format 2 has packed rows
+	// (envelope.go). Every format can be read, and Open raises it unless Config.KeepFormat is set.
+	formatVersion = 2
 
 	schema = `
 		CREATE TABLE streams (
@@ -106,28 +107,29 @@ func refuseJournal(path string) error {
 			"it does not belong to the log", eventlog.ErrUnavailable, path)
 }
 
-// checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read. No
-// connection may be open, because closing any descriptor of the file releases SQLite's locks.
-func checkHeader(path string) error {
+// checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read, and returns its
+// format. No connection may be open, because closing any descriptor of the file releases SQLite's locks.
+func checkHeader(path string) (format uint32, err error) {
 	const attempt = "read its header"
 	header, err := readHeader(path)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return corrupt(attempt, fmt.Errorf("%w: the file is too short to be a database", errDamaged))
+		return 0, corrupt(attempt, fmt.Errorf("%w: the file is too short to be a database", errDamaged))
 	case err != nil:
-		return fmt.Errorf("%s: %w", attempt, err)
+		return 0, fmt.Errorf("%s: %w", attempt, err)
 	case !bytes.HasPrefix(header, []byte(headerMagic)):
-		return corrupt(attempt, fmt.Errorf("%w: the file does not begin like a database", errDamaged))
+		return 0, corrupt(attempt, fmt.Errorf("%w: the file does not begin like a database", errDamaged))
 	}
 	if id := binary.BigEndian.Uint32(header[headerApplication:]); id != applicationID {
-		return corrupt(attempt,
+		return 0, corrupt(attempt,
 			fmt.Errorf("%w: the file is another program's database (application id %#x)", errDamaged, id))
 	}
-	if v := binary.BigEndian.Uint32(header[headerUserVersion:]); v != formatVersion {
-		return fmt.Errorf("%s: the file has format %d and this release reads format %d: use the release that wrote it, or a newer one",
-			attempt, v, formatVersion)
+	format = binary.BigEndian.Uint32(header[headerUserVersion:])
+	if format < 1 || format > formatVersion {
+		err = fmt.Errorf("%s: the file has format %d and this release reads formats 1 to %d: use the release that wrote it, or a newer one",
+			attempt, format, formatVersion)
 	}
-	return nil
+	return format, err
 }
 
 func readHeader(path string) ([]byte, error) {

@@ -230,10 +230,12 @@ func (w *writer) write(r *request, h head) error {
 			return err
 		}
 		w.group.position++
+		if e.packed {
+			typ = -typ
+		}
 		at := rowKey{position: w.group.position, stream: h.id, revision: h.events, typ: typ}
 		seal(e.envelope, e.crc, at)
-		if err := w.insertEvent.exec(at.position, at.stream, at.revision, at.typ, e.envelope,
-			e.recorded.Data); err != nil {
+		if err := w.insertEvent.exec(at.position, at.stream, at.revision, at.typ, e.envelope, e.data); err != nil {
 			return err
 		}
 		e.recorded.Revision, e.recorded.Position = uint64(at.revision), eventlog.Position(at.position)

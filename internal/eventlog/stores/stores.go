@@ -24,6 +24,7 @@ type Options struct {
 	// Admit, unless it is nil, checks a service at each new connection.
 	Admit      func(context.Context, eventlog.Prober, esdb.Seen) error
 	AcceptLoss bool                        // cuts off what cannot be read of a file
+	KeepFormat bool                        // leaves a file in its format
 	Pace       func(context.Context) error // called before each read of a file by Kind.OpenReading
 	Timeout    time.Duration               // of the first contact with a service; 0 for the default
 	Logger     *slog.Logger
@@ -82,7 +83,8 @@ func Schemes() (all []string) {
 
 func openFile(ctx context.Context, o Options) (*Store, error) {
 	log, err := sqlite.Open(ctx,
-		sqlite.Config{Path: o.Path, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Registerer: o.Registerer})
+		sqlite.Config{Path: o.Path, AcceptLoss: o.AcceptLoss, KeepFormat: o.KeepFormat, Logger: o.Logger,
+			Registerer: o.Registerer})
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,20 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"letterhead/internal/eventlog"
 )
 
-// keptPages bounds the pages that a Past keeps, whose data keptBytes bounds too.
-const keptPages = 4
+const (
+	// keptPages bounds the pages that a Past keeps, whose data keptBytes bounds too.
+	keptPages = 4
+	// patience bounds how long a subscription waits, before it reads a page, for those behind it that are reading too:
+	// they then need the same pages, and a slow one delays the others to at least pageEvents in this time.
+	patience = 50 * time.Millisecond
+	// reach is the distance at which it is worth waiting for them.
+	reach = 64 * pageEvents
+)
 
 // Past is a log whose subscriptions share what they read until they reach its end: a page that one of them has read is
 // kept for the others that are near. It is for a log that keeps its end in memory, and whose subscriptions would each
@@ -22,10 +30,11 @@ type Past struct {
 
 	turn chan struct{} // held while a page is read
 
-	mu     sync.Mutex
-	behind int    // subscriptions that have not reached the end
-	pages  []kept // in the order in which they were read; none when no subscription is behind
-	bytes  int    // of their data
+	mu      sync.Mutex
+	behind  map[*follower]struct{} // those that have not reached the end
+	pages   []kept                 // in the order in which they were read; none when no subscription is behind
+	bytes   int                    // of their data
+	changed chan struct{}          // closed at the next change
 }
 
 // kept is a page of the events after a position.
@@ -37,7 +46,8 @@ type kept struct {
 
 // NewPast wraps a log.
 func NewPast(log eventlog.Log) *Past {
-	return &Past{Log: log, Prober: eventlog.Probe(log), turn: make(chan struct{}, 1)}
+	return &Past{Log: log, Prober: eventlog.Probe(log), turn: make(chan struct{}, 1),
+		behind: map[*follower]struct{}{}, changed: make(chan struct{})}
 }
 
 // Subscribe implements eventlog.Log.
@@ -47,29 +57,63 @@ func (p *Past) Subscribe(ctx context.Context, after eventlog.Position,
 	if err != nil || after >= head {
 		return p.Log.Subscribe(ctx, after, filter)
 	}
-	f := &follower{past: p, filter: filter, at: after}
+	f := &follower{past: p, filter: filter, at: after, moved: time.Now()}
 	f.life, f.end = context.WithCancel(context.Background())
-	f.leave = sync.OnceFunc(p.leave)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.behind++
+	p.behind[f] = struct{}{}
 	return f, nil
 }
 
-// page returns a page with the events after a position, which it reads unless another subscription has read it.
-func (p *Past) page(ctx context.Context, after eventlog.Position) (eventlog.Page, error) {
-	if page, ok := p.find(after); ok {
-		return page, nil
+// page returns a page with the events after the follower's position, which it reads unless another one has read it.
+func (f *follower) page(ctx context.Context) (eventlog.Page, error) {
+	p := f.past
+	timeout, late := time.After(patience), false
+	for {
+		page, ahead, changed := p.find(f)
+		if page != nil {
+			return *page, nil
+		}
+		turn := p.turn
+		if ahead && !late {
+			turn = nil
+		}
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-p.turn }()
+			if page, _, _ := p.find(f); page != nil { // read meanwhile
+				return *page, nil
+			}
+			return p.read(ctx, f.at)
+		case <-timeout:
+			late = true
+		case <-changed:
+		case <-f.life.Done():
+			return eventlog.Page{}, f.life.Err()
+		case <-ctx.Done():
+			return eventlog.Page{}, ctx.Err()
+		}
 	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return eventlog.Page{}, ctx.Err()
+}
+
+// find returns the kept page with the events after a follower's position, or nil and whether others that are reading
+// are further behind. changed is closed when that may change.
+func (p *Past) find(f *follower) (page *eventlog.Page, ahead bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.pages {
+		if k.after <= f.at && f.at < k.Next {
+			return &k.Page, false, nil
+		}
 	}
-	if page, ok := p.find(after); ok { // read meanwhile
-		return page, nil
+	for other := range p.behind {
+		ahead = ahead || other.at < f.at && f.at-other.at <= reach && time.Since(other.moved) < 4*patience
 	}
+	return nil, ahead, p.changed
+}
+
+// read reads a page and keeps it.
+func (p *Past) read(ctx context.Context, after eventlog.Position) (eventlog.Page, error) {
 	page, err := p.ReadAll(ctx, after, eventlog.Filter{}, pageEvents)
 	if err != nil || page.Next == after {
 		return page, err
@@ -77,7 +121,7 @@ func (p *Past) page(ctx context.Context, after eventlog.Position) (eventlog.Page
 	eventlog.Share(page.Events)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.behind == 0 { // closed meanwhile
+	if len(p.behind) == 0 { // closed meanwhile
 		return page, nil
 	}
 	read := kept{after: after, Page: page}
@@ -90,28 +134,24 @@ func (p *Past) page(ctx context.Context, after eventlog.Position) (eventlog.Page
 		p.pages = slices.Delete(p.pages, 0, 1)
 	}
 	p.pages = append(p.pages, read)
+	p.wake()
 	return page, nil
 }
 
-// find returns the kept page with the events after a position.
-func (p *Past) find(after eventlog.Position) (eventlog.Page, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, k := range p.pages {
-		if k.after <= after && after < k.Next {
-			return k.Page, true
-		}
-	}
-	return eventlog.Page{}, false
-}
-
 // leave forgets a subscription that was behind, and all pages if it was the last one.
-func (p *Past) leave() {
+func (p *Past) leave(f *follower) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.behind--; p.behind == 0 {
+	if delete(p.behind, f); len(p.behind) == 0 {
 		p.pages, p.bytes = nil, 0
 	}
+	p.wake()
+}
+
+// wake ends the waits of all followers. The caller must hold the lock.
+func (p *Past) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // follower is a subscription that reads pages until it has reached the end, and then from its own subscription.
@@ -120,12 +160,14 @@ type follower struct {
 	filter eventlog.Filter
 	life   context.Context // canceled by Close
 	end    context.CancelFunc
-	leave  func()
 
 	// Used only by Next.
-	at    eventlog.Position
 	ended bool                  // reads no more pages
 	own   eventlog.Subscription // nil while it is behind
+
+	// Written by Next; the mutex of the Past guards them.
+	at    eventlog.Position
+	moved time.Time
 }
 
 // Next implements eventlog.Subscription.
@@ -136,7 +178,7 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 	var page eventlog.Page
 	var err error
 	if !f.ended {
-		page, err = f.past.page(ctx, f.at)
+		page, err = f.page(ctx)
 	}
 	switch {
 	case f.life.Err() != nil:
@@ -145,7 +187,10 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 		return eventlog.Batch{}, ctx.Err()
 	case err == nil && page.Next > f.at:
 		first := sort.Search(len(page.Events), func(i int) bool { return page.Events[i].Position > f.at })
-		f.at, f.ended = page.Next, page.End
+		f.past.mu.Lock()
+		defer f.past.mu.Unlock()
+		f.at, f.moved, f.ended = page.Next, time.Now(), page.End
+		f.past.wake()
 		events := page.Events[first:len(page.Events):len(page.Events)]
 		return eventlog.Batch{Events: choose(f.filter, events), Position: f.at}, nil
 	}
@@ -155,13 +200,13 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 	}
 	f.own, f.ended = own, true
 	context.AfterFunc(f.life, func() { _ = own.Close() }) // Close of a subscription always returns nil
-	f.leave()
+	f.past.leave(f)
 	return own.Next(ctx)
 }
 
 // Close implements eventlog.Subscription.
 func (f *follower) Close() error {
 	f.end()
-	f.leave()
+	f.past.leave(f)
 	return nil
 }

@@ -74,7 +74,7 @@ func TestPast_RolesBehindTheEnd_ShareReadsAndDecodings(t *testing.T) {
 			t.Errorf("role %d has seen %d events, want %d", i, n, want)
 		}
 	}
-	// The late role alone reads the pages that were dropped, and each reads the end.
+	// The late role alone reads the pages that were dropped after the others had waited for it, and each reads the end.
 	if n := counted.reads.Load(); n > int64(2*pages+len(roles)) {
 		t.Errorf("the log was read %d times for %d pages and %d roles", n, pages, len(roles))
 	}

@@ -2,6 +2,7 @@ package eventschemas
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -103,12 +104,16 @@ var eventNamespace = uuid.MustParse("14696afb-7c17-5da0-859c-ea352143f620")
 // id, and different events get different ids. The parts are length-prefixed, so different arguments
 // never give the same input to the hash.
 func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
-	name := make([]byte, 0, 4*8+len(stream)+len(decisionKey)+len(eventType)+len(subject))
+	var space [256]byte // usual names fit, and need no memory of the heap
+	name := append(space[:0], eventNamespace[:]...)
 	for _, part := range [...]string{stream, decisionKey, eventType, subject} {
 		name = binary.BigEndian.AppendUint64(name, uint64(len(part)))
 		name = append(name, part...)
 	}
-	return uuid.NewSHA1(eventNamespace, name)
+	sum := sha1.Sum(name)
+	id := uuid.UUID(sum[:])
+	id[6], id[8] = id[6]&0x0f|0x50, id[8]&0x3f|0x80 // version 5 of RFC 9562
+	return id
 }
 
 // marshal encodes JSON without escaping <, > and &, because the escapes would make URLs longer.

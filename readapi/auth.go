@@ -220,10 +220,9 @@ func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	if err != nil {
 		return problemOf(err, x.api.Now(), x.api.BillingURL)
 	}
-	h := x.Header()
-	h[headerRateLimitLimit] = []string{strconv.FormatInt(decision.Limit, 10)}
-	h[headerRateLimitRemaining] = []string{strconv.FormatInt(decision.Remaining, 10)}
-	h[headerRateLimitReset] = []string{strconv.FormatInt(decision.Reset.Unix(), 10)}
+	x.setHeader(headerRateLimitLimit, strconv.FormatInt(decision.Limit, 10))
+	x.setHeader(headerRateLimitRemaining, strconv.FormatInt(decision.Remaining, 10))
+	x.setHeader(headerRateLimitReset, strconv.FormatInt(decision.Reset.Unix(), 10))
 	if !decision.Allowed {
 		return rateLimited("The account has sent more requests in this minute than its plan allows. Send the request again after Retry-After.",
 			decision.RetryAfter(x.api.Now()))

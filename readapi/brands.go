@@ -79,7 +79,7 @@ func (x *exchange) answerLookup(q lookup.Query) error {
 	if (answer.Unchanged || q.Peek) && x.unmodified(coding, etag) {
 		return nil
 	}
-	h[headerETag] = []string{coding.Tag(etag)}
+	x.setHeader(headerETag, coding.Tag(etag))
 	h[headerCache] = cacheHeader(answer.Cache)
 	x.cache = string(answer.Cache)
 	body := coding.Encode(*buffer)
@@ -109,8 +109,9 @@ func (x *exchange) appendRecord(dst []byte, body brands.Body) []byte {
 // only a caller who has the record can compute it.
 func etagOf(body []byte) string {
 	var sum [8]byte
+	var tag [2 + 2*len(sum)]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
-	return `"` + hex.EncodeToString(sum[:]) + `"`
+	return string(append(hex.AppendEncode(append(tag[:0], '"'), sum[:]), '"'))
 }
 
 // maxKeptBuffer limits the size of a buffer that is kept for the next answer.

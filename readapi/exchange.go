@@ -21,6 +21,8 @@ type exchange struct {
 	api     *API
 	request *http.Request
 	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
+	values  [8]string       // of headers; see setHeader
+	set     int             // the number of values
 	start   time.Time
 
 	caller  Caller // set once the key is known
@@ -100,7 +102,7 @@ const (
 // setCommonHeaders sets the headers of every answer, including errors and redirects.
 func (x *exchange) setCommonHeaders() {
 	h := x.Header()
-	h[headerRequestID] = []string{x.ID}
+	x.setHeader(headerRequestID, x.ID)
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	h["Access-Control-Expose-Headers"] = exposed
 	h["X-Content-Type-Options"] = noSniff
@@ -116,7 +118,18 @@ func (x *exchange) closeToOtherSites() {
 }
 
 func (x *exchange) setCredits(remaining int64) {
-	x.Header()[headerCreditsRemaining] = []string{strconv.FormatInt(max(0, remaining), 10)}
+	x.setHeader(headerCreditsRemaining, strconv.FormatInt(max(0, remaining), 10))
+}
+
+// setHeader sets a header with one value, which needs no memory of its own.
+func (x *exchange) setHeader(name, value string) {
+	if x.set == len(x.values) {
+		x.Header()[name] = []string{value}
+		return
+	}
+	x.values[x.set] = value
+	x.Header()[name] = x.values[x.set : x.set+1 : x.set+1]
+	x.set++
 }
 
 // send answers with a whole body. Length and body are sent together, so that the connection needs no

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"letterhead/internal/deadline"
 	"letterhead/internal/web"
 )
 
@@ -134,8 +135,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.access != open {
-		ctx, cancel := context.WithTimeout(r.Context(), e.timeout(x.api))
-		defer cancel()
+		ctx := deadline.New(r.Context(), e.timeout(x.api))
+		defer ctx.End()
 		x.ctx = ctx
 	}
 	if problem := e.letIn(x); problem != nil {
@@ -196,8 +197,8 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 
 // checked runs the checks before a request, within their limits.
 func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
-	ctx, cancel := context.WithTimeout(x.ctx, checksWithin)
-	defer cancel()
+	ctx := deadline.New(x.ctx, checksWithin)
+	defer ctx.End()
 	if !x.api.checks.TryAcquire(1) {
 		return unavailable("Too many requests wait for their keys to be checked. Send this one again.",
 			retryBusy, errOverloaded)

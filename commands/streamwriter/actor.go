@@ -108,6 +108,7 @@ type Actor[S State] struct {
 	ambiguous    []ambiguousAppend[S]
 	unreadable   bool         // the last check for an ambiguous append could not read the stream
 	group        []*queued[S] // reused by take
+	round        round[S]     // reused by decide
 	fairness     fairness
 	idleUses     uint64 // uses when the idle timer was set
 }
@@ -187,6 +188,7 @@ func (a *Actor[S]) run() {
 		answered := len(group) - len(rest)
 		a.putBack(rest)
 		clear(group)
+		clear(a.round.members)
 		a.saveSnapshot(false)
 		a.gather(answered, timer)
 	}

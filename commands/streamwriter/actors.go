@@ -30,6 +30,7 @@ type Actors[S State] struct {
 
 	ctx      context.Context // canceled when Drain runs out of time
 	cancel   context.CancelFunc
+	callers  sync.Pool // of channels for outcomes; one whose caller has left is not used again
 	stopping chan struct{}
 	loads    chan struct{} // has an entry for each stream that is loaded in the background
 	actors   sync.WaitGroup
@@ -37,6 +38,28 @@ type Actors[S State] struct {
 	mu      sync.Mutex // locked before an actor's mu
 	live    map[string]*Actor[S]
 	closing bool
+
+	calls struct { // of the log, which share a deadline, and so a timer, if they begin at about the same time
+		sync.Mutex
+		since time.Time
+		ctx   context.Context
+		end   context.CancelFunc // never called: calls use ctx until it ends by itself
+	}
+}
+
+// callTicks is how many contexts are made in AppendWithin at most: calls of the log may take that part longer.
+const callTicks = 64
+
+// callContext returns a context for an append that begins now.
+func (all *Actors[S]) callContext(now time.Time) context.Context {
+	c, tick := &all.calls, all.cfg.AppendWithin/callTicks
+	c.Lock()
+	defer c.Unlock()
+	if c.ctx == nil || now.Sub(c.since) > tick {
+		c.since = now
+		c.ctx, c.end = context.WithTimeout(all.ctx, all.cfg.AppendWithin+tick)
+	}
+	return c.ctx
 }
 
 // New returns the actors for a kind of stream on a log. Snapshots may be nil: then every stream is
@@ -58,6 +81,7 @@ func New[S State](cfg Config, k Kind[S], log eventlog.Log, snapshots Snapshots) 
 	}
 	// Not a request's context: actors outlive requests and end with Drain.
 	all.ctx, all.cancel = context.WithCancel(context.Background())
+	all.callers.New = func() any { return make(chan error, 1) }
 	if snapshots != nil {
 		all.saver = newSaver(snapshots, k.FoldVersion, all.cfg.Logger, m)
 	}
@@ -178,7 +202,10 @@ func (all *Actors[S]) Do(ctx context.Context, key string, request Request, c Com
 }
 
 // Waiter is the caller of a queued command.
-type Waiter[S State] struct{ queued *queued[S] }
+type Waiter[S State] struct {
+	queued  *queued[S]
+	callers *sync.Pool
+}
 
 // Enqueue queues a command. Unless it returns an error, Finished will be called on the command, and
 // Wait must be called. Errors: as Do.
@@ -186,14 +213,16 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 	if err := ctx.Err(); err != nil {
 		return Waiter[S]{}, err
 	}
-	t := &queued[S]{ctx: ctx, request: request, command: c, caller: make(chan error, 1), patient: waitsForLoading(ctx)}
+	t := &queued[S]{
+		ctx: ctx, request: request, command: c, caller: all.callers.Get().(chan error), patient: waitsForLoading(ctx),
+	}
 	for range maxFindAttempts {
 		a, err := all.actor(key)
 		if err != nil {
 			return Waiter[S]{}, err
 		}
 		if ok, err := a.push(t); ok {
-			return Waiter[S]{t}, err
+			return Waiter[S]{t, &all.callers}, err
 		}
 	}
 	return Waiter[S]{}, fmt.Errorf("%s: %w", key, ErrBusy)
@@ -202,15 +231,17 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 // Wait returns the final outcome, as Do.
 func (w Waiter[S]) Wait() error {
 	t := w.queued
+	var err error
 	select {
-	case err := <-t.caller:
-		return err
+	case err = <-t.caller:
 	case <-t.ctx.Done():
 		if t.state.move(callerLeft) {
 			return t.ctx.Err()
 		}
-		return <-t.caller // answered at the same moment
+		err = <-t.caller // answered at the same moment
 	}
+	w.callers.Put(t.caller)
+	return err
 }
 
 // Compensate passes a compensation to the key's actor, which appends it without a caller, and returns once the actor

@@ -102,4 +102,8 @@ func (c Chain) Link(head Hash, stream string, revision uint64, ev *eventlog.Prop
 }
 
 // hexOf returns a hash as it is written in metadata.
-func hexOf(h Hash) string { return hex.EncodeToString(h[:]) }
+func hexOf(h Hash) string {
+	var text [2 * len(h)]byte
+	hex.Encode(text[:], h[:])
+	return string(text[:])
+}

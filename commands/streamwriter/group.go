@@ -94,7 +94,8 @@ func (a *Actor[S]) process(group []*queued[S]) (rest []*queued[S]) {
 // decide decides the commands one by one against the running state until the group is full. On an error,
 // broken is the index of the command whose events cannot be written.
 func (a *Actor[S]) decide(group []*queued[S]) (r *round[S], broken int, err error) {
-	r = &round[S]{at: a.clock(), first: a.state.Revisions(), members: make([]member[S], 0, len(group))}
+	r = &a.round
+	*r = round[S]{at: a.clock(), first: a.state.Revisions(), members: r.members[:0]}
 	a.state.Begin()
 	if err := a.include(r, a.state.BeforeGroup(r.at)); err != nil {
 		return r, 0, err
@@ -206,9 +207,7 @@ func (a *Actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	started := time.Now()
 	for {
 		called := time.Now()
-		ctx, cancel := context.WithTimeout(a.all.ctx, a.all.cfg.AppendWithin)
-		done, err := a.all.log.Append(ctx, a.stream, expected, r.proposed)
-		cancel()
+		done, err := a.all.log.Append(a.all.callContext(called), a.stream, expected, r.proposed)
 		switch {
 		case err == nil:
 			now := time.Now()

@@ -154,12 +154,14 @@ func Parse(s string) (Key, error) {
 			return Key{}, ErrMalformed
 		}
 	}
-	if sum := checksum([]byte(s[:body])); string(sum[:]) != s[body:] {
+	var key [Length]byte
+	copy(key[:], s)
+	if sum := checksum(key[:body]); string(sum[:]) != s[body:] {
 		return Key{}, ErrMalformed
 	}
 	return Key{
 		Kind:  kind,
-		Hash:  sha256.Sum256([]byte(s)),
+		Hash:  sha256.Sum256(key[:]),
 		Last4: strings.Clone(s[Length-last4Length:]), // a copy, which does not keep the whole key in memory
 	}, nil
 }

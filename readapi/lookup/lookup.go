@@ -7,6 +7,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
+	"letterhead/internal/deadline"
 	"letterhead/projections/brands"
 )
 
@@ -56,8 +57,8 @@ type Answer struct {
 
 // lookUp is Do without the answers that need no credit.
 func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
-	quick, cancel := context.WithTimeout(ctx, s.config.Quick) // limits everything but the crawl
-	defer cancel()
+	quick := deadline.New(ctx, s.config.Quick) // limits everything but the crawl
+	defer quick.End()
 	if q.Once != nil && q.Reservation == nil {
 		if answer, repeated, err := s.repeat(quick, q); err != nil || repeated {
 			return answer, err

@@ -326,7 +326,7 @@ func noteState(c net.Conn, state http.ConnState) {
 	case http.StateActive:
 		conn.setState(serving)
 	case http.StateIdle:
-		conn.handled = false
+		conn.handled, conn.past = false, false
 		conn.setState(idle)
 	}
 }

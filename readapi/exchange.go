@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,6 +22,8 @@ type exchange struct {
 	api     *API
 	request *http.Request
 	ctx     context.Context // of the work: it ends when the client leaves, and at the latest at the request's deadline
+	own     http.Header     // of the answer, if it may be sent past net/http; see ownHeader
+	past    bool            // it is
 	values  [8]string       // of headers; see setHeader
 	set     int             // the number of values
 	start   time.Time
@@ -41,8 +44,25 @@ type exchange struct {
 	notes   []slog.Attr // of the route, for the log
 }
 
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header {
+	if x.own != nil {
+		return x.own
+	}
+	return x.ResponseWriter.Header()
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
+	if x.own != nil && x.Status == 0 {
+		if x.past = status == http.StatusOK && connOf(x.request.Context()).beginAnswer(x.own); x.past {
+			x.Status = status
+			x.ResponseWriter.WriteHeader(http.StatusNoContent) // which the connection drops
+			return
+		}
+		maps.Copy(x.ResponseWriter.Header(), x.own)
+		x.own = nil
+	}
 	if x.Status == 0 {
 		if connOf(x.request.Context()).endsWithAnswer() {
 			x.Header()["Connection"] = connectionClose
@@ -52,6 +72,19 @@ func (x *exchange) WriteHeader(status int) {
 		}
 	}
 	x.Exchange.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.own != nil && !x.past {
+		x.WriteHeader(http.StatusOK)
+	}
+	if !x.past {
+		return x.Exchange.Write(b)
+	}
+	n, err := connOf(x.request.Context()).Write(b)
+	x.Written += int64(n)
+	return n, err
 }
 
 // clientGone reports whether the client has left.

@@ -71,6 +71,8 @@ type answerConn struct {
 	linger  atomic.Bool // the request's body was not read: Close lingers
 	start   []byte      // the first bytes of the request
 	handled bool        // the request has reached the server's handler
+	header  http.Header // reused by ownHeader
+	past    bool        // the answer was sent past net/http, whose own is dropped
 
 	among    *connections // the connections that include it; nil before it was admitted
 	reserved bool         // it is in the reserve; changed under the lock of among
@@ -159,7 +161,10 @@ func (c *answerConn) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
-	if !c.holding {
+	switch {
+	case c.past:
+		return len(b), nil
+	case !c.holding:
 		return c.write(b)
 	}
 	if len(c.held)+len(b) > maxHeldBytes {
@@ -238,7 +243,11 @@ func (x *exchange) whole(send func()) (begun bool) {
 	}
 	c.hold()
 	send()
-	flushed := http.NewResponseController(x.ResponseWriter).Flush()
+	var flushed error
+	if !x.past {
+		flushed = http.NewResponseController(x.ResponseWriter).Flush()
+	}
+	defer func() { c.past = x.past }()
 	if errors.Join(flushed, c.letGo()) == nil || c.begun {
 		return true
 	}

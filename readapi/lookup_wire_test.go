@@ -1,8 +1,12 @@
 package readapi_test
 
 import (
+	"bufio"
+	"bytes"
 	"io"
 	"net"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +38,46 @@ func TestHeaders_OnTheWire_HaveDocumentedSpelling(t *testing.T) {
 		t.Errorf("401:\n%s", head)
 	}
 }
+
+// A look-up's answer bypasses net/http unless it ends the connection. It must be as net/http sends it, with nothing
+// between it and the next answer.
+func TestLookup_AnswerPastNetHTTP_IsAsNetHTTPSendsIt(t *testing.T) {
+	s, c := startWith(t, plan.Growth, 50)
+	s.known("acme.com", largeRecord())
+	s.known("small.com", record("small"))
+	changing := regexp.MustCompile(`(?m)^(Date|X-Request-Id|X-Credits-Remaining|X-RateLimit-Remaining): (.*)\r$`)
+	for _, path := range []string{"acme.com", "small.com", "acme.com?refresh=false", "unknown.small.com.", "no..domain"} {
+		for _, header := range []string{"", "Accept-Encoding: gzip\r\n", "If-None-Match: *\r\n", "X-Request-Id: mine\r\n"} {
+			request := "GET /v1/brands/" + path + " HTTP/1.1\r\nHost: x\r\n" + header + "Authorization: Bearer " + c.secret + "\r\n"
+			conn := s.dial(request + "\r\n" + request + "\r\n" + request + "Connection: close\r\n\r\n")
+			in := bufio.NewReader(conn)
+			var answers []string
+			for range 3 {
+				var raw bytes.Buffer
+				answer, err := http.ReadResponse(bufio.NewReader(io.TeeReader(&oneByte{in}, &raw)), nil)
+				s.must(err)
+				_, err = io.Copy(io.Discard, answer.Body)
+				s.must(err)
+				text := strings.Replace(raw.String(), "Connection: close\r\n", "", 1)
+				for _, m := range changing.FindAllStringSubmatch(text, -1) {
+					if m[2] == "" {
+						t.Errorf("%s: no value in %s", path, m[0])
+					}
+				}
+				answers = append(answers, changing.ReplaceAllString(text, "$1: …\r"))
+			}
+			conn.Close()
+			if answers[0] != answers[2] || answers[1] != answers[2] {
+				t.Errorf("%s %s:\n%.900s\nby net/http:\n%.900s", path, header, answers[0], answers[2])
+			}
+		}
+	}
+}
+
+// oneByte reads at most one byte at a time, so that no more than an answer is read.
+type oneByte struct{ io.Reader }
+
+func (r *oneByte) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), 1)]) }
 
 // wireHead sends a request that ends its connection, and returns the raw head of the answer.
 func (s *service) wireHead(request string) string {

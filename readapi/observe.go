@@ -30,6 +30,10 @@ func (a *API) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	x := a.newExchange(w, r)
 	x.topMessage = isV2(r.URL.EscapedPath())
+	identifier, direct := domainOf(r)
+	if direct && !a.logoHost.is(r.Host) {
+		x.ownHeader()
+	}
 	a.metrics.inFlight.Inc()
 	defer a.Answered(x.ID) // after everything below, which sends the answer or begins to reverse charges
 	defer func() {
@@ -84,7 +88,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.redirect(location)
 		return
 	}
-	if identifier, ok := domainOf(r); ok {
+	if direct {
 		x.identifier = identifier
 		a.brand.ServeHTTP(x, r)
 		return

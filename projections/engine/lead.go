@@ -313,7 +313,11 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		if r.shared {
 			return nil
 		}
-		return m.withoutFold(v, *e).index(ctx, tx) // a release may have added indexes
+		// A release may have added indexes. A table that is missing is quarantined when it is written.
+		if err := m.withoutFold(v, *e).index(ctx, tx); !sqlstore.IsUndefinedTable(err) {
+			return err
+		}
+		return nil
 	case e.state == stateBuilding && v == r.target(m) && f.building == nil:
 		f.building = e
 		return nil

@@ -21,6 +21,7 @@ var waits = map[string]func(ctx context.Context){
 	"Err": func(ctx context.Context) {
 		for ctx.Err() == nil {
 			time.Sleep(time.Second / 2)
+			synctest.Wait() // until an end at this moment has happened
 		}
 	},
 }

@@ -29,6 +29,7 @@ type proxied struct {
 	url     string
 	metrics string // URL of HAProxy's own metrics
 	health  string // URL that Kubernetes probes, only with the chart's configuration
+	admin   string // URL of the admin API, only with the configuration of Docker
 	nodes   []*httptest.Server
 	asked   atomic.Pointer[http.Header] // headers of the last request that reached a node
 }
@@ -74,7 +75,7 @@ func (p *proxied) start(t *testing.T, config string) {
 	program := haproxy(t)
 	// HAProxy inherits open sockets, so that no other process can take the ports in between.
 	var handles []*os.File
-	for own, url := range map[string]*string{"8080": &p.url, "8081": &p.health, "9091": &p.metrics} {
+	for own, url := range map[string]*string{"8080": &p.url, "8081": &p.health, "8090": &p.admin, "9091": &p.metrics} {
 		if !strings.Contains(config, "    bind :"+own+"\n") {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Tokens stand for frequent or long parts of a packed text. They are control bytes, which valid JSON has only between
-// its values and the encoder of events does not write.
+// A token replaces a frequent or long part of the text. It is a control byte, which valid JSON has only between its
+// values and the encoder of events does not write.
 //
 //	1 + 16 bytes  "UUID", canonical and in lower case, with its quotes
 //	2 + 32 bytes  "64 hex digits", in lower case, with the quotes
@@ -42,7 +42,7 @@ var packedNames = [tokens - tokenName]string{
 var (
 	nameTokens = make(map[string]byte)
 	nibbles    [256]byte // one more than the value of the digit, in lower case; 0 for other letters
-	// digits are the bytes between the dashes of what a token stands for.
+	// digits has, by token, the number of bytes in each group of hex digits between dashes.
 	digits = [...][]int{tokenUUID: {4, 2, 2, 2, 6}, tokenDigest: {32}}
 )
 

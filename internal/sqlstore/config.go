@@ -28,6 +28,9 @@ const (
 	minReaders, maxReaders = 4, 32
 	// readerCacheBytes is the page cache of one reading connection.
 	readerCacheBytes = 4 << 20
+	// sorters is the number of threads that sort the rows for an index beside the one that reads them (SQLite). Each
+	// has lists as large as the page cache.
+	sorters = 1
 )
 
 // Config of a Store. Exactly one of Path and URL is required.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+
+	_ "letterhead/internal/sqlitemutex"
 )
 
 // sqliteFile is the engine of a file.
@@ -80,8 +82,10 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	if err := s.checkLength(ctx); err != nil {
 		return err
 	}
-	// secure_delete: personal data that is deleted leaves no copy in free pages.
-	if s.durable, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(FULL)", "secure_delete(ON)"); err != nil {
+	// secure_delete: personal data that is deleted leaves no copy in free pages. With a
+	// larger cache an index takes longer, because lists to sort do not fit into the processor's.
+	if s.durable, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(FULL)", "secure_delete(ON)",
+		"threads("+strconv.Itoa(sorters)+")"); err != nil {
 		return err
 	}
 	if s.copier, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(NORMAL)"); err != nil {

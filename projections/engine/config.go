@@ -24,7 +24,7 @@ const (
 	pageEvents = 4096
 	// pagesAhead is the number of pages that are read and decoded while one batch is folded and another written, so
 	// that neither processor waits for the other.
-	pagesAhead = 6
+	pagesAhead = 2
 	// levelEvents limits the events that a catch-up loop folds while the live loop is paused.
 	levelEvents = 2000
 	// liveGather is the pause after a small batch of the live loop, in which events of the next one gather. Under load

@@ -110,9 +110,15 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 // Fold implements projections.Fold.
 func (f *fold) Fold(_ context.Context, _ projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
+	var newest time.Time
 	for _, e := range events {
-		ev, ok := e.Body.(eventschemas.CreditsCharged)
-		if !ok || ev.IdempotencyKeyHash == "" {
+		if _, ok := keyed(e); ok && e.OccurredAt.After(newest) {
+			newest = e.OccurredAt
+		}
+	}
+	for _, e := range events {
+		ev, ok := keyed(e)
+		if !ok || newest.Sub(e.OccurredAt) >= account.IdempotencyWindow { // deleteOld would delete it
 			continue
 		}
 		family := account.KeyGroup(ev.IdempotencyKeyHash)
@@ -128,6 +134,12 @@ func (f *fold) Fold(_ context.Context, _ projections.Queryer,
 		return projections.Changes{}, nil
 	}
 	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), f.deleteOld)}, nil
+}
+
+// keyed returns the charge of an event, and reports whether the event is one with a key.
+func keyed(e *projections.Event) (eventschemas.CreditsCharged, bool) {
+	charge, ok := e.Body.(eventschemas.CreditsCharged)
+	return charge, ok && charge.IdempotencyKeyHash != ""
 }
 
 func (f *fold) deleteOld(ctx context.Context, tx *sqlstore.Tx) error {

@@ -28,7 +28,8 @@ import (
 // Rows of wideVersion, which the previous release reads, have texts and a hash of the request's id instead.
 
 const (
-	uuidBytes = 16
+	// uuidBytes are the bytes of a UUID, canonicalBytes those of its canonical text, whose letters are small.
+	uuidBytes, canonicalBytes = 16, 36
 	// tailAt is the first of the bytes of a packed id that the index of requests has. All requests of a process begin
 	// with the same bytes.
 	tailAt = 13
@@ -112,8 +113,10 @@ func storedKey(t *projections.Tables, id string, keys []byte) any {
 
 // pack returns the 16 bytes of a UUID in its canonical form. Any other text follows 17 bytes that end in a hash and 0.
 func pack(id string) []byte {
-	if u, err := uuid.Parse(id); err == nil && id == u.String() {
-		return u[:]
+	if len(id) == canonicalBytes && !strings.ContainsAny(id, "ABCDEF") {
+		if u, err := uuid.Parse(id); err == nil {
+			return u[:]
+		}
 	}
 	b := make([]byte, uuidBytes+1, uuidBytes+1+len(id))
 	binary.BigEndian.PutUint64(b[uuidBytes-8:], uint64(hash(id)))

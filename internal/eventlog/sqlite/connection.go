@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	moderncsqlite "modernc.org/sqlite"
+
+	_ "letterhead/internal/sqlitemutex"
 )
 
 // busyTimeout bounds how long SQLite waits for a lock of another of our connections, in milliseconds. Only

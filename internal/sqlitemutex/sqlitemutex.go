@@ -1,0 +1,146 @@
+// Package sqlitemutex gives SQLite mutexes that are cheap when they are free. Importing it is enough.
+//
+// The driver opens each connection so that SQLite locks a mutex for each value that is bound or read, although
+// database/sql never uses a connection in two goroutines. On Linux those are the mutexes of modernc.org/libc, which
+// finds each one in a map: they took a tenth of the processor time of a replay.
+package sqlitemutex
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// mutex is a recursive mutex, which serves as one of SQLite's mutexes that are not recursive, too.
+type mutex struct {
+	owner   atomic.Int32 // the id of the thread that holds it, or 0
+	depth   int32        // how often the owner has entered it again
+	waiting atomic.Int32
+	wake    chan struct{} // a token for one of those that wait
+}
+
+// all keeps the mutexes that SQLite refers to; free ones are used again.
+var all struct {
+	sync.Mutex
+	fixed [sqlite3.SQLITE_MUTEX_STATIC_VFS3 + 1]*mutex
+	used  map[uintptr]*mutex
+	free  []*mutex
+}
+
+// methods must not move, because SQLite keeps its address.
+var methods = sqlite3.Tsqlite3_mutex_methods{
+	FxMutexInit:  function(func(*libc.TLS) int32 { return sqlite3.SQLITE_OK }),
+	FxMutexEnd:   function(func(*libc.TLS) int32 { return sqlite3.SQLITE_OK }),
+	FxMutexAlloc: function(alloc),
+	FxMutexFree:  function(release),
+	FxMutexEnter: function(enter),
+	FxMutexTry:   function(try),
+	FxMutexLeave: function(leave),
+}
+
+// function returns a Go function in the form of the driver's function pointers.
+func function[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f F }{f})) }
+
+// SQLite accepts other mutexes only before the first connection.
+func init() {
+	all.used = make(map[uintptr]*mutex)
+	tls := libc.NewTLS()
+	defer tls.Close()
+	args := tls.Alloc(int(unsafe.Sizeof(uintptr(0))))
+	defer tls.Free(int(unsafe.Sizeof(uintptr(0))))
+	list := libc.VaList(args, uintptr(unsafe.Pointer(&methods)))
+	if rc := sqlite3.Xsqlite3_config(tls, sqlite3.SQLITE_CONFIG_MUTEX, list); rc != sqlite3.SQLITE_OK {
+		panic(fmt.Sprintf("sqlitemutex: SQLite refuses the mutexes with code %d", rc))
+	}
+}
+
+// alloc implements xMutexAlloc: kinds above SQLITE_MUTEX_RECURSIVE are static.
+func alloc(_ *libc.TLS, kind int32) uintptr {
+	all.Lock()
+	defer all.Unlock()
+	if kind > sqlite3.SQLITE_MUTEX_RECURSIVE {
+		if all.fixed[kind] == nil {
+			all.fixed[kind] = &mutex{wake: make(chan struct{}, 1)}
+		}
+		return uintptr(unsafe.Pointer(all.fixed[kind]))
+	}
+	var m *mutex
+	if n := len(all.free); n > 0 {
+		m, all.free = all.free[n-1], all.free[:n-1]
+	} else {
+		m = &mutex{wake: make(chan struct{}, 1)}
+	}
+	p := uintptr(unsafe.Pointer(m))
+	all.used[p] = m
+	return p
+}
+
+func release(_ *libc.TLS, p uintptr) {
+	all.Lock()
+	defer all.Unlock()
+	all.free = append(all.free, all.used[p])
+	delete(all.used, p)
+}
+
+func enter(tls *libc.TLS, p uintptr) {
+	m := at(p)
+	if m.owner.Load() == tls.ID {
+		m.depth++
+		return
+	}
+	if !m.owner.CompareAndSwap(0, tls.ID) {
+		m.wait(tls.ID)
+	}
+}
+
+// spins is how often a waiting thread lets others run before it sleeps. SQLite holds most mutexes for less than a
+// microsecond.
+const spins = 4
+
+func (m *mutex) wait(id int32) {
+	for range spins {
+		runtime.Gosched()
+		if m.owner.CompareAndSwap(0, id) {
+			return
+		}
+	}
+	m.waiting.Add(1)
+	for !m.owner.CompareAndSwap(0, id) {
+		<-m.wake
+	}
+	m.waiting.Add(-1)
+}
+
+func try(tls *libc.TLS, p uintptr) int32 {
+	m := at(p)
+	if m.owner.Load() == tls.ID {
+		m.depth++
+		return sqlite3.SQLITE_OK
+	}
+	if m.owner.CompareAndSwap(0, tls.ID) {
+		return sqlite3.SQLITE_OK
+	}
+	return sqlite3.SQLITE_BUSY
+}
+
+func leave(_ *libc.TLS, p uintptr) {
+	m := at(p)
+	if m.depth > 0 {
+		m.depth--
+		return
+	}
+	m.owner.Store(0)
+	if m.waiting.Load() > 0 {
+		select {
+		case m.wake <- struct{}{}:
+		default: // a token is there
+		}
+	}
+}
+
+func at(p uintptr) *mutex { return *(**mutex)(unsafe.Pointer(&p)) }

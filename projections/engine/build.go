@@ -19,6 +19,9 @@ import (
 // In a SQLite file, Rebuild starts only if there is space for the new tables, and drops them before they use the
 // reserve of free space; the error is then ErrNoSpace.
 //
+// Read models that have been building since the start are not built again: Rebuild waits for them, and returns the error
+// of an attempt that fails, although there will be another.
+//
 // If ctx ends first, the next Rebuild, or the next start, continues where this one stopped. If a fold fails, Rebuild
 // drops the new tables of that read model and its old ones stay.
 //
@@ -35,14 +38,66 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 	if r.shared {
 		return r.request(ctx, models, progress)
 	}
-	space, err := r.spaceFor(ctx, models, "", (*model).buildingGeneration)
-	if err == nil {
-		err = r.beginBuild(ctx, models)
+	for {
+		models, err = awaitStart(ctx, models)
+		if err != nil || len(models) == 0 {
+			return err
+		}
+		space, err := r.spaceFor(ctx, models, "", (*model).buildingGeneration)
+		if err == nil {
+			err = r.beginBuild(ctx, models)
+		}
+		if errors.Is(err, errStarting) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("rebuild: %w", err)
+		}
+		return r.finish(ctx, models, space, progress)
 	}
-	if err != nil {
-		return fmt.Errorf("rebuild: %w", err)
+}
+
+// errStarting: the loops have begun to build the read model after awaitStart.
+var errStarting = errors.New("read model is built since the start")
+
+// awaitStart waits for builds since the start, and returns the other models.
+func awaitStart(ctx context.Context, models []*model) (others []*model, err error) {
+	var errs []error
+	for _, m := range models {
+		m.mu.Lock()
+		attempt := m.attempt
+		m.mu.Unlock()
+		if attempt == nil {
+			others = append(others, m)
+			continue
+		}
+		select {
+		case <-attempt:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		m.mu.Lock()
+		if m.attempt != nil {
+			errs = append(errs, fmt.Errorf("rebuild %s: %w", m.name, m.buildErr))
+		}
+		m.mu.Unlock()
 	}
-	return r.finish(ctx, models, space, progress)
+	return others, errors.Join(errs...)
+}
+
+// endAttempt lets callers of Rebuild continue. A model that is built again gets the reason.
+func (m *model) endAttempt(cause error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.buildErr = cause
+	if m.attempt == nil {
+		return // a leader builds what another node has asked for
+	}
+	close(m.attempt)
+	m.attempt = nil
+	if cause != nil {
+		m.attempt = make(chan struct{})
+	}
 }
 
 // finish fills the models' building generations and makes them live.
@@ -114,8 +169,11 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 	var fresh []*model
 	for _, m := range models {
 		m.mu.Lock()
-		busy, building := m.busy, m.building
+		busy, building, starting := m.busy, m.building, m.attempt != nil
 		m.mu.Unlock()
+		if starting {
+			return errStarting
+		}
 		if busy {
 			return fmt.Errorf("%s: %w", m.name, ErrBuilding)
 		}
@@ -303,17 +361,19 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 				cause = err
 			}
 			if cause == nil {
+				m.endAttempt(nil)
 				continue
 			}
 			if errors.Is(cause, sqlstore.ErrFull) {
 				r.full.Store(&cause)
 			}
 			if failed[m] != nil && r.failRebuild(ctx, m, cause) {
+				m.endAttempt(nil)
 				continue
 			}
 			again = append(again, m)
+			m.endAttempt(cause)
 			m.mu.Lock()
-			m.buildErr = cause
 			noLive, g := m.live == nil, m.building
 			m.mu.Unlock()
 			at := g.position()

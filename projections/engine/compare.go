@@ -23,6 +23,8 @@ func compareWholeTable(ctx context.Context, moment, now projections.Queryer, tab
 	p pair) (out projections.TableComparison, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
+	defer a.stop()
+	defer b.stop()
 	out.Table = table.Name
 	var live, rebuilt []any
 	for order := 0; ; {

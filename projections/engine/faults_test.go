@@ -171,6 +171,32 @@ func TestRebuild_AlreadyBuilding_Fails(t *testing.T) {
 	})
 }
 
+// Building a read model that has no tables yet is a rebuild already.
+func TestRebuild_BuildingSinceTheStart_WaitsForThatBuild(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		if e.Store.Shared() {
+			t.Skip("on a shared database, the leader answers the request")
+		}
+		for i := range 200 {
+			e.Events("account-a", start, charge(i))
+		}
+		built, gate := newToy("built", e.Store, 1), make(chan struct{})
+		built.gates = map[int]chan struct{}{1: gate}
+		r, _ := e.Start(quick, built)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Rebuild(e.Context(), nil, nil) }()
+		close(gate)
+		if err := <-ended; err != nil {
+			t.Fatalf("rebuild during the first build: %v", err)
+		}
+		all := testmust.Get(r.List(e.Context()))(t)
+		if len(all) != 1 || all[0].State != engine.Live || all[0].Building != nil {
+			t.Errorf("afterwards: %+v, want one that is live and not built", all)
+		}
+		wantCount(t, built, "a", 200)
+	})
+}
+
 // Rows that are no longer cached are read again, but never before their last change is written.
 func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {

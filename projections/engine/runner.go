@@ -105,15 +105,16 @@ type model struct {
 	reading atomic.Pointer[generation]
 
 	mu       sync.Mutex
-	blocked  error       // why the live tables must not be read: ErrNewerRelease, errWithheld
-	stale    bool        // caches of the live tables must be dropped
-	live     *generation // folded and read
-	building *generation // will replace live
-	busy     bool        // a loop fills building
-	failure  *failure    // of the live generation
-	buildErr error       // why building is stopped
-	lastGen  int         // the highest generation ever seen
-	repaired int64       // rows repaired when the caches were filled; on a shared database
+	blocked  error         // why the live tables must not be read: ErrNewerRelease, errWithheld
+	stale    bool          // caches of the live tables must be dropped
+	live     *generation   // folded and read
+	building *generation   // will replace live
+	busy     bool          // a loop fills building
+	failure  *failure      // of the live generation
+	buildErr error         // why building is stopped
+	attempt  chan struct{} // closed when an attempt of a build since the start ends; nil without such a build
+	lastGen  int           // the highest generation ever seen
+	repaired int64         // rows repaired when the caches were filled; on a shared database
 }
 
 func (m *model) version(number int) *projections.Version {
@@ -285,7 +286,7 @@ func (r *Runner) startLoops() {
 	for _, m := range r.models {
 		m.mu.Lock()
 		if m.building != nil && !m.busy {
-			m.busy = true
+			m.busy, m.attempt = true, make(chan struct{})
 			builds = append(builds, m)
 		}
 		live := m.live

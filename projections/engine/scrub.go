@@ -389,7 +389,7 @@ func (s *scrub) compareRows(ctx context.Context, q projections.Queryer, table pr
 		return f, err
 	}
 	f.columns, f.more = a.columns, !a.ended || !b.ended
-	for live, right := a.rows, b.rows; ; f.rows++ {
+	for live, right := a.coming, b.coming; ; f.rows++ {
 		// Beyond the end of a slice that is not the table's end, nothing is known about the other's rows.
 		if len(live) == 0 && (len(right) == 0 || !a.ended) || len(right) == 0 && !b.ended {
 			return f, nil

@@ -337,6 +337,8 @@ func compareTable(ctx context.Context, moment, now projections.Queryer, table pr
 	p pair) (rows int64, diff *projections.Difference, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
+	defer a.stop()
+	defer b.stop()
 	for ; ; rows++ {
 		left, err := a.next(ctx)
 		if err != nil {
@@ -364,7 +366,8 @@ func compareRow(table projections.Table, columns []string, left, right []any) *p
 		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, right),
 			Live: "has no more rows", Rebuilt: "has it"}
 	}
-	if l, r := showKey(table.Key, columns, left), showKey(table.Key, columns, right); l != r {
+	if compareKeys(table.Key, columns, left, right) != 0 {
+		l, r := showKey(table.Key, columns, left), showKey(table.Key, columns, right)
 		return &projections.Difference{Table: table.Name, Key: l, Live: "has it", Rebuilt: "has " + r + " in its place"}
 	}
 	for i, column := range columns {
@@ -412,7 +415,7 @@ func showKey(key, columns []string, row []any) string {
 }
 
 // walk reads a table in the order of its primary key, a limited number of rows at a time, because one connection may
-// not be able to read two tables at the same time.
+// not be able to read two tables at the same time. While the caller uses some rows, it reads the next ones.
 type walk struct {
 	q       projections.Queryer
 	name    string
@@ -422,12 +425,21 @@ type walk struct {
 	rows    [][]any
 	last    []any // key of the last row read
 	ended   bool
+	ahead   chan error // receives the result of the read that runs; nil if none does
+	coming  [][]any    // rows of that read
 }
 
 func (w *walk) next(ctx context.Context) ([]any, error) {
-	if len(w.rows) == 0 && !w.ended {
-		if err := w.read(ctx); err != nil {
+	if w.columns == nil && w.ahead == nil {
+		w.readAhead(ctx)
+	}
+	if len(w.rows) == 0 && w.ahead != nil {
+		err := <-w.ahead
+		if w.ahead = nil; err != nil {
 			return nil, err
+		}
+		if w.rows = w.coming; !w.ended {
+			w.readAhead(ctx)
 		}
 	}
 	if len(w.rows) == 0 {
@@ -438,6 +450,19 @@ func (w *walk) next(ctx context.Context) ([]any, error) {
 	return row, nil
 }
 
+func (w *walk) readAhead(ctx context.Context) {
+	w.ahead = make(chan error, 1)
+	go func() { w.ahead <- w.read(ctx) }()
+}
+
+// stop waits until nothing is read any more.
+func (w *walk) stop() {
+	if w.ahead != nil {
+		<-w.ahead
+	}
+}
+
+// read sets coming.
 func (w *walk) read(ctx context.Context) error {
 	key := strings.Join(w.key, ", ")
 	query := "SELECT * FROM " + w.name
@@ -449,25 +474,29 @@ func (w *walk) read(ctx context.Context) error {
 		return err
 	}
 	defer rows.Close()
-	if w.columns, err = rows.Columns(); err != nil {
-		return err
+	if w.columns == nil { // the caller may use them already
+		if w.columns, err = rows.Columns(); err != nil {
+			return err
+		}
 	}
+	w.coming = nil
+	into := make([]any, len(w.columns))
 	for rows.Next() {
-		row, into := make([]any, len(w.columns)), make([]any, len(w.columns))
+		row := make([]any, len(w.columns))
 		for i := range row {
 			into[i] = &row[i]
 		}
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		w.rows = append(w.rows, row)
+		w.coming = append(w.coming, row)
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	w.ended = len(w.rows) < w.limit
-	if len(w.rows) > 0 {
-		w.last = keyOf(w.key, w.columns, w.rows[len(w.rows)-1])
+	w.ended = len(w.coming) < w.limit
+	if len(w.coming) > 0 {
+		w.last = keyOf(w.key, w.columns, w.coming[len(w.coming)-1])
 	}
 	return nil
 }

@@ -23,13 +23,45 @@ var (
 	// toolWords are parts of a header with their own images. A logo among them is named as such.
 	toolWords    = tables.List("toolWords")
 	partWords    = tables.List("partWords")    // mark a header that belongs to a part of the page
-	overlayWords = tables.List("overlayWords") // third-party layers over the page
+	overlayWords = tables.List("overlayWords") // consent platforms and their layers over the page
+	layerWords   = tables.List("layerWords")   // layers over the page, of the site or of others
 )
 
-// isOverlay reports whether words name a third-party layer over the page. Content management systems use "cmp" for any
-// component, consent platforms together with their own name.
-func isOverlay(words []string) bool {
-	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
+// isOverlay reports whether an element is a third-party layer over the page: one with the word of a consent platform,
+// or a dialog, or a layer by its name, that asks for consent. Content management systems use "cmp" for any component.
+func (g *gatherer) isOverlay(n *html.Node, words []string) bool {
+	role := strings.ToLower(Attr(n, "role"))
+	dialog := n.DataAtom == atom.Dialog || role == "dialog" || role == "alertdialog" || Attr(n, "aria-modal") == "true"
+	return (has(words, g.overlays) || slices.Contains(words, "cmp") && slices.Contains(words, "qc") ||
+		(dialog || has(words, layerWords)) && asksConsent(n)) && !framesPage(n, dialog)
+}
+
+const (
+	maxConsentNodes = 400 // limits the nodes within which a layer asks for consent
+	maxConsentBytes = 600 // limits the text within which it does
+)
+
+// consentText matches the sentence with which a layer asks for consent. A bakery's cookies do not match.
+var consentText = lazyregexp.New(`(?i)` + tables.Any("consentText"))
+
+// asksConsent reports whether the text of an element, without its links, begins with a request for consent.
+func asksConsent(n *html.Node) bool {
+	var text strings.Builder
+	left := maxConsentNodes
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		for c := n.FirstChild; c != nil && left > 0 && text.Len() < maxConsentBytes; c = c.NextSibling {
+			left--
+			switch {
+			case c.Type == html.TextNode:
+				text.WriteString(c.Data[:min(len(c.Data), maxConsentBytes)] + " ")
+			case c.Type == html.ElementNode && c.DataAtom != atom.A && c.DataAtom != atom.Script && c.DataAtom != atom.Style:
+				walk(c)
+			}
+		}
+	}
+	walk(n)
+	return consentText.MatchString(strings.Join(strings.Fields(text.String()), " "))
 }
 
 // foreignTo removes from a list the words of the site's own name: a review site's header may be named review.

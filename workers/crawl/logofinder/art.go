@@ -174,6 +174,7 @@ const (
 	signBrandFile = "file name holds the brand"
 	signLogoOwn   = "class says logo"
 	signLogoBox   = "inside a logo"
+	signLogoFile  = "file name says logo"
 	signVector    = "vector"
 	signDrawn     = "drawn on the page"
 	signFooterToo = "in the footer too"
@@ -315,11 +316,7 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	edge := s.Zone == page.Header || s.Zone == page.Nav || s.Top
 	fileWords := page.SplitWords(fileName(s.URL))
 	own, inBox, inFile := says(s.Own), says(s.Tokens), says(fileWords)
-	label := withoutWords(s.Alt)
-	if label == "" {
-		label = withoutWords(s.LinkLabel)
-	}
-	fit := c.brand.fit(label)
+	fit := max(c.brand.fit(withoutWords(s.Alt)), c.brand.fit(withoutWords(s.LinkLabel)))
 	switch {
 	case s.Home:
 		x.Method = methodHome + s.method
@@ -392,7 +389,7 @@ func (c *collector) weighWords(x *Candidate, s pageImage, fit float64, own, inBo
 		x.add(signLogoBox, logoBoxScore)
 	}
 	if inFile {
-		x.add("file name says logo", logoFileScore)
+		x.add(signLogoFile, logoFileScore)
 	}
 	if strings.Contains(strings.ToLower(s.Alt), "logo") {
 		x.add("alt says logo", logoAltScore)

@@ -41,6 +41,8 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
+	// ByConvention is set for an icon that nobody may have chosen for the site: a probed one, or a file of a theme.
+	ByConvention bool
 	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
 	Data    []byte
 	Part    *inlinesvg.Sprite // the part that Read uses of a sprite of vectors; nil for the whole file

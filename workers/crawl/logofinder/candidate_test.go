@@ -125,6 +125,37 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 	}
 }
 
+// A browser shows the header that a script of the page writes.
+func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
+	const header = `<header class="site-header"><a href="/"><img src="/own.svg" alt="Acme"></a></header>`
+	for name, body := range map[string]string{
+		"document.write":           `<script>document.write('` + header + `');</script><main><h1>Acme</h1></main>`,
+		"joined literals":          `<script>document.write('<header><a href="/">' + '<img src="/own.svg" alt="Acme"></a>' + "</header>");</script>`,
+		"escaped literals":         `<script>document.write("<header>\n<a href=\"/\"><img src=\"\/own.svg\" alt=\"Acme\"><\/a><\/header>")</script>`,
+		"a template literal":       "<div id=\"top\"></div><script>document.getElementById('top').innerHTML = `\n" + header + "\n`;</script>",
+		"an unknown value":         "<div id=\"top\"></div><script>document.querySelector('#top').innerHTML = `" + `<header data-year="${new Date()}"><a href="/"><img class="logo" src="/own.svg"></a></header>` + "`</script>",
+		"a variable":               `<div id="head"></div><script>const el = document.getElementById("head"); el.innerHTML = '` + header + `';</script>`,
+		"into a header":            `<header id="h"></header><script>document.getElementById("h").innerHTML = '<a href="/"><img class="logo" src="/own.svg"></a>';</script>`,
+		"insertAdjacentHTML":       `<div class="head"></div><script>document.querySelector(".head").insertAdjacentHTML("afterbegin", '` + header + `')</script>`,
+		"jQuery":                   `<div id="head"></div><script>$(function(){ $("#head").html('` + header + `'); });</script>`,
+		"an element of the page's": `<site-header></site-header><script>class H extends HTMLElement { connectedCallback() { this.innerHTML = '` + header + `' } } customElements.define("site-header", H)</script>`,
+	} {
+		if got := best(read(`<body>` + body)); got != "/own.svg" {
+			t.Errorf("%s: best is %q", name, got)
+		}
+	}
+	for name, body := range map[string]string{
+		"a place that is missing": `<script>document.getElementById("none").innerHTML = '` + header + `'</script>`,
+		"data":                    `<script type="application/json">{"html": "` + strings.ReplaceAll(header, `"`, `\"`) + `"}</script>`,
+		"a comparison":            `<div id="x"></div><script>if (document.getElementById("x").innerHTML == '` + header + `') {}</script>`,
+		"a counter":               `<script>document.write('<a href="/"><img src="/count.gif" alt="Acme"></a>')</script>`,
+	} {
+		if got := best(read(`<body>` + body)); got != "" {
+			t.Errorf("%s: best is %q", name, got)
+		}
+	}
+}
+
 func TestDeclared_Icons_BestFirst(t *testing.T) {
 	in := read(`<link rel="icon" href="/16.png" sizes="16x16"><link rel="icon" href="/96.png" sizes="96x96"><link rel="icon" type="image/svg+xml" href="/v.svg">
 		<link rel="apple-touch-icon" sizes="180x180" href="/t180.png"><link rel="apple-touch-icon" sizes="60x60" href="/t60.png"><link rel="mask-icon" href="/m.svg"><meta name="msapplication-TileImage" content="/tile.png">

@@ -16,6 +16,7 @@ const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	root := tree(decode(body[:min(len(body), MaxBytes)], contentType))
+	insertWritten(root)
 	g := &gatherer{
 		page: &Page{URL: at, Base: at, Root: root, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),

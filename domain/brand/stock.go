@@ -56,17 +56,10 @@ func (s Sighting) related(to Sighting) bool {
 // names returns the letters and digits of the name and of the domain's label.
 func (s Sighting) names() []string {
 	label, _, _ := strings.Cut(s.Domain, ".")
-	var out []string
-	for _, name := range []string{s.Name, label} {
-		name = strings.Map(func(r rune) rune {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) {
-				return unicode.ToLower(r)
-			}
-			return -1
-		}, name)
-		if name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc([]string{letters(s.Name), letters(label)}, func(name string) bool { return name == "" })
+}
+
+func letters(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "")
 }

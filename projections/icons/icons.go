@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"letterhead/domain/brand"
@@ -93,7 +92,7 @@ func fold(rows *projections.Rows[key, row], e *projections.Event) error {
 			r.at = domain
 		}
 	}
-	for _, icon := range slices.Compact(slices.Sorted(slices.Values(ev.ByConvention.Assets))) {
+	for _, icon := range ev.ByConvention.Assets {
 		*rows.Change(key{icon, e.Subject}) = r
 	}
 	return nil

@@ -257,7 +257,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	if w.cfg.Icons != nil && !state.View().Claimed {
 		target.IsStock = w.isStock
 	}
-	if target.Scheduled && !w.holdsStock(ctx, target, state.Held()) {
+	if target.Scheduled && !target.holdsStock(ctx, state.Held()) {
 		if etag, modified, ok := state.Conditional(); ok {
 			target.ETag, target.LastModified = etag, modified
 		}
@@ -278,13 +278,9 @@ func (w *Worker) isStock(ctx context.Context, icon string, seen brand.Sighting) 
 }
 
 // holdsStock reports whether a record may have a template's icon, which a crawl drops although the page is unchanged.
-func (w *Worker) holdsStock(ctx context.Context, t Target, held *eventschemas.Record) bool {
-	if t.IsStock == nil || held == nil {
-		return false
-	}
-	seen := brand.Sighting{Domain: t.Domain, At: t.Domain}
-	return slices.ContainsFunc(held.Logos, func(l eventschemas.Logo) bool {
-		return l.Type != "logo" && len(l.Formats) > 0 && t.IsStock(ctx, l.Formats[0].ID, seen)
+func (t *Target) holdsStock(ctx context.Context, held *eventschemas.Record) bool {
+	return t.IsStock != nil && held != nil && slices.ContainsFunc(held.Logos, func(l eventschemas.Logo) bool {
+		return len(l.Formats) > 0 && t.IsStock(ctx, l.Formats[0].ID, brand.Sighting{Domain: t.Domain, At: t.Domain})
 	})
 }
 

@@ -133,7 +133,7 @@ func (c *collector) art() {
 			x.add(signFooterToo, footerToo)
 		}
 		edge := s.Zone == page.Header || s.Zone == page.Nav
-		if share[s.file.String()] && !s.Home && !(edge && says(s.Tokens)) {
+		if share[uploaded(s.file)] && !s.Home && !(edge && says(s.Tokens)) {
 			continue
 		}
 		if x.Score >= minMarkScore {
@@ -180,11 +180,12 @@ const (
 	signFooterToo = "in the footer too"
 )
 
+// shareImages has the share images of the page, as uploaded returns them.
 func (c *collector) shareImages() map[string]bool {
 	share := map[string]bool{}
 	for _, key := range []string{"og:image", "twitter:image"} {
 		if u := c.in.Page.Resolve(c.in.Page.Meta(key)); u != nil {
-			share[u.String()] = true
+			share[uploaded(u)] = true
 		}
 	}
 	return share

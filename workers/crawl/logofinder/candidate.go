@@ -210,12 +210,7 @@ func (c *collector) isShareFile(u *url.URL) bool {
 
 // declared adds the declared logos of the brand. One that is also the page's share image, in any size, is a banner.
 func (c *collector) declared() {
-	p, share := c.in.Page, map[string]bool{}
-	for address := range c.shareImages() {
-		if u, err := url.Parse(address); err == nil {
-			share[uploaded(u)] = true
-		}
-	}
+	p, share := c.in.Page, c.shareImages()
 	put := func(ref, method string, base float64) {
 		if u := p.Resolve(ref); u != nil && !share[uploaded(u)] && !c.isShareFile(u) {
 			c.put(Candidate{URL: u, Method: method, Kind: Mark}, base)

@@ -48,19 +48,14 @@ var consentText = lazyregexp.New(`(?i)` + tables.Any("consentText"))
 func asksConsent(n *html.Node) bool {
 	var text strings.Builder
 	left := maxConsentNodes
-	var walk func(*html.Node)
-	walk = func(n *html.Node) {
-		for c := n.FirstChild; c != nil && left > 0 && text.Len() < maxConsentBytes; c = c.NextSibling {
-			left--
-			switch {
-			case c.Type == html.TextNode:
-				text.WriteString(c.Data[:min(len(c.Data), maxConsentBytes)] + " ")
-			case c.Type == html.ElementNode && c.DataAtom != atom.A && c.DataAtom != atom.Script && c.DataAtom != atom.Style:
-				walk(c)
-			}
+	for c := range n.Descendants() {
+		if left--; left < 0 || text.Len() >= maxConsentBytes {
+			break
+		}
+		if c.Type == html.TextNode && c.Parent.DataAtom != atom.A && c.Parent.DataAtom != atom.Script {
+			text.WriteString(c.Data[:min(len(c.Data), maxConsentBytes)] + " ")
 		}
 	}
-	walk(n)
 	return consentText.MatchString(strings.Join(strings.Fields(text.String()), " "))
 }
 

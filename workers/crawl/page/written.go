@@ -21,6 +21,8 @@ var (
 		`customElements\.define\(\s*["']([\w-]+)["']|(?:(document\.write(?:ln)?\()|\.(?:inner|outer)HTML\s*\+?=|` +
 		`\.(?:html|append|prepend)\(|\.insertAdjacentHTML\(\s*["']\w+["']\s*,)\s*` +
 		`(` + literals + `(?:\s*\+\s*` + literals + `)*)`)
+	// writer is quick to search for; it occurs in all scripts in which step finds something that writes.
+	writer  = lazyregexp.New(`document\.write|erHTML|AdjacentHTML|\.(?:html|append|prepend)\(`)
 	literal = lazyregexp.New(`(?s)` + literals)
 	// expression is a value within a template literal, which is unknown.
 	expression = lazyregexp.New(`\$\{[^}]*\}`)
@@ -36,7 +38,7 @@ func insertWritten(root *html.Node) {
 	var scripts []*html.Node
 	for n := range root.Descendants() {
 		if n.DataAtom == atom.Script && len(scripts) < maxWriters && !strings.Contains(Attr(n, "type"), "json") &&
-			headerPart.MatchString(inner(n)) {
+			writer.MatchString(inner(n)) && headerPart.MatchString(inner(n)) {
 			scripts = append(scripts, n)
 		}
 	}
@@ -52,24 +54,25 @@ func insertWritten(root *html.Node) {
 		}
 	}
 	for _, script := range scripts {
-		var into *html.Node      // chosen last
-		var waiting []*html.Node // for the element that the script defines
-		defined := ""
+		into, defined := &html.Node{}, "" // nowhere, until the script chooses or defines an element
 		for _, m := range step.FindAllStringSubmatch(inner(script), maxSteps) {
+			to, before := into, (*html.Node)(nil)
 			switch {
-			case m[1] != "":
+			case m[1] != "" && named[m[1]] != nil:
 				into = named[m[1]]
 			case m[2] != "":
 				defined = m[2]
 			case m[3] != "":
-				insert(headerOf(m[4]), script.Parent, script)
-			case into != nil:
-				insert(headerOf(m[4]), into, nil)
-			default:
-				waiting = append(waiting, headerOf(m[4])...)
+				to, before = script.Parent, script
+			}
+			for _, n := range headerOf(m[4]) {
+				to.InsertBefore(n, before)
 			}
 		}
-		insert(waiting, named[defined], nil)
+		for n := into.FirstChild; into.Type == 0 && named[defined] != nil && n != nil; n = into.FirstChild {
+			into.RemoveChild(n)
+			named[defined].AppendChild(n)
+		}
 	}
 }
 
@@ -85,12 +88,4 @@ func headerOf(written string) []*html.Node {
 	div := &html.Node{Type: html.ElementNode, DataAtom: atom.Div, Data: "div"}
 	nodes, _ := html.ParseFragment(strings.NewReader(text.String()), div) // none if they are nested too deeply
 	return nodes
-}
-
-func insert(nodes []*html.Node, into, before *html.Node) {
-	for _, n := range nodes {
-		if into != nil {
-			into.InsertBefore(n, before)
-		}
-	}
 }

@@ -41,8 +41,12 @@ const (
 	maxConsentBytes = 600 // limits the text within which it does
 )
 
-// consentText matches the sentence with which a layer asks for consent. A bakery's cookies do not match.
-var consentText = lazyregexp.New(`(?i)` + tables.Any("consentText"))
+// consentText matches the sentence with which a layer asks for consent, in lower case. A bakery's cookies do not match.
+// consentStems are what such a sentence contains, which is faster to find.
+var (
+	consentText  = lazyregexp.New(tables.Any("consentText"))
+	consentStems = tables.List("consentStems")
+)
 
 // asksConsent reports whether the text of an element, without its links, begins with a request for consent.
 func asksConsent(n *html.Node) bool {
@@ -56,7 +60,9 @@ func asksConsent(n *html.Node) bool {
 			text.WriteString(c.Data[:min(len(c.Data), maxConsentBytes)] + " ")
 		}
 	}
-	return consentText.MatchString(strings.Join(strings.Fields(text.String()), " "))
+	said := strings.Join(strings.Fields(strings.ToLower(text.String())), " ")
+	return slices.ContainsFunc(consentStems, func(s string) bool { return strings.Contains(said, s) }) &&
+		consentText.MatchString(said)
 }
 
 // foreignTo removes from a list the words of the site's own name: a review site's header may be named review.

@@ -12,6 +12,9 @@ import (
 const (
 	maxWriters = 40   // limits the scripts of a page that are searched for a header
 	maxSteps   = 1000 // limits the steps that are read of each
+	// maxWriter limits the length of such a script, and maxWriterBytes of all: a script that writes a header is short.
+	maxWriter      = 32 << 10
+	maxWriterBytes = 128 << 10
 )
 
 var (
@@ -36,10 +39,14 @@ const literals = `(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|` + "`(?:[^`\\\\]|\\\\.
 // insertWritten inserts the header that the page's own scripts write from literals, where a browser would show it.
 func insertWritten(root *html.Node) {
 	var scripts []*html.Node
+	left := maxWriterBytes
 	for n := range root.Descendants() {
-		if n.DataAtom == atom.Script && len(scripts) < maxWriters && !strings.Contains(Attr(n, "type"), "json") &&
-			writer.MatchString(inner(n)) && headerPart.MatchString(inner(n)) {
-			scripts = append(scripts, n)
+		if n.DataAtom != atom.Script || len(scripts) == maxWriters || strings.Contains(Attr(n, "type"), "json") {
+			continue
+		}
+		text := inner(n)
+		if len(text) <= min(left, maxWriter) && writer.MatchString(text) && headerPart.MatchString(text) {
+			scripts, left = append(scripts, n), left-len(text)
 		}
 	}
 	if len(scripts) == 0 {

@@ -16,6 +16,7 @@ type SucceedCrawl struct {
 	Evidence           []eventschemas.Evidence
 	FinalURL           string
 	ETag, LastModified string
+	ByConvention       *eventschemas.IconsByConvention
 }
 
 // SucceedCrawl appends CrawlSucceeded, or CrawlConfirmed if the record has no changes. The outcome of
@@ -27,7 +28,7 @@ func (b *Brands) SucceedCrawl(ctx context.Context, in SucceedCrawl) error {
 		in.CrawlID, func(state *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {
 			return state.SucceedCrawl(brand.SucceedCrawl{
 				CrawlID: in.CrawlID, Record: in.Record, Evidence: in.Evidence, FinalURL: in.FinalURL, ETag: in.ETag,
-				LastModified: in.LastModified,
+				LastModified: in.LastModified, ByConvention: in.ByConvention,
 			})
 		})
 	return err

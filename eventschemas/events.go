@@ -192,6 +192,9 @@ type (
 		FinalURL     string     `json:"final_url"`
 		ETag         string     `json:"etag,omitempty"`
 		LastModified string     `json:"last_modified,omitempty"`
+		// ByConvention is set if the site has icons that nobody may have chosen for it, whether the record has them or
+		// not.
+		ByConvention *IconsByConvention `json:"by_convention,omitempty"`
 	}
 	// CrawlConfirmed records that a crawl found nothing new.
 	CrawlConfirmed struct {

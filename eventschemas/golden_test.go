@@ -137,6 +137,23 @@ var golden = map[string]eventschemas.Event{
 			return r.Normalized()
 		}(),
 	},
+	"CrawlSucceeded.v3": eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`,
+		LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
+		Evidence: []eventschemas.Evidence{
+			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
+			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
+		},
+		ByConvention: &eventschemas.IconsByConvention{Assets: []string{hashA}, Linked: []string{"acme-group.com", "globex.co.uk"}},
+	},
+	"CrawlSucceeded.v3.restricted": eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
+		Record: func() eventschemas.Record {
+			r := eventschemas.Record{NSFW: true,
+				Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
+			return r.Normalized()
+		}(),
+	},
 	"CrawlConfirmed.v1":       eventschemas.CrawlConfirmed{CrawlID: "crawl-2", ETag: `"def"`, LastModified: "Sun, 22 Nov 2026 08:00:00 GMT"},
 	"CrawlConfirmed.v1.least": eventschemas.CrawlConfirmed{CrawlID: "crawl-2"},
 	"CrawlFailed.v1":          eventschemas.CrawlFailed{CrawlID: "crawl-3", Outcome: "fetch_failed", RememberSeconds: 3600, Detail: "The connection was refused."},

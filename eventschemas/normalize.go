@@ -18,6 +18,9 @@ func normalized(ev Event) Event {
 	case CrawlSucceeded:
 		ev.Record = ev.Record.Normalized()
 		ev.Evidence = notNil(ev.Evidence)
+		if c := ev.ByConvention; c != nil {
+			ev.ByConvention = &IconsByConvention{Assets: notNil(c.Assets), Linked: notNil(c.Linked)}
+		}
 		return ev
 	case BrandImported:
 		ev.Record = ev.Record.Normalized()

@@ -129,6 +129,13 @@ type Evidence struct {
 	Confidence float64 `json:"confidence"`
 }
 
+// IconsByConvention are icons of a site that were found only by convention: at a path that browsers try, or among the
+// files of a theme.
+type IconsByConvention struct {
+	Assets []string `json:"assets"` // of each icon, the id of its first format
+	Linked []string `json:"linked"` // registrable domains that the home page links to, sorted
+}
+
 // EmptyCompany returns the company of a record without any company data.
 func EmptyCompany() *Company {
 	return &Company{Industries: []Industry{}, Tickers: []string{}}

@@ -151,6 +151,7 @@ func objects(node any, do func(map[string]any)) {
 var optional = []string{
 	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
 	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person", "note_id",
+	"by_convention",
 }
 
 // optionalInBilling lists the fields that may be absent in billing events.

@@ -41,7 +41,7 @@ func Definitions() []Definition {
 		// brand-<domain>
 		Define[BrandDiscovered](),
 		Define[CrawlRequested](),
-		Define[CrawlSucceeded](crawlHasBareSymbols),
+		Define[CrawlSucceeded](crawlHasBareSymbols, crawlHasIconsByConvention),
 		Define[CrawlConfirmed](),
 		Define[CrawlFailed](),
 		Define[BrandImported](importHasBareSymbols),
@@ -92,6 +92,12 @@ var (
 	overrideHasReason = Change{Format: 2, Up: unchanged}
 	// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins.
 	keyHasTerms = Change{Format: 2, Up: unchanged}
+	// crawlHasIconsByConvention is version 3 of CrawlSucceeded: it adds by_convention.
+	crawlHasIconsByConvention = Change{Format: 4, Up: unchanged, Down: func(ev Event) any {
+		v2 := ev.(CrawlSucceeded)
+		v2.ByConvention = nil
+		return v2
+	}}
 	// crawlHasBareSymbols, importHasBareSymbols and overrideHasBareSymbols are versions whose tickers are symbols
 	// without an exchange. Those of earlier versions may have one.
 	crawlHasBareSymbols    = bareSymbols(func(ev *CrawlSucceeded) error { ev.Record.Company.bareSymbols(); return nil })

@@ -16,6 +16,7 @@ import (
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
 	"letterhead/projections/failures"
+	"letterhead/projections/icons"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/inbox"
 	"letterhead/projections/keys"
@@ -43,6 +44,7 @@ type Models struct {
 	Actions     *actions.Model
 	Inbox       *inbox.Model
 	Failures    *failures.Model
+	Icons       *icons.Model
 }
 
 // open opens the read models and returns all of them.
@@ -69,6 +71,7 @@ func (m *Models) open(n *Node) ([]projections.Projection, error) {
 		set(&m.Actions, actions.New(db)),
 		set(&m.Inbox, inbox.New(db)),
 		set(&m.Failures, failures.New(db)),
+		set(&m.Icons, icons.New(db)),
 	}, nil
 }
 

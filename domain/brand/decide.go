@@ -113,6 +113,7 @@ type SucceedCrawl struct {
 	Evidence           []eventschemas.Evidence
 	FinalURL           string
 	ETag, LastModified string
+	ByConvention       *eventschemas.IconsByConvention
 }
 
 // SucceedCrawl decides the effect of a crawl's success: CrawlSucceeded with the record, or
@@ -133,6 +134,7 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 	}
 	ev := eventschemas.CrawlSucceeded{
 		CrawlID: in.CrawlID, Record: record, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
+		ByConvention: in.ByConvention,
 	}
 	evidence, err := fitting(in.Evidence, func(e []eventschemas.Evidence) eventschemas.Event {
 		ev.Evidence = e

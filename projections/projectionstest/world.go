@@ -397,9 +397,14 @@ func (w *World) brandGroup(at time.Time) Group {
 func (w *World) outcome(s *site) eventschemas.Event {
 	switch p := w.rng.IntN(40); {
 	case p < 15:
-		return eventschemas.CrawlSucceeded{
+		ev := eventschemas.CrawlSucceeded{
 			CrawlID: s.running, Record: w.Record(s.domain), Evidence: evidence(), FinalURL: "https://www." + s.domain + "/", ETag: `"1"`,
 		}
+		if p < 6 {
+			icon := fmt.Sprintf("%064x", w.rng.IntN(3))
+			ev.ByConvention = &eventschemas.IconsByConvention{Assets: []string{icon}, Linked: []string{"linked.example"}}
+		}
+		return ev
 	case p < 24:
 		return eventschemas.CrawlConfirmed{CrawlID: s.running, ETag: `"1"`}
 	case p < 36:

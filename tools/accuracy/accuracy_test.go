@@ -1,8 +1,13 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +108,58 @@ func TestPages_Scored(t *testing.T) {
 	named := slices.IndexFunc(report.verdicts, func(v Verdict) bool { return v.Group == built && v.Field == "name" && v.Kind == Right })
 	if named < 0 || len(report.pages) != 4 {
 		t.Errorf("%d pages with the right name at index %d, want 4 pages and one right name", len(report.pages), named)
+	}
+}
+
+func TestFolder_OfPages_IsScored(t *testing.T) {
+	const drawing = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30"><path fill="#0a5c2b" d="M0 0h90v30L45 9z"/></svg>`
+	sum := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(drawing)))
+	page := `<title>Karvel</title><style>body{font-family:Lora}</style><header><a href="/"><img src="/art/logo.svg" alt="Karvel"></a></header>`
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"by-file/label.json":    `{"domain":"karvel.com","name":["Karvel"],"logo":{"accept":["file:art/logo.svg"],"declared":true},"fonts":{"body":[{"name":"Lora"}]},"links":{},"company":{}}`,
+		"by-file/index.html":    page,
+		"by-file/art/logo.svg":  drawing,
+		"by-sum/label.json":     `{"domain":"karvel.com","name":["Karvel Ltd."],"logo":{"accept":["` + sum + `"],"declared":true},"colors":{"accent":["#0a5c2b"]}}`,
+		"by-sum/site.json":      `{"hosts":["karvel.com"],"redirects":{"www.karvel.com":"https://karvel.com"}}`,
+		"by-sum/index.html":     page,
+		"by-sum/art/logo.svg":   drawing,
+		"another/label.json":    `{"domain":"karvel.com","logo":{"accept":["file:art/other.svg"],"declared":true}}`,
+		"another/index.html":    page,
+		"another/art/logo.svg":  drawing,
+		"another/art/other.svg": "<svg/>",
+	} {
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := newTestSuite(t).run(t.Context(), options{jobs: 2, folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Kind{}
+	for _, v := range report.verdicts {
+		got[v.ID+" "+v.Field] = v.Kind
+	}
+	for field, want := range map[string]Kind{
+		"by-file name": Right, "by-file logo": Right, "by-file body font": Right, "by-file links": None,
+		"by-sum name": Wrong, "by-sum logo": Right, "by-sum accent": Right, "another logo": Wrong,
+	} {
+		if got[field] != want {
+			t.Errorf("%s: %q, want %q", field, got[field], want)
+		}
+	}
+	var table strings.Builder
+	report.print(&table)
+	if !regexp.MustCompile(`name +2 +1 +1 +0 +0 .*50\.0 % +9–91`).MatchString(table.String()) {
+		t.Errorf("the table has no line for 1 right name of 2: %s", table.String())
+	}
+	if _, err := readFolder(t.TempDir()); err == nil {
+		t.Error("a folder without labels was read")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ const (
 	refused  = "refused"
 	facts    = "facts"
 	heldOut  = "heldout"
+	ownPages = "folder" // of -folder; it is not in pageGroups
 )
 
 var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused, facts, heldOut}
@@ -64,10 +66,13 @@ type Label struct {
 	NSFW    *bool         `json:"nsfw"`
 	Company *CompanyLabel `json:"company"`
 	Notes   string        `json:"notes"`
+
+	site fs.FS // the files of a page of -folder; nil for the others
 }
 
 // LogoLabel lists the brand's images. Entries are URLs, in which * matches
-// anything, or inline: and a substring of the drawing.
+// anything, or inline: and a substring of the drawing, or sha256: and the sum of a file, in hexadecimal digits.
+// A label in a folder may name the file instead: file:logo.svg.
 type LogoLabel struct {
 	Accept   []string `json:"accept"` // the primary logo
 	Other    []string `json:"other"`  // the brand's own, but not its primary logo
@@ -153,6 +158,50 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 		}
 		if id := strings.TrimSuffix(path.Base(name), ".json"); l.ID != id || l.Group != group {
 			return nil, fmt.Errorf("%s: the label has id %q and group %q", name, l.ID, l.Group)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// readFolder reads the labels of a folder of pages: each is a folder with label.json and the files of the site. Its name
+// is the id of the label.
+func readFolder(folder string) ([]Label, error) {
+	files := os.DirFS(folder)
+	names, err := fs.Glob(files, "*/label.json")
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 || len(names) > maxLabels {
+		return nil, fmt.Errorf("%s has %d folders with a label.json, not between 1 and %d", folder, len(names), maxLabels)
+	}
+	var out []Label
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := parseLabel(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		l.ID, l.Group = path.Dir(name), ownPages
+		if l.site, err = fs.Sub(files, l.ID); err != nil {
+			return nil, err
+		}
+		if l.Logo != nil {
+			for _, list := range [][]string{l.Logo.Accept, l.Logo.Other, l.Logo.Wrong} {
+				for i, entry := range list {
+					file, ok := strings.CutPrefix(entry, "file:")
+					if !ok {
+						continue
+					}
+					if data, err = fs.ReadFile(l.site, file); err != nil {
+						return nil, fmt.Errorf("%s: logo: %w", name, err)
+					}
+					list[i] = sumOf(data)
+				}
+			}
 		}
 		out = append(out, l)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -12,6 +14,14 @@ import (
 
 // inlinePrefix marks an entry of a label that is a drawing in the page itself.
 const inlinePrefix = "inline:"
+
+// sumPrefix marks an entry of a label that is the SHA-256 of a file.
+const sumPrefix = "sha256:"
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return sumPrefix + hex.EncodeToString(sum[:])
+}
 
 // chosen is one logo of a record and its source.
 type chosen struct {
@@ -112,6 +122,9 @@ func number(text string) int {
 // or a selector of drawings in the page; "inline:*" matches any.
 func (s *scorer) is(c chosen, entry string) bool {
 	piece, inline := strings.CutPrefix(entry, inlinePrefix)
+	if strings.HasPrefix(entry, sumPrefix) {
+		return strings.EqualFold(s.sums[c.source], entry)
+	}
 	if !inline {
 		return matches(entry, c.source) ||
 			!strings.Contains(entry, "*") && sameAddress(c.source, entry) && !strings.HasPrefix(c.source, "data:")

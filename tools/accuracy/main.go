@@ -30,6 +30,7 @@ type options struct {
 	jobs        int
 	every       int
 	peers       string
+	folder      string
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "concurrent crawls; with 1 their CPU time is reported")
 	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
 	flag.StringVar(&o.peers, "peers", "", "compare with the programs that are installed in this folder")
+	flag.StringVar(&o.folder, "folder", "", "score the pages in this folder instead, which have a label.json each")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -161,6 +163,15 @@ func (s *suite) run(ctx context.Context, o options) (*report, error) {
 	wanted := func(list, name string) bool { return list == "" || slices.Contains(strings.Split(list, ","), name) }
 	out := &report{alone: o.jobs == 1}
 	var labels []Label
+	var err error
+	if o.folder != "" {
+		o.groups = ownPages
+		out.groups = []string{ownPages}
+		if labels, err = readFolder(o.folder); err != nil {
+			return nil, err
+		}
+		labels = slices.DeleteFunc(labels, func(l Label) bool { return !wanted(o.ids, l.ID) })
+	}
 	for _, group := range pageGroups {
 		if !wanted(o.groups, group) {
 			continue
@@ -176,7 +187,6 @@ func (s *suite) run(ctx context.Context, o options) (*report, error) {
 		}
 		labels = append(labels, slices.DeleteFunc(list, func(l Label) bool { return !wanted(o.ids, l.ID) })...)
 	}
-	var err error
 	if out.pages, err = s.crawlAll(ctx, labels, max(1, o.jobs)); err != nil {
 		return nil, err
 	}

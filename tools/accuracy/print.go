@@ -17,11 +17,12 @@ func (r *report) print(w io.Writer) {
 			group = t.Group
 			table.Flush()
 			fmt.Fprintf(w, "\n%s\n", group)
-			fmt.Fprintln(table, "field\tjudged\tright\twrong\tmissing\trightly none\tprecision\trecall\tcorrect\t")
+			fmt.Fprintln(table, "field\tjudged\tright\tfalse\tmissing\trightly none\tprecision\trecall\tcorrect\t95 %\t")
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", t.Field, t.Total(), t.Right, t.Wrong,
-			t.Missing, t.None,
-			percent(t.Precision()), percent(t.Recall()), percent(t.Share()))
+		low, high := wilson(t.Right+t.None, t.Total())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.0f–%.0f\t\n", t.Field, t.Total(), t.Right,
+			t.Wrong, t.Missing, t.None,
+			percent(t.Precision()), percent(t.Recall()), percent(t.Share()), 100*low, 100*high)
 	}
 	table.Flush()
 	r.printCost(w)
@@ -44,7 +45,7 @@ func (r *report) printMisses(w io.Writer, files bool) {
 func (r *report) printCost(w io.Writer) {
 	var requests, kilobytes, wall, cpu []int
 	for _, c := range r.pages {
-		if c.result != nil && (c.label.Group == recorded || c.label.Group == built || c.label.Group == fresh) {
+		if c.result != nil && slices.Contains([]string{recorded, built, fresh, ownPages}, c.label.Group) {
 			requests = append(requests, c.stats.Requests)
 			kilobytes = append(kilobytes, int(c.stats.Bytes>>10))
 			wall = append(wall, int(c.took/time.Millisecond))

@@ -40,7 +40,9 @@ func TestScore_AgainstLabel(t *testing.T) {
 		record      eventschemas.Record
 		want        string
 	}{
-		{"name with different case and punctuation", `{"domain":"acme.com","name":["ACME!"]}`, eventschemas.Record{Name: some("Acme")}, "name right"},
+		{"name with different case", `{"domain":"acme.com","name":["ACME & Co."]}`, eventschemas.Record{Name: some("Acme  & co.")}, "name right"},
+		{"name with different punctuation", `{"domain":"acme.com","name":["ACME & Co."]}`, eventschemas.Record{Name: some("Acme & Co")}, "name wrong"},
+		{"half of a name in quotation marks", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{Name: some("Acme”")}, "name wrong"},
 		{"name missing", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{}, "name missing"},
 		{"name of another brand", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{Name: some("Wix")}, "name wrong"},
 		{"no share image, as expected", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{}, "share image none"},
@@ -51,6 +53,7 @@ func TestScore_AgainstLabel(t *testing.T) {
 		{"profile of another brand", `{"domain":"acme.com","links":{}}`, eventschemas.Record{Links: []eventschemas.Link{{Name: "twitter", URL: "https://x.com/wix"}}}, "links wrong"},
 		{"font of any origin", `{"domain":"acme.com","fonts":{"body":[{"name":"Open Sans"}]}}`, eventschemas.Record{Fonts: []eventschemas.Font{{Name: "Open Sans", Type: "body", Origin: "custom"}}}, "body font right"},
 		{"font of another origin", `{"domain":"acme.com","fonts":{"body":[{"name":"Open Sans","origin":"google"}]}}`, eventschemas.Record{Fonts: []eventschemas.Font{{Name: "Open Sans", Type: "body", Origin: "custom"}}}, "body font wrong"},
+		{"font with hyphens", `{"domain":"acme.com","fonts":{"body":[{"name":"Open Sans"}]}}`, eventschemas.Record{Fonts: []eventschemas.Font{{Name: "open-sans", Type: "body", Origin: "custom"}}}, "body font right"},
 		{"accent that looks the same", `{"domain":"acme.com","colors":{"accent":["#ff0000"]}}`, eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#f50a05", Type: "accent"}}}, "accent right"},
 		{"year that the page does not state", `{"domain":"acme.com","company":{}}`, eventschemas.Record{Company: &eventschemas.Company{FoundedYear: new(1999)}}, "founded wrong"},
 		{"year that the page states", `{"domain":"acme.com","company":{"foundedYear":1949}}`, eventschemas.Record{Company: &eventschemas.Company{FoundedYear: new(1949)}}, "founded right"},

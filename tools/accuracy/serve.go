@@ -45,9 +45,10 @@ type crawled struct {
 	outcome string
 	stats   crawl.Stats
 	took    time.Duration
-	cpu     time.Duration // of the whole process meanwhile: of this crawl if it ran alone
-	files   *shelf        // of the stored images
-	page    *html.Node    // the document served at the final URL; nil on failure
+	cpu     time.Duration     // of the whole process meanwhile: of this crawl if it ran alone
+	files   *shelf            // of the stored images
+	page    *html.Node        // the document served at the final URL; nil on failure
+	sums    map[string]string // of the files of the logos, by URL, as in a label
 }
 
 // stage crawls labels, each on a separate internet.
@@ -93,7 +94,11 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	switch {
 	case err == nil:
 		out.outcome = outcomeOK
-		out.page = served(n, out.result.FinalURL)
+		out.page, _ = html.Parse(bytes.NewReader(served(n, out.result.FinalURL))) // nil if it cannot be read
+		out.sums = map[string]string{}
+		for _, logo := range out.chosenLogos() {
+			out.sums[logo.source] = sumOf(served(n, logo.source))
+		}
 	case errors.As(err, &failure):
 		out.outcome, out.result = failure.Outcome, nil
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -104,8 +109,8 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	return out, nil
 }
 
-// served returns the document at a URL, or nil.
-func served(n *testnet.Internet, address string) *html.Node {
+// served returns the body of the response at a URL, or nil.
+func served(n *testnet.Internet, address string) []byte {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
 		return nil
@@ -115,16 +120,19 @@ func served(n *testnet.Internet, address string) *html.Node {
 	}
 	w := httptest.NewRecorder()
 	n.ServeHTTP(w, r)
-	root, err := html.Parse(w.Body)
-	if err != nil {
-		return nil
-	}
-	return root
+	return w.Body.Bytes()
 }
 
 // serve serves a label's page.
 func (s *stage) serve(n *testnet.Internet, l Label, at *url.URL) error {
 	switch {
+	case l.site != nil:
+		err := n.ServeFolder(l.site)
+		if errors.Is(err, fs.ErrNotExist) { // the folder of one host needs no description
+			n.Serve(l.Domain, http.FileServerFS(l.site))
+			return nil
+		}
+		return err
 	case l.Group == saved:
 		body, err := s.unzip(path.Join("pages", l.ID+".html.gz"))
 		if err != nil {

@@ -168,7 +168,7 @@ b{font-size:18px}.miss{color:#b00020;font-size:12px}small{color:#666;word-break:
 </style>
 <h1>Accuracy of the crawl</h1>
 <p>Each page: its primary logo on light and on dark ground with all of its logos below, then its name, accent and other colors, fonts and links. Red is what the label says otherwise. The pictures of saved pages were not kept: they are shown as drawings, and the address says so.</p>
-<table><tr><th>group<th>field<th>judged<th>right<th>wrong<th>missing<th>rightly none<th>precision<th>recall<th>correct</tr>
+<table><tr><th>group<th>field<th>judged<th>right<th>false<th>missing<th>rightly none<th>precision<th>recall<th>correct</tr>
 {{range .Tallies}}<tr><td>{{.Group}}<td>{{.Field}}<td>{{.Total}}<td>{{.Right}}<td>{{.Wrong}}<td>{{.Missing}}<td>{{.None}}<td>{{percent .Precision}}<td>{{percent .Recall}}<td>{{percent .Share}}</tr>{{end}}</table>
 {{range .Pages}}<article>
 <div>{{.Label.Group}}/<strong>{{.Label.ID}}</strong><br><small>{{.Label.URL}}</small><br>{{.Outcome}}</div>

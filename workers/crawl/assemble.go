@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
@@ -18,6 +19,7 @@ import (
 	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
 
 // Limits that keep the record's event, including evidence, within 64 KiB.
@@ -42,20 +44,26 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 			Confidence: sign.Confidence}}
 		return out, nil
 	}
-	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}}
+	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}, stock: map[*logofinder.Image]bool{}}
 	assets := r.store()
 	selection := logofinder.Select(f.logoImages())
 	for _, p := range selection.Dropped {
 		p.Raster = nil
 	}
-	palettes := logofinder.Palettes(selection.Chosen)
 	b.texts()
-	b.looks(palettes)
-	// The slowest step comes last and stops with the crawl's time.
+	b.at = cmp.Or(site.Registrable(h.response.FinalURL.Hostname()), r.target.Domain)
+	// The slowest step stops with the crawl's time.
 	whole, err := r.logos(ctx, b, assets, f, selection.Chosen)
 	if err != nil {
 		return nil, err
 	}
+	chosen := slices.DeleteFunc(selection.Chosen, func(p *logofinder.Image) bool { return b.stock[p] })
+	for p := range b.stock {
+		selection.Dropped = append(selection.Dropped, logofinder.Dropped{Image: p, Why: "the stock icon of a template"})
+	}
+	out.ByConvention, out.Dropped = b.byConvention, len(b.stock) > 0
+	palettes := logofinder.Palettes(chosen)
+	b.looks(palettes)
 	if err := r.images(ctx, b, assets, f); err != nil {
 		return nil, err
 	}
@@ -106,6 +114,10 @@ type builder struct {
 	nameMethod string
 	nameAgreed bool
 	stored     map[*logofinder.Image]logofinder.Stored
+	at         string // the registrable domain of the home page
+
+	byConvention *eventschemas.IconsByConvention
+	stock        map[*logofinder.Image]bool // dropped icons
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
@@ -139,6 +151,10 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found,
 		if err != nil && (!late || len(logo.Formats) == 0) {
 			continue
 		}
+		if p.ByConvention && r.isStock(ctx, b, logo.Formats[0].ID) {
+			b.stock[p] = true
+			continue
+		}
 		for _, f := range logo.Formats {
 			have[f.ID] = true
 		}
@@ -157,6 +173,30 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found,
 		b.record.Logos = append(b.record.Logos, logo)
 	}
 	return whole, nil
+}
+
+// maxLinked limits the domains linked by the home page that are recorded with an icon.
+const maxLinked = 40
+
+// isStock records that an icon was found by convention, and reports whether it is a template's.
+func (r *run) isStock(ctx context.Context, b *builder, icon string) bool {
+	if b.byConvention == nil {
+		b.byConvention = &eventschemas.IconsByConvention{}
+		for _, a := range b.input.Page.Anchors {
+			domain := site.Registrable(a.URL.Hostname())
+			if domain != "" && domain != r.target.Domain && !slices.Contains(b.byConvention.Linked, domain) &&
+				len(b.byConvention.Linked) < maxLinked {
+				b.byConvention.Linked = append(b.byConvention.Linked, domain)
+			}
+		}
+		slices.Sort(b.byConvention.Linked)
+	}
+	b.byConvention.Assets = append(b.byConvention.Assets, icon)
+	seen := brand.Sighting{Domain: r.target.Domain, At: b.at, Linked: b.byConvention.Linked}
+	if b.record.Name != nil {
+		seen.Name = *b.record.Name
+	}
+	return r.target.IsStock != nil && r.target.IsStock(ctx, icon, seen)
 }
 
 // logo encodes and stores one logo, in as many formats as time allows. Errors: errLate, with the formats that are

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
@@ -112,6 +113,9 @@ type Target struct {
 	ETag, LastModified string
 	// Scheduled is set for a crawl that no user requested. It obeys the rules of robots.txt for all agents.
 	Scheduled bool
+	// IsStock reports whether an icon that was found by convention is a template's, by the id of its first format; nil:
+	// none is.
+	IsStock func(ctx context.Context, icon string, seen brand.Sighting) bool
 }
 
 // Result is the result of a crawl.
@@ -124,8 +128,12 @@ type Result struct {
 	// that Record may contain less than the record for a user's request.
 	Withheld bool
 
+	// Dropped is set if Record lacks a template's stock icon.
+	Dropped bool
+
 	Record             eventschemas.Record
 	Evidence           []eventschemas.Evidence // sorted by field
+	ByConvention       *eventschemas.IconsByConvention
 	FinalURL           string
 	ETag, LastModified string
 	Trials             []logofinder.Trial // the candidates for logos and their results, best first

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,12 @@ type Crawls interface {
 	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
 }
 
+// Icons knows where icons were seen that sites have by convention; the read model icons implements it.
+type Icons interface {
+	// IsStock reports whether an icon, seen at a brand now, is the stock icon of a template.
+	IsStock(ctx context.Context, icon string, now brand.Sighting) (bool, error)
+}
+
 // WorkerConfig configures a Worker. Package config checks the numbers.
 type WorkerConfig struct {
 	LiveWorkers    int                   // concurrent crawls of priority live (32)
@@ -65,6 +72,7 @@ type WorkerConfig struct {
 	Logger         *slog.Logger          // nil: none
 	Registerer     prometheus.Registerer // nil: none
 	Now            func() time.Time      // nil: time.Now
+	Icons          Icons                 // nil: no icon is a template's
 }
 
 func (c *WorkerConfig) setDefaults() {
@@ -199,7 +207,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
 	defer cancel()
 	result, stats, err := w.safely(working, target)
-	if err == nil && result.Withheld && brand.LosesLogo(held, result.Record) {
+	if err == nil && result.Withheld && !result.Dropped && brand.LosesLogo(held, result.Record) {
 		result = &Result{NotModified: true} // a more restricted crawl must not lose the result of a live look-up
 	}
 	outcome := w.record(ctx, logger, j, result, err)
@@ -246,7 +254,10 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(),
 		Scheduled: j.request.Cause == brand.CauseSchedule}
-	if target.Scheduled {
+	if w.cfg.Icons != nil && !state.View().Claimed {
+		target.IsStock = w.isStock
+	}
+	if target.Scheduled && !target.holdsStock(ctx, state.Held()) {
 		if etag, modified, ok := state.Conditional(); ok {
 			target.ETag, target.LastModified = etag, modified
 		}
@@ -255,6 +266,22 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 		held = state.Held()
 	}
 	return target, held, "", nil
+}
+
+// isStock asks whether an icon is a template's. If that is unknown, it is the site's.
+func (w *Worker) isStock(ctx context.Context, icon string, seen brand.Sighting) bool {
+	stock, err := w.cfg.Icons.IsStock(ctx, icon, seen)
+	if err != nil {
+		w.cfg.Logger.Warn("an icon found by convention is kept", "domain", seen.Domain, "error", err)
+	}
+	return err == nil && stock
+}
+
+// holdsStock reports whether a record may have a template's icon, which a crawl drops although the page is unchanged.
+func (t *Target) holdsStock(ctx context.Context, held *eventschemas.Record) bool {
+	return t.IsStock != nil && held != nil && slices.ContainsFunc(held.Logos, func(l eventschemas.Logo) bool {
+		return len(l.Formats) > 0 && t.IsStock(ctx, l.Formats[0].ID, brand.Sighting{Domain: t.Domain, At: t.Domain})
+	})
 }
 
 // safely crawls, and turns a panic into a failure: a page that triggers a bug in a parser must not stop other crawls.
@@ -290,7 +317,7 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 			return w.brands.SucceedCrawl(ctx, commands.SucceedCrawl{
 				Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID, Record: result.Record,
 				Evidence: result.Evidence, FinalURL: result.FinalURL, ETag: result.ETag,
-				LastModified: result.LastModified,
+				LastModified: result.LastModified, ByConvention: result.ByConvention,
 			})
 		})
 		if err == nil {

@@ -10,8 +10,14 @@ import (
 // sameBeginning is how many letters two texts must share if one is truncated.
 const sameBeginning = 40
 
-// Name compares letters and digits, because the case of a brand is a matter of taste.
-func Name(ours, truth string) bool { return letters(ours) == letters(truth) }
+// Name compares everything except case, which is a matter of taste, and the amount of white space.
+func Name(ours, truth string) bool {
+	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+	return fold(ours) == fold(truth)
+}
+
+// Font compares letters and digits: a stylesheet may write a name in quotation marks or with hyphens.
+func Font(ours, truth string) bool { return letters(ours) == letters(truth) }
 
 // Text accepts a text that is equal except for punctuation, or that is a prefix of the other.
 func Text(ours, truth string) bool {

@@ -133,7 +133,7 @@ func (c *collector) art() {
 			x.add(signFooterToo, footerToo)
 		}
 		edge := s.Zone == page.Header || s.Zone == page.Nav
-		if share[s.file.String()] && !s.Home && !(edge && says(s.Tokens)) {
+		if share[uploaded(s.file)] && !s.Home && !(edge && says(s.Tokens)) {
 			continue
 		}
 		if x.Score >= minMarkScore {
@@ -174,16 +174,18 @@ const (
 	signBrandFile = "file name holds the brand"
 	signLogoOwn   = "class says logo"
 	signLogoBox   = "inside a logo"
+	signLogoFile  = "file name says logo"
 	signVector    = "vector"
 	signDrawn     = "drawn on the page"
 	signFooterToo = "in the footer too"
 )
 
+// shareImages has the share images of the page, as uploaded returns them.
 func (c *collector) shareImages() map[string]bool {
 	share := map[string]bool{}
 	for _, key := range []string{"og:image", "twitter:image"} {
 		if u := c.in.Page.Resolve(c.in.Page.Meta(key)); u != nil {
-			share[u.String()] = true
+			share[uploaded(u)] = true
 		}
 	}
 	return share
@@ -315,11 +317,7 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	edge := s.Zone == page.Header || s.Zone == page.Nav || s.Top
 	fileWords := page.SplitWords(fileName(s.URL))
 	own, inBox, inFile := says(s.Own), says(s.Tokens), says(fileWords)
-	label := withoutWords(s.Alt)
-	if label == "" {
-		label = withoutWords(s.LinkLabel)
-	}
-	fit := c.brand.fit(label)
+	fit := max(c.brand.fit(withoutWords(s.Alt)), c.brand.fit(withoutWords(s.LinkLabel)))
 	switch {
 	case s.Home:
 		x.Method = methodHome + s.method
@@ -392,7 +390,7 @@ func (c *collector) weighWords(x *Candidate, s pageImage, fit float64, own, inBo
 		x.add(signLogoBox, logoBoxScore)
 	}
 	if inFile {
-		x.add("file name says logo", logoFileScore)
+		x.add(signLogoFile, logoFileScore)
 	}
 	if strings.Contains(strings.ToLower(s.Alt), "logo") {
 		x.add("alt says logo", logoAltScore)

@@ -105,6 +105,12 @@ func (b brand) surely(im page.Image) bool {
 	return im.Home && atHead(im) && b.fit(withoutWords(im.Alt)) >= fullFit
 }
 
+// placed reports whether an image has the place and the names of the site's own logo: a file named logo, in the header,
+// and in a link home or an element named logo. Its alt may be copied from another page.
+func placed(im page.Image, fileWords []string) bool {
+	return says(fileWords) && (im.Zone == page.Header || im.Zone == page.Nav) && (im.Home || says(im.Tokens))
+}
+
 func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
 
 // stranger reports whether an image on the page is marked as something other than the brand's logo: "Visa logo" on a
@@ -120,7 +126,8 @@ func (b brand) stranger(im page.Image) bool {
 		return true
 	}
 	rest := withoutWords(im.Alt)
-	if rest == "" || b.fit(rest) > 0 {
+	if rest == "" || b.fit(rest) > 0 || b.fit(withoutWords(im.LinkLabel)) >= fullFit ||
+		placed(im, fileWords) && !strings.Contains(site.Letters(file), site.Letters(rest)) {
 		return false
 	}
 	words := page.SplitWords(rest)

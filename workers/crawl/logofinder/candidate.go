@@ -41,6 +41,8 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
+	// ByConvention is set for an icon that nobody may have chosen for the site: a probed one, or a file of a theme.
+	ByConvention bool
 	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
 	Data    []byte
 	Part    *inlinesvg.Sprite // the part that Read uses of a sprite of vectors; nil for the whole file
@@ -143,12 +145,14 @@ func (c *collector) best(limit int) []Candidate {
 // sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
+// uploaded returns the same text for the sizes of one upload.
+func uploaded(u *url.URL) string { return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3") }
+
 const cropPenalty = 15.0 // keeps a crop of an upload from being a mark if anything else is one
 
 // withoutCrops drops the square crops of uploads that are candidates in another size, whose score they may raise; the
 // others count less. An icon is square in any case.
 func withoutCrops(list []Candidate) []Candidate {
-	stem := func(u *url.URL) string { return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3") }
 	isCrop := func(x Candidate) bool {
 		m := sizeVariant.FindStringSubmatch(x.URL.Path)
 		return x.Kind == Mark && m != nil && m[1] == m[2]
@@ -159,7 +163,9 @@ func withoutCrops(list []Candidate) []Candidate {
 			continue
 		}
 		at := slices.IndexFunc(list,
-			func(o Candidate) bool { return o.Kind == Mark && !isCrop(o) && stem(o.URL) == stem(list[i].URL) })
+			func(o Candidate) bool {
+				return o.Kind == Mark && !isCrop(o) && uploaded(o.URL) == uploaded(list[i].URL)
+			})
 		if at < 0 {
 			list[i].add("a square crop", -cropPenalty)
 			continue
@@ -193,20 +199,34 @@ func (c *collector) put(x Candidate, base float64) {
 	c.list = append(c.list, x)
 }
 
-// declared adds the declared logos of the brand.
+// shareWords are words of the name of a file that is drawn to be shared, unless it is also called logo.
+var shareWords = tables.List("shareWords")
+
+func (c *collector) isShareFile(u *url.URL) bool {
+	words := page.SplitWords(fileName(u))
+	return !says(words) && slices.ContainsFunc(words,
+		func(w string) bool { return slices.Contains(shareWords, w) && !strings.Contains(c.in.Site.Label, w) })
+}
+
+// declared adds the declared logos of the brand. One that is also the page's share image, in any size, is a banner.
 func (c *collector) declared() {
-	p := c.in.Page
+	p, share := c.in.Page, c.shareImages()
+	put := func(ref, method string, base float64) {
+		if u := p.Resolve(ref); u != nil && !share[uploaded(u)] && !c.isShareFile(u) {
+			c.put(Candidate{URL: u, Method: method, Kind: Mark}, base)
+		}
+	}
 	for _, ref := range extract.OwnerLogos(c.in) {
-		c.put(Candidate{URL: p.Resolve(ref), Method: "json-ld logo", Kind: Mark}, declaredScore)
+		put(ref, "json-ld logo", declaredScore)
 	}
 	for _, key := range []string{"og:logo", "logo"} {
-		c.put(Candidate{URL: p.Resolve(p.Meta(key)), Method: key, Kind: Mark}, itempropScore)
+		put(p.Meta(key), key, itempropScore)
 	}
 	for _, m := range p.Metas {
 		// An article's publisher and listed customers also have logos.
 		if m.Kind == "itemprop" && m.Key == "logo" && m.Content != "" && !m.Other &&
 			(m.Of == "" || c.brand.fit(m.Of) > 0) {
-			c.put(Candidate{URL: p.Resolve(m.Content), Method: "itemprop logo", Kind: Mark}, itempropScore)
+			put(m.Content, "itemprop logo", itempropScore)
 			break
 		}
 	}

@@ -45,6 +45,14 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 		"another brand's alt":             {`<header><img class="logo" src="/visa.svg" alt="Visa logo"></header>` + header, "/own.svg"},
 		"lazily loaded":                   {`<header><a href="/"><img data-src="/own.svg" src="data:image/gif;base64,R0lGODlhAQABAAAAACw="></a></header>`, "/own.svg"},
 		"linked data":                     {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/ld.png"}</script>`, "/ld.png"},
+		"linked data with a share image":  {`<meta property="og:image" content="https://www.acme.com/ld.png?w=1200"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/ld.png"}</script>`, ""},
+		"… in another size":               {`<meta name="twitter:image" content="/up/ld-1200x630.jpg"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/up/ld.jpg"}</script>`, ""},
+		"… and a logo":                    {`<meta property="og:image" content="/ld.png"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":["/ld.png","/mark.png"]}</script>`, "/mark.png"},
+		"… that the header shows":         {`<meta property="og:image" content="/ld.png"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/ld.png"}</script><header><a href="/"><img src="/ld.png"></a></header>`, "/ld.png"},
+		"linked data with a banner":       {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/img/social-share.jpg"}</script>`, ""},
+		"linked data with an og image":    {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/acme-og-image.png"}</script>`, ""},
+		"a logo for sharing":              {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/og-logo.png"}</script>`, "/og-logo.png"},
+		"og:logo of the share image":      {`<meta property="og:image" content="/s.png"><meta property="og:logo" content="/s.png">`, ""},
 		"another organization's data":     {`<script type="application/ld+json">{"@type":"Organization","name":"Other","url":"https://other.example","logo":"/ld.png"}</script>`, ""},
 		"header before linked data":       {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/ld.png"}</script>` + header, "/own.svg"},
 		"share image in the text":         {`<meta property="og:image" content="/logo-share.png"><img class="logo" src="/logo-share.png" alt="Acme">`, ""},
@@ -93,6 +101,13 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 		"the brand's item behind others":  {`<div itemscope><b itemprop="name">Globex</b><link itemprop="logo" href="/g.png"></div><div itemscope><b itemprop="name">Acme</b><link itemprop="logo" href="/own.png"></div>`, "/own.png"},
 		"named by its file, in no link":   {`<div><div><img src="/acme.svg" height="36"></div></div>`, "/acme.svg"},
 		"in another window":               {`<nav><a href="/" target="_blank">Acme <svg viewBox="0 0 20 20" width="20" height="20"><path d="M0 0h20v20z"/></svg></a></nav>`, ""},
+		"a copied alt":                    {`<header><div class="logo"><img src="/img/logo.svg" alt="Globex logo"></div></header>`, "/img/logo.svg"},
+		"a copied alt, linked home":       {`<header><a class="logo" href="/"><img src="/img/logo-2.svg" alt="Instagram"></a></header>`, "/img/logo-2.svg"},
+		"a copied alt of a template":      {`<nav class="navbar"><a class="navbar-brand" href="#"><img src="/images/logo.png" alt="Finexa Logo"></a></nav>`, "/images/logo.png"},
+		"a copied alt, a label":           {`<header><a class="logo" href="/" aria-label="Acme"><img src="/mark.svg" alt="Search"></a></header>`, "/mark.svg"},
+		"alt and file of another":         {`<header><div class="logo"><img src="/globex-logo.svg" alt="Globex logo"></div></header>`, ""},
+		"a network's file, called logo":   {`<header><a href="/"><img class="logo" src="/facebook-logo.svg" alt="Facebook"></a></header>`, ""},
+		"a copied alt below the head":     {`<header><b>Acme</b></header><section><div class="logo"><img src="/logo.svg" alt="Globex logo"></div></section>`, ""},
 		"private addresses stay out here": {`<header><a href="/"><img src="file:///etc/passwd" alt="Acme"></a></header>`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,6 +122,37 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 				t.Errorf("best is %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A browser shows the header that a script of the page writes.
+func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
+	const header = `<header class="site-header"><a href="/"><img src="/own.svg" alt="Acme"></a></header>`
+	for name, body := range map[string]string{
+		"document.write":           `<script>document.write('` + header + `');</script><main><h1>Acme</h1></main>`,
+		"joined literals":          `<script>document.write('<header><a href="/">' + '<img src="/own.svg" alt="Acme"></a>' + "</header>");</script>`,
+		"escaped literals":         `<script>document.write("<header>\n<a href=\"/\"><img src=\"\/own.svg\" alt=\"Acme\"><\/a><\/header>")</script>`,
+		"a template literal":       "<div id=\"top\"></div><script>document.getElementById('top').innerHTML = `\n" + header + "\n`;</script>",
+		"an unknown value":         "<div id=\"top\"></div><script>document.querySelector('#top').innerHTML = `" + `<header data-year="${new Date()}"><a href="/"><img class="logo" src="/own.svg"></a></header>` + "`</script>",
+		"a variable":               `<div id="head"></div><script>const el = document.getElementById("head"); el.innerHTML = '` + header + `';</script>`,
+		"into a header":            `<header id="h"></header><script>document.getElementById("h").innerHTML = '<a href="/"><img class="logo" src="/own.svg"></a>';</script>`,
+		"insertAdjacentHTML":       `<div class="head"></div><script>document.querySelector(".head").insertAdjacentHTML("afterbegin", '` + header + `')</script>`,
+		"jQuery":                   `<div id="head"></div><script>$(function(){ $("#head").html('` + header + `'); });</script>`,
+		"an element of the page's": `<site-header></site-header><script>class H extends HTMLElement { connectedCallback() { this.innerHTML = '` + header + `' } } customElements.define("site-header", H)</script>`,
+	} {
+		if got := best(read(`<body>` + body)); got != "/own.svg" {
+			t.Errorf("%s: best is %q", name, got)
+		}
+	}
+	for name, body := range map[string]string{
+		"a place that is missing": `<script>document.getElementById("none").innerHTML = '` + header + `'</script>`,
+		"data":                    `<script type="application/json">{"html": "` + strings.ReplaceAll(header, `"`, `\"`) + `"}</script>`,
+		"a comparison":            `<div id="x"></div><script>if (document.getElementById("x").innerHTML == '` + header + `') {}</script>`,
+		"a counter":               `<script>document.write('<a href="/"><img src="/count.gif" alt="Acme"></a>')</script>`,
+	} {
+		if got := best(read(`<body>` + body)); got != "" {
+			t.Errorf("%s: best is %q", name, got)
+		}
 	}
 }
 

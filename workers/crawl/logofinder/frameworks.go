@@ -9,7 +9,8 @@ import (
 // frameworkFiles maps the SHA-256 of the icons and logos in the project templates of frameworks to the name of the
 // framework. Source: the files in the npm packages create-vite 2.9.5, 5.2.3 and 9.3.0, cra-template 1.3.0,
 // create-next-app 12.3.4, 14.2.5 and 16.4.3, @schematics/angular 12.2.0, 16.2.0 and 21.2.28, @vue/cli-service 5.0.9,
-// create-vue 3.22.3, create-svelte 6.0.0, sv 0.17.1, create-docusaurus 3.10.2.
+// create-vue 3.22.3, create-svelte 6.0.0, sv 0.17.1, create-docusaurus 3.10.2, startbootstrap-agency 7.0.12,
+// html5-boilerplate 9.0.1, create-t3-app 7.40.0, create-redwood-app 8.9.0, material-kit 2.0.4, admin-lte 4.10.0.
 var frameworkFiles = tables.Map("frameworkFiles")
 
 // frameworkFile reports whether a file is a framework's default, and of which

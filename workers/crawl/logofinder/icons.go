@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
 )
 
@@ -40,8 +41,12 @@ func (c *collector) icon(x Candidate, base float64, sizeShare float64) {
 	if x.Scheme == "dark" {
 		x.add("for dark pages", -otherSchemeMinus)
 	}
+	x.ByConvention = x.URL != nil && themeFile.MatchString(x.URL.Path)
 	c.put(x, base)
 }
+
+// themeFile matches files that belong to a theme or an extension, of content management systems and builders.
+var themeFile = lazyregexp.New(`(?i)/(?:wp-content/(?:themes|plugins)|themes?|templates?|skins?|bitrix)/`)
 
 // icons adds the icons that the page declares.
 func (c *collector) icons() {
@@ -105,8 +110,8 @@ func (c *collector) knownPaths() {
 		return
 	}
 	for _, path := range []string{"/apple-touch-icon.png", "/favicon.ico"} {
-		c.put(Candidate{URL: at.ResolveReference(&url.URL{Path: path}), Method: "known path", Probed: true},
-			knownPathScore)
+		c.put(Candidate{URL: at.ResolveReference(&url.URL{Path: path}), Method: "known path", Probed: true,
+			ByConvention: true}, knownPathScore)
 	}
 }
 

@@ -152,14 +152,8 @@ func TestSelect_FileAtKnownPath_DoesNotContradictDeclaredIcons(t *testing.T) {
 }
 
 func TestRead_NotLogo_Fails(t *testing.T) {
-	photo := image.NewNRGBA(image.Rect(0, 0, 256, 256))
-	for y := range 256 {
-		for x := range 256 {
-			photo.SetNRGBA(x, y, color.NRGBA{uint8(x), uint8(y), uint8(x * y / 200), 255})
-		}
-	}
 	var photograph bytes.Buffer
-	jpeg.Encode(&photograph, photo, nil)
+	jpeg.Encode(&photograph, gradient(256, 256), nil)
 	for name, c := range map[string]struct {
 		kind logofinder.Kind
 		data []byte
@@ -193,6 +187,60 @@ func TestRead_NotLogo_Fails(t *testing.T) {
 	if logofinder.IsFileFault(errors.New("disk is full")) {
 		t.Error("a fault of the store is reported as one of the file")
 	}
+}
+
+func TestRead_CertainByItsPlace_OutranksThePixels(t *testing.T) {
+	const place = `<header><a class="logo" href="/"><img src="/logo.png" alt="Acme"></a></header>`
+	data := encode(t, gradient(256, 256))
+	for body, want := range map[string]bool{
+		place: true,
+		`<header><a href="/"><img src="/team.png" alt="Acme"></a></header>`:                                                false,
+		`<main><p>` + strings.Repeat("word ", 100) + `</p><div class="logo"><img src="/logo.png" alt="Acme"></div></main>`: false,
+	} {
+		c := logofinder.Candidates(read(body))[0]
+		if _, err := logofinder.Read(t.Context(), renderer(t), c, data); (err == nil) != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	c := logofinder.Candidates(read(place))[0]
+	if _, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, withInk(64, 64, white, white, disc))); err == nil {
+		t.Error("a blank picture is a logo")
+	}
+}
+
+func TestRead_DeclaredShareBanner_IsNotALogo(t *testing.T) {
+	declared := candidate(logofinder.Mark, 46)
+	declared.Method = "json-ld logo"
+	shown := candidate(logofinder.Mark, 70)
+	for name, c := range map[string]struct {
+		candidate logofinder.Candidate
+		data      []byte
+		want      bool
+	}{
+		"a card of the usual size":    {declared, encode(t, withInk(1200, 630, blue, white, cross)), false},
+		"a card of half the size":     {declared, encode(t, withInk(600, 315, blue, white, cross)), false},
+		"a picture across":            {declared, encode(t, gradient(1600, 900)), false},
+		"a wide clear logo":           {declared, encode(t, withInk(1200, 630, color.NRGBA{}, blue, cross)), true},
+		"a small logo of those sides": {declared, encode(t, withInk(120, 63, white, blue, cross)), true},
+		"a wordmark on white":         {declared, encode(t, withInk(1200, 300, white, blue, cross)), true},
+		"a square":                    {declared, encode(t, withInk(1024, 1024, white, blue, disc)), true},
+		"shown on the page":           {shown, encode(t, withInk(1200, 630, white, blue, cross)), true},
+	} {
+		if _, err := logofinder.Read(t.Context(), renderer(t), c.candidate, c.data); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// gradient returns a picture with the many colors of a photograph.
+func gradient(width, height int) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			img.SetNRGBA(x, y, color.NRGBA{uint8(256 * x / width), uint8(256 * y / height), uint8(x * y / 200), 255})
+		}
+	}
+	return img
 }
 
 // pngBomb returns a small PNG of 30000×30000 pixels.

@@ -253,24 +253,49 @@ func (p *Image) look(img *image.NRGBA) error {
 	p.Colors = colors.Palette{Source: p.Source(), Inks: seen.Palette}
 	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
 	longest := maxAspect
-	if p.Kind == Mark && (strings.HasPrefix(p.Method, methodHome) || isDeclared(p.Method)) {
+	if p.Kind == Mark && (strings.HasPrefix(p.Method, methodHome) || isDeclared(p.Method)) || p.certain() {
 		longest = maxMasthead
 	}
 	if p.aspect > longest || p.aspect < 1/maxAspect {
 		return fmt.Errorf("%w: its ink is %d×%d", ErrNotLogo, seen.Ink.Dx(), seen.Ink.Dy())
 	}
+	if isDeclared(p.Method) && p.isBanner() {
+		return fmt.Errorf("%w: a share banner", ErrNotLogo)
+	}
 	if isPlain(img, seen) {
 		return fmt.Errorf("%w: a plain rectangle", ErrNotLogo)
 	}
-	if p.Kind == Mark && p.SVG == nil && isPhoto(seen) {
+	if p.Kind == Mark && p.SVG == nil && isPhoto(seen) && !p.certain() {
 		return fmt.Errorf("%w: a photograph", ErrNotLogo)
 	}
 	return nil
 }
 
+// certainScore is the score from which the page decides that a picture is its logo, whatever the picture looks like: in
+// the header, in a link home, and first.
+const certainScore = 80.0
+
+// certain reports whether the page shows the picture as its logo beyond doubt, and calls it so: the picture above a
+// page's text may link home as well.
+func (c *Candidate) certain() bool {
+	return c.Kind == Mark && c.Score >= certainScore && c.has(signLogoOwn, signLogoBox, signLogoFile)
+}
+
 // isDeclared reports whether a method is one of declared logos.
 func isDeclared(method string) bool {
 	return method == "json-ld logo" || method == "og:logo" || method == "logo" || method == "itemprop logo"
+}
+
+// The shape of share banners: 1200×630 and 1280×640 are recommended, and 1600×900 is usual.
+const (
+	shareWidth = 600 // pixels; the least that is shown across a post
+	shareLeast = 1.7 // width to height
+	shareMost  = 2.05
+)
+
+// isBanner reports whether a picture has the size and shape of a share banner.
+func (p *Image) isBanner() bool {
+	return p.SVG == nil && !p.Clear && p.Width >= shareWidth && p.ratio() >= shareLeast && p.ratio() <= shareMost
 }
 
 // of cuts its part out of a sprite. Errors: ErrNotLogo if the part is outside.

@@ -114,6 +114,8 @@ func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 	switch {
 	case i >= 0:
 		have := chosen[i]
+		both := have.ByConvention && p.ByConvention // a drawing that the site declares in any size is its own
+		have.ByConvention, p.ByConvention = both, both
 		switch {
 		case have.SVG == nil && p.SVG != nil:
 			s.drop(have, "the same drawing as a vector")

@@ -86,6 +86,45 @@ func TestParse_ConsentLayer_IsIgnored(t *testing.T) {
 	}
 }
 
+func TestParse_LayerThatAsksForConsent_IsIgnored(t *testing.T) {
+	const svg = `<a href="/"><svg></svg></a>`
+	for _, layer := range []string{
+		`<div id="cmp-dialog" class="cmp-header">` + svg + `<h2>We use cookies</h2></div>`,
+		`<div role="dialog" aria-modal="true"><header>` + svg + `</header><h1>We value your privacy</h1></div>`,
+		`<dialog open><nav>` + svg + `</nav><p>Diese Website verwendet Cookies.</p></dialog>`,
+		`<div class="privacy-banner">` + svg + `<p>This website uses cookies to improve your visit.</p><a href="/privacy">More</a></div>`,
+		`<section class="modal">` + svg + `<p>Nous utilisons des cookies pour mesurer notre audience.</p></section>`,
+		`<div class="overlay-box">` + svg + `<p>Utilizamos cookies propias y de terceros.</p></div>`,
+		`<aside class="notice">` + svg + `<p>Używamy plików cookie.</p></aside>`,
+		`<div class="popup">` + svg + `<p>Мы используем файлы cookie.</p></div>`,
+		`<div class="notification">` + svg + `<p>当サイトではクッキーを使用しています。</p></div>`,
+		`<div class="bottom-bar">` + svg + `<p>Vi använder kakor för att webbplatsen ska fungera.</p></div>`,
+		`<div id="cookiescript_injected">` + svg + `</div>`,
+		`<div class="osano-cm-window">` + svg + `</div>`,
+	} {
+		if p := parse(t, layer, "text/html"); len(p.InlineSVGs) != 0 || p.Text != "" {
+			t.Errorf("%s: it counts as the page's", layer)
+		}
+	}
+	for _, part := range []string{
+		`<div class="cmp-header">` + svg + `<ul><li>Bread</li></ul></div>`,
+		`<div class="hero-banner">` + svg + `<h2>Fresh cookies every day</h2><p>Our cookies are in your store.</p></div>`,
+		`<div class="top-bar">` + svg + `<a href="/cookies">We use cookies</a></div>`,
+		`<div class="page-layer"><header>` + svg + `</header><p>We use cookies</p></div>`,
+		`<div class="modal-page">` + svg + `<main><h1>Acme</h1></main><p>We use cookies</p></div>`,
+		`<div class="content-layer">` + svg + `<p>` + strings.Repeat("word ", 200) + `</p><p>We use cookies</p></div>`,
+		`<div class="box">` + svg + `<p>Privacy for everybody</p></div>`,
+	} {
+		if p := parse(t, part, "text/html"); len(p.InlineSVGs) != 1 {
+			t.Errorf("%s: it does not count as the page's", part)
+		}
+	}
+	at, _ := url.Parse("https://crumblycookies.com/")
+	if p := page.Parse([]byte(`<div class="cookie-logo">`+svg+`</div>`), "text/html", at, site.New("crumblycookies.com")); len(p.InlineSVGs) != 1 {
+		t.Error("treated the logo of a bakery as a consent dialog's")
+	}
+}
+
 func TestInlineSVGs_Names_AreRead(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
 	if len(p.InlineSVGs) != 3 || p.InlineSVGs[0].Alt != "Acme" || p.InlineSVGs[1].Alt != "Acme home" || fmt.Sprint(p.InlineSVGs[2].Own) != "[brand logo]" || fmt.Sprint(p.InlineSVGs[2].Tokens) != "[brand logo logo]" {

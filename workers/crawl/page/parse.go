@@ -16,9 +16,11 @@ const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	root := tree(decode(body[:min(len(body), MaxBytes)], contentType))
+	insertWritten(root)
 	g := &gatherer{
 		page: &Page{URL: at, Base: at, Root: root, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
+		overlays: foreignTo(of, overlayWords),
 	}
 	g.base(root)
 	g.walk(root, place{}, 0)
@@ -36,6 +38,7 @@ type gatherer struct {
 	images           int
 	banners          bool     // a header was seen
 	strangers, tools []string // the words of containers without logos of the site
+	overlays         []string // the words of consent dialogs
 }
 
 // place is the current place in the page.
@@ -76,15 +79,19 @@ func (g *gatherer) base(root *html.Node) {
 const maxFrameNodes = 2000 // limits the search for the page's frame within an overlay
 
 // framesPage reports whether an element contains the page itself, so that its
-// class, such as "cookie-notice-visible", is a state of the page.
-func framesPage(n *html.Node) bool {
+// class, such as "cookie-notice-visible", is a state of the page. A dialog has its own header.
+func framesPage(n *html.Node, dialog bool) bool {
 	left := maxFrameNodes - 1
 	for c := range n.Descendants() {
 		if c.Type != html.ElementNode {
 			continue
 		}
 		switch c.DataAtom {
-		case atom.Header, atom.Nav, atom.Main, atom.H1:
+		case atom.Header, atom.Nav, atom.H1:
+			if !dialog {
+				return true
+			}
+		case atom.Main:
 			return true
 		}
 		if left--; left < 0 {
@@ -143,7 +150,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		}
 		return at, false
 	}
-	if isOverlay(words) && !framesPage(n) {
+	if g.isOverlay(n, words) {
 		return at, false // cookie walls do not belong to the page
 	}
 	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {

@@ -23,13 +23,46 @@ var (
 	// toolWords are parts of a header with their own images. A logo among them is named as such.
 	toolWords    = tables.List("toolWords")
 	partWords    = tables.List("partWords")    // mark a header that belongs to a part of the page
-	overlayWords = tables.List("overlayWords") // third-party layers over the page
+	overlayWords = tables.List("overlayWords") // consent platforms and their layers over the page
+	layerWords   = tables.List("layerWords")   // layers over the page, of the site or of others
 )
 
-// isOverlay reports whether words name a third-party layer over the page. Content management systems use "cmp" for any
-// component, consent platforms together with their own name.
-func isOverlay(words []string) bool {
-	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
+// isOverlay reports whether an element is a third-party layer over the page: one with the word of a consent platform,
+// or a dialog, or a layer by its name, that asks for consent. Content management systems use "cmp" for any component.
+func (g *gatherer) isOverlay(n *html.Node, words []string) bool {
+	role := strings.ToLower(Attr(n, "role"))
+	dialog := n.DataAtom == atom.Dialog || role == "dialog" || role == "alertdialog" || Attr(n, "aria-modal") == "true"
+	return (has(words, g.overlays) || slices.Contains(words, "cmp") && slices.Contains(words, "qc") ||
+		(dialog || has(words, layerWords)) && asksConsent(n)) && !framesPage(n, dialog)
+}
+
+const (
+	maxConsentNodes = 400 // limits the nodes within which a layer asks for consent
+	maxConsentBytes = 600 // limits the text within which it does
+)
+
+// consentText matches the sentence with which a layer asks for consent, in lower case. A bakery's cookies do not match.
+// consentStems are what such a sentence contains, which is faster to find.
+var (
+	consentText  = lazyregexp.New(tables.Any("consentText"))
+	consentStems = tables.List("consentStems")
+)
+
+// asksConsent reports whether the text of an element, without its links, begins with a request for consent.
+func asksConsent(n *html.Node) bool {
+	var text strings.Builder
+	left := maxConsentNodes
+	for c := range n.Descendants() {
+		if left--; left < 0 || text.Len() >= maxConsentBytes {
+			break
+		}
+		if c.Type == html.TextNode && c.Parent.DataAtom != atom.A && c.Parent.DataAtom != atom.Script {
+			text.WriteString(c.Data[:min(len(c.Data), maxConsentBytes)] + " ")
+		}
+	}
+	said := strings.Join(strings.Fields(strings.ToLower(text.String())), " ")
+	return slices.ContainsFunc(consentStems, func(s string) bool { return strings.Contains(said, s) }) &&
+		consentText.MatchString(said)
 }
 
 // foreignTo removes from a list the words of the site's own name: a review site's header may be named review.

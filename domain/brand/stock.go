@@ -1,0 +1,65 @@
+package brand
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Sighting is a brand on whose site an icon was found only by convention.
+type Sighting struct {
+	Domain string
+	Name   string   // "" if unknown
+	At     string   // the registrable domain that the home page redirects to, or Domain
+	Linked []string // registrable domains that the home page links to
+}
+
+const (
+	// stockBrands is the number of brands with nothing in common whose icon belongs to none of them.
+	stockBrands = 5
+	// sameLetters is the number of letters from which a name within another one is not a coincidence.
+	sameLetters = 4
+)
+
+// IsStock reports whether an icon is the stock icon of a template: it was seen at five brands at least, none of which
+// has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
+// a domain in each country, or of a group whose sites link to each other, is none.
+func IsStock(seen []Sighting) bool {
+	var apart []Sighting
+	for _, s := range seen {
+		if slices.ContainsFunc(apart, s.related) {
+			continue
+		}
+		if apart = append(apart, s); len(apart) == stockBrands {
+			return true
+		}
+	}
+	return false
+}
+
+// related reports whether two brands may be one, or belong together.
+func (s Sighting) related(to Sighting) bool {
+	if s.Domain == to.Domain || s.At == to.Domain || s.Domain == to.At || s.At == to.At ||
+		slices.Contains(s.Linked, to.Domain) || slices.Contains(to.Linked, s.Domain) {
+		return true
+	}
+	for _, a := range s.names() {
+		for _, b := range to.names() {
+			if a == b || min(len(a), len(b)) >= sameLetters && (strings.Contains(a, b) || strings.Contains(b, a)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// names returns the letters and digits of the name and of the domain's label.
+func (s Sighting) names() []string {
+	label, _, _ := strings.Cut(s.Domain, ".")
+	return slices.DeleteFunc([]string{letters(s.Name), letters(label)}, func(name string) bool { return name == "" })
+}
+
+func letters(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "")
+}

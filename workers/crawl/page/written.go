@@ -1,0 +1,98 @@
+package page
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"letterhead/internal/lazyregexp"
+)
+
+const (
+	maxWriters = 40   // limits the scripts of a page that are searched for a header
+	maxSteps   = 1000 // limits the steps that are read of each
+	// maxWriter limits the length of such a script, and maxWriterBytes of all: a script that writes a header is short.
+	maxWriter      = 32 << 10
+	maxWriterBytes = 128 << 10
+)
+
+var (
+	// step matches what a script does on its way to write HTML from literals, which may be joined: it chooses an element,
+	// defines one, or writes.
+	step = lazyregexp.New(`(?s)(?:getElementById|querySelector|\$)\(\s*["'][#.]?([\w-]+)["']|` +
+		`customElements\.define\(\s*["']([\w-]+)["']|(?:(document\.write(?:ln)?\()|\.(?:inner|outer)HTML\s*\+?=|` +
+		`\.(?:html|append|prepend)\(|\.insertAdjacentHTML\(\s*["']\w+["']\s*,)\s*` +
+		`(` + literals + `(?:\s*\+\s*` + literals + `)*)`)
+	// writer is quick to search for; it occurs in all scripts in which step finds something that writes.
+	writer  = lazyregexp.New(`document\.write|erHTML|AdjacentHTML|\.(?:html|append|prepend)\(`)
+	literal = lazyregexp.New(`(?s)` + literals)
+	// expression is a value within a template literal, which is unknown.
+	expression = lazyregexp.New(`\$\{[^}]*\}`)
+	// headerPart matches the HTML of a header. Scripts also write counters and advertisements.
+	headerPart = lazyregexp.New(`(?i)<(?:header|nav)\b|\blogo|\bnavbar`)
+	unescaped  = strings.NewReplacer(`\n`, "\n", `\t`, " ", `\"`, `"`, `\'`, "'", "\\`", "`", `\/`, "/")
+)
+
+const literals = `(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|` + "`(?:[^`\\\\]|\\\\.)*`)"
+
+// insertWritten inserts the header that the page's own scripts write from literals, where a browser would show it.
+func insertWritten(root *html.Node) {
+	var scripts []*html.Node
+	left := maxWriterBytes
+	for n := range root.Descendants() {
+		if n.DataAtom != atom.Script || len(scripts) == maxWriters || strings.Contains(Attr(n, "type"), "json") {
+			continue
+		}
+		text := inner(n)
+		if len(text) <= min(left, maxWriter) && writer.MatchString(text) && headerPart.MatchString(text) {
+			scripts, left = append(scripts, n), left-len(text)
+		}
+	}
+	if len(scripts) == 0 {
+		return
+	}
+	named := map[string]*html.Node{}
+	for n := range root.Descendants() {
+		for _, name := range append(strings.Fields(Attr(n, "id")+" "+Attr(n, "class")), n.Data) {
+			if _, known := named[name]; !known && n.Type == html.ElementNode {
+				named[name] = n
+			}
+		}
+	}
+	for _, script := range scripts {
+		into, defined := &html.Node{}, "" // nowhere, until the script chooses or defines an element
+		for _, m := range step.FindAllStringSubmatch(inner(script), maxSteps) {
+			to, before := into, (*html.Node)(nil)
+			switch {
+			case m[1] != "" && named[m[1]] != nil:
+				into = named[m[1]]
+			case m[2] != "":
+				defined = m[2]
+			case m[3] != "":
+				to, before = script.Parent, script
+			}
+			for _, n := range headerOf(m[4]) {
+				to.InsertBefore(n, before)
+			}
+		}
+		for n := into.FirstChild; into.Type == 0 && named[defined] != nil && n != nil; n = into.FirstChild {
+			into.RemoveChild(n)
+			named[defined].AppendChild(n)
+		}
+	}
+}
+
+// headerOf returns the nodes of literals that are the HTML of a header, else none.
+func headerOf(written string) []*html.Node {
+	var text strings.Builder
+	for _, l := range literal.FindAllString(written, -1) {
+		text.WriteString(expression.ReplaceAllString(unescaped.Replace(l[1:len(l)-1]), ""))
+	}
+	if !headerPart.MatchString(text.String()) {
+		return nil
+	}
+	div := &html.Node{Type: html.ElementNode, DataAtom: atom.Div, Data: "div"}
+	nodes, _ := html.ParseFragment(strings.NewReader(text.String()), div) // none if they are nested too deeply
+	return nodes
+}

@@ -183,12 +183,12 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 
 // describe cleans a description, or returns "" if the text is not one.
 func describe(text string, limit int, in Input) string {
-	text = page.Clean(withoutTags(text), page.MaxValueRunes)
+	text = page.Clean(withoutTags(repaired(text)), page.MaxValueRunes)
 	shortest := minDescription
 	if Dense(text) {
 		shortest = minDenseText
 	}
-	if utf8.RuneCountInString(text) < shortest || isNotice(text) || builders.MatchString(text) ||
+	if utf8.RuneCountInString(text) < shortest || in.misread(text) || isNotice(text) || builders.MatchString(text) ||
 		!strings.ContainsFunc(text, unicode.IsLetter) {
 		return ""
 	}

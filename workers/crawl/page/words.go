@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -141,8 +142,16 @@ func inner(n *html.Node) string {
 	return b.String()
 }
 
-// Clean prepares a text for display and truncates it to a number of runes; see text.Clean.
-func Clean(s string, limit int) string { return text.Clean(s, limit) }
+// Clean prepares a text for display and truncates it to a number of runes; see text.Clean. A single value that was
+// decoded wrongly, so that it has a U+FFFD or a C1 control, becomes empty.
+func Clean(s string, limit int) string {
+	if limit <= MaxValueRunes && strings.ContainsFunc(s, func(r rune) bool {
+		return r == utf8.RuneError || r >= 0x80 && unicode.IsControl(r) && r != 0x85
+	}) {
+		return ""
+	}
+	return text.Clean(s, limit)
+}
 
 // resolve makes a URL absolute. It returns nil unless it is http or https; it
 // drops the fragment and rejects credentials.

@@ -104,10 +104,10 @@ func (f found) score(l Label) []Verdict {
 			return out
 		}
 		if l.Fonts.Title != nil {
-			s.one("title font", f.TitleFont, names(l.Fonts.Title), match.Name)
+			s.one("title font", f.TitleFont, names(l.Fonts.Title), match.Font)
 		}
 		if l.Fonts.Body != nil {
-			s.one("body font", f.BodyFont, names(l.Fonts.Body), match.Name)
+			s.one("body font", f.BodyFont, names(l.Fonts.Body), match.Font)
 		}
 	}
 	if f.Error != "" {

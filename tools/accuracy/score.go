@@ -182,7 +182,7 @@ func (s *scorer) looks(r eventschemas.Record) {
 func sameFont(ours, truth string) bool {
 	name, origin, _ := strings.Cut(truth, " (")
 	ourName, ourOrigin, _ := strings.Cut(ours, " (")
-	return match.Name(ourName, name) && (origin == ")" || origin == ourOrigin)
+	return match.Font(ourName, name) && (origin == ")" || origin == ourOrigin)
 }
 
 // company judges the facts. A result that a label with company facts does not contain is wrong.

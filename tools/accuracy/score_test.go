@@ -40,7 +40,8 @@ func TestScore_AgainstLabel(t *testing.T) {
 		record      eventschemas.Record
 		want        string
 	}{
-		{"name with different case and punctuation", `{"domain":"acme.com","name":["ACME!"]}`, eventschemas.Record{Name: some("Acme")}, "name right"},
+		{"name with different case", `{"domain":"acme.com","name":["ACME!"]}`, eventschemas.Record{Name: some("Acme!")}, "name right"},
+		{"name with different punctuation", `{"domain":"acme.com","name":["Acme & Co."]}`, eventschemas.Record{Name: some("Acme &")}, "name wrong"},
 		{"name missing", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{}, "name missing"},
 		{"name of another brand", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{Name: some("Wix")}, "name wrong"},
 		{"no share image, as expected", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{}, "share image none"},

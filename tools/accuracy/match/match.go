@@ -10,8 +10,11 @@ import (
 // sameBeginning is how many letters two texts must share if one is truncated.
 const sameBeginning = 40
 
-// Name compares letters and digits, because the case of a brand is a matter of taste.
-func Name(ours, truth string) bool { return letters(ours) == letters(truth) }
+// Name compares all but the case, because the case of a brand is a matter of taste.
+func Name(ours, truth string) bool { return strings.EqualFold(ours, truth) }
+
+// Font compares letters and digits.
+func Font(ours, truth string) bool { return letters(ours) == letters(truth) }
 
 // Text accepts a text that is equal except for punctuation, or that is a prefix of the other.
 func Text(ours, truth string) bool {

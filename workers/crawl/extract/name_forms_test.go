@@ -1,0 +1,91 @@
+package extract_test
+
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
+)
+
+// A company's whole name is given in every place, as registers write it.
+func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
+	for _, c := range []struct{ name, domain, want string }{
+		{"Tarbell & Co.", "tarbell.example", "Tarbell & Co.|Tarbell & Co"},
+		{"Tarbell & Co", "trb-bank.example", "Tarbell & Co"},
+		{"Tarbell & Co., Inc.", "tarbell.example", "Tarbell & Co.|Tarbell & Co"},
+		{"Tarbell & Company", "tarbell.example", "Tarbell & Company"},
+		{"Tarbell and Company", "tarbell.example", "Tarbell and Company"},
+		{"Tarbell and Co.", "tarbellandco.example", "Tarbell and Co.|Tarbell and Co"},
+		{"Tarbell + Co", "tarbell.example", "Tarbell + Co"},
+		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie.|Tarbell & Cie"},
+		{"Orvell Tarbell & Co. LLC", "ot-law.example", "Orvell Tarbell & Co.|Orvell Tarbell & Co|Orvell Tarbell & Co. LLC"},
+		{"Müller & Söhne GmbH & Co. KG", "mueller-soehne.example", "Müller & Söhne"},
+		{"Weber & Co. KG", "weber.example", "Weber & Co.|Weber & Co"},
+		{"Tarbell & Partners", "tarbell.example", "Tarbell & Partners"},
+		{"ООО «Берёзы и Клёны»", "berezy-i-kleny.example", "Берёзы и Клёны|ООО «Берёзы и Клёны»"},
+		{"ООО \"Кедр-Юг\"", "kedr-yug.example", "Кедр-Юг"},
+		{"ООО „Кедр“", "kedr.example", "Кедр"},
+		{"ЗАО «Вектор»", "vector-msk.example", "Вектор"},
+		{"АО «Север»", "sever.example", "Север"},
+		{"ИП «Роза»", "flowers-nn.example", "Роза"},
+		{"ТОВ «Дніпро Хліб»", "dniprohlib.example", "Дніпро Хліб"},
+		{"Театр «Маска»", "teatr-maska.example", "Театр «Маска»"},
+		{"«Маска»", "maska.example", "Маска"},
+		{"\"Роза\" ЕООД", "roza-bg.example", "Роза"},
+		{"„Роза“ ООД", "roza-bg.example", "Роза"},
+		{"Роза ЕООД", "roza-bg.example", "Роза"},
+		{"UAB „Kalnas“", "kalnas.example", "Kalnas"},
+		{"UAB „Kalnas ir Ko“", "kalnasko.example", "Kalnas ir Ko"},
+		{"UAB \"Kalnas\"", "kalnas.example", "Kalnas"},
+		{"„Kalnas“, UAB", "kalnas.example", "Kalnas"},
+		{"SIA \"Ozols\"", "ozols.example", "Ozols"},
+		{"SIA „Ozols“", "ozola-nams.example", "Ozols"},
+		{"AS \"Ozols\"", "ozols.example", "Ozols"},
+		{"OÜ Tammik", "tammik.example", "Tammik"},
+		{"Tammik OÜ", "tammik.example", "Tammik"},
+		{"\"SREBRO\" Sp. z o.o.", "firma-srebro.example", "SREBRO"},
+		{"Srebro Sp. z o. o.", "srebro.example", "Srebro"},
+		{"PPHU \"Srebro\"", "srebro.example", "Srebro"},
+		{"Oy Karhunen Ab", "ok-oy.example", "Karhunen|Oy Karhunen Ab"},
+		{"Ab Karhunen Oy", "karhunen.example", "Karhunen"},
+		{"S.C. Brad Alb S.R.L.", "bradalb.example", "Brad Alb"},
+		{"SC Brad Alb SRL", "bradalb.example", "Brad Alb"},
+		{"Brad Alb d.o.o.", "bradalb.example", "Brad Alb"},
+		{"\"Brad\" d.o.o.", "brad.example", "Brad"},
+		{"PT Maju Terus Tbk", "majuterus.example", "Maju Terus"},
+		{"Haus \"Zur Linde\"", "zur-linde.example", "Haus \"Zur Linde\""},
+		{"Haus „Zur Linde“", "zur-linde.example", "Haus „Zur Linde“"},
+		{"Restaurant »Zur Linde«", "zur-linde.example", "Restaurant »Zur Linde«"},
+		{"Café “Linde”", "cafe-linde.example", "Café “Linde”"},
+		{"“Linde”", "linde.example", "Linde"},
+		{"'t Hof van Linde", "hofvanlinde.example", "'t Hof van Linde|Hof van Linde"},
+		{"Lindmark's", "lindmarks.example", "Lindmark's"},
+		{"AS Rovelli", "asrovelli.example", "AS Rovelli"},
+		{"SAS Rovelli", "sas.example", "SAS Rovelli"},
+		{"Company of Wolves", "companyofwolves.example", "Company of Wolves"},
+		{"UAB Medicine", "uab.example", "UAB Medicine"},
+		{"Lindmark.", "lindmark.example", "Lindmark"},
+		{"株式会社青葉", "aoba.example", "青葉|株式会社青葉"},
+		{"The Lindmark Company", "lindmark.example", "The Lindmark Company|The Lindmark"},
+	} {
+		quoted := html.EscapeString(c.name)
+		organization := extracttest.Organization(fmt.Sprintf(`"name":%q,"url":"https://%s/"`, c.name, c.domain))
+		for place, body := range map[string]string{
+			"everywhere": `<title>` + quoted + `</title><meta property="og:site_name" content="` + quoted + `">` + organization +
+				`<header><a href="/"><img src="l.png" alt="` + quoted + `"></a></header><h1>Welcome</h1><p>x</p><footer>© 2026 ` + quoted + `</footer>`,
+			"title":            `<title>` + quoted + `</title><h1>Welcome</h1><footer>© 2026 ` + quoted + `</footer>`,
+			"part of a title":  `<title>` + quoted + ` | Home</title><meta property="og:site_name" content="` + quoted + `">`,
+			"escaped twice":    `<title>` + html.EscapeString(strings.NewReplacer(`"`, "&quot;", "'", "&#39;", "&", "&amp;").Replace(c.name)) + `</title>`,
+			"escaped, in meta": `<meta property="og:site_name" content="` + html.EscapeString(quoted) + `">`,
+		} {
+			got, _ := extract.Name(extracttest.Read(c.domain, body))
+			if !slices.Contains(strings.Split(c.want, "|"), got.Value) {
+				t.Errorf("%s, %s: %q by %s, want %q", c.name, place, got.Value, got.Method, c.want)
+			}
+		}
+	}
+}

@@ -26,8 +26,8 @@ const (
 	scriptWords   = 30 // the least number of visible words that show in which scripts a page is written
 )
 
-// misread reports whether a text was decoded wrongly: most of its Latin letters have marks, or signs between them, or it
-// has a letter of a script in which neither the page's language is written nor its visible text.
+// misread reports whether a text was decoded wrongly: most of its Latin letters have marks, or signs between them, or
+// it has a letter of a script in which neither the page's language is written nor its visible text.
 func (in Input) misread(text string) bool {
 	latin, odd := 0, 0
 	var seen *unicode.RangeTable

@@ -70,7 +70,7 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 		{"UAB Medicine", "uab.example", "UAB Medicine"},
 		{"Lindmark.", "lindmark.example", "Lindmark"},
 		{"株式会社青葉", "aoba.example", "青葉|株式会社青葉"},
-		{"The Lindmark Company", "lindmark.example", "The Lindmark Company|The Lindmark"},
+		{"The Lindmark Company", "lindmark.example", "The Lindmark Company"},
 	} {
 		quoted := html.EscapeString(c.name)
 		organization := extracttest.Organization(fmt.Sprintf(`"name":%q,"url":"https://%s/"`, c.name, c.domain))
@@ -87,5 +87,40 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 				t.Errorf("%s, %s: %q by %s, want %q", c.name, place, got.Value, got.Method, c.want)
 			}
 		}
+	}
+}
+
+func TestName_GluedWords_AreTakenApart(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"one place against two":   {`<meta property="og:site_name" content="BlueHarbor"><title>Blue Harbor</title><h1>Blue Harbor</h1>`, "Blue Harbor"},
+		"one against one":         {`<meta property="og:site_name" content="BlueHarbor"><title>Blue Harbor | Coffee</title>`, "Blue Harbor"},
+		"two against one":         {`<meta property="og:site_name" content="BlueHarbor"><title>BlueHarbor</title><header><a href="/"><img src="l.png" alt="Blue Harbor"></a></header>`, "BlueHarbor"},
+		"a line break":            {`<title>Home</title><h1>Blue<br>Harbor</h1>`, "Blue Harbor"},
+		"blocks":                  {`<title>Home</title><h1><div>Blue</div><div>Harbor</div></h1>`, "Blue Harbor"},
+		"letters in own elements": {`<title>Home</title><h1><span>B</span>lue <b>H</b>arbor</h1>`, "Blue Harbor"},
+		"glued everywhere":        {`<meta property="og:site_name" content="BlueHarbor"><title>BlueHarbor</title>`, "BlueHarbor"},
+	} {
+		t.Run(name, func(t *testing.T) { checkName(t, "blueharbor.example", c.body, c.want) })
+	}
+}
+
+func TestName_OfATemplate_IsRefused(t *testing.T) {
+	for _, text := range []string{"Company", "Company Name", "Your Logo", "My Company", "Free HTML Templates", "Free HTML5 Template",
+		"Bootstrap Template", "Responsive Bootstrap 5 Website Template", "Colorlib", "Your Awesome Title", "Firmenname",
+		"Nombre de la empresa", "Название компании", "会社名", "Website Name", "Business Landing Page Template"} {
+		checkName(t, "birkenhof.example", `<title>`+text+`</title><meta property="og:site_name" content="`+text+`"><h1>`+text+`</h1>`, "Birkenhof")
+	}
+	for _, text := range []string{"The Template Company", "Themes & Dreams", "Company of Wolves", "Paper Templates Leeds", "Bootstrap Bootcamp"} {
+		checkName(t, "tcp.example", `<title>`+text+`</title><meta property="og:site_name" content="`+text+`">`, text)
+	}
+	for _, text := range []string{"Free HTML Templates", "Free Bootstrap Website Template", "Responsive HTML5 Template for small companies",
+		"Your company slogan here", "Write an awesome description for your new site here.", "Business template by Colorlib"} {
+		if d, ok := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+text+`">`)); ok {
+			t.Errorf("%q is the description %q", text, d.Value)
+		}
+	}
+	const fine = "Templates and themes for knitters who like paper, made in Leeds."
+	if d, _ := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+fine+`">`)); d.Value != fine {
+		t.Errorf("description is %q", d.Value)
 	}
 }

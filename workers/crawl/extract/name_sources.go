@@ -38,7 +38,11 @@ func (c *collector) add(text, method string, base float64) {
 	if m := inBrackets.FindStringSubmatch(page.Clean(text, maxNameRunes)); m != nil && !hasLatin(m[1]) {
 		fit = c.in.fit(m[2]) // the domain follows a name in another script
 	}
-	text = tidyName(fitting(unescaped(repaired(text)), c.in), c.in)
+	text = unescaped(repaired(text))
+	if generic(text) && c.in.fit(text) < exactFit { // "My Company", before its legal form is removed
+		return
+	}
+	text = tidyName(fitting(text, c.in), c.in)
 	if text == "" || c.in.misread(text) ||
 		packageName.MatchString(text) && c.in.fit(text) < affixFit ||
 		generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {

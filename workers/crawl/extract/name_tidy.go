@@ -125,7 +125,7 @@ func tidyName(text string, in Input) string {
 			short = legalPair.ReplaceAllString(short, "")
 		}
 		short = strings.TrimRight(legalTail.ReplaceAllString(legalHead.ReplaceAllString(short, ""), ""), " ,")
-		if short == text || dangling.MatchString(short) || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
+		if short == text || dangling.MatchString(short) || theCompany.MatchString(text) || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
 			break
 		}
 		text = short
@@ -155,6 +155,8 @@ func tidyName(text string, in Input) string {
 var (
 	// dangling is the end of a name whose second half was removed.
 	dangling = lazyregexp.New(`(?i)(?:^|\s)(?:` + tables.Any("dangling") + `)$`)
+	// theCompany is a name of which Company is a part.
+	theCompany = lazyregexp.New(`(?i)^the\s.*\s(?:company|co\.?|corporation)$`)
 	// lastDot is a period at the end that belongs to no abbreviation.
 	lastDot = lazyregexp.New(`^(.*\pL\pL\pL)\s*\.$`)
 	entity  = lazyregexp.New(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
@@ -171,8 +173,8 @@ func unescaped(text string) string {
 }
 
 // closing has the marks that end a quotation, by the mark that begins it.
-var closing = map[rune]string{'"': `"`, '«': "»", '»': "«", '„': "“”\"", '“': "”“", '”': "”", '‘': "’", '‚': "‘’", '‹': "›",
-	'›': "‹", '「': "」", '『': "』", '【': "】", '\'': "'", '’': "’", '」': "", '』': "", '】': ""}
+var closing = map[rune]string{'"': `"`, '«': "»", '»': "«", '„': "“”\"", '“': "”“", '”': "”", '‘': "’", '‚': "‘’",
+	'‹': "›", '›': "‹", '「': "」", '『': "』", '【': "】", '\'': "'", '’': "’", '」': "", '』': "", '】': ""}
 
 // trimmed returns a name without separators and pictograms around it, and without quotation marks that belong to all of
 // it or to nothing.

@@ -118,6 +118,10 @@ func Attr(n *html.Node, name string) string {
 // maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
+// separate are elements whose text browsers show apart from the text around it.
+var separate = []atom.Atom{atom.Br, atom.Div, atom.P, atom.Li, atom.H1, atom.H2, atom.H3, atom.Td, atom.Section,
+	atom.Hr}
+
 func inner(n *html.Node) string {
 	if c := n.FirstChild; c != nil && c == n.LastChild && c.Type == html.TextNode {
 		return c.Data
@@ -134,8 +138,15 @@ func inner(n *html.Node) string {
 		case n.Type == html.ElementNode && (n.DataAtom == atom.Script || n.DataAtom == atom.Style) && depth > 0:
 			return
 		}
+		apart := depth > 0 && n.Type == html.ElementNode && slices.Contains(separate, n.DataAtom)
+		if apart {
+			b.WriteByte(' ')
+		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
 			add(c, depth+1)
+		}
+		if apart {
+			b.WriteByte(' ')
 		}
 	}
 	add(n, 0)

@@ -70,6 +70,8 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 		{"UAB Medicine", "uab.example", "UAB Medicine"},
 		{"Lindmark.", "lindmark.example", "Lindmark"},
 		{"株式会社青葉", "aoba.example", "青葉|株式会社青葉"},
+		{"株式会社「青葉」", "aoba.example", "青葉"},
+		{"Aoba K.K.", "aoba.example", "Aoba"},
 		{"The Lindmark Company", "lindmark.example", "The Lindmark Company"},
 	} {
 		quoted := html.EscapeString(c.name)

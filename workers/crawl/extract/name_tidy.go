@@ -85,6 +85,7 @@ var (
 		`)\.?\s+)`)
 	// legalPair is the first part of a form that has parts on both sides: Oy … Ab, S.C. … S.R.L.
 	legalPair = lazyregexp.New(`(?i)^(?:` + tables.Any("legalPair") + `)\.?\s+`)
+	onlyForm  = lazyregexp.New(`(?i)^(?:` + allForms + `)\.?$`)
 	// legalQuoted is a name in quotation marks with its legal form before or behind it.
 	legalQuoted = lazyregexp.New(`(?i)^(?:(?:` + allForms + `)[\s.,]*){0,2}["«„“”]([^"«»„“”]+)["»“”](?:[\s,]*\(?(?:` +
 		allForms + `)\.?\)?){0,2}$`)
@@ -145,7 +146,7 @@ func tidyName(text string, in Input) string {
 		return ""
 	}
 	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") ||
-		notName.MatchString(text) ||
+		notName.MatchString(text) || onlyForm.MatchString(text) && in.fit(text) < exactFit ||
 		(numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -66,23 +67,15 @@ func scriptOf(r rune) *unicode.RangeTable {
 // uses reports whether the page is written in a script. If its encoding was detected, the language that it declares
 // decides.
 func (in Input) uses(table *unicode.RangeTable) bool {
-	language := strings.ToLower(in.Page.Lang)
-	if i := strings.IndexAny(language, "-_"); i >= 0 {
-		language = language[:i]
-	}
-	known := false
+	language, _, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(in.Page.Lang), "_", "-"), "-")
+	known, own := false, false
 	for _, s := range scripts {
-		for _, l := range s.languages {
-			if l == language {
-				if s.table == table {
-					return true
-				}
-				known = true
-			}
+		if slices.Contains(s.languages, language) {
+			known, own = true, own || s.table == table
 		}
 	}
 	of := func(r rune) bool { return unicode.Is(table, r) }
-	return !(known && in.Page.Detected.Name != "") && (in.Page.Words < scriptWords ||
+	return own || !(known && in.Page.Detected.Name != "") && (in.Page.Words < scriptWords ||
 		strings.ContainsFunc(in.Page.Title, of) || strings.ContainsFunc(in.Page.Text, of))
 }
 

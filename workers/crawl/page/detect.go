@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 
 	"letterhead/internal/lazyregexp"
@@ -27,17 +28,15 @@ const (
 	markShare     = 0.01   // of each of some 20 signs that all languages use
 	otherShare    = 0.0004 // of any other letter or sign of the encoding
 	undefinedCost = 16.0   // of a byte or a pair that the encoding does not define
-	insideCost    = 4.0    // of a capital in a word that began with a small letter
-	foreignCost   = 3.0    // of a letter of another script after an ASCII one
-	besideCost    = 2.5    // of a Latin letter with a mark beside another
+	// insideCost is added for a capital in a word that began with a small letter, foreignCost for a letter of another
+	// script after an ASCII one, and besideCost for a Latin letter with a mark beside another.
+	insideCost, foreignCost, besideCost = 4.0, 3.0, 2.5
 
 	commonShare = 0.6 // the proportion of the characters of an East Asian language that its row lists
-	basicShare  = 0.35
-	basicCount  = 3000 // the characters of the first level of its standard, or the Hangul syllables
-	signShare   = 0.04
-	signCount   = 200
-	rareCost    = 13.5
-	halfCost    = 8.0 // of a katakana of half width
+	// the first level of its standard, or the Hangul syllables, and signs: their proportion and their number
+	basicShare, basicCount, signShare, signCount = 0.35, 3000, 0.04, 200
+	rareCost                                     = 13.5
+	halfCost                                     = 8.0 // of a katakana of half width
 
 	hintGain    = 8.0  // for the language that the page declares, and half of it for one of its top-level domain
 	westernGain = 2.0  // for windows-1252, which browsers use by default
@@ -93,22 +92,21 @@ var legacies = sync.OnceValue(func() []*legacy {
 
 // learn sets the costs from a language's letters.
 func (l *legacy) learn(letters []rune) {
-	for b := range l.costs {
-		r, _ := utf8Rune(l.enc, byte(b))
-		switch l.costs[b] = -math.Log(otherShare); {
-		case r == unicode.ReplacementChar, unicode.IsControl(r):
-			l.costs[b] = undefinedCost
-		case unicode.IsUpper(r):
-			l.kinds[b] = 'A'
-		case unicode.IsLetter(r):
-			l.kinds[b] = 'a'
+	if single, ok := l.enc.(*charmap.Charmap); ok {
+		for b := range l.costs {
+			l.costs[b] = -math.Log(otherShare)
+			switch r := single.DecodeByte(byte(b)); {
+			case r == unicode.ReplacementChar, unicode.IsControl(r):
+				l.costs[b] = undefinedCost
+			case unicode.IsUpper(r):
+				l.kinds[b] = 'A'
+			case unicode.IsLetter(r):
+				l.kinds[b] = 'a'
+			}
 		}
 	}
 	bytesOf := func(r rune) []byte {
-		out, err := l.enc.NewEncoder().Bytes([]byte(string(r)))
-		if err != nil {
-			return nil
-		}
+		out, _ := l.enc.NewEncoder().Bytes([]byte(string(r))) // nil if the encoding does not have it
 		return out
 	}
 	for _, r := range signsOfAll {
@@ -136,15 +134,6 @@ func (l *legacy) learn(letters []rune) {
 		}
 		l.dense = l.dense || !unicode.Is(unicode.Latin, r) && unicode.In(r, unicode.L, unicode.Mn)
 	}
-}
-
-// utf8Rune decodes one byte; it returns U+FFFD for one that begins or continues a pair.
-func utf8Rune(enc encoding.Encoding, b byte) (rune, error) {
-	out, err := enc.NewDecoder().Bytes([]byte{b})
-	for _, r := range string(out) {
-		return r, err
-	}
-	return unicode.ReplacementChar, err
 }
 
 // cost returns how unlikely a sample is.

@@ -45,6 +45,7 @@ func TestParseIdentifier_Domain_IsRead(t *testing.T) {
 		{"_dmarc.acme.com", "acme.com"},
 		{"_443._tcp.www.acme.co.uk", "acme.co.uk"},
 		{"x_y.bücher.de", "xn--bcher-kva.de"},
+		{"my_shop.acme.co.uk", "acme.co.uk"},
 		// characters that IDNA removes
 		{"ac\u00adme.com", "acme.com"},
 		{"acme\u200b.com", "acme.com"},

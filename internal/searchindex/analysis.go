@@ -133,6 +133,38 @@ type Keys struct {
 // Empty reports whether there is nothing to search for.
 func (k Keys) Empty() bool { return k.Full == "" && k.Domain == "" && k.Typed == "" }
 
+// kanaStep is the distance in Unicode from a hiragana to the katakana of the same syllable.
+const kanaStep = 'ア' - 'あ'
+
+// katakana returns the katakana of a hiragana, and other runes unchanged.
+func katakana(r rune) rune {
+	if r >= 'ぁ' && r <= 'ゖ' || r == 'ゝ' || r == 'ゞ' {
+		return r + kanaStep
+	}
+	return r
+}
+
+// hiragana returns the hiragana of a katakana, and other runes unchanged.
+func hiragana(r rune) rune {
+	if katakana(r-kanaStep) == r {
+		return r - kanaStep
+	}
+	return r
+}
+
+// mapped returns the keys with other letters. Names are compared in katakana, but indexed as they are written.
+func (k Keys) mapped(letter func(rune) rune) Keys {
+	if !strings.ContainsFunc(k.Full+k.Label+k.Typed, func(r rune) bool { return letter(r) != r }) {
+		return k
+	}
+	words := make([]string, len(k.Words))
+	for i, w := range k.Words {
+		words[i] = strings.Map(letter, w)
+	}
+	return Keys{Domain: k.Domain, Label: strings.Map(letter, k.Label), Full: strings.Map(letter, k.Full),
+		Core: strings.Map(letter, k.Core), Words: words, Typed: strings.Map(letter, k.Typed)}
+}
+
 func nameKeys(text string) Keys {
 	words := strings.Fields(Fold(text))
 	words = words[:min(len(words), maxWords)]

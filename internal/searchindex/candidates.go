@@ -104,7 +104,7 @@ func Find(ctx context.Context, text string, limit int,
 	if k.Empty() {
 		return []Hit{}, nil
 	}
-	found, err := ask(ctx, k.plainAsks())
+	found, err := ask(ctx, k.asks(Keys.plainAsks))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func Find(ctx context.Context, text string, limit int,
 	if len(hits) == limit || len(hits) > 0 && hits[0].Match == Exact {
 		return hits, nil
 	}
-	further := k.typoAsks()
+	further := k.asks(Keys.typoAsks)
 	if len(further) == 0 {
 		return hits, nil
 	}
@@ -121,6 +121,17 @@ func Find(ctx context.Context, text string, limit int,
 		return nil, err
 	}
 	return Rank(k, append(found, more...), limit), nil
+}
+
+// asks returns the questions of a query, and of the same words in the other kana.
+func (k Keys) asks(of func(Keys) []Ask) []Ask {
+	out := of(k)
+	for _, other := range []func(rune) rune{katakana, hiragana} {
+		if o := k.mapped(other); o.Full != k.Full || o.Typed != k.Typed {
+			out = append(out, of(o)...)
+		}
+	}
+	return out
 }
 
 func (k Keys) plainAsks() []Ask {

@@ -50,11 +50,12 @@ func Rank(query Keys, candidates []Document, limit int) []Hit {
 		size  int
 	}
 	var found []ranked
+	query = query.mapped(katakana)
 	for _, d := range candidates {
 		if d.Gone {
 			continue
 		}
-		keys := KeysOf(d)
+		keys := KeysOf(d).mapped(katakana)
 		l, typos := compare(query, keys)
 		if l == noMatch {
 			continue

@@ -329,6 +329,9 @@ func (b *builder) image(image eventschemas.Image, source, method string, confide
 
 // texts decides the fields of text.
 func (b *builder) texts() {
+	if e := b.input.Page.Detected; e.Name != "" {
+		b.note("encoding", b.input.PageURL(), e.Name+" detected", e.Confidence)
+	}
 	name, agreed := extract.Name(b.input)
 	b.nameMethod, b.nameAgreed = name.Method, agreed
 	if name.Value != "" {

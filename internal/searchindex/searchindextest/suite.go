@@ -42,6 +42,7 @@ func Run(t *testing.T, open Opener) {
 		{"ReadersNeverSeeAGapWhileRebuilding", readersDuringRebuild},
 		{"LimitsAreKept", limits},
 		{"ACrowdOfOneReadingLeavesTheOther", crowd},
+		{"EitherKanaFindsTheOther", kana},
 		{"Relevance", relevance},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
@@ -103,6 +104,23 @@ func emptyIndex(t *testing.T, open Opener) {
 	for _, text := range []string{"acme", "acme.com", "", " ", "!!!", "\x00", "\xff\xfe"} {
 		finds(t, x, text)
 	}
+}
+
+// kana are two scripts for the same syllables: a visitor types either, in full or half width.
+func kana(t *testing.T, open Opener) {
+	x := open(t, "kana")
+	defer closeIndex(t, x)
+	apply(t, x, 5, doc("minamoto.example", "ミナモト製作所", 5), doc("tsubame.example", "つばめ運輸", 5),
+		doc("gako.example", "ｶﾞﾗｽ工房", 5))
+	for _, text := range []string{"みなもと製作所", "ﾐﾅﾓﾄ製作所", "ミナモト", "みなもと", "みなも", "みなもと製作所 株式会社"} {
+		finds(t, x, text, "minamoto.example")
+	}
+	for _, text := range []string{"ツバメ運輸", "ﾂﾊﾞﾒ", "つばめ", "ツバ"} {
+		finds(t, x, text, "tsubame.example")
+	}
+	finds(t, x, "がらす工房", "gako.example")
+	finds(t, x, "みなもり製作所", "minamoto.example") // one wrong letter
+	finds(t, x, "すずめ")
 }
 
 func outlive(t *testing.T, open Opener) {

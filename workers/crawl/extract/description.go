@@ -183,12 +183,12 @@ func LongDescription(in Input, short string) (Found[string], bool) {
 
 // describe cleans a description, or returns "" if the text is not one.
 func describe(text string, limit int, in Input) string {
-	text = page.Clean(withoutTags(text), page.MaxValueRunes)
+	text = page.Clean(withoutTags(repaired(text)), page.MaxValueRunes)
 	shortest := minDescription
 	if Dense(text) {
 		shortest = minDenseText
 	}
-	if utf8.RuneCountInString(text) < shortest || isNotice(text) || builders.MatchString(text) ||
+	if utf8.RuneCountInString(text) < shortest || in.misread(text) || isNotice(text) || builders.MatchString(text) ||
 		!strings.ContainsFunc(text, unicode.IsLetter) {
 		return ""
 	}
@@ -207,7 +207,6 @@ func describe(text string, limit int, in Input) string {
 
 // tagPiece is the remains of an HTML tag that was cut off.
 var (
-	entity     = lazyregexp.New(`&(?:amp|lt|gt|quot|apos|nbsp|#0?39|#60|#62|#038|#8211|#8216|#8217|#8220|#8221|#8230);`)
 	tagPiece   = lazyregexp.New(`</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>]*)?$`)
 	unreadable = lazyregexp.New(`(?is)<(?:script|style|noscript)\b[^<>]*>.*?</(?:script|style|noscript)\s*>|<a\s[^<>]*\bmore\b[^<>]*>[^<>]*</a\s*>`)
 	softTag    = lazyregexp.New(`(?i)</?(?:abbr|b|big|em|font|i|mark|s|small|span|strong|sub|sup|u)(?:\s[^<>]*)?>`)
@@ -218,9 +217,7 @@ func withoutTags(text string) string {
 	if !strings.ContainsAny(text, "<&") {
 		return text
 	}
-	if entity.MatchString(text) { // escaped twice
-		text = html.UnescapeString(text)
-	}
+	text = unescaped(text)
 	if !brand.HTMLTag().MatchString(text) {
 		return tagPiece.ReplaceAllString(text, "")
 	}

@@ -18,10 +18,14 @@ var packageName = lazyregexp.New(`^[a-z0-9]+(?:[-_][a-z0-9]+)*[-_](?:` + tables.
 // statusName is the title of an error page.
 var statusName = lazyregexp.New(`^(4|5)\d\d\b|^(http )?error \d+|^index of /|^(` + tables.Any("statusName") + `)\b`)
 
+// templateName is the title of a template that somebody sells or gives away.
+var templateName = lazyregexp.New(`^(?:` + tables.Any("templateName") + `)$`)
+
 // generic reports whether a name identifies no brand.
 func generic(name string) bool {
 	f := Folded(name)
-	return f == "" || genericNames[f] || statusName.MatchString(strings.ToLower(strings.TrimSpace(name)))
+	lower := strings.ToLower(strings.TrimSpace(name))
+	return f == "" || genericNames[f] || statusName.MatchString(lower) || templateName.MatchString(lower)
 }
 
 // hostedName reports whether a name belongs to a site builder, on a site of somebody else.

@@ -215,7 +215,7 @@ func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
 // spelled returns the best name as the brand itself spells it: with its diacritics, because an alt text may have Citta
 // and the title Città; and with its capitals, if other places have them.
 func spelled(in Input, all []nameCandidate) string {
-	text, same := all[0].text, Folded(all[0].text)
+	text, same := in.apart(all), Folded(all[0].text)
 	for _, c := range all {
 		if c.method == FromDomain {
 			continue
@@ -255,6 +255,34 @@ func spelled(in Input, all []nameCandidate) string {
 		}
 	}
 	return text
+}
+
+// apart returns the best name, in the words of other places if it is glued together in fewer: BlueHarbor and Blue
+// Harbor.
+func (in Input) apart(all []nameCandidate) string {
+	text, spaced := all[0].text, ""
+	if strings.ContainsRune(text, ' ') || all[0].method == FromDomain {
+		return text
+	}
+	same, places := Folded(text), map[string]int{} // 1 for a place that writes words, -1 for one that does not
+	for _, c := range all {
+		switch {
+		case c.method == FromDomain || c.method == "page text" || Folded(c.text) != same:
+		case strings.ContainsRune(c.text, ' '):
+			places[c.method] = 1
+			spaced = cmp.Or(spaced, c.text)
+		case places[c.method] == 0 && !strings.HasPrefix(c.method, "twitter"):
+			places[c.method] = -1
+		}
+	}
+	sum := 0
+	for _, n := range places {
+		sum += n
+	}
+	if spaced == "" || sum < 0 {
+		return text
+	}
+	return spaced
 }
 
 // partOf returns the words of a text that a folded name consists of, or "" if it does not contain them.

@@ -120,7 +120,7 @@ func shorten(all []nameCandidate) {
 		}
 		for _, tail := range []*lazyregexp.Regexp{holding, countryTail} {
 			short := tail.ReplaceAllString(c.text, "")
-			if same := Folded(short); short != c.text && slices.ContainsFunc(all, func(o nameCandidate) bool {
+			if same := Folded(short); short != c.text && !dangling.MatchString(short) && slices.ContainsFunc(all, func(o nameCandidate) bool {
 				return o.method != FromDomain && o.fit >= exactFit && Folded(o.text) == same
 			}) {
 				c.text, c.fit = short, exactFit

@@ -38,8 +38,13 @@ func (c *collector) add(text, method string, base float64) {
 	if m := inBrackets.FindStringSubmatch(page.Clean(text, maxNameRunes)); m != nil && !hasLatin(m[1]) {
 		fit = c.in.fit(m[2]) // the domain follows a name in another script
 	}
+	text = unescaped(repaired(text))
+	if generic(text) && c.in.fit(text) < exactFit { // "My Company", before its legal form is removed
+		return
+	}
 	text = tidyName(fitting(text, c.in), c.in)
-	if text == "" || packageName.MatchString(text) && c.in.fit(text) < affixFit ||
+	if text == "" || c.in.misread(text) ||
+		packageName.MatchString(text) && c.in.fit(text) < affixFit ||
 		generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
 		return
 	}
@@ -137,7 +142,7 @@ func (c *collector) page(p *page.Page) {
 	c.homeLinks(p)
 	for _, line := range tree.CopyrightLines {
 		owner := copyrightOwner(line)
-		if short := holding.ReplaceAllString(owner, ""); in.fit(short) >= exactFit {
+		if short := holding.ReplaceAllString(owner, ""); in.fit(short) >= exactFit && !dangling.MatchString(short) {
 			owner = short
 		}
 		if in.fit(owner) > 0 {
@@ -362,6 +367,8 @@ func (in Input) written(label string) string {
 	return best
 }
 
+const outside = " |-–—·•∙:.,;!?()[]{}" // the characters around a name in running text, without quotation marks
+
 const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』" // the characters around a name in running text
 
 var (
@@ -381,7 +388,7 @@ func copyrightOwner(line string) string {
 	if copyrightSign.MatchString(line) {
 		line = copyrightHead.ReplaceAllString(line, "")
 	}
-	return strings.Trim(copyrightTail.ReplaceAllString(line, ""), wrapping)
+	return trimmed(strings.Trim(copyrightTail.ReplaceAllString(line, ""), outside))
 }
 
 // copyrightLines returns the copyright lines of a document, last first.

@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
+
 	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/page"
@@ -72,11 +74,21 @@ func sentence(text string, in Input) string {
 	return text
 }
 
+var allForms = tables.Any("legalForm") + "|" + tables.Any("legalHead") + "|" + tables.Any("legalHead words") + "|" +
+	tables.Any("legalPair") + "|" + tables.Any("legalForm with quotes")
+
 var (
 	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
 	// legalForm is a company's legal form at the end of its name, or at the beginning where that is the custom.
 	legalForm = lazyregexp.New(`(?i)[,\s]+\(?(` + tables.Any("legalForm") + `)\.?\)?$`)
-	legalHead = lazyregexp.New(`(?i)^(?:` + tables.Any("legalHead") + `)\s*`)
+	legalHead = lazyregexp.New(`(?i)^(?:(?:` + tables.Any("legalHead") + `)\s*|(?:` + tables.Any("legalHead words") +
+		`)\.?\s+)`)
+	// legalPair is the first part of a form that has parts on both sides: Oy … Ab, S.C. … S.R.L.
+	legalPair = lazyregexp.New(`(?i)^(?:` + tables.Any("legalPair") + `)\.?\s+`)
+	onlyForm  = lazyregexp.New(`(?i)^(?:` + allForms + `)\.?$`)
+	// legalQuoted is a name in quotation marks with its legal form before or behind it.
+	legalQuoted = lazyregexp.New(`(?i)^(?:(?:` + allForms + `)[\s.,]*){0,2}["«„“”]([^"«»„“”]+)["»“”](?:[\s,]*\(?(?:` +
+		allForms + `)\.?\)?){0,2}$`)
 	legalTail = lazyregexp.New(`(?:株式会社|有限公司|股份有限公司|有限责任公司|集团|주식회사)$`)
 	// inBrackets is the text in brackets after a name: Amazon Web Services (AWS), X (formerly Twitter).
 	inBrackets = lazyregexp.New(`^(.+?)\s*[\(（\[]([^()（）\[\]]{2,})[\)）\]]$`)
@@ -88,10 +100,10 @@ var (
 
 // tidyName cleans a candidate for the name, or returns "" if it cannot be one.
 func tidyName(text string, in Input) string {
-	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
-	text = strings.TrimFunc(text, func(r rune) bool {
-		return strings.ContainsRune(" \"'“”‘’«»‹›|-–—·•∙:,;，；。、【】「」『』→←", r) || isPictogram(r)
-	})
+	text = trimmed(page.Clean(marks.Replace(unescaped(text)), page.MaxValueRunes))
+	if m := legalQuoted.FindStringSubmatch(text); m != nil {
+		text = strings.TrimSpace(m[1])
+	}
 	if !strings.HasSuffix(text, "!") || in.fit(text) < StrongFit && strings.ContainsRune(text, ' ') {
 		text = strings.TrimRight(text, "!")
 	}
@@ -109,27 +121,91 @@ func tidyName(text string, in Input) string {
 		}
 	}
 	for range 2 { // "Acme Co., Ltd."
-		short := strings.TrimRight(
-			legalTail.ReplaceAllString(legalHead.ReplaceAllString(legalForm.ReplaceAllString(text, ""), ""), ""), " ,")
-		if short == text || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
+		short := legalForm.ReplaceAllString(text, "")
+		if short != text {
+			short = legalPair.ReplaceAllString(short, "")
+		}
+		short = strings.TrimRight(legalTail.ReplaceAllString(legalHead.ReplaceAllString(short, ""), ""), " ,")
+		if short == text || dangling.MatchString(short) || theCompany.MatchString(text) || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
 			break
 		}
 		text = short
 	}
-	switch opened, closed := strings.Count(text, "("), strings.Count(text, ")"); {
-	case opened > closed:
-		text += ")" // trimmed above
-	case closed > opened:
-		text = strings.TrimRight(text, ")")
+	text = lastDot.ReplaceAllString(trimmed(text), "$1")
+	for _, pair := range []string{"()", "«»", "„“"} {
+		opening, closing := pair[:len(pair)/2], pair[len(pair)/2:]
+		switch opened, closed := strings.Count(text, opening), strings.Count(text, closing); {
+		case opened > closed && !strings.Contains(text, "”"):
+			text += closing // trimmed above
+		case closed > opened && !strings.Contains(text, "”"):
+			text = strings.TrimRight(text, closing)
+		}
 	}
 	if utf8.RuneCountInString(legalForm.ReplaceAllString(text, "")) > maxNameRunes ||
 		strings.ContainsAny(text, brand.Markup) || Folded(text) == "" {
 		return ""
 	}
 	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") ||
-		notName.MatchString(text) ||
+		notName.MatchString(text) || onlyForm.MatchString(text) && in.fit(text) < exactFit ||
 		(numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
 		return ""
+	}
+	return text
+}
+
+var (
+	// dangling is the end of a name whose second half was removed.
+	dangling = lazyregexp.New(`(?i)(?:^|\s)(?:` + tables.Any("dangling") + `)$`)
+	// theCompany is a name of which Company is a part.
+	theCompany = lazyregexp.New(`(?i)^the\s.*\s(?:company|co\.?|corporation)$`)
+	// lastDot is a period at the end that belongs to no abbreviation.
+	lastDot = lazyregexp.New(`^(.*\pL\pL\pL)\s*\.$`)
+	entity  = lazyregexp.New(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
+)
+
+const maxEscapes = 3 // limits how often a text is unescaped
+
+// unescaped decodes the entities of a text that was escaped more than once.
+func unescaped(text string) string {
+	for i := 0; i < maxEscapes && entity.MatchString(text); i++ {
+		text = html.UnescapeString(text)
+	}
+	return text
+}
+
+// closing has the marks that end a quotation, by the mark that begins it.
+var closing = map[rune]string{'"': `"`, '«': "»", '»': "«", '„': "“”\"", '“': "”“", '”': "”", '‘': "’", '‚': "‘’",
+	'‹': "›", '›': "‹", '「': "」", '『': "』", '【': "】", '\'': "'", '’': "’", '」': "", '』': "", '】': ""}
+
+// trimmed returns a name without separators and pictograms around it, and without quotation marks that belong to all of
+// it or to nothing.
+func trimmed(text string) string {
+	for before := "\x00"; text != before; {
+		before = text
+		text = strings.TrimFunc(text,
+			func(r rune) bool {
+				return strings.ContainsRune(" |-–—·•∙:,;，；。、→←", r) || isPictogram(r)
+			})
+		first, n := utf8.DecodeRuneInString(text)
+		if ends, quote := closing[first]; quote {
+			at := strings.IndexAny(text[n:], ends)
+			_, size := utf8.DecodeRuneInString(text[n+max(at, 0):])
+			switch apostrophe := first == '\'' || first == '’'; {
+			case apostrophe && len(text) > n+2 && text[n+1] == ' ': // 't Hof
+			case at < 0:
+				text = text[n:]
+			case n+at+size == len(text):
+				text = text[n : n+at]
+			}
+		}
+		last, m := utf8.DecodeLastRuneInString(text)
+		opened := func(r rune) bool { return strings.ContainsRune(closing[r], last) }
+		for _, ends := range closing {
+			if strings.ContainsRune(ends, last) && !strings.ContainsFunc(text[:len(text)-m], opened) {
+				text = text[:len(text)-m]
+				break
+			}
+		}
 	}
 	return text
 }
@@ -201,17 +277,28 @@ var titleSeparators = lazyregexp.New(tables.Any("titleSeparators"))
 // Schwulenverband. Its hyphen does not separate parts of a title.
 var openCompound = lazyregexp.New(`(?i)(\pL)- ((?:und|oder|bzw\.|sowie|u\.|&|and|or|et|ou|y|e|o|en|of|och|og|eller)\s)`)
 
+// guillemets are a quotation, not separators.
+var guillemets = lazyregexp.New(`«([^\s«»](?:[^«»]*[^\s«»])?)»|»([^\s«»](?:[^«»]*[^\s«»])?)«`)
+
+// quoted replaces guillemets by characters that no text has, and unquoted restores them.
+var (
+	quoted   = strings.NewReplacer("«", "\x01", "»", "\x02")
+	unquoted = strings.NewReplacer("\x01", "«", "\x02", "»")
+)
+
 const maxSegments = 8 // limits the parts of a title
 
 // titleSegments splits a title.
 func titleSegments(title string) []string {
+	title = unescaped(title)
 	if strings.ContainsFunc(title,
 		func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }) {
 		title = strings.NewReplacer("_", " | ", "-", " | ", "—", " | ", "－", " | ").Replace(title)
 	}
-	parts := titleSeparators.Split(openCompound.ReplaceAllString(title, "${1}‑ ${2}"), maxSegments)
+	title = guillemets.ReplaceAllStringFunc(openCompound.ReplaceAllString(title, "${1}‑ ${2}"), quoted.Replace)
+	parts := titleSeparators.Split(title, maxSegments)
 	for i := range parts {
-		parts[i] = strings.ReplaceAll(parts[i], "‑ ", "- ")
+		parts[i] = unquoted.Replace(strings.ReplaceAll(parts[i], "‑ ", "- "))
 	}
 	// If nothing fits the domain the first part is the best guess, so the order is kept.
 	return slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
@@ -221,7 +308,7 @@ func titleSegments(title string) []string {
 var logoWords = lazyregexp.New(`(?i)\b(` + tables.Any("logoWords") + `)\b|(?:ロゴ|标志|標誌|로고|логотип)`)
 
 func withoutLogoWords(alt string) string {
-	return strings.Trim(page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1), wrapping)
+	return trimmed(strings.Trim(page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1), outside))
 }
 
 func mentionsLogo(im page.Image) bool {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/unicode/norm"
 
 	"letterhead/internal/lazyregexp"
 )
@@ -17,43 +19,55 @@ import (
 const (
 	sniffBytes = 8 << 10 // how far a declared encoding is searched for; browsers stop at 1024, but pages do not
 	// nulShare is the proportion of zero bytes that means UTF-16 without a byte order mark: Latin text has half.
-	nulShare   = 0.2
-	strayShare = 0.1 // the proportion of the bytes above 127 that may be invalid in a page that is still UTF-8
+	nulShare = 0.2
+	// maxStray is how many invalid bytes a page declared as UTF-8 may have without any valid one; certainlyUTF8 is how
+	// many valid ones overrule another declaration.
+	maxStray, certainlyUTF8 = 2, 24
 )
 
 var declaredCharset = lazyregexp.New(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)
 
-// decode returns a page's text as valid UTF-8.
+// decode returns a page's text as valid UTF-8, and its encoding if that was detected.
 //
 // Like browsers, it trusts the declaration of the server or the page, unless the bytes clearly contradict it: text
-// declared as UTF-8 that is not is decoded with the other encodings it names.
-func decode(body []byte, contentType string) []byte {
+// that is UTF-8, and text declared as UTF-8 or windows-1252 that is not, is decoded as such. Without a declaration the
+// encoding is detected.
+func decode(body []byte, contentType string, at *url.URL) ([]byte, Encoding) {
 	if enc := markless(body); enc != nil {
-		return convert(enc, body)
+		return convert(enc, body), Encoding{}
 	}
 	enc, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
 	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
 		body = body[3:]
 	}
-	// Web servers declare Latin-1 by default; the page is more reliable.
-	if (!certain || name == "utf-8" || name == "windows-1252") && utf8.Valid(body) {
-		return body
+	right, wrong := countUTF8(body)
+	if wrong == 0 && (!certain || right >= certainlyUTF8 || name == "utf-8" || name == "windows-1252") {
+		return body, Encoding{}
 	}
+	other, otherName := declared(body)
+	western := westernGain
 	switch {
-	case name == "utf-8":
-		return decodeBrokenUTF8(body)
-	case certain && name == "windows-1252":
-		if other, otherName := declared(body); other != nil && otherName != "utf-8" {
-			return convert(other, body)
+	case name != "utf-8" && name != "windows-1252":
+		return convert(enc, body), Encoding{}
+	case looksUTF8(right, wrong):
+		return mixed(body), Encoding{}
+	case name == "utf-8", !certain && otherName == "utf-8":
+		if wrong <= maxStray {
+			return mixed(body), Encoding{}
 		}
-	case !certain:
-		if other, otherName := declared(body); other != nil && otherName != "utf-8" {
-			return convert(other, body)
-		} else if other != nil || looksUTF8(body) {
-			return decodeBrokenUTF8(body)
+		if other != nil && otherName != "utf-8" {
+			return convert(other, body), Encoding{}
 		}
+	case other != nil && otherName != "utf-8" && otherName != "windows-1252":
+		return convert(other, body), Encoding{}
+	case certain || otherName == "windows-1252":
+		western = claimedGain
 	}
-	return convert(enc, body)
+	enc, found := detect(body, at, western)
+	if found.Name == "windows-1252" && western == claimedGain {
+		found = Encoding{} // as declared
+	}
+	return convert(enc, body), found
 }
 
 // markless recognizes UTF-16 without a byte order mark by its zero bytes.
@@ -95,57 +109,54 @@ func declared(body []byte) (encoding.Encoding, string) {
 	return enc, name
 }
 
-// decodeBrokenUTF8 decodes invalid text that is declared as UTF-8. A few stray bytes are decoded as windows-1252, which
-// they nearly always are; if many bytes are invalid, the page's own declaration and then the encodings of its language
-// are tried.
-func decodeBrokenUTF8(body []byte) []byte {
-	if !looksUTF8(body) {
-		if enc, name := declared(body); enc != nil && name != "utf-8" {
-			return convert(enc, body)
-		}
-		for _, name := range []string{"shift_jis", "gb18030", "euc-jp", "euc-kr", "big5"} {
-			enc, err := htmlindex.Get(name)
-			if err != nil {
-				continue
-			}
-			if out := convert(enc, body); !bytes.ContainsRune(out, utf8.RuneError) {
-				return out
-			}
-		}
-	}
+var cutBefore = []byte(`"'<.`) // the ends of values
+
+// mixed decodes UTF-8 with invalid bytes, which it takes for windows-1252, as they nearly always are.
+func mixed(body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(body)/16)
 	for len(body) > 0 {
 		r, n := utf8.DecodeRune(body)
-		if r == utf8.RuneError && n == 1 {
-			out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(body[0]))
-		} else {
+		switch {
+		case r != utf8.RuneError || n > 1:
 			out = append(out, body[:n]...)
+		case body[0] >= 0xc2 && len(body) > 1 && (bytes.IndexByte(cutBefore, body[1]) >= 0 || body[1]&0xc0 == 0x80):
+			for n < len(body) && body[n]&0xc0 == 0x80 { // a program has cut the value within a character
+				n++
+			}
+		default:
+			out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(body[0]))
 		}
 		body = body[n:]
 	}
 	return out
 }
 
-// looksUTF8 reports whether nearly all bytes above 127 belong to well-formed UTF-8.
-func looksUTF8(body []byte) bool {
-	stray, high := 0, 0
+// looksUTF8 reports whether bytes above 127 are UTF-8 with a few others. Half of a short East Asian text may be
+// well-formed by accident.
+func looksUTF8(right, wrong int) bool {
+	return right >= 9*wrong || right >= wrong && (wrong <= maxStray || right >= 8*certainlyUTF8)
+}
+
+// countUTF8 counts the bytes above 127 that are well-formed UTF-8, and those that are not.
+func countUTF8(body []byte) (right, wrong int) {
 	for len(body) > 0 {
 		r, n := utf8.DecodeRune(body)
 		switch {
 		case r == utf8.RuneError && n == 1:
-			stray++
-			high++
+			wrong++
 		case n > 1:
-			high += n
+			right += n
 		}
 		body = body[n:]
 	}
-	// A few bytes are inconclusive: one invalid byte in a short Latin page is a stray byte.
-	return stray <= 8 && high <= 8 || float64(stray) <= strayShare*float64(high)
+	return right, wrong
 }
 
 func convert(enc encoding.Encoding, body []byte) []byte {
 	out, err := enc.NewDecoder().Bytes(body)
+	if enc == charmap.Windows1258 { // it writes tones apart from their vowels
+		out = norm.NFC.Bytes(out)
+	}
 	if err != nil || !utf8.Valid(out) {
 		return bytes.ToValidUTF8(out, []byte("\uFFFD"))
 	}

@@ -51,6 +51,8 @@ type Page struct {
 	Base *url.URL // base of relative URLs
 	// Root is the document, for selectors and for items. It must not be modified.
 	Root *html.Node
+	// Detected is the page's encoding if nothing declares it and the page is not UTF-8, or zero.
+	Detected Encoding
 
 	Lang     string
 	Title    string

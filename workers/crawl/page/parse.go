@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 
@@ -15,10 +16,11 @@ const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps 
 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
-	root := tree(decode(body[:min(len(body), MaxBytes)], contentType))
+	text, detected := decode(body[:min(len(body), MaxBytes)], contentType, at)
+	root := tree(bytes.ReplaceAll(text, []byte{0}, nil)) // browsers show nothing for it
 	insertWritten(root)
 	g := &gatherer{
-		page: &Page{URL: at, Base: at, Root: root, ElementID: map[string]bool{}, InTree: new(InTree)},
+		page: &Page{URL: at, Base: at, Root: root, Detected: detected, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 		overlays: foreignTo(of, overlayWords),
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -117,6 +118,10 @@ func Attr(n *html.Node, name string) string {
 // maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
+// separate are elements whose text browsers show apart from the text around it.
+var separate = []atom.Atom{atom.Br, atom.Div, atom.P, atom.Li, atom.H1, atom.H2, atom.H3, atom.Td, atom.Section,
+	atom.Hr}
+
 func inner(n *html.Node) string {
 	if c := n.FirstChild; c != nil && c == n.LastChild && c.Type == html.TextNode {
 		return c.Data
@@ -133,16 +138,31 @@ func inner(n *html.Node) string {
 		case n.Type == html.ElementNode && (n.DataAtom == atom.Script || n.DataAtom == atom.Style) && depth > 0:
 			return
 		}
+		apart := depth > 0 && n.Type == html.ElementNode && slices.Contains(separate, n.DataAtom)
+		if apart {
+			b.WriteByte(' ')
+		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
 			add(c, depth+1)
+		}
+		if apart {
+			b.WriteByte(' ')
 		}
 	}
 	add(n, 0)
 	return b.String()
 }
 
-// Clean prepares a text for display and truncates it to a number of runes; see text.Clean.
-func Clean(s string, limit int) string { return text.Clean(s, limit) }
+// Clean prepares a text for display and truncates it to a number of runes; see text.Clean. A single value that was
+// decoded wrongly, so that it has a U+FFFD or a C1 control, becomes empty.
+func Clean(s string, limit int) string {
+	if limit <= MaxValueRunes && strings.ContainsFunc(s, func(r rune) bool {
+		return r == utf8.RuneError || r >= 0x80 && unicode.IsControl(r) && r != 0x85
+	}) {
+		return ""
+	}
+	return text.Clean(s, limit)
+}
 
 // resolve makes a URL absolute. It returns nil unless it is http or https; it
 // drops the fragment and rejects credentials.

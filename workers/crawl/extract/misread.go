@@ -1,0 +1,92 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// script is a script other than Latin, with the languages that are written in it.
+type script struct {
+	table     *unicode.RangeTable
+	languages []string
+}
+
+var scripts = func() (out []script) {
+	for _, row := range tables.Rows("scripts", 2) {
+		out = append(out, script{unicode.Scripts[row[0]], strings.Fields(row[1])})
+	}
+	return out
+}()
+
+const (
+	minOddLetters = 4  // the least number of Latin letters that may be another text, decoded wrongly
+	scriptWords   = 30 // the least number of visible words that show in which scripts a page is written
+)
+
+// misread reports whether a text was decoded wrongly: most of its Latin letters have marks, or signs between them, or
+// it has a letter of a script in which neither the page's language is written nor its visible text.
+func (in Input) misread(text string) bool {
+	latin, odd := 0, 0
+	var seen *unicode.RangeTable
+	for i, r := range text {
+		switch {
+		case r < utf8.RuneSelf:
+			if unicode.IsLetter(r) {
+				latin++
+			}
+		case unicode.Is(unicode.Latin, r):
+			latin++
+			odd++
+		case !unicode.IsLetter(r):
+			if before, _ := utf8.DecodeLastRuneInString(text[:i]); unicode.Is(unicode.Latin, before) {
+				odd++
+			}
+		case seen != nil && unicode.Is(seen, r):
+		default:
+			if seen = scriptOf(r); seen != nil && !in.uses(seen) {
+				return true
+			}
+		}
+	}
+	return latin >= minOddLetters && 3*odd >= 2*(latin+1)
+}
+
+func scriptOf(r rune) *unicode.RangeTable {
+	for _, s := range scripts {
+		if unicode.Is(s.table, r) {
+			return s.table
+		}
+	}
+	return nil
+}
+
+// uses reports whether the page is written in a script. If its encoding was detected, the language that it declares
+// decides.
+func (in Input) uses(table *unicode.RangeTable) bool {
+	language, _, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(in.Page.Lang), "_", "-"), "-")
+	known, own := false, false
+	for _, s := range scripts {
+		if slices.Contains(s.languages, language) {
+			known, own = true, own || s.table == table
+		}
+	}
+	of := func(r rune) bool { return unicode.Is(table, r) }
+	return own || !(known && in.Page.Detected.Name != "") && (in.Page.Words < scriptWords ||
+		strings.ContainsFunc(in.Page.Title, of) || strings.ContainsFunc(in.Page.Text, of))
+}
+
+// repaired returns a text whose UTF-8 was taken for windows-1252 or windows-1251 before it was stored, as it was meant;
+// it returns other texts unchanged.
+func repaired(text string) string {
+	for _, c := range []*charmap.Charmap{charmap.Windows1252, charmap.Windows1251} {
+		out, err := c.NewEncoder().String(text)
+		if n := utf8.RuneCountInString(text); err == nil && utf8.ValidString(out) && utf8.RuneCountInString(out) < n {
+			return out
+		}
+	}
+	return text
+}

@@ -1,0 +1,56 @@
+package extract_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
+)
+
+// A text that was decoded wrongly, here or before it was stored, is neither a name nor a description.
+func TestName_TextDecodedWrongly_IsNotServed(t *testing.T) {
+	long := strings.Repeat("We repair clocks and watches of all kinds in our workshop. ", 5)
+	for name, c := range map[string]struct{ contentType, lang, text, want string }{
+		"replacement character":       {"text/html; charset=utf-8", "de", "Uhren M\ufffdller", "Hofuhr"},
+		"C1 control":                  {"text/html; charset=utf-8", "de", "Uhren \u0081M\u0082ller", "Hofuhr"},
+		"undefined byte":              {"text/html; charset=windows-1251", "ru", "\xd7\xe0\xf1\xfb \x98", "Hofuhr"},
+		"cut pair":                    {"text/html; charset=euc-jp", "ja", "\xbb\xfe\xb7\xd7\xc5\xb9\xff\x80", "Hofuhr"},
+		"Shift_JIS taken for Latin-1": {"text/html; charset=utf-8", "en", "ŽžŒv“X‚Ì“ú–{", "Hofuhr"},
+		"GBK taken for Latin-1":       {"text/html; charset=utf-8", "zh", "ÂÌÒ¶²èÒµ", "Hofuhr"},
+		"letters that nobody reads":   {"text/html; charset=utf-8", "de", "Часовщик", "Hofuhr"},
+		"UTF-8 taken for Latin-1":     {"text/html; charset=utf-8", "de", "Uhren MÃ¼ller", "Uhren Müller"},
+		"Cyrillic taken for Latin-1":  {"text/html; charset=utf-8", "ru", "Ð§Ð°ÑÐ¾Ð²Ð¾Ð¹ Ð´Ð²Ð¾Ñ€", ""},
+		"many marks":                  {"text/html; charset=utf-8", "sv", "Åäö Über Öl", "Åäö Über Öl"},
+		"the page's language":         {"text/html; charset=utf-8", "ru", "Часовщик", "Часовщик"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
+			body := `<html lang=` + c.lang + `><meta property="og:site_name" content="` + c.text +
+				`"><meta name=description content="` + c.text + ` ` + c.text + `"><p>` + long
+			in := extract.Input{Site: of, Page: page.Parse([]byte(body), c.contentType, at, of)}
+			got, _ := extract.Name(in)
+			if got.Value != c.want && c.want != "" {
+				t.Errorf("name is %q, want %q", got.Value, c.want)
+			}
+			if strings.ContainsAny(got.Value, "\ufffdÐÑ") {
+				t.Errorf("name is %q", got.Value)
+			}
+			if d, ok := extract.Description(in); ok && c.want == "Hofuhr" {
+				t.Errorf("description is %q", d.Value)
+			}
+		})
+	}
+}
+
+func TestDescription_CutWithinCharacter_LosesTheRest(t *testing.T) {
+	at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
+	const want = "Wir reparieren Uhren für Türme und für Bürger, f"
+	body := `<meta name=description content="` + want + "\xc3" + `"><p>Schöne Grüße`
+	got, _ := extract.Description(extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html; charset=utf-8", at, of)})
+	if got.Value != want {
+		t.Errorf("description is %q, want %q", got.Value, want)
+	}
+}

@@ -1,0 +1,128 @@
+package extract_test
+
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/workers/crawl/extract"
+	"letterhead/workers/crawl/extract/extracttest"
+)
+
+// A company's whole name is given in every place, as registers write it.
+func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
+	for _, c := range []struct{ name, domain, want string }{
+		{"Tarbell & Co.", "tarbell.example", "Tarbell & Co.|Tarbell & Co"},
+		{"Tarbell & Co", "trb-bank.example", "Tarbell & Co"},
+		{"Tarbell & Co., Inc.", "tarbell.example", "Tarbell & Co.|Tarbell & Co"},
+		{"Tarbell & Company", "tarbell.example", "Tarbell & Company"},
+		{"Tarbell and Company", "tarbell.example", "Tarbell and Company"},
+		{"Tarbell and Co.", "tarbellandco.example", "Tarbell and Co.|Tarbell and Co"},
+		{"Tarbell + Co", "tarbell.example", "Tarbell + Co"},
+		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie.|Tarbell & Cie"},
+		{"Orvell Tarbell & Co. LLC", "ot-law.example", "Orvell Tarbell & Co.|Orvell Tarbell & Co|Orvell Tarbell & Co. LLC"},
+		{"Müller & Söhne GmbH & Co. KG", "mueller-soehne.example", "Müller & Söhne"},
+		{"Weber & Co. KG", "weber.example", "Weber & Co.|Weber & Co"},
+		{"Tarbell & Partners", "tarbell.example", "Tarbell & Partners"},
+		{"ООО «Берёзы и Клёны»", "berezy-i-kleny.example", "Берёзы и Клёны|ООО «Берёзы и Клёны»"},
+		{"ООО \"Кедр-Юг\"", "kedr-yug.example", "Кедр-Юг"},
+		{"ООО „Кедр“", "kedr.example", "Кедр"},
+		{"ЗАО «Вектор»", "vector-msk.example", "Вектор"},
+		{"АО «Север»", "sever.example", "Север"},
+		{"ИП «Роза»", "flowers-nn.example", "Роза"},
+		{"ТОВ «Дніпро Хліб»", "dniprohlib.example", "Дніпро Хліб"},
+		{"Театр «Маска»", "teatr-maska.example", "Театр «Маска»"},
+		{"«Маска»", "maska.example", "Маска"},
+		{"\"Роза\" ЕООД", "roza-bg.example", "Роза"},
+		{"„Роза“ ООД", "roza-bg.example", "Роза"},
+		{"Роза ЕООД", "roza-bg.example", "Роза"},
+		{"UAB „Kalnas“", "kalnas.example", "Kalnas"},
+		{"UAB „Kalnas ir Ko“", "kalnasko.example", "Kalnas ir Ko"},
+		{"UAB \"Kalnas\"", "kalnas.example", "Kalnas"},
+		{"„Kalnas“, UAB", "kalnas.example", "Kalnas"},
+		{"SIA \"Ozols\"", "ozols.example", "Ozols"},
+		{"SIA „Ozols“", "ozola-nams.example", "Ozols"},
+		{"AS \"Ozols\"", "ozols.example", "Ozols"},
+		{"OÜ Tammik", "tammik.example", "Tammik"},
+		{"Tammik OÜ", "tammik.example", "Tammik"},
+		{"\"SREBRO\" Sp. z o.o.", "firma-srebro.example", "SREBRO"},
+		{"Srebro Sp. z o. o.", "srebro.example", "Srebro"},
+		{"PPHU \"Srebro\"", "srebro.example", "Srebro"},
+		{"Oy Karhunen Ab", "ok-oy.example", "Karhunen|Oy Karhunen Ab"},
+		{"Ab Karhunen Oy", "karhunen.example", "Karhunen"},
+		{"S.C. Brad Alb S.R.L.", "bradalb.example", "Brad Alb"},
+		{"SC Brad Alb SRL", "bradalb.example", "Brad Alb"},
+		{"Brad Alb d.o.o.", "bradalb.example", "Brad Alb"},
+		{"\"Brad\" d.o.o.", "brad.example", "Brad"},
+		{"PT Maju Terus Tbk", "majuterus.example", "Maju Terus"},
+		{"Haus \"Zur Linde\"", "zur-linde.example", "Haus \"Zur Linde\""},
+		{"Haus „Zur Linde“", "zur-linde.example", "Haus „Zur Linde“"},
+		{"Restaurant »Zur Linde«", "zur-linde.example", "Restaurant »Zur Linde«"},
+		{"Café “Linde”", "cafe-linde.example", "Café “Linde”"},
+		{"“Linde”", "linde.example", "Linde"},
+		{"'t Hof van Linde", "hofvanlinde.example", "'t Hof van Linde|Hof van Linde"},
+		{"Lindmark's", "lindmarks.example", "Lindmark's"},
+		{"AS Rovelli", "asrovelli.example", "AS Rovelli"},
+		{"SAS Rovelli", "sas.example", "SAS Rovelli"},
+		{"Company of Wolves", "companyofwolves.example", "Company of Wolves"},
+		{"UAB Medicine", "uab.example", "UAB Medicine"},
+		{"Lindmark.", "lindmark.example", "Lindmark"},
+		{"株式会社青葉", "aoba.example", "青葉|株式会社青葉"},
+		{"株式会社「青葉」", "aoba.example", "青葉"},
+		{"Aoba K.K.", "aoba.example", "Aoba"},
+		{"The Lindmark Company", "lindmark.example", "The Lindmark Company"},
+	} {
+		quoted := html.EscapeString(c.name)
+		organization := extracttest.Organization(fmt.Sprintf(`"name":%q,"url":"https://%s/"`, c.name, c.domain))
+		for place, body := range map[string]string{
+			"everywhere": `<title>` + quoted + `</title><meta property="og:site_name" content="` + quoted + `">` + organization +
+				`<header><a href="/"><img src="l.png" alt="` + quoted + `"></a></header><h1>Welcome</h1><p>x</p><footer>© 2026 ` + quoted + `</footer>`,
+			"title":            `<title>` + quoted + `</title><h1>Welcome</h1><footer>© 2026 ` + quoted + `</footer>`,
+			"part of a title":  `<title>` + quoted + ` | Home</title><meta property="og:site_name" content="` + quoted + `">`,
+			"escaped twice":    `<title>` + html.EscapeString(strings.NewReplacer(`"`, "&quot;", "'", "&#39;", "&", "&amp;").Replace(c.name)) + `</title>`,
+			"escaped, in meta": `<meta property="og:site_name" content="` + html.EscapeString(quoted) + `">`,
+		} {
+			got, _ := extract.Name(extracttest.Read(c.domain, body))
+			if !slices.Contains(strings.Split(c.want, "|"), got.Value) {
+				t.Errorf("%s, %s: %q by %s, want %q", c.name, place, got.Value, got.Method, c.want)
+			}
+		}
+	}
+}
+
+func TestName_GluedWords_AreTakenApart(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"one place against two":   {`<meta property="og:site_name" content="BlueHarbor"><title>Blue Harbor</title><h1>Blue Harbor</h1>`, "Blue Harbor"},
+		"one against one":         {`<meta property="og:site_name" content="BlueHarbor"><title>Blue Harbor | Coffee</title>`, "Blue Harbor"},
+		"two against one":         {`<meta property="og:site_name" content="BlueHarbor"><title>BlueHarbor</title><header><a href="/"><img src="l.png" alt="Blue Harbor"></a></header>`, "BlueHarbor"},
+		"a line break":            {`<title>Home</title><h1>Blue<br>Harbor</h1>`, "Blue Harbor"},
+		"blocks":                  {`<title>Home</title><h1><div>Blue</div><div>Harbor</div></h1>`, "Blue Harbor"},
+		"letters in own elements": {`<title>Home</title><h1><span>B</span>lue <b>H</b>arbor</h1>`, "Blue Harbor"},
+		"glued everywhere":        {`<meta property="og:site_name" content="BlueHarbor"><title>BlueHarbor</title>`, "BlueHarbor"},
+	} {
+		t.Run(name, func(t *testing.T) { checkName(t, "blueharbor.example", c.body, c.want) })
+	}
+}
+
+func TestName_OfATemplate_IsRefused(t *testing.T) {
+	for _, text := range []string{"Company", "Company Name", "Your Logo", "My Company", "Free HTML Templates", "Free HTML5 Template",
+		"Bootstrap Template", "Responsive Bootstrap 5 Website Template", "Colorlib", "Your Awesome Title", "Firmenname",
+		"Nombre de la empresa", "Название компании", "会社名", "Website Name", "Business Landing Page Template"} {
+		checkName(t, "birkenhof.example", `<title>`+text+`</title><meta property="og:site_name" content="`+text+`"><h1>`+text+`</h1>`, "Birkenhof")
+	}
+	for _, text := range []string{"The Template Company", "Themes & Dreams", "Company of Wolves", "Paper Templates Leeds", "Bootstrap Bootcamp"} {
+		checkName(t, "tcp.example", `<title>`+text+`</title><meta property="og:site_name" content="`+text+`">`, text)
+	}
+	for _, text := range []string{"Free HTML Templates", "Free Bootstrap Website Template", "Responsive HTML5 Template for small companies",
+		"Your company slogan here", "Write an awesome description for your new site here.", "Business template by Colorlib"} {
+		if d, ok := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+text+`">`)); ok {
+			t.Errorf("%q is the description %q", text, d.Value)
+		}
+	}
+	const fine = "Templates and themes for knitters who like paper, made in Leeds."
+	if d, _ := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+fine+`">`)); d.Value != fine {
+		t.Errorf("description is %q", d.Value)
+	}
+}

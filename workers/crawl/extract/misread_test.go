@@ -20,7 +20,7 @@ func TestName_TextDecodedWrongly_IsNotServed(t *testing.T) {
 		"cut pair":                    {"text/html; charset=euc-jp", "ja", "\xbb\xfe\xb7\xd7\xc5\xb9\xff\x80", "Hofuhr"},
 		"Shift_JIS taken for Latin-1": {"text/html; charset=utf-8", "en", "ŽžŒv“X‚Ì“ú–{", "Hofuhr"},
 		"GBK taken for Latin-1":       {"text/html; charset=utf-8", "zh", "ÂÌÒ¶²èÒµ", "Hofuhr"},
-		"letters that nobody reads":   {"text/html; charset=utf-8", "de", "Часовщик", "Hofuhr"},
+		"letters of another language": {"text/html; charset=utf-8", "de", "Часовщик", "Hofuhr"},
 		"UTF-8 taken for Latin-1":     {"text/html; charset=utf-8", "de", "Uhren MÃ¼ller", "Uhren Müller"},
 		"Cyrillic taken for Latin-1":  {"text/html; charset=utf-8", "ru", "Ð§Ð°ÑÐ¾Ð²Ð¾Ð¹ Ð´Ð²Ð¾Ñ€", ""},
 		"many marks":                  {"text/html; charset=utf-8", "sv", "Åäö Über Öl", "Åäö Über Öl"},

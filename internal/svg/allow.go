@@ -16,7 +16,7 @@ import (
 // documents (foreignObject, feImage), elements that are slow to draw (feTurbulence, lighting, convolution), and
 // invisible ones (metadata, title, desc).
 var elements = setOf(
-	"svg", "g", "defs", "symbol", "switch", "use", "image", "style",
+	"svg", "g", "defs", "symbol", "switch", "use", "image",
 	"path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
 	"text", "tspan", "textPath",
 	"linearGradient", "radialGradient", "stop", "pattern", "clipPath", "mask",
@@ -41,7 +41,7 @@ const (
 )
 
 // attributes is the allow-list of attributes that are not properties. Properties are also allowed as attributes; id,
-// class, style, href and xml:space are handled by name.
+// href and xml:space are handled by name.
 var attributes = map[string]attributeKind{
 	"x": kindLengths, "y": kindLengths, "width": kindLengths, "height": kindLengths, "x1": kindLengths,
 	"y1": kindLengths, "x2": kindLengths, "y2": kindLengths, "cx": kindLengths, "cy": kindLengths,
@@ -113,29 +113,13 @@ func (d *document) readAttribute(n *node, name, value string) {
 			d.byID[value] = n
 		}
 		return
-	case "class":
-		for _, c := range strings.Fields(value) {
-			if isIdent(c) {
-				n.classes = append(n.classes, c)
-			}
-		}
-		return
-	case "style":
-		n.inline = parseInline(value)
-		return
-	}
-	if n.name == "style" {
-		if name == "media" && !applies(value) {
-			n.ignored = true
-		}
-		return
 	}
 	clean, ok := "", false
 	switch {
 	case attributes[name] != 0:
 		clean, ok = cleanAttribute(n.name, name, value)
 	case properties[name]:
-		clean, ok = cleanValue(name, lexCSS(value))
+		clean, ok = value, true // see bake
 	}
 	if ok {
 		n.attrs = append(n.attrs, attribute{name, clean})

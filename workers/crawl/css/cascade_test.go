@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	engine "letterhead/internal/css"
 	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/css"
 )
@@ -289,7 +290,7 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)})
 			x := element(root)
 			for _, property := range []string{"color", "font-family", "background-image"} {
-				if got := sheet.Inherited(x, property); len(got) > css.MaxSheetBytes {
+				if got := sheet.Inherited(x, property); len(got) > engine.MaxSheetBytes {
 					t.Errorf("%s has %d bytes", property, len(got))
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"letterhead/domain/brand"
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 )
 
 // Limits of one image. Logos stay far below them.

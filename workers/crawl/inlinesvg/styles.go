@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 	"letterhead/workers/crawl/table"
 )
 

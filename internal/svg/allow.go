@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"math"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,7 +99,7 @@ func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 	if linking[n.name] {
 		n.href = d.reference(n, href)
 	}
-	if n.name == "image" && n.href == "" {
+	if n.name == "image" && n.href == "" && n.inside == nil {
 		delete(d.byID, n.id)
 		return false
 	}
@@ -205,7 +206,7 @@ func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
 func (d *document) reference(n *node, href string) string {
 	href = strings.TrimSpace(href)
 	if n.name == "image" {
-		return d.embedded(href)
+		return d.embedded(n, href)
 	}
 	if id, local := strings.CutPrefix(href, "#"); local && isID(id) {
 		return id
@@ -220,27 +221,23 @@ const (
 	rasterSide      = 1024    // pixels of the longer side after encoding
 )
 
-// embedded decodes a data URL of a raster and re-encodes it as PNG, the only
-// format that is stable under repetition. For anything else it returns "".
-func (d *document) embedded(href string) string {
-	media, payload, found := strings.Cut(href, ",")
-	media = strings.ToLower(media)
-	if !found || !strings.HasPrefix(media, "data:image/") || !strings.HasSuffix(media, ";base64") ||
-		d.rasters >= maxRasters {
+// embedded decodes a data URL of a raster and re-encodes it as PNG, the only format that is stable under repetition. For
+// anything else it returns "". An SVG becomes part of the document; see embed.
+func (d *document) embedded(n *node, href string) string {
+	raw := dataURL(href)
+	if raw == nil || d.rasters >= maxRasters {
 		return ""
 	}
 	d.rasters++
-	raw, err := base64.StdEncoding.DecodeString(strings.Map(dropSpace, payload))
-	if err != nil {
-		return ""
-	}
 	limits := imaging.Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxBytes}
 	if limits.Pixels <= 0 {
 		return ""
 	}
-	switch imaging.Sniff(raw) {
-	case imaging.PNG, imaging.JPEG, imaging.GIF, imaging.WebP:
-	default:
+	switch f := imaging.Sniff(raw); {
+	case f.IsVector():
+		d.embed(n, raw)
+		return ""
+	case f != imaging.PNG && f != imaging.JPEG && f != imaging.GIF && f != imaging.WebP && f != imaging.AVIF:
 		return ""
 	}
 	img, info, err := imaging.Decode(raw, limits)
@@ -253,6 +250,25 @@ func (d *document) embedded(href string) string {
 		return ""
 	}
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(clean)
+}
+
+// dataURL returns the content of a data URL, whatever type it states: browsers also look at the bytes of an image.
+func dataURL(href string) []byte {
+	head, payload, found := strings.Cut(href, ",")
+	if head = strings.ToLower(head); !found || !strings.HasPrefix(head, "data:") {
+		return nil
+	}
+	if text, err := url.PathUnescape(payload); err == nil { // else it is often not escaped, percent signs included
+		payload = text
+	}
+	if !strings.HasSuffix(strings.TrimSpace(head), ";base64") {
+		return []byte(payload)
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.Map(dropSpace, payload), "="))
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func dropSpace(r rune) rune {

@@ -30,6 +30,11 @@ type pen struct {
 	m                          matrix
 }
 
+var firstPen = pen{
+	fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
+	fontSize: defaultFontSize, color: "black", m: identity,
+}
+
 // painter walks the visible elements and compares the area of the text with
 // the ink of the rest. Areas are estimates: the painter ignores overlaps.
 type painter struct {
@@ -44,11 +49,7 @@ type painter struct {
 // checkCost has counted every element that it visits, and rejected cycles.
 func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d}
-	start := pen{
-		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
-		fontSize: defaultFontSize, color: "black", m: identity,
-	}
-	p.draw(d.root, start)
+	p.draw(d.root, firstPen)
 	return p.draws, p.hasText && p.textSum >= p.shapeSum
 }
 
@@ -313,7 +314,7 @@ func (p *painter) paints(paint string, k pen) bool {
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
 		target := p.doc.byID[m[1]]
 		if target != nil && target.name == "pattern" {
-			return p.fillsPattern(target, k)
+			return p.fillsPattern(target)
 		}
 		if target != nil && p.hasStops(target) {
 			return true
@@ -327,12 +328,30 @@ func (p *painter) paints(paint string, k pen) bool {
 	return ok && alpha != 0
 }
 
-// fillsPattern reports whether any of the pattern's own elements has a fill.
-func (p *painter) fillsPattern(pattern *node, k pen) bool {
-	return slices.ContainsFunc(pattern.children, func(c *node) bool {
-		sub, drawn := k.inherit(c.style)
-		return c.name != "" && drawn && !strings.Contains(sub.fill, "url(") && p.paints(sub.fill, sub)
-	})
+// fillsPattern reports whether the content of a pattern, or of the one to which it refers, draws anything. It inherits
+// from the ancestors of the pattern.
+func (p *painter) fillsPattern(pattern *node) bool {
+	for len(pattern.children) == 0 {
+		if pattern = p.doc.byID[pattern.href]; pattern == nil {
+			return false
+		}
+	}
+	k := firstPen
+	var above []*node
+	for n := pattern; n != nil; n = n.parent {
+		above = append(above, n)
+	}
+	for _, n := range slices.Backward(above) {
+		k, _ = k.inherit(n.style)
+	}
+	k.opacity = 1 // of the ancestors, which does not apply to the pattern
+	tile := &painter{doc: p.doc}
+	for _, c := range pattern.children {
+		if c.name != "" && !unpainted[c.name] {
+			tile.draw(c, k)
+		}
+	}
+	return tile.draws
 }
 
 // hasStops reports whether a gradient, or the one it refers to, has a stop with a color.

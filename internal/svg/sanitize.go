@@ -55,7 +55,7 @@ func rebuilt(data []byte) (d *document, isText bool, err error) {
 }
 
 func rebuild(text []byte) (d *document, isText bool, err error) {
-	if d, err = parseDocument(text); err != nil {
+	if d, err = parseDocument(text, nil); err != nil {
 		return nil, false, err
 	}
 	for _, step := range []func() error{d.fixRoot, d.settle, d.checkCost, d.checkRepeats} {
@@ -75,6 +75,8 @@ func (d *document) settle() error {
 	if err := d.bake(); err != nil {
 		return err
 	}
+	d.placeSymbols()
+	d.unfold()
 	d.tidyReferences()
 	d.cascade()
 	if d.plain() {

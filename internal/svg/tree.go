@@ -42,6 +42,7 @@ type node struct {
 	source *html.Node    // in the original document
 	id     string        // unique in the document
 	href   string        // id to which it refers, or a data URL for image
+	inside *document     // the SVG of an image, until it is embedded
 	inline []declaration // of its style attribute, and of the style sheets
 	style  map[string]string
 	urls   []string // ids in its attributes and declarations
@@ -83,6 +84,10 @@ type document struct {
 	rasters       int
 	sheets        *css.Cascade // of the original document
 	accepted      map[declaration]string
+	within        *document // for the SVG of an image
+	elements      int       // of the source
+	depth         int       // of the source
+	adopted       int       // SVGs of images
 }
 
 // parser builds a document from a token stream. It is not recursive, so depth only takes memory.
@@ -94,7 +99,6 @@ type parser struct {
 	source   *html.Node // the element of the original document, whose style rules see everything
 	depth    int
 	skipping int // depth within an omitted element; 0 outside
-	elements int
 }
 
 func newParser(text []byte) *parser {
@@ -105,9 +109,10 @@ func newParser(text []byte) *parser {
 	return &parser{doc: &document{byID: map[string]*node{}, accepted: map[declaration]string{}}, text: text, decoder: d, source: &html.Node{Type: html.DocumentNode}}
 }
 
-// parseDocument parses a document with the allow-list.
-func parseDocument(text []byte) (*document, error) {
+// parseDocument parses a document with the allow-list. within is the document in whose image it is, or nil.
+func parseDocument(text []byte, within *document) (*document, error) {
 	p := newParser(text)
+	p.doc.within = within
 	for {
 		token, err := p.decoder.Token()
 		if err == io.EOF {
@@ -149,11 +154,12 @@ func (p *parser) take(token xml.Token) error {
 
 func (p *parser) start(t xml.StartElement) error {
 	p.depth++
-	p.elements++
+	p.doc.depth = max(p.doc.depth, p.depth)
+	p.doc.elements++
 	switch {
 	case p.depth > maxDepth:
 		return fmt.Errorf("%w: elements nested deeper than %d", imaging.ErrTooLarge, maxDepth)
-	case p.elements > maxElements:
+	case p.doc.elements > maxElements:
 		return fmt.Errorf("%w: more than %d elements", imaging.ErrTooLarge, maxElements)
 	case len(t.Attr) > maxAttributes:
 		return fmt.Errorf("%w: more than %d attributes", imaging.ErrTooLarge, maxAttributes)

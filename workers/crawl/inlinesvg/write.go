@@ -2,6 +2,7 @@ package inlinesvg
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -258,15 +259,13 @@ func (w *writer) symbol(symbol, use *html.Node, at context) {
 	inside := w.enter(symbol, at)
 	w.out.WriteString("<svg")
 	for _, side := range []string{"width", "height"} {
-		if v := attr(use, side); v != "" {
-			w.attribute(side, v)
-		} else if v := attr(symbol, side); v != "" && name(symbol) == "svg" {
+		if v := cmp.Or(attr(use, side), attr(symbol, side)); v != "" {
 			w.attribute(side, v)
 		}
 	}
 	for _, a := range symbol.Attr {
 		key := attributeName(a.Key)
-		if presentation[key] || key == "viewBox" || key == "preserveAspectRatio" || key == "class" {
+		if presentation[key] || slices.Contains([]string{"x", "y", "viewBox", "preserveAspectRatio", "class"}, key) {
 			w.attributeOf(key, a.Val, inside)
 		}
 	}

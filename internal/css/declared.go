@@ -18,7 +18,7 @@ type Declaration struct{ Property, Value string }
 const Unset = "unset"
 
 // Declared returns the properties that the rules and the style attribute of an element set, sorted by name, without
-// custom properties. accept rewrites a value, or rejects it as invalid, and then a weaker declaration applies.
+// custom properties. Of the shorthands it knows font. accept rewrites a value, or rejects it as invalid, and then a weaker declaration applies.
 //
 // For a file whose sheets are all known. Value has a rule for pages, of which a sheet may be missing.
 func (c *Cascade) Declared(n *html.Node, accept func(property, value string) (string, bool)) []Declaration {
@@ -27,8 +27,8 @@ func (c *Cascade) Declared(n *html.Node, accept func(property, value string) (st
 	list := c.all(n)
 	c.work -= len(list)
 	slices.SortFunc(list, func(a, b candidate) int {
-		if a.order == b.order && a.rule == b.rule {
-			return 0 // one declaration, by two selectors of its rule
+		if a.order == b.order && a.rule == b.rule && a.specificity == b.specificity {
+			return 0 // one declaration
 		}
 		if a.beats(b) {
 			return -1
@@ -104,6 +104,17 @@ func (c *Cascade) all(n *html.Node) []candidate {
 	for i := range own {
 		if !strings.HasPrefix(own[i].name, "--") {
 			out = append(out, candidate{&own[i], nil, 0, i})
+		}
+	}
+	for _, from := range slices.Clone(out) {
+		if from.declaration.name != "font" {
+			continue
+		}
+		for _, property := range []string{"font-family", "font-size", "font-weight"} {
+			if value, ok := longhand(property, from.declaration.value); ok {
+				part := candidate{&declaration{property, value, from.declaration.important}, from.rule, from.specificity, from.order}
+				out = append(out, part)
+			}
 		}
 	}
 	return out

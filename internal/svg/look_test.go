@@ -64,6 +64,25 @@ var looks = []struct {
 	{"an SVG in an SVG in an SVG", `<image width="40" height="40" href="` + inBase64(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><image width="40" height="40" href="`+inBase64(inner)+`"/></svg>`) + `"/>` + second, two("#004466", "#dd6600")},
 	{"an SVG in a turned image", `<image width="40" height="40" transform="translate(50)" opacity="1" href="` + inBase64(inner) + `"/>`, two("", "#004466")},
 	{"a picture in an SVG in a pattern", `<pattern id="p" width="100" height="40" patternUnits="userSpaceOnUse"><image width="40" height="40" href="` + inBase64(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><image width="40" height="40" href="`+raster+`"/></svg>`) + `"/></pattern><path d="M0 0h40v40H0z" fill="url(#p)"/>` + second, two("#004466", "#dd6600")},
+
+	// Letters: a bar of I, or the dash between words, is where the widths of Arial, Times and Courier put it.
+	{"text", `<text x="10" y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046">I</text>`, []spot{{16, 20, "#004466"}, {8, 20, ""}, {25, 20, ""}, {16, 39, ""}}},
+	{"text in the middle", `<text x="50%" y="50%" text-anchor="middle" dominant-baseline="central" style="font:700 50px/1 Arial,sans-serif" fill="#046">I</text>`, []spot{{50, 20, "#004466"}, {42, 20, ""}, {57, 20, ""}}},
+	{"text with its end at a place", `<text x="100" y="38" text-anchor="end" font-family="Helvetica" font-weight="800" font-size="50" fill="#046">I</text>`, []spot{{93, 20, "#004466"}, {84, 20, ""}}},
+	{"text by em", `<text y=".8em" font-size="50" font-family="'Open Sans'" font-weight="bold" fill="#046">I</text>`, []spot{{7, 20, "#004466"}}},
+	{"text by rules", `<style>text{font:bold 50px sans-serif;fill:#046;text-anchor:middle;text-transform:uppercase}</style><text x="50" y="38">i</text>`, []spot{{50, 6, "#004466"}, {50, 20, "#004466"}, {57, 20, ""}}},
+	{"parts of text", `<text y="38" font-family="Arial" font-weight="bold" font-size="50"><tspan fill="#046">I</tspan><tspan x="60" fill="#d60">I</tspan><tspan dx="10">I</tspan></text>`, []spot{{7, 20, "#004466"}, {67, 20, "#dd6600"}, {91, 20, "#000000"}, {80, 20, ""}}},
+	{"spaces of text", "<text x='0' y='38' font-family='Courier New' font-weight='bold' font-size='50' fill='#046'>\n  I\n  I\n</text>", []spot{{15, 20, "#004466"}, {45, 20, ""}, {75, 20, "#004466"}}},
+	{"kept spaces of text", "<text xml:space='preserve' x='0' y='38' font-family='Courier New' font-weight='bold' font-size='50' fill='#046'>  I</text>", []spot{{15, 20, ""}, {45, 20, ""}, {75, 20, "#004466"}}},
+	{"places of letters", `<text x="10 40 70" y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046">III</text>`, []spot{{16, 20, "#004466"}, {47, 20, "#004466"}, {77, 20, "#004466"}, {30, 20, ""}}},
+	{"a length of text", `<text x="0" y="38" textLength="100" font-family="Arial" font-weight="bold" font-size="50" fill="#046">III</text>`, []spot{{7, 20, "#004466"}, {50, 20, "#004466"}, {93, 20, "#004466"}, {25, 20, ""}}},
+	{"spaced text", `<text x="0" y="38" letter-spacing="1em" font-family="Arial" font-weight="bold" font-size="50" fill="#046">II</text>`, []spot{{7, 20, "#004466"}, {71, 20, "#004466"}, {40, 20, ""}}},
+	{"a link in text", `<text x="0" y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046"><a href="/">I</a></text>`, []spot{{7, 20, "#004466"}}},
+	{"text in a turned group", `<g transform="translate(100) scale(-1 1)" font-family="Arial-BoldMT" font-size="50" fill="#046"><text x="0" y="38">I</text></g>`, []spot{{93, 20, "#004466"}}},
+	{"stroked text", `<text x="10" y="38" font-family="Arial" font-size="50" fill="none" stroke="#046" stroke-width="8">I</text>`, []spot{{13, 20, "#004466"}}},
+	{"Cyrillic text", `<text x="0" y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046">Ы</text>`, []spot{{6, 20, "#004466"}, {41, 20, "#004466"}}},
+	{"used text", `<defs><text id="t" y="38" font-family="Arial" font-weight="bold" font-size="50">I</text></defs><use href="#t" x="50" fill="#046"/>`, []spot{{57, 20, "#004466"}}},
+	{"text as a clip", `<clipPath id="c"><text y="38" font-family="Arial" font-weight="bold" font-size="50">I</text></clipPath><path clip-path="url(#c)" fill="#046" d="M0 0h100v40H0z"/>`, []spot{{7, 20, "#004466"}, {20, 20, ""}}},
 }
 
 const (

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// opaqueShare is the share of the image that a background shape must fill: rounded corners are less.
-	opaqueShare = 0.98
+	// leastLost is the share of the image from which text is a part that may not be missing.
+	leastLost = 0.01
 	// letterArea is the approximate ink of a letter as a share of the font size squared.
 	letterArea      = 0.3
 	defaultFontSize = 16
@@ -35,22 +35,20 @@ var firstPen = pen{
 	fontSize: defaultFontSize, color: "black", m: identity,
 }
 
-// painter walks the visible elements and compares the area of the text with
-// the ink of the rest. Areas are estimates: the painter ignores overlaps.
+// painter walks the visible elements and estimates the area of the text.
 type painter struct {
-	doc      *document
-	hasText  bool
-	draws    bool    // anything
-	textSum  float64 // area of letters
-	shapeSum float64 // area of the rest, without shapes that fill the whole image
+	doc     *document
+	draws   bool // anything
+	hasText bool
+	textSum float64 // area of letters
 }
 
-// paint reports whether the document draws anything, and whether it is mostly text. It needs no limit of its own:
+// paint reports whether the document draws anything, and whether text that is left is a visible part of it. It needs no limit of its own:
 // checkCost has counted every element that it visits, and rejected cycles.
 func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d}
 	p.draw(d.root, firstPen)
-	return p.draws, p.hasText && p.textSum >= p.shapeSum
+	return p.draws, d.foreign || p.hasText && p.textSum >= leastLost*d.view.w*d.view.h
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
@@ -138,8 +136,8 @@ func (p *painter) draw(n *node, k pen) {
 		p.draws = p.draws || !k.hidden && k.opacity > 0
 		return
 	default:
-		if o, ok := outlineOf(n); ok && !k.hidden {
-			p.shape(o, k)
+		if _, ok := outlineOf(n); ok && !k.hidden {
+			p.shape(k)
 		}
 		return
 	}
@@ -281,19 +279,10 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 	return o
 }
 
-// shape measures the fill and the stroke of one shape.
-func (p *painter) shape(o outline, k pen) {
-	area := math.Min(math.Abs(o.area), o.width()*o.height()) // overlapping parts count once
-	if k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) {
-		p.draws = true
-		if !p.covers(o, area, k) {
-			p.shapeSum += area * k.m.area()
-		}
-	}
-	if k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k) {
-		p.draws = true
-		p.shapeSum += o.length * k.strokeWidth * k.m.area()
-	}
+// shape looks for the fill and the stroke of a shape.
+func (p *painter) shape(k pen) {
+	p.draws = p.draws || k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) ||
+		k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k)
 }
 
 func (p *painter) text(n *node, k pen) {
@@ -367,19 +356,4 @@ func (p *painter) hasStops(gradient *node) bool {
 	}
 	target := p.doc.byID[gradient.href]
 	return target != nil && p.hasStops(target)
-}
-
-// covers reports whether a shape fills the whole image.
-func (p *painter) covers(o outline, area float64, k pen) bool {
-	view := p.doc.view
-	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
-		return false
-	}
-	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
-	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
-	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
-	// Relative to its own box: a shape larger than the image must be as full.
-	return math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
-		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack &&
-		area >= opaqueShare*o.width()*o.height()
 }

@@ -14,13 +14,13 @@ const MaxBytes = 512 << 10
 type Info struct {
 	// Width and Height are its size in pixels, from width and height or else its viewBox; nil if it has none.
 	Width, Height *int
-	// Text is set if it is mostly text. Without its font it looks different
-	// from the original, and a renderer without fonts draws little of it.
+	// Text is set if text is left that is a visible part of it: in a script or with a feature for which no outlines are
+	// embedded, or as HTML. A renderer without fonts draws none of it.
 	Text bool
 }
 
-// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, text, gradients, patterns, masks, filters, styles,
-// and re-encoded rasters. The values of style sheets are written to the elements. Scripts, external resources and references are
+// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, gradients, patterns, masks, filters, styles, and
+// re-encoded rasters. Text becomes outlines of a similar font. The values of style sheets are written to the elements. Scripts, external resources and references are
 // not in the list and so not in the result, nor is anything that takes excessive time to draw. The result is plain
 // UTF-8 without a document type, deterministic, and sanitizing it again does not change it.
 //
@@ -79,7 +79,7 @@ func (d *document) settle() error {
 	d.unfold()
 	d.tidyReferences()
 	d.cascade()
-	if d.plain() {
+	if text := d.outlineText(); d.plain() || text {
 		d.cascade()
 	}
 	return nil

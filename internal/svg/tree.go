@@ -88,6 +88,7 @@ type document struct {
 	elements      int       // of the source
 	depth         int       // of the source
 	adopted       int       // SVGs of images
+	foreign       bool      // text of HTML was omitted
 }
 
 // parser builds a document from a token stream. It is not recursive, so depth only takes memory.
@@ -98,7 +99,8 @@ type parser struct {
 	at       *node
 	source   *html.Node // the element of the original document, whose style rules see everything
 	depth    int
-	skipping int // depth within an omitted element; 0 outside
+	skipping int  // depth within an omitted element; 0 outside
+	foreign  bool // that element is HTML that a browser shows
 }
 
 func newParser(text []byte) *parser {
@@ -176,7 +178,13 @@ func (p *parser) start(t xml.StartElement) error {
 		return fmt.Errorf("%w: the root is %.40q", imaging.ErrMalformed, t.Name.Local)
 	case !ok:
 		p.skipping = 1
+		// A switch shows its next child instead, and an extension is not one of browsers.
+		p.foreign = name == "foreignObject" && p.at.name != "switch" &&
+			!slices.ContainsFunc(t.Attr, func(a xml.Attr) bool { return a.Name.Local == "requiredExtensions" })
 		return nil
+	}
+	if p.at != nil && t.Name.Local == "a" && (p.at.name == "text" || p.at.name == "tspan") {
+		name = "tspan"
 	}
 	n := &node{name: name, parent: p.at, source: p.source}
 	if !p.doc.readAttributes(n, t.Attr) {
@@ -219,7 +227,11 @@ func (p *parser) charData(s string) {
 	if p.source.Data == "style" {
 		p.source.AppendChild(&html.Node{Type: html.TextNode, Data: s})
 	}
-	if p.skipping > 0 || p.at == nil {
+	if p.at == nil {
+		return
+	}
+	if p.skipping > 0 {
+		p.doc.foreign = p.doc.foreign || p.foreign && strings.TrimSpace(s) != ""
 		return
 	}
 	switch p.at.name {

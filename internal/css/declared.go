@@ -18,9 +18,10 @@ type Declaration struct{ Property, Value string }
 const Unset = "unset"
 
 // Declared returns the properties that the rules and the style attribute of an element set, sorted by name, without
-// custom properties. Of the shorthands it knows font. accept rewrites a value, or rejects it as invalid, and then a weaker declaration applies.
+// custom properties; font is the only shorthand that is expanded. accept rewrites a value, or rejects it as invalid, and
+// then a weaker declaration applies.
 //
-// For a file whose sheets are all known. Value has a rule for pages, of which a sheet may be missing.
+// It is for a file whose sheets are all known. Value has a rule for pages, of which a sheet may be missing.
 func (c *Cascade) Declared(n *html.Node, accept func(property, value string) (string, bool)) []Declaration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +113,8 @@ func (c *Cascade) all(n *html.Node) []candidate {
 		}
 		for _, property := range []string{"font-family", "font-size", "font-weight"} {
 			if value, ok := longhand(property, from.declaration.value); ok {
-				part := candidate{&declaration{property, value, from.declaration.important}, from.rule, from.specificity, from.order}
+				part := from
+				part.declaration = &declaration{property, value, from.declaration.important}
 				out = append(out, part)
 			}
 		}

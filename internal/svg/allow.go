@@ -221,8 +221,8 @@ const (
 	rasterSide      = 1024    // pixels of the longer side after encoding
 )
 
-// embedded decodes a data URL of a raster and re-encodes it as PNG, the only format that is stable under repetition. For
-// anything else it returns "". An SVG becomes part of the document; see embed.
+// embedded decodes a data URL of a raster and re-encodes it as PNG, the only format that is stable under repetition.
+// For anything else it returns "". An SVG becomes part of the document; see embed.
 func (d *document) embedded(n *node, href string) string {
 	raw := dataURL(href)
 	if raw == nil || d.rasters >= maxRasters {

@@ -26,10 +26,12 @@ func (d *document) bake() error {
 		}
 		n.attrs = attrs
 		for _, x := range d.sheets.Declared(n.source, d.acceptable) {
-			if x.Value == css.Unset {
-				x.Value = unset(x.Property)
-			}
-			if properties[x.Property] {
+			switch {
+			case geometry[x.Property] && x.Value != css.Unset && n.parent != nil && sized[n.name]:
+				n.set(x.Property, x.Value)
+			case properties[x.Property] && x.Value == css.Unset:
+				n.inline = append(n.inline, declaration{x.Property, unset(x.Property)})
+			case properties[x.Property]:
 				n.inline = append(n.inline, declaration{x.Property, x.Value})
 			}
 		}
@@ -43,6 +45,10 @@ func (d *document) bake() error {
 // acceptable returns a value of a property in the allow-list in a form that every renderer supports, or false if it is
 // invalid. Then a weaker declaration applies, as in a browser.
 func (d *document) acceptable(name, value string) (string, bool) {
+	if geometry[name] {
+		clean, ok := cleanLengths(value)
+		return clean, ok && !strings.Contains(clean, " ")
+	}
 	if !properties[name] || len(value) > maxValueBytes {
 		return "", false
 	}
@@ -59,6 +65,12 @@ func (d *document) acceptable(name, value string) (string, bool) {
 	}
 	return clean, clean != ""
 }
+
+// geometry are attributes that are also properties of the sized elements, but not for all renderers (SVG 2, section 7).
+var (
+	geometry = setOf("x", "y", "width", "height", "cx", "cy", "r", "rx", "ry")
+	sized    = setOf("rect", "circle", "ellipse", "image", "svg", "use")
+)
 
 // maxAccepted limits the values that are remembered.
 const maxAccepted = 10_000

@@ -29,7 +29,8 @@ var properties = setOf(
 	"transform", "transform-origin", "transform-box", "mix-blend-mode", "isolation",
 	"color-interpolation", "color-interpolation-filters", "shape-rendering", "text-rendering", "image-rendering",
 	"font-family", "font-size", "font-style", "font-weight", "font-stretch", "font-variant",
-	"letter-spacing", "word-spacing", "line-height", "text-anchor", "text-transform", "text-decoration", "dominant-baseline",
+	"letter-spacing", "word-spacing", "line-height", "text-anchor", "text-transform",
+	"text-decoration", "dominant-baseline",
 	"alignment-baseline", "baseline-shift", "writing-mode", "direction", "unicode-bidi",
 )
 

@@ -25,10 +25,12 @@ func (d *document) embed(image *node, raw []byte) {
 	for up := image; up != nil; up = up.parent {
 		depth++
 	}
-	if err != nil || depth+inside.depth > maxDepth || inside.fixRoot() != nil || inside.bake() != nil || d.elements+inside.elements > maxElements {
+	if err != nil || depth+inside.depth > maxDepth || d.elements+inside.elements > maxElements ||
+		inside.fixRoot() != nil || inside.bake() != nil {
 		return
 	}
 	d.elements += inside.elements
+	d.foreign = d.foreign || inside.foreign
 	inside.placeSymbols()
 	inside.unfold()
 	image.inside = inside

@@ -45,8 +45,8 @@ func embeddedFont(ttf []byte) func() *typeface {
 
 func (t *typeface) ems(v fixed.Int26_6) float64 { return float64(v) / 64 / t.em }
 
-// The Liberation fonts have the widths of Arial, Times New Roman and Courier New, which browsers use if a page's font is
-// missing, and Latin, Greek and Cyrillic letters. The bold font of each kind is the second.
+// The Liberation fonts have the widths of Arial, Times New Roman and Courier New, which browsers use if the font of a
+// page is missing, and Latin, Greek and Cyrillic letters. The bold font of each kind is the second.
 var (
 	sans  = [2]func() *typeface{embeddedFont(liberationsansregular.TTF), embeddedFont(liberationsansbold.TTF)}
 	serif = [2]func() *typeface{embeddedFont(liberationserifregular.TTF), embeddedFont(liberationserifbold.TTF)}

@@ -40,8 +40,8 @@ type places struct {
 	at    int
 }
 
-// outlineText replaces each text by outlines of an embedded font, because an image has no fonts: neither in our renderer
-// nor in a browser. A text with a letter, or a feature, that is missing here stays text.
+// outlineText replaces each text by outlines of an embedded font, because an image has no fonts of its page, neither in
+// our renderer nor in a browser. A text with a letter, or a feature, that is missing here stays text.
 func (d *document) outlineText() (changed bool) {
 	left := maxLetters
 	for at := range d.order {
@@ -108,7 +108,8 @@ func (d *document) draw(n *node, letters []letter) {
 // textual are the attributes and properties that only concern text.
 var textual = setOf("x", "y", "dx", "dy", "rotate", "textLength", "lengthAdjust", "xml:space", "font-family",
 	"font-size", "font-style", "font-weight", "font-stretch", "font-variant", "letter-spacing", "word-spacing",
-	"line-height", "text-anchor", "text-transform", "text-decoration", "dominant-baseline", "alignment-baseline", "baseline-shift",
+	"line-height", "text-anchor", "text-transform", "text-decoration", "dominant-baseline",
+	"alignment-baseline", "baseline-shift",
 	"writing-mode", "direction", "unicode-bidi", "text-rendering")
 
 // element places the letters of a text or tspan.
@@ -161,7 +162,8 @@ func (t *typesetter) text(leaf *node, l lettering) {
 		t.space = r == ' '
 		glyph, err := l.face.font.GlyphIndex(&t.buf, r)
 		// Letters that join or run from right to left need more than a glyph each.
-		if err != nil || glyph == 0 || unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Mn) || len(t.letters) >= maxLetters {
+		joined := unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Mn)
+		if err != nil || glyph == 0 || joined || len(t.letters) >= maxLetters {
 			t.failed = true
 			return
 		}
@@ -172,8 +174,9 @@ func (t *typesetter) text(leaf *node, l lettering) {
 		}
 		t.place()
 		if last := len(t.letters) - 1; last >= t.chunk && t.letters[last].style.face == l.face {
-			// A font without a pair has none: the error says so.
-			if kern, err := l.face.font.Kern(&t.buf, t.letters[last].glyph, glyph, l.face.size, font.HintingNone); err == nil {
+			before := t.letters[last].glyph
+			kern, err := l.face.font.Kern(&t.buf, before, glyph, l.face.size, font.HintingNone)
+			if err == nil { // else the font has no such pair
 				t.x += l.face.ems(kern) * l.size
 			}
 		}

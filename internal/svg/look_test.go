@@ -37,6 +37,7 @@ var looks = []struct {
 	{"light-dark", `<style>:root{color-scheme:light dark}path{fill:light-dark(#046,red)}path+path{color-scheme:dark;fill:light-dark(red,#d60)}</style>` + pair, two("#004466", "#dd6600")},
 	{"light-dark in an attribute", strings.Replace(pair, "<path", `<path fill="light-dark(#046,red)"`, 1), two("#004466", "#000000")},
 	{"current color", `<style>:root{color:#046}path{fill:currentColor}path+path{color:#d60}</style>` + pair, two("#004466", "#dd6600")},
+	{"geometry by rules", `<style>rect{width:40px;height:40px;fill:#046}rect+circle{cx:75px;cy:20px;r:25px;fill:#d60}</style><rect/><circle r="1"/>`, two("#004466", "#dd6600")},
 	{"stops by rules", `<style>stop:first-child{stop-color:#046}stop:last-child{stop-color:#046}</style><linearGradient id="l"><stop/><stop offset="1"/></linearGradient><g fill="url(#l)">` + pair + `</g>`, two("#004466", "#004466")},
 	{"used shapes", `<style>defs path{fill:#046}</style><defs><path id="p" d="M0 0h40v40H0z"/></defs><use href="#p"/><use href="#p" x="50" style="fill:red"/>`, two("#004466", "#004466")},
 

@@ -43,8 +43,8 @@ type painter struct {
 	textSum float64 // area of letters
 }
 
-// paint reports whether the document draws anything, and whether text that is left is a visible part of it. It needs no limit of its own:
-// checkCost has counted every element that it visits, and rejected cycles.
+// paint reports whether the document draws anything, and whether text that is left is a visible part of it. It needs no
+// limit of its own: checkCost has counted every element that it visits, and rejected cycles.
 func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d}
 	p.draw(d.root, firstPen)
@@ -254,14 +254,6 @@ func rectOutline(at func(string) float64) outline {
 	o.line(x+w, y+h)
 	o.line(x, y+h)
 	o.close()
-	rx, ry := at("rx"), at("ry")
-	if rx == 0 {
-		rx = ry
-	}
-	if ry == 0 {
-		ry = rx
-	}
-	o.area -= (4 - math.Pi) * math.Min(rx, w/2) * math.Min(ry, h/2) // the corners
 	return o
 }
 
@@ -275,7 +267,6 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 	o.arc(rx, ry, 0, true, true, cx-rx, cy)
 	o.include(cx-rx, cy-ry)
 	o.include(cx+rx, cy+ry)
-	o.area = math.Pi * rx * ry
 	return o
 }
 

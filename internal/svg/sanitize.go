@@ -20,9 +20,10 @@ type Info struct {
 }
 
 // Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, gradients, patterns, masks, filters, styles, and
-// re-encoded rasters. Text becomes outlines of a similar font. The values of style sheets are written to the elements. Scripts, external resources and references are
-// not in the list and so not in the result, nor is anything that takes excessive time to draw. The result is plain
-// UTF-8 without a document type, deterministic, and sanitizing it again does not change it.
+// re-encoded rasters. The values of style sheets are written to the elements, and text becomes outlines of a similar
+// font. Scripts, external resources and references are not in the list and so not in the result, nor is anything that
+// takes excessive time to draw. The result is plain UTF-8 without a document type, deterministic, and sanitizing it
+// again does not change it.
 //
 // Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding), imaging.ErrMalformed (not XML,
 // or without visible content), imaging.ErrTooLarge (a limit of size or complexity is exceeded).

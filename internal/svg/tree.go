@@ -108,7 +108,8 @@ func newParser(text []byte) *parser {
 	d.Strict = true
 	// The text is UTF-8 regardless of a second declaration.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	return &parser{doc: &document{byID: map[string]*node{}, accepted: map[declaration]string{}}, text: text, decoder: d, source: &html.Node{Type: html.DocumentNode}}
+	doc := &document{byID: map[string]*node{}, accepted: map[declaration]string{}}
+	return &parser{doc: doc, text: text, decoder: d, source: &html.Node{Type: html.DocumentNode}}
 }
 
 // parseDocument parses a document with the allow-list. within is the document in whose image it is, or nil.

@@ -138,18 +138,12 @@ func (w *writer) finish(d *Image) error {
 	switch {
 	case w.err != nil:
 		return w.err
-	case w.shapes == 0 && w.letters > 0:
-		return ErrText
-	case w.shapes == 0:
+	case w.shapes == 0 && w.letters == 0:
 		return ErrEmpty
-	case w.letters > 0 && w.shapes < minShapesWithText:
-		return ErrText
 	}
 	d.SVG = w.out.Bytes()
 	return nil
 }
-
-const minShapesWithText = 2 // the number of shapes from which an image does not depend on its text
 
 func (w *writer) children(n *html.Node, at context) {
 	at.depth++
@@ -208,7 +202,7 @@ func (w *writer) element(n *html.Node, at context) {
 		w.shapes++
 		w.painted = w.painted || !inside.unfilled || inside.stroked || kind == "image"
 	}
-	w.painted = w.painted || kind == "style" // a style element may do anything
+	w.painted = w.painted || kind == "style" || kind == "text" && !inside.unfilled // a style element may do anything
 	w.out.WriteString("<" + kind)
 	for _, a := range n.Attr {
 		w.keep(a, inside)

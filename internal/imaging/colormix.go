@@ -14,7 +14,7 @@ type mixSpace struct {
 	hue  int
 }
 
-// mixSpaces are the spaces of color-mix() within sRGB. All XYZ spaces mix as linear light.
+// mixSpaces are the spaces of color-mix() that are supported. All XYZ spaces mix as linear light.
 var mixSpaces = func() map[string]mixSpace {
 	linear := mixSpace{RGB.linear, func(v [3]float64) RGB { return FromLinear(v[0], v[1], v[2]) }, -1}
 	return map[string]mixSpace{
@@ -23,8 +23,6 @@ var mixSpaces = func() map[string]mixSpace {
 		"srgb-linear": linear, "xyz": linear, "xyz-d50": linear, "xyz-d65": linear,
 		"oklab": {RGB.oklab, colorSpaces["oklab"], -1},
 		"oklch": {func(c RGB) [3]float64 { return toPolar(c.oklab()) }, colorSpaces["oklch"], 2},
-		"lab":   {RGB.labD50, colorSpaces["lab"], -1},
-		"lch":   {func(c RGB) [3]float64 { return toPolar(c.labD50()) }, colorSpaces["lch"], 2},
 		"hsl": {func(c RGB) [3]float64 {
 			hue, saturation, lightness := c.hsl()
 			return [3]float64{hue, 100 * saturation, 100 * lightness}
@@ -32,7 +30,7 @@ var mixSpaces = func() map[string]mixSpace {
 	}
 }()
 
-// mixColors computes the arguments of color-mix(): "in oklch longer hue, red 40%, blue" (CSS Color 5, section 2).
+// mixColors computes the arguments of color-mix(): "in oklch, red 40%, blue" (CSS Color 5, section 2).
 func mixColors(arguments string) (RGB, float64, bool) {
 	args := splitArguments(arguments)
 	how := []string{"in", "oklab"} // the default of CSS Color 5
@@ -40,7 +38,7 @@ func mixColors(arguments string) (RGB, float64, bool) {
 		how, args = strings.Fields(args[0]), args[1:]
 	}
 	space, known := mixSpaces[how[1]]
-	if len(args) != 2 || !known || len(how) == 3 || len(how) > 4 {
+	if len(args) != 2 || !known || len(how) > 2 && how[2] != "shorter" {
 		return RGB{}, 0, false
 	}
 	a, alphaA, shareA, okA := mixPart(args[0])
@@ -78,7 +76,7 @@ func mixColors(arguments string) (RGB, float64, bool) {
 			case y[1] < colorless:
 				y[i] = x[i]
 			}
-			mixed[i] = x[i]*shareA + turned(x[i], y[i], how)*shareB
+			mixed[i] = x[i]*shareA + turned(x[i], y[i])*shareB
 			continue
 		}
 		mixed[i] = (x[i]*alphaA*shareA + y[i]*alphaB*shareB) / alpha
@@ -86,16 +84,12 @@ func mixColors(arguments string) (RGB, float64, bool) {
 	return space.back(mixed), alpha * min(total, 1), true
 }
 
-// turned returns the second hue plus or minus a turn, so that the mean with the first is on the arc of a keyword.
-func turned(from, to float64, how []string) float64 {
-	arc := "shorter"
-	if len(how) > 2 {
-		arc = how[2]
-	}
+// turned returns the second hue plus or minus a turn, so that the mean with the first is on the shorter arc.
+func turned(from, to float64) float64 {
 	switch by := to - from; {
-	case arc == "shorter" && by > 180, arc == "longer" && by > 0 && by < 180, arc == "decreasing" && by > 0:
+	case by > 180:
 		return to - 360
-	case arc == "shorter" && by < -180, arc == "longer" && by <= 0 && by > -180, arc == "increasing" && by < 0:
+	case by < -180:
 		return to + 360
 	}
 	return to
@@ -154,21 +148,6 @@ func (c RGB) oklab() [3]float64 {
 	s := math.Cbrt(0.0883024619*v[0] + 0.2817188376*v[1] + 0.6299787005*v[2])
 	return [3]float64{0.2104542553*l + 0.7936177850*m - 0.0040720468*s,
 		1.9779984951*l - 2.4285922050*m + 0.4505937099*s, 0.0259040371*l + 0.7827717662*m - 0.8086757660*s}
-}
-
-// labD50 is the inverse of fromLab.
-func (c RGB) labD50() [3]float64 {
-	v := c.linear()
-	f := func(t float64) float64 {
-		if t > 216.0/24389 {
-			return math.Cbrt(t)
-		}
-		return (24389.0/27*t + 16) / 116
-	}
-	x := f((0.4360747*v[0] + 0.3850649*v[1] + 0.1430804*v[2]) / 0.96422)
-	y := f(0.2225045*v[0] + 0.7168786*v[1] + 0.0606169*v[2])
-	z := f((0.0139322*v[0] + 0.0971045*v[1] + 0.7141733*v[2]) / 0.82521)
-	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
 // toPolar is the inverse of polar, with a hue of 0 to 360.

@@ -49,7 +49,7 @@ type declaration struct{ name, value string }
 
 // lexCSS splits a value into tokens, just more than maxValueTokens if it has too many.
 func lexCSS(text string) []css.Token {
-	lexer := css.NewLexer(parse.NewInputString(text))
+	lexer := css.NewLexer(parse.NewInputString(strings.TrimSpace(text)))
 	var tokens []css.Token
 	for len(tokens) <= maxValueTokens {
 		kind, data := lexer.Next()
@@ -63,16 +63,6 @@ func lexCSS(text string) []css.Token {
 	return tokens
 }
 
-func trimSpace(tokens []css.Token) []css.Token {
-	for len(tokens) > 0 && tokens[0].TokenType == css.WhitespaceToken {
-		tokens = tokens[1:]
-	}
-	for len(tokens) > 0 && tokens[len(tokens)-1].TokenType == css.WhitespaceToken {
-		tokens = tokens[:len(tokens)-1]
-	}
-	return tokens
-}
-
 var (
 	cssNumber = lazyregexp.New(`^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(%|[A-Za-z]{0,5})$`)
 	cssHash   = lazyregexp.New(`^#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})$`)
@@ -81,7 +71,7 @@ var (
 
 // cleanValue rebuilds a property's value from its tokens, or returns false if one of them is not allowed there.
 func cleanValue(name string, tokens []css.Token) (string, bool) {
-	tokens = trimSpace(withoutOutsidePaint(name, trimSpace(tokens)))
+	tokens = withoutOutsidePaint(name, tokens)
 	if len(tokens) == 0 || len(tokens) > maxValueTokens {
 		return "", false
 	}
@@ -104,7 +94,7 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 		}
 		b.WriteString(text)
 	}
-	value := b.String()
+	value := strings.TrimSpace(b.String())
 	if colorProperties[name] {
 		value = plainColor(value)
 	}

@@ -21,6 +21,7 @@ type letter struct {
 	x, y    float64
 	scale   float64 // horizontal; see textLength
 	advance float64
+	blank   bool // a space
 }
 
 // typesetter places the letters of a text element (SVG 2, section 11).
@@ -109,8 +110,7 @@ func (d *document) draw(n *node, letters []letter) {
 var textual = setOf("x", "y", "dx", "dy", "rotate", "textLength", "lengthAdjust", "xml:space", "font-family",
 	"font-size", "font-style", "font-weight", "font-stretch", "font-variant", "letter-spacing", "word-spacing",
 	"line-height", "text-anchor", "text-transform", "text-decoration", "dominant-baseline",
-	"alignment-baseline", "baseline-shift",
-	"writing-mode", "direction", "unicode-bidi", "text-rendering")
+	"alignment-baseline", "baseline-shift", "writing-mode", "direction", "unicode-bidi", "text-rendering")
 
 // element places the letters of a text or tspan.
 func (t *typesetter) element(n *node, l lettering) {
@@ -180,7 +180,7 @@ func (t *typesetter) text(leaf *node, l lettering) {
 				t.x += l.face.ems(kern) * l.size
 			}
 		}
-		one := letter{leaf, l, glyph, t.x, t.y, 1, l.face.ems(advance)*l.size + l.letterSpace}
+		one := letter{leaf, l, glyph, t.x, t.y, 1, l.face.ems(advance)*l.size + l.letterSpace, t.space}
 		if r == ' ' {
 			one.advance += l.wordSpace
 		}
@@ -218,7 +218,7 @@ func (t *typesetter) endChunk() {
 	chunk := t.letters[t.chunk:]
 	t.chunk = len(t.letters)
 	ink := chunk
-	for len(ink) > 0 && ink[len(ink)-1].glyph == ink[len(ink)-1].space() && !ink[len(ink)-1].style.preserve {
+	for len(ink) > 0 && ink[len(ink)-1].blank && !ink[len(ink)-1].style.preserve {
 		ink = ink[:len(ink)-1] // spaces at the end of a text have no width
 	}
 	if len(ink) == 0 {
@@ -230,14 +230,6 @@ func (t *typesetter) endChunk() {
 	for i := range chunk {
 		chunk[i].x -= shift
 	}
-}
-
-func (l *letter) space() sfnt.GlyphIndex {
-	glyph, err := l.style.face.font.GlyphIndex(nil, ' ')
-	if err != nil {
-		return 0
-	}
-	return glyph
 }
 
 // stretch fits the letters from first on into a length (SVG 2, section 11.7).

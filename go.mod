@@ -24,6 +24,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/elastic/go-elasticsearch/v8 v8.19.7
 	github.com/getkin/kin-openapi v0.153.0
+	github.com/go-fonts/liberation v0.3.3
 	github.com/go-json-experiment/json v1.27.2
 	github.com/goccy/go-json v0.12.0
 	github.com/gofrs/flock v0.13.2

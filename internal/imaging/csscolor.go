@@ -8,10 +8,10 @@ import (
 	"golang.org/x/image/colornames"
 )
 
-// ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(), lch(), oklab(), oklch(), or color() in sRGB,
-// with its alpha, 0 to 1. Colors outside sRGB are clipped. currentcolor, none, var() and the like are not colors.
+// ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(), lch(), oklab(), oklch(), color() in sRGB, or
+// color-mix() in some spaces, with its alpha, 0 to 1. Colors outside sRGB are clipped. currentcolor, none, var() and the like are not colors.
 func ParseColor(css string) (c RGB, alpha float64, ok bool) {
-	const longest = 128
+	const longest = 512
 	css = strings.ToLower(strings.TrimSpace(css))
 	if css == "" || len(css) > longest {
 		return RGB{}, 0, false
@@ -36,7 +36,10 @@ func ParseColor(css string) (c RGB, alpha float64, ok bool) {
 	if !found || !strings.HasSuffix(inside, ")") {
 		return RGB{}, 0, false
 	}
-	return colorFunction(name, strings.TrimSuffix(inside, ")"))
+	if inside = strings.TrimSuffix(inside, ")"); name == "color-mix" {
+		return mixColors(inside)
+	}
+	return colorFunction(name, inside)
 }
 
 func parseHex(hex string) (RGB, float64, bool) {

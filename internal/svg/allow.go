@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"math"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ import (
 // documents (foreignObject, feImage), elements that are slow to draw (feTurbulence, lighting, convolution), and
 // invisible ones (metadata, title, desc).
 var elements = setOf(
-	"svg", "g", "defs", "symbol", "switch", "use", "image", "style",
+	"svg", "g", "defs", "symbol", "switch", "use", "image",
 	"path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
 	"text", "tspan", "textPath",
 	"linearGradient", "radialGradient", "stop", "pattern", "clipPath", "mask",
@@ -41,7 +42,7 @@ const (
 )
 
 // attributes is the allow-list of attributes that are not properties. Properties are also allowed as attributes; id,
-// class, style, href and xml:space are handled by name.
+// href and xml:space are handled by name.
 var attributes = map[string]attributeKind{
 	"x": kindLengths, "y": kindLengths, "width": kindLengths, "height": kindLengths, "x1": kindLengths,
 	"y1": kindLengths, "x2": kindLengths, "y2": kindLengths, "cx": kindLengths, "cy": kindLengths,
@@ -98,7 +99,7 @@ func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 	if linking[n.name] {
 		n.href = d.reference(n, href)
 	}
-	if n.name == "image" && n.href == "" {
+	if n.name == "image" && n.href == "" && n.inside == nil {
 		delete(d.byID, n.id)
 		return false
 	}
@@ -113,29 +114,13 @@ func (d *document) readAttribute(n *node, name, value string) {
 			d.byID[value] = n
 		}
 		return
-	case "class":
-		for _, c := range strings.Fields(value) {
-			if isIdent(c) {
-				n.classes = append(n.classes, c)
-			}
-		}
-		return
-	case "style":
-		n.inline = parseInline(value)
-		return
-	}
-	if n.name == "style" {
-		if name == "media" && !applies(value) {
-			n.ignored = true
-		}
-		return
 	}
 	clean, ok := "", false
 	switch {
 	case attributes[name] != 0:
 		clean, ok = cleanAttribute(n.name, name, value)
 	case properties[name]:
-		clean, ok = cleanValue(name, lexCSS(value))
+		clean, ok = value, true // see bake
 	}
 	if ok {
 		n.attrs = append(n.attrs, attribute{name, clean})
@@ -221,7 +206,7 @@ func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
 func (d *document) reference(n *node, href string) string {
 	href = strings.TrimSpace(href)
 	if n.name == "image" {
-		return d.embedded(href)
+		return d.embedded(n, href)
 	}
 	if id, local := strings.CutPrefix(href, "#"); local && isID(id) {
 		return id
@@ -236,27 +221,23 @@ const (
 	rasterSide      = 1024    // pixels of the longer side after encoding
 )
 
-// embedded decodes a data URL of a raster and re-encodes it as PNG, the only
-// format that is stable under repetition. For anything else it returns "".
-func (d *document) embedded(href string) string {
-	media, payload, found := strings.Cut(href, ",")
-	media = strings.ToLower(media)
-	if !found || !strings.HasPrefix(media, "data:image/") || !strings.HasSuffix(media, ";base64") ||
-		d.rasters >= maxRasters {
+// embedded decodes a data URL of a raster and re-encodes it as PNG, the only format that is stable under repetition.
+// For anything else it returns "". An SVG becomes part of the document; see embed.
+func (d *document) embedded(n *node, href string) string {
+	raw := dataURL(href)
+	if raw == nil || d.rasters >= maxRasters {
 		return ""
 	}
 	d.rasters++
-	raw, err := base64.StdEncoding.DecodeString(strings.Map(dropSpace, payload))
-	if err != nil {
-		return ""
-	}
 	limits := imaging.Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxBytes}
 	if limits.Pixels <= 0 {
 		return ""
 	}
-	switch imaging.Sniff(raw) {
-	case imaging.PNG, imaging.JPEG, imaging.GIF, imaging.WebP:
-	default:
+	switch f := imaging.Sniff(raw); {
+	case f.IsVector():
+		d.embed(n, raw)
+		return ""
+	case f != imaging.PNG && f != imaging.JPEG && f != imaging.GIF && f != imaging.WebP && f != imaging.AVIF:
 		return ""
 	}
 	img, info, err := imaging.Decode(raw, limits)
@@ -269,6 +250,25 @@ func (d *document) embedded(href string) string {
 		return ""
 	}
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(clean)
+}
+
+// dataURL returns the content of a data URL, whatever type it states: browsers also look at the bytes of an image.
+func dataURL(href string) []byte {
+	head, payload, found := strings.Cut(href, ",")
+	if head = strings.ToLower(head); !found || !strings.HasPrefix(head, "data:") {
+		return nil
+	}
+	if text, err := url.PathUnescape(payload); err == nil { // else it is often not escaped, percent signs included
+		payload = text
+	}
+	if !strings.HasSuffix(strings.TrimSpace(head), ";base64") {
+		return []byte(payload)
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.Map(dropSpace, payload), "="))
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func dropSpace(r rune) rune {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// opaqueShare is the share of the image that a background shape must fill: rounded corners are less.
-	opaqueShare = 0.98
+	// leastLost is the share of the image from which text is a part that may not be missing.
+	leastLost = 0.01
 	// letterArea is the approximate ink of a letter as a share of the font size squared.
 	letterArea      = 0.3
 	defaultFontSize = 16
@@ -30,26 +30,25 @@ type pen struct {
 	m                          matrix
 }
 
-// painter walks the visible elements and compares the area of the text with
-// the ink of the rest. Areas are estimates: the painter ignores overlaps.
-type painter struct {
-	doc      *document
-	hasText  bool
-	draws    bool    // anything
-	textSum  float64 // area of letters
-	shapeSum float64 // area of the rest, without shapes that fill the whole image
+var firstPen = pen{
+	fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
+	fontSize: defaultFontSize, color: "black", m: identity,
 }
 
-// paint reports whether the document draws anything, and whether it is mostly text. It needs no limit of its own:
-// checkCost has counted every element that it visits, and rejected cycles.
+// painter walks the visible elements and estimates the area of the text.
+type painter struct {
+	doc     *document
+	draws   bool // anything
+	hasText bool
+	textSum float64 // area of letters
+}
+
+// paint reports whether the document draws anything, and whether text that is left is a visible part of it. It needs no
+// limit of its own: checkCost has counted every element that it visits, and rejected cycles.
 func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d}
-	start := pen{
-		fill: "black", stroke: "none", fillOpacity: 1, strokeOpacity: 1, opacity: 1, strokeWidth: 1,
-		fontSize: defaultFontSize, color: "black", m: identity,
-	}
-	p.draw(d.root, start)
-	return p.draws, p.hasText && p.textSum >= p.shapeSum
+	p.draw(d.root, firstPen)
+	return p.draws, d.foreign || p.hasText && p.textSum >= leastLost*d.view.w*d.view.h
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.
@@ -137,8 +136,8 @@ func (p *painter) draw(n *node, k pen) {
 		p.draws = p.draws || !k.hidden && k.opacity > 0
 		return
 	default:
-		if o, ok := outlineOf(n); ok && !k.hidden {
-			p.shape(o, k)
+		if _, ok := outlineOf(n); ok && !k.hidden {
+			p.shape(k)
 		}
 		return
 	}
@@ -255,14 +254,6 @@ func rectOutline(at func(string) float64) outline {
 	o.line(x+w, y+h)
 	o.line(x, y+h)
 	o.close()
-	rx, ry := at("rx"), at("ry")
-	if rx == 0 {
-		rx = ry
-	}
-	if ry == 0 {
-		ry = rx
-	}
-	o.area -= (4 - math.Pi) * math.Min(rx, w/2) * math.Min(ry, h/2) // the corners
 	return o
 }
 
@@ -276,23 +267,13 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 	o.arc(rx, ry, 0, true, true, cx-rx, cy)
 	o.include(cx-rx, cy-ry)
 	o.include(cx+rx, cy+ry)
-	o.area = math.Pi * rx * ry
 	return o
 }
 
-// shape measures the fill and the stroke of one shape.
-func (p *painter) shape(o outline, k pen) {
-	area := math.Min(math.Abs(o.area), o.width()*o.height()) // overlapping parts count once
-	if k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) {
-		p.draws = true
-		if !p.covers(o, area, k) {
-			p.shapeSum += area * k.m.area()
-		}
-	}
-	if k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k) {
-		p.draws = true
-		p.shapeSum += o.length * k.strokeWidth * k.m.area()
-	}
+// shape looks for the fill and the stroke of a shape.
+func (p *painter) shape(k pen) {
+	p.draws = p.draws || k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) ||
+		k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k)
 }
 
 func (p *painter) text(n *node, k pen) {
@@ -313,7 +294,7 @@ func (p *painter) paints(paint string, k pen) bool {
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
 		target := p.doc.byID[m[1]]
 		if target != nil && target.name == "pattern" {
-			return p.fillsPattern(target, k)
+			return p.fillsPattern(target)
 		}
 		if target != nil && p.hasStops(target) {
 			return true
@@ -327,12 +308,30 @@ func (p *painter) paints(paint string, k pen) bool {
 	return ok && alpha != 0
 }
 
-// fillsPattern reports whether any of the pattern's own elements has a fill.
-func (p *painter) fillsPattern(pattern *node, k pen) bool {
-	return slices.ContainsFunc(pattern.children, func(c *node) bool {
-		sub, drawn := k.inherit(c.style)
-		return c.name != "" && drawn && !strings.Contains(sub.fill, "url(") && p.paints(sub.fill, sub)
-	})
+// fillsPattern reports whether the content of a pattern, or of the one to which it refers, draws anything. It inherits
+// from the ancestors of the pattern.
+func (p *painter) fillsPattern(pattern *node) bool {
+	for len(pattern.children) == 0 {
+		if pattern = p.doc.byID[pattern.href]; pattern == nil {
+			return false
+		}
+	}
+	k := firstPen
+	var above []*node
+	for n := pattern; n != nil; n = n.parent {
+		above = append(above, n)
+	}
+	for _, n := range slices.Backward(above) {
+		k, _ = k.inherit(n.style)
+	}
+	k.opacity = 1 // of the ancestors, which does not apply to the pattern
+	tile := &painter{doc: p.doc}
+	for _, c := range pattern.children {
+		if c.name != "" && !unpainted[c.name] {
+			tile.draw(c, k)
+		}
+	}
+	return tile.draws
 }
 
 // hasStops reports whether a gradient, or the one it refers to, has a stop with a color.
@@ -348,19 +347,4 @@ func (p *painter) hasStops(gradient *node) bool {
 	}
 	target := p.doc.byID[gradient.href]
 	return target != nil && p.hasStops(target)
-}
-
-// covers reports whether a shape fills the whole image.
-func (p *painter) covers(o outline, area float64, k pen) bool {
-	view := p.doc.view
-	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
-		return false
-	}
-	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
-	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
-	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
-	// Relative to its own box: a shape larger than the image must be as full.
-	return math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
-		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack &&
-		area >= opaqueShare*o.width()*o.height()
 }

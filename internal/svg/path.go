@@ -214,9 +214,9 @@ func cleanPath(text string) (string, bool) {
 	return text, text != ""
 }
 
-// outline measures a shape: its signed area, its length, and its bounding box.
+// outline measures a shape: its length, and its bounding box.
 type outline struct {
-	area, length           float64
+	length                 float64
 	minX, minY, maxX, maxY float64
 	points                 int
 	startX, startY, x, y   float64
@@ -246,14 +246,12 @@ func (o *outline) line(x, y float64) {
 		o.include(o.x, o.y)
 	}
 	o.include(x, y)
-	o.area += (o.x*y - x*o.y) / 2 // shoelace formula
 	o.length += math.Hypot(x-o.x, y-o.y)
 	o.x, o.y = x, y
 }
 
-// close adds the area of the closing line; its length is negligible.
+// close returns to the start; the length of the closing line is negligible.
 func (o *outline) close() {
-	o.area += (o.x*o.startY - o.startX*o.y) / 2
 	o.x, o.y = o.startX, o.startY
 }
 

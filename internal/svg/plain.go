@@ -1,7 +1,6 @@
 package svg
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -17,24 +16,8 @@ func (d *document) plain() bool {
 			n.set("mask-type", kind) // supported only as an attribute
 			changed = true
 		}
-		changed = n.bearImportance() || changed
 	}
 	return d.moveTransforms() || changed
-}
-
-// bearImportance copies important declarations to an element's own style, where
-// they also win in renderers without support for importance.
-func (n *node) bearImportance() bool {
-	changed := false
-	for _, name := range slices.Sorted(maps.Keys(n.strong)) {
-		own := func(x declaration) bool { return x.name == name }
-		if slices.ContainsFunc(n.inline, func(x declaration) bool { return own(x) && x.important }) {
-			continue
-		}
-		n.inline = append(slices.DeleteFunc(slices.Clone(n.inline), own), declaration{name, n.style[name], true})
-		changed = true
-	}
-	return changed
 }
 
 // transformed are the elements that have the attribute transform.
@@ -45,8 +28,7 @@ var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle",
 func (d *document) moveTransforms() bool {
 	isTransform := func(x declaration) bool { return x.name == "transform" }
 	declared := slices.ContainsFunc(d.order,
-		func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) ||
-		slices.ContainsFunc(d.rules, func(r rule) bool { return slices.ContainsFunc(r.declarations, isTransform) })
+		func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) })
 	if !declared {
 		return false
 	}
@@ -70,10 +52,6 @@ func (d *document) moveTransforms() bool {
 	}
 	for _, n := range d.order {
 		n.inline = slices.DeleteFunc(slices.Clone(n.inline), isTransform)
-		for i := range n.rules {
-			n.rules[i].declarations = slices.DeleteFunc(n.rules[i].declarations, isTransform)
-		}
-		n.rules = slices.DeleteFunc(n.rules, func(r rule) bool { return len(r.declarations) == 0 })
 	}
 	return true
 }

@@ -2,7 +2,6 @@ package svg
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"letterhead/internal/imaging"
@@ -12,10 +11,9 @@ import (
 var paints = setOf("fill", "stroke", "stop-color", "color")
 
 // Recolor rebuilds an SVG as Sanitize does, and replaces the colors of its fills, strokes and gradients, also the black
-// of shapes without a color. Opacities, embedded rasters, filters and the content of masks stay. A style rule that also
-// applies within a mask may change its shape, so the caller must compare the drawings. Errors: as Sanitize.
+// of shapes without a color. Opacities, embedded rasters, filters and the content of masks stay. Errors: as Sanitize.
 func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error) {
-	d, err := reparse(data)
+	d, _, err := rebuilt(data)
 	if err != nil {
 		return nil, fmt.Errorf("recolor svg: %w", err)
 	}
@@ -33,19 +31,6 @@ func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error)
 
 // initialInk is the initial value of fill.
 const initialInk = "black"
-
-// reparse returns the document of a sanitized SVG. Errors: as Sanitize.
-func reparse(data []byte) (d *document, err error) {
-	clean, _, err := Sanitize(data)
-	if err != nil {
-		return nil, err
-	}
-	err = imaging.Guarded("parser", func() (err error) {
-		d, err = parseDocument(clean)
-		return err
-	})
-	return d, err
-}
 
 type recoloring struct {
 	replace func(imaging.RGB) imaging.RGB
@@ -66,9 +51,6 @@ func (r recoloring) recolor(n *node, fill string) {
 		n.attrs[i].value = r.value(a.name, a.value)
 	}
 	r.declarations(n.inline)
-	for _, rule := range n.rules {
-		r.declarations(rule.declarations)
-	}
 	if _, set := n.own("stop-color"); n.name == "stop" && !set && r.black != imaging.Black {
 		n.set("stop-color", r.black.Hex())
 	}
@@ -130,7 +112,7 @@ type Frame struct {
 // Framed rebuilds an SVG as Sanitize does and puts it on a canvas with its ink in the middle. An SVG without a size is
 // returned without a canvas. Errors: those of Sanitize and of Frame.Off.
 func Framed(data []byte, f Frame) ([]byte, error) {
-	d, err := reparse(data)
+	d, _, err := rebuilt(data)
 	if err != nil {
 		return nil, fmt.Errorf("frame svg: %w", err)
 	}
@@ -172,9 +154,6 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 		plate.set("height", shortNumber(canvas.h))
 		plate.set("rx", shortNumber(imaging.PlateRadius*min(canvas.w, canvas.h)))
 		plate.inline = []declaration{{name: "fill", value: f.Plate.Hex()}}
-		if d.root.hasSheet() {
-			plate.inline = unruled(plate.inline)
-		}
 		outer.children = append(outer.children, plate)
 	}
 	inner := d.root
@@ -186,24 +165,6 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 	outer.children = append(outer.children, inner)
 	d.root = outer
 	return d.write(), nil
-}
-
-// hasSheet reports whether a style sheet is below an element.
-func (n *node) hasSheet() bool {
-	return slices.ContainsFunc(n.children, func(c *node) bool { return c.name == "style" || c.hasSheet() })
-}
-
-// unruled returns the style of a shape that no rule of a style sheet changes.
-func unruled(style []declaration) []declaration {
-	style = append(style, []declaration{
-		{name: "fill-opacity", value: "1"}, {name: "stroke", value: "none"}, {name: "opacity", value: "1"},
-		{name: "display", value: "inline"}, {name: "visibility", value: "visible"}, {name: "filter", value: "none"},
-		{name: "mask", value: "none"}, {name: "clip-path", value: "none"},
-	}...)
-	for i := range style {
-		style[i].important = true
-	}
-	return style
 }
 
 // shortNumber formats a number with six digits, a hundredth of a pixel of the largest image.

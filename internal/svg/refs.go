@@ -12,50 +12,23 @@ import (
 
 var urlReference = lazyregexp.New(`url\(#([^()]+)\)`)
 
-// tidyReferences removes styles without rules, references to missing elements, and unreferenced names. Afterwards every
-// url() has a target, and repeating it changes nothing.
+// tidyReferences removes references to missing elements, and unreferenced names. Afterwards every url() has a target,
+// and repeating it changes nothing.
 func (d *document) tidyReferences() {
-	d.order = slices.DeleteFunc(d.order, func(n *node) bool {
-		if n.name != "style" || len(n.rules) > 0 {
-			return false
-		}
-		n.parent.children = slices.DeleteFunc(n.parent.children, func(c *node) bool { return c == n })
-		if n.id != "" {
-			delete(d.byID, n.id)
-		}
-		return true
-	})
-	d.rules = nil
-	usedID, usedClass := map[string]bool{}, map[string]bool{}
+	used := map[string]bool{}
 	for _, n := range d.order {
 		d.tidyNode(n)
-		for _, s := range n.rules {
-			markSelectors(s.selectors, usedID, usedClass)
-		}
-		d.rules = append(d.rules, n.rules...)
-	}
-	for _, n := range d.order {
 		for _, id := range n.references() {
-			usedID[id] = true
+			used[id] = true
 		}
 	}
 	for _, n := range d.order {
-		if !usedID[n.id] {
+		if !used[n.id] {
 			delete(d.byID, n.id)
 			n.id = ""
 		}
-		var kept []string
-		for _, c := range n.classes {
-			if usedClass[c] && !slices.Contains(kept, c) && len(kept) < maxClasses {
-				kept = append(kept, c)
-			}
-		}
-		n.classes = kept
 	}
 }
-
-// maxClasses limits the classes of one element.
-const maxClasses = 16
 
 // tidyNode removes dangling references from attributes and declarations.
 func (d *document) tidyNode(n *node) {
@@ -66,21 +39,14 @@ func (d *document) tidyNode(n *node) {
 	for i, a := range n.attrs {
 		n.attrs[i].value, _ = d.resolved(a.name, a.value)
 	}
-	n.inline = d.tidyDeclarations(n.inline)
-	for i := range n.rules {
-		n.rules[i].declarations = d.tidyDeclarations(n.rules[i].declarations)
-	}
-}
-
-func (d *document) tidyDeclarations(ds []declaration) []declaration {
-	kept := ds[:0:0]
-	for _, x := range ds {
+	kept := n.inline[:0]
+	for _, x := range n.inline {
 		var keep bool
 		if x.value, keep = d.resolved(x.name, x.value); keep {
 			kept = append(kept, x)
 		}
 	}
-	return kept
+	n.inline = kept
 }
 
 // resolved returns a value unchanged if all its references exist. Otherwise a paint is replaced by its fallback, or
@@ -93,7 +59,7 @@ func (d *document) resolved(name, value string) (string, bool) {
 	if !missing {
 		return value, true
 	}
-	if name != "fill" && name != "stroke" || strings.Contains(value, "var(") {
+	if name != "fill" && name != "stroke" {
 		return "", false
 	}
 	if value = strings.TrimSpace(urlReference.ReplaceAllString(value, "")); value == "" {
@@ -102,20 +68,7 @@ func (d *document) resolved(name, value string) (string, bool) {
 	return value, true
 }
 
-func markSelectors(selectors []selector, ids, classes map[string]bool) {
-	for _, s := range selectors {
-		for _, p := range s.parts {
-			if p.id != "" {
-				ids[p.id] = true
-			}
-			for _, c := range p.classes {
-				classes[c] = true
-			}
-		}
-	}
-}
-
-// references lists the ids to which an element refers, including its own rules.
+// references lists the ids to which an element refers.
 func (n *node) references() []string {
 	var ids []string
 	collect := func(value string) {
@@ -131,11 +84,6 @@ func (n *node) references() []string {
 	}
 	for _, d := range n.inline {
 		collect(d.value)
-	}
-	for _, r := range n.rules {
-		for _, d := range r.declarations {
-			collect(d.value)
-		}
 	}
 	return ids
 }
@@ -155,7 +103,7 @@ const (
 
 // unpainted are containers that draw nothing in their place.
 var unpainted = setOf("defs", "symbol", "clipPath", "mask", "pattern", "linearGradient", "radialGradient",
-	"filter", "style")
+	"filter")
 
 // price is the cost of drawing an element, and the depth of its references.
 type price struct {
@@ -326,11 +274,7 @@ func (n *node) dashes() []float64 {
 		}
 	}
 	add(n.attr(name))
-	declared := n.inline
-	for _, r := range n.rules {
-		declared = append(declared[:len(declared):len(declared)], r.declarations...)
-	}
-	for _, x := range declared {
+	for _, x := range n.inline {
 		if x.name == name {
 			add(x.value)
 		}

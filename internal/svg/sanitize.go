@@ -14,73 +14,74 @@ const MaxBytes = 512 << 10
 type Info struct {
 	// Width and Height are its size in pixels, from width and height or else its viewBox; nil if it has none.
 	Width, Height *int
-	// Text is set if it is mostly text. Without its font it looks different
-	// from the original, and a renderer without fonts draws little of it.
+	// Text is set if text is left that is a visible part of it: in a script or with a feature for which no outlines are
+	// embedded, or as HTML. A renderer without fonts draws none of it.
 	Text bool
 }
 
-// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, text, gradients, patterns, masks, filters, styles,
-// and re-encoded rasters. CSS variables are replaced by their values. Scripts, external resources and references are
-// not in the list and so not in the result, nor is anything that takes excessive time to draw. The result is plain
-// UTF-8 without a document type, deterministic, and sanitizing it again does not change it.
+// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, gradients, patterns, masks, filters, styles, and
+// re-encoded rasters. The values of style sheets are written to the elements, and text becomes outlines of a similar
+// font. Scripts, external resources and references are not in the list and so not in the result, nor is anything that
+// takes excessive time to draw. The result is plain UTF-8 without a document type, deterministic, and sanitizing it
+// again does not change it.
 //
 // Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding), imaging.ErrMalformed (not XML,
 // or without visible content), imaging.ErrTooLarge (a limit of size or complexity is exceeded).
 func Sanitize(data []byte) (clean []byte, info Info, err error) {
-	if f := imaging.Sniff(data); !f.IsVector() {
-		return nil, Info{}, fmt.Errorf("sanitize svg: %w", imaging.ErrUnknown)
-	}
-	text, err := readText(data)
+	d, isText, err := rebuilt(data)
 	if err == nil {
-		err = imaging.Guarded("parser", func() (err error) {
-			clean, info, err = rebuild(text)
-			return err
-		})
+		if clean = d.write(); len(clean) > MaxBytes {
+			err = fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
+		}
 	}
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("sanitize svg: %w", err)
 	}
-	return clean, info, nil
+	return clean, Info{Width: d.width, Height: d.height, Text: isText}, nil
 }
 
-func rebuild(text []byte) ([]byte, Info, error) {
-	doc, err := parseDocument(text)
-	if err != nil {
-		return nil, Info{}, err
+// rebuilt returns a file as a document in the allow-list.
+func rebuilt(data []byte) (d *document, isText bool, err error) {
+	if f := imaging.Sniff(data); !f.IsVector() {
+		return nil, false, imaging.ErrUnknown
 	}
-	for _, step := range []func() error{doc.fixRoot, doc.settle, doc.checkCost, doc.checkRepeats} {
+	text, err := readText(data)
+	if err == nil {
+		err = imaging.Guarded("parser", func() (err error) {
+			d, isText, err = rebuild(text)
+			return err
+		})
+	}
+	return d, isText, err
+}
+
+func rebuild(text []byte) (d *document, isText bool, err error) {
+	if d, err = parseDocument(text, nil); err != nil {
+		return nil, false, err
+	}
+	for _, step := range []func() error{d.fixRoot, d.settle, d.checkCost, d.checkRepeats} {
 		if err := step(); err != nil {
-			return nil, Info{}, err
+			return nil, false, err
 		}
 	}
-	draws, isText := doc.paint()
+	draws, isText := d.paint()
 	if !draws {
-		return nil, Info{}, fmt.Errorf("%w: it draws nothing", imaging.ErrMalformed)
+		return nil, false, fmt.Errorf("%w: it draws nothing", imaging.ErrMalformed)
 	}
-	clean := doc.write()
-	if len(clean) > MaxBytes {
-		return nil, Info{}, fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
-	}
-	return clean, Info{Width: doc.width, Height: doc.height, Text: isText}, nil
+	return d, isText, nil
 }
 
 // settle computes the final values of each element.
 func (d *document) settle() error {
-	d.tidyReferences()
-	if err := d.cascade(); err != nil {
+	if err := d.bake(); err != nil {
 		return err
 	}
-	if d.hasVariables() {
-		if err := d.resolveVariables(); err != nil {
-			return err
-		}
-		d.tidyReferences()
-		if err := d.cascade(); err != nil {
-			return err
-		}
-	}
-	if d.plain() {
-		return d.cascade()
+	d.placeSymbols()
+	d.unfold()
+	d.tidyReferences()
+	d.cascade()
+	if text := d.outlineText(); d.plain() || text {
+		d.cascade()
 	}
 	return nil
 }

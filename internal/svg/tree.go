@@ -5,9 +5,13 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
+	"golang.org/x/net/html"
+
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
 )
 
@@ -35,16 +39,14 @@ type node struct {
 	text     string
 	parent   *node
 
-	id      string // unique in the document
-	classes []string
-	href    string        // id to which it refers, or a data URL for image
-	inline  []declaration // of its style attribute
-	rules   []rule        // of a style element
-	ignored bool          // a style element for another medium
-	style   map[string]string
-	strong  map[string]bool // the important properties of style; nil for none
-	urls    []string        // ids in any declaration for it
-	shape   *outline        // measured once; see outlineOf
+	source *html.Node    // in the original document
+	id     string        // unique in the document
+	href   string        // id to which it refers, or a data URL for image
+	inside *document     // the SVG of an image, until it is embedded
+	inline []declaration // of its style attribute, and of the style sheets
+	style  map[string]string
+	urls   []string // ids in its attributes and declarations
+	shape  *outline // measured once; see outlineOf
 }
 
 func (n *node) attr(name string) string {
@@ -80,8 +82,13 @@ type document struct {
 	width, height *int
 	rasterPixels  int
 	rasters       int
-	cssTokens     int
-	rules         []rule // of all style elements, in order
+	sheets        *css.Cascade // of the original document
+	accepted      map[declaration]string
+	within        *document // for the SVG of an image
+	elements      int       // of the source
+	depth         int       // of the source
+	adopted       int       // SVGs of images
+	foreign       bool      // text of HTML was omitted
 }
 
 // parser builds a document from a token stream. It is not recursive, so depth only takes memory.
@@ -90,9 +97,10 @@ type parser struct {
 	text     []byte
 	decoder  *xml.Decoder
 	at       *node
+	source   *html.Node // the element of the original document, whose style rules see everything
 	depth    int
-	skipping int // depth within an omitted element; 0 outside
-	elements int
+	skipping int  // depth within an omitted element; 0 outside
+	foreign  bool // that element is HTML that a browser shows
 }
 
 func newParser(text []byte) *parser {
@@ -100,12 +108,14 @@ func newParser(text []byte) *parser {
 	d.Strict = true
 	// The text is UTF-8 regardless of a second declaration.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	return &parser{doc: &document{byID: map[string]*node{}}, text: text, decoder: d}
+	doc := &document{byID: map[string]*node{}, accepted: map[declaration]string{}}
+	return &parser{doc: doc, text: text, decoder: d, source: &html.Node{Type: html.DocumentNode}}
 }
 
-// parseDocument parses a document with the allow-list.
-func parseDocument(text []byte) (*document, error) {
+// parseDocument parses a document with the allow-list. within is the document in whose image it is, or nil.
+func parseDocument(text []byte, within *document) (*document, error) {
 	p := newParser(text)
+	p.doc.within = within
 	for {
 		token, err := p.decoder.Token()
 		if err == io.EOF {
@@ -121,11 +131,7 @@ func parseDocument(text []byte) (*document, error) {
 	if p.doc.root == nil {
 		return nil, fmt.Errorf("%w: no svg element", imaging.ErrMalformed)
 	}
-	for _, n := range p.doc.order {
-		if n.name == "style" {
-			p.doc.readStyle(n)
-		}
-	}
+	p.doc.sheets = css.New(p.source, nil, nil, func(*url.URL, string) *url.URL { return nil })
 	return p.doc, nil
 }
 
@@ -151,15 +157,18 @@ func (p *parser) take(token xml.Token) error {
 
 func (p *parser) start(t xml.StartElement) error {
 	p.depth++
-	p.elements++
+	p.doc.depth = max(p.doc.depth, p.depth)
+	p.doc.elements++
 	switch {
 	case p.depth > maxDepth:
 		return fmt.Errorf("%w: elements nested deeper than %d", imaging.ErrTooLarge, maxDepth)
-	case p.elements > maxElements:
+	case p.doc.elements > maxElements:
 		return fmt.Errorf("%w: more than %d elements", imaging.ErrTooLarge, maxElements)
 	case len(t.Attr) > maxAttributes:
 		return fmt.Errorf("%w: more than %d attributes", imaging.ErrTooLarge, maxAttributes)
 	}
+	p.source.AppendChild(sourceOf(t))
+	p.source = p.source.LastChild
 	if p.skipping > 0 {
 		p.skipping++
 		return nil
@@ -168,11 +177,17 @@ func (p *parser) start(t xml.StartElement) error {
 	switch {
 	case p.at == nil && (name != "svg" || p.doc.root != nil):
 		return fmt.Errorf("%w: the root is %.40q", imaging.ErrMalformed, t.Name.Local)
-	case !ok || p.at != nil && p.at.name == "style":
+	case !ok:
 		p.skipping = 1
+		// A switch shows its next child instead, and an extension is not one of browsers.
+		p.foreign = name == "foreignObject" && p.at.name != "switch" &&
+			!slices.ContainsFunc(t.Attr, func(a xml.Attr) bool { return a.Name.Local == "requiredExtensions" })
 		return nil
 	}
-	n := &node{name: name, parent: p.at}
+	if p.at != nil && t.Name.Local == "a" && (p.at.name == "text" || p.at.name == "tspan") {
+		name = "tspan"
+	}
+	n := &node{name: name, parent: p.at, source: p.source}
 	if !p.doc.readAttributes(n, t.Attr) {
 		p.skipping = 1
 		return nil
@@ -187,8 +202,20 @@ func (p *parser) start(t xml.StartElement) error {
 	return nil
 }
 
+// sourceOf returns an element for the style sheets, with names in lower case, as the selector library compares them.
+func sourceOf(t xml.StartElement) *html.Node {
+	n := &html.Node{Type: html.ElementNode, Data: strings.ToLower(t.Name.Local), Namespace: "svg"}
+	for _, a := range t.Attr {
+		if a.Name.Space == "" {
+			n.Attr = append(n.Attr, html.Attribute{Key: strings.ToLower(a.Name.Local), Val: a.Value})
+		}
+	}
+	return n
+}
+
 func (p *parser) end() {
 	p.depth--
+	p.source = p.source.Parent
 	if p.skipping > 0 {
 		p.skipping--
 		return
@@ -196,14 +223,19 @@ func (p *parser) end() {
 	p.at = p.at.parent
 }
 
-// charData keeps text that is visible or a style; elsewhere it is white space or meaningless.
+// charData keeps text that is visible; elsewhere it is white space or meaningless.
 func (p *parser) charData(s string) {
-	if p.skipping > 0 || p.at == nil {
+	if p.source.Data == "style" {
+		p.source.AppendChild(&html.Node{Type: html.TextNode, Data: s})
+	}
+	if p.at == nil {
+		return
+	}
+	if p.skipping > 0 {
+		p.doc.foreign = p.doc.foreign || p.foreign && strings.TrimSpace(s) != ""
 		return
 	}
 	switch p.at.name {
-	case "style":
-		p.at.text += s
 	case "text", "tspan", "textPath":
 		s = plainText(s)
 		if last := len(p.at.children) - 1; last >= 0 && p.at.children[last].name == "" {
@@ -273,9 +305,6 @@ func (n *node) write(b *bytes.Buffer, withXlink bool) {
 	if n.id != "" {
 		writeAttribute(b, "id", n.id)
 	}
-	if len(n.classes) > 0 {
-		writeAttribute(b, "class", strings.Join(n.classes, " "))
-	}
 	if len(n.inline) > 0 {
 		writeAttribute(b, "style", writeDeclarations(n.inline))
 	}
@@ -285,12 +314,6 @@ func (n *node) write(b *bytes.Buffer, withXlink bool) {
 		writeAttribute(b, "xlink:href", n.href)
 	default:
 		writeAttribute(b, "xlink:href", "#"+n.href)
-	}
-	if n.name == "style" {
-		b.WriteString(">")
-		escapeTo(b, writeRules(n.rules))
-		b.WriteString("</style>")
-		return
 	}
 	if len(n.children) == 0 {
 		b.WriteString("/>")

@@ -52,6 +52,7 @@ var (
 // licenses are phrases of each license, the more specific ones first.
 var licenses = []struct{ name, phrase string }{
 	{"Apache-2.0", "apache license version 2.0"},
+	{"OFL-1.1", "sil open font license"},
 	{"MPL-2.0", "mozilla public license"},
 	{"BSD-3-Clause", "neither the name"},
 	{"BSD-3-Clause", "the names of its contributors may not"},

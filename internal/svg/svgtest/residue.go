@@ -74,7 +74,7 @@ func (f *entityFinder) Find(svg []byte) []byte {
 }
 
 func init() {
-	for name := range strings.FieldsSeq(`svg g defs symbol switch use image style path rect circle ellipse line polyline
+	for name := range strings.FieldsSeq(`svg g defs symbol switch use image path rect circle ellipse line polyline
 		polygon text tspan textpath lineargradient radialgradient stop pattern clippath mask filter feblend fecolormatrix
 		fecomponenttransfer fecomposite fedropshadow feflood fefunca fefuncb fefuncg fefuncr fegaussianblur femerge
 		femergenode femorphology feoffset`) {

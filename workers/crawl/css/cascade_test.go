@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	engine "letterhead/internal/css"
 	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/css"
 )
@@ -110,6 +111,11 @@ func TestValue_Cascade_LastDeclarationWins(t *testing.T) {
 		"variable keeps its case":       {`:root { --C: red; --c: blue } p { color: var(--C) }`, `<p id=x>`, "color", "red"},
 		"variable of a style attribute": {`p { color: var(--c) }`, `<p id=x style="--c: red">`, "color", "red"},
 		"light-dark":                    {`p { color: light-dark(red, blue) }`, `<p id=x>`, "color", "red"},
+		"light-dark of a dark page":     {`body { color-scheme: dark } p { color: light-dark(red, blue) }`, `<p id=x>`, "color", "blue"},
+		"light-dark of both schemes":    {`body { color-scheme: dark light } p { color: light-dark(red, blue) }`, `<p id=x>`, "color", "red"},
+		"mixed with the current color":  {`p { color: #046; fill: color-mix(in srgb, currentColor 40%, red) }`, `<p id=x>`, "fill", "color-mix(in srgb, #046 40%, red)"},
+		"mixed with the parent's color": {`body { color: #046 } p { color: color-mix(in srgb, currentColor, red) }`, `<p id=x>`, "color", "color-mix(in srgb, #046, red)"},
+		"a scheme of schemes":           {`p { color-scheme: light-dark(dark, dark); color: light-dark(red, blue) }`, `<p id=x>`, "color", "red"},
 		"inherit":                       {`div { color: red } p { color: inherit }`, `<div><p id=x>`, "color", "red"},
 		"initial":                       {`p { color: initial }`, `<p id=x>`, "color", ""},
 		"family of a font":              {`p { font: italic 700 12px/1.5 "Open Sans", sans-serif }`, `<p id=x>`, "font-family", `"Open Sans", sans-serif`},
@@ -289,7 +295,7 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)})
 			x := element(root)
 			for _, property := range []string{"color", "font-family", "background-image"} {
-				if got := sheet.Inherited(x, property); len(got) > css.MaxSheetBytes {
+				if got := sheet.Inherited(x, property); len(got) > engine.MaxSheetBytes {
 					t.Errorf("%s has %d bytes", property, len(got))
 				}
 			}

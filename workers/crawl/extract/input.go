@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"letterhead/domain/brand"
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 )
 
 // Limits of one image. Logos stay far below them.
@@ -31,8 +31,6 @@ const (
 var (
 	// ErrEmpty: the image has no visible content.
 	ErrEmpty = errors.New("drawing is empty")
-	// ErrText: the image consists of text, which looks different without its font.
-	ErrText = errors.New("drawing consists of text")
 	// ErrTooLarge: the image exceeds a limit.
 	ErrTooLarge = errors.New("drawing is too large")
 	// ErrNotFound: the sprite has no such part, or is not a sprite.
@@ -68,7 +66,7 @@ func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver
 	return &Resolver{root: root, base: base, cascade: cascade}
 }
 
-// Resolve converts an svg element to a file. Errors: ErrEmpty, ErrText, ErrTooLarge.
+// Resolve converts an svg element to a file. Errors: ErrEmpty, ErrTooLarge.
 func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 	w := &writer{Resolver: r, written: map[string]bool{}}
 	at := context{color: w.inherited(svg, "color"), fill: w.inherited(svg, "fill")}
@@ -110,7 +108,7 @@ func (r *Resolver) ResolveSymbol(id string) (*Image, error) {
 }
 
 // Cut converts one part of a sprite to a file: a symbol, a view, a group, a
-// nested svg. Errors: ErrNotFound, ErrEmpty, ErrText, ErrTooLarge.
+// nested svg. Errors: ErrNotFound, ErrEmpty, ErrTooLarge.
 func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	if len(sprite) > MaxSprite {
 		return nil, fmt.Errorf("%w: a sprite of %d bytes", ErrTooLarge, len(sprite))

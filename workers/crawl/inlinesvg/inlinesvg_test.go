@@ -142,8 +142,7 @@ func TestResolve_NotAnImage_Fails(t *testing.T) {
 		"nothing":           {`<svg viewBox="0 0 10 10"><title>Acme</title></svg>`, inlinesvg.ErrEmpty},
 		"only hidden":       {`<svg viewBox="0 0 10 10"><g style="display:none"><path d="M0 0h9v9z"/></g></svg>`, inlinesvg.ErrEmpty},
 		"a dead use":        {`<svg viewBox="0 0 10 10"><use href="#gone"/></svg>`, inlinesvg.ErrEmpty},
-		"text":              {`<svg viewBox="0 0 100 20"><text y="15">Acme</text></svg>`, inlinesvg.ErrText},
-		"text in a frame":   {`<svg viewBox="0 0 100 20"><rect width="100" height="20" fill="red"/><text y="15">Acme</text></svg>`, inlinesvg.ErrText},
+		"text of nothing":   {`<svg viewBox="0 0 100 20"><text y="15"> </text></svg>`, inlinesvg.ErrEmpty},
 		"a use of itself":   {`<svg viewBox="0 0 10 10"><g id="a"><use href="#a"/></g></svg>`, inlinesvg.ErrEmpty},
 		"uses in a ring":    {`<svg viewBox="0 0 10 10"><g id="a"><use href="#b"/></g><g id="b"><use href="#a"/></g></svg>`, inlinesvg.ErrEmpty},
 		"a billion uses":    {laughs(), inlinesvg.ErrTooLarge},
@@ -154,6 +153,27 @@ func TestResolve_NotAnImage_Fails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if d, err := resolve(t, c.body); !errors.Is(err, c.want) {
 				t.Errorf("got %v, %v; want %v", d, err, c.want)
+			}
+		})
+	}
+}
+
+// Text has the fonts that the page gives it, wherever it does.
+func TestResolve_Text_HasTheFontOfThePage(t *testing.T) {
+	for name, body := range map[string]string{
+		"by the body":   `<body style="font:700 40px/1 Arial;color:#004466"><svg viewBox="0 0 50 50"><text y="40" fill="currentColor">I</text></svg>`,
+		"by rules":      `<style>.l text{font-family:"Helvetica Neue",Arial;font-size:2.5rem;font-weight:bold;fill:#046}</style><a class=l><svg viewBox="0 0 50 50"><text y="40">I</text></svg></a>`,
+		"by variables":  `<style>:root{--f:'Open Sans',sans-serif;--w:800}svg{font-family:var(--f);font-weight:var(--w);fill:#046}</style><svg viewBox="0 0 50 50"><text y="40" font-size="40">I</text></svg>`,
+		"by parts":      `<svg viewBox="0 0 50 50" style="font-family:Arial"><text y="40" fill="#046"><tspan style="font-size:40px;font-weight:bold">I</tspan></text></svg>`,
+		"in the middle": `<style>svg text{text-anchor:end;text-transform:uppercase;font:bold 40px Arial}</style><svg viewBox="0 0 50 50"><text x="11.1" y="40" fill="#046">i</text></svg>`,
+		"used":          `<svg hidden><symbol id="s" viewBox="0 0 50 50"><text y="40" style="font:bold 40px Arial;fill:#046">I</text></symbol></svg><svg id="logo"><use href="#s"/></svg>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testmust.Get(resolve(t, body))(t)
+			for at, want := range map[int]string{11: "#004466", 25: "clear"} {
+				if got := pixel(t, d.SVG, at, 50); got != want {
+					t.Errorf("%d is %s, want %s\n%s", at, got, want, d.SVG)
+				}
 			}
 		})
 	}

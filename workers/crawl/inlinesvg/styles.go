@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 	"letterhead/workers/crawl/table"
 )
 
@@ -104,6 +104,9 @@ func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 	if root {
 		return out
 	}
+	if kind := name(n); kind == "text" || kind == "tspan" {
+		out = append(out, w.lettered(n, kind == "text")...)
+	}
 	for _, property := range kept {
 		if v := own[property]; v != "" && len(v) < maxValue {
 			w.noteReferences(v)
@@ -113,14 +116,41 @@ func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 	return out
 }
 
+// lettering are the properties of text, which a page often sets far above a drawing.
+var lettering = tables.List("lettering")
+
+// lettered returns the properties of text that apply to an element: if inherited, also those of its ancestors.
+func (w *writer) lettered(n *html.Node, inherited bool) []string {
+	var out []string
+	for _, property := range lettering {
+		v := w.value(n, property)
+		if v == "" && inherited {
+			v = w.inherited(n, property)
+		}
+		if property == "font-size" {
+			if size := Length(v); size > 0 {
+				v = strconv.FormatFloat(size, 'f', -1, 64) + "px"
+			}
+		}
+		v = strings.NewReplacer(`"`, "", "'", "").Replace(v)
+		if v != "" && len(v) < maxValue && plainValue(v[:min(len(v), plainBytes)]) {
+			out = append(out, property+":"+v)
+		}
+	}
+	return out
+}
+
 // kept are further properties that are copied from a style attribute.
 var kept = tables.List("kept")
 
-const maxValue = 400 // bytes of a property's value
+const (
+	maxValue   = 400 // bytes of a property's value
+	plainBytes = 59  // of one that does not depend on its context
+)
 
 // plainValue reports whether a value does not depend on its context.
 func plainValue(v string) bool {
-	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" &&
+	return len(v) <= plainBytes && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" &&
 		v != "unset" && v != "revert"
 }
 

@@ -2,6 +2,7 @@ package inlinesvg
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -137,18 +138,12 @@ func (w *writer) finish(d *Image) error {
 	switch {
 	case w.err != nil:
 		return w.err
-	case w.shapes == 0 && w.letters > 0:
-		return ErrText
-	case w.shapes == 0:
+	case w.shapes == 0 && w.letters == 0:
 		return ErrEmpty
-	case w.letters > 0 && w.shapes < minShapesWithText:
-		return ErrText
 	}
 	d.SVG = w.out.Bytes()
 	return nil
 }
-
-const minShapesWithText = 2 // the number of shapes from which an image does not depend on its text
 
 func (w *writer) children(n *html.Node, at context) {
 	at.depth++
@@ -207,7 +202,7 @@ func (w *writer) element(n *html.Node, at context) {
 		w.shapes++
 		w.painted = w.painted || !inside.unfilled || inside.stroked || kind == "image"
 	}
-	w.painted = w.painted || kind == "style" // a style element may do anything
+	w.painted = w.painted || kind == "style" || kind == "text" && !inside.unfilled // a style element may do anything
 	w.out.WriteString("<" + kind)
 	for _, a := range n.Attr {
 		w.keep(a, inside)
@@ -258,15 +253,13 @@ func (w *writer) symbol(symbol, use *html.Node, at context) {
 	inside := w.enter(symbol, at)
 	w.out.WriteString("<svg")
 	for _, side := range []string{"width", "height"} {
-		if v := attr(use, side); v != "" {
-			w.attribute(side, v)
-		} else if v := attr(symbol, side); v != "" && name(symbol) == "svg" {
+		if v := cmp.Or(attr(use, side), attr(symbol, side)); v != "" {
 			w.attribute(side, v)
 		}
 	}
 	for _, a := range symbol.Attr {
 		key := attributeName(a.Key)
-		if presentation[key] || key == "viewBox" || key == "preserveAspectRatio" || key == "class" {
+		if presentation[key] || slices.Contains([]string{"x", "y", "viewBox", "preserveAspectRatio", "class"}, key) {
 			w.attributeOf(key, a.Val, inside)
 		}
 	}

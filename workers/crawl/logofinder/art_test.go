@@ -109,7 +109,7 @@ func TestCandidates_AnyElement_IsFound(t *testing.T) {
 		"a banner that leads home":      {`<p>` + strings.Repeat("word ", 80) + `</p><a href="/"><img src="/summer.png" width="300" height="100"></a>`, nil},
 		"sisters first":                 {`<header><div><a href="https://shop.acme.com/"><img src="/acme-shop.svg" alt="Acme Shop"></a></div><a href="https://acme.com/"><img src="/acme.svg" alt="Acme"></a></header>`, []string{"/acme.svg", "/acme-shop.svg"}},
 		"a README's picture":            {`<h1>Acme</h1><p align="center"><img src="/img/acme.png" alt="acme"></p><p><img src="/badge.png" alt="build"></p>`, []string{"/img/acme.png"}},
-		"drawn as text":                 {`<header><a href="/"><svg class="logo" viewBox="0 0 90 30"><text>Acme</text></svg></a></header>`, nil},
+		"drawn as text":                 {`<header><a href="/"><svg class="logo" viewBox="0 0 90 30"><text>Acme</text></svg></a></header>`, []string{"drawing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := marks(styled(c.body)); !slices.Equal(got, c.want) {

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
 	"letterhead/internal/lazyregexp"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/table"
@@ -295,9 +295,6 @@ func cssColor(text string) (imaging.RGB, bool) {
 	if text == "" || len(text) > maxCSSColor {
 		return imaging.RGB{}, false
 	}
-	if inside, ok := strings.CutPrefix(text, "color-mix("); ok {
-		return mixed(strings.TrimSuffix(inside, ")"))
-	}
 	if c, alpha, ok := imaging.ParseColor(text); ok {
 		return c, alpha >= minAlpha
 	}
@@ -323,57 +320,6 @@ func channels(text string) (imaging.RGB, bool) {
 	}
 	c, _, ok := imaging.ParseColor(form)
 	return c, ok
-}
-
-// mixed parses the arguments of color-mix(): "in srgb, red 40%, blue". All spaces are mixed as sRGB, which is close
-// enough for a brand's color. A transparent part makes the mix transparent.
-func mixed(inside string) (imaging.RGB, bool) {
-	_, rest, ok := strings.Cut(inside, ",")
-	if !ok {
-		return imaging.RGB{}, false
-	}
-	parts := slices.Collect(css.Split(rest, ','))
-	if len(parts) != 2 {
-		return imaging.RGB{}, false
-	}
-	a, shareA := mixPart(parts[0])
-	b, shareB := mixPart(parts[1])
-	switch {
-	case shareA < 0 && shareB < 0:
-		shareA = 0.5
-	case shareA < 0:
-		shareA = 1 - shareB
-	}
-	if shareB < 0 {
-		shareB = 1 - shareA
-	}
-	ca, alphaA, okA := imaging.ParseColor(a)
-	cb, alphaB, okB := imaging.ParseColor(b)
-	if total := shareA + shareB; !okA || !okB || total <= 0 || (alphaA*shareA+alphaB*shareB)/total < minAlpha {
-		return imaging.RGB{}, false
-	}
-	weightA, weightB := shareA*alphaA, shareB*alphaB
-	mix := func(x, y uint8) uint8 {
-		return uint8((float64(x)*weightA+float64(y)*weightB)/(weightA+weightB) + 0.5)
-	}
-	return imaging.RGB{R: mix(ca.R, cb.R), G: mix(ca.G, cb.G), B: mix(ca.B, cb.B)}, true
-}
-
-// mixPart splits a color from its percentage; the share is -1 if there is none.
-func mixPart(text string) (string, float64) {
-	text = strings.TrimSpace(text)
-	for _, at := range []int{strings.LastIndexByte(text, ' '), strings.IndexByte(text, ' ')} {
-		if at < 0 {
-			continue
-		}
-		for _, pair := range [][2]string{{text[:at], text[at+1:]}, {text[at+1:], text[:at]}} {
-			number, percent := strings.CutSuffix(strings.TrimSpace(pair[1]), "%")
-			if v, err := strconv.ParseFloat(number, 64); percent && err == nil && v >= 0 && v <= 100 {
-				return strings.TrimSpace(pair[0]), v / 100
-			}
-		}
-	}
-	return text, -1
 }
 
 var frameworkColors = hexes("frameworkColors") // the default colors of frameworks, builders and widgets

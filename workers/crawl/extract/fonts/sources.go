@@ -9,8 +9,8 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/css"
 	"letterhead/internal/lazyregexp"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/table"

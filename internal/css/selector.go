@@ -113,7 +113,9 @@ type scanned struct {
 }
 
 // never are the pseudo-classes that match no element here, or that are too expensive.
-var never = tables.Set("never")
+var never = setOf(`hover focus focus-within focus-visible active visited target has haschild contains containsown
+	matches matchesown input host host-context fullscreen open popover-open autofill -webkit-autofill invalid checked
+	indeterminate first-letter first-line`)
 
 // alternativesOf reports whether a pseudo-class represents a list.
 func alternativesOf(name string) bool {

@@ -6,15 +6,12 @@ import (
 
 	"github.com/tdewolff/parse/v2/css"
 	"golang.org/x/net/html"
-
-	"letterhead/workers/crawl/table"
 )
-
-var tables = table.Of("css")
 
 // Limits of values.
 const (
 	maxVarDepth  = 24       // variables within variables
+	bytesPerTest = 64       // bytes substituted in the time of testing one selector
 	maxExpanded  = 64 << 10 // bytes of a value after substitution
 	maxVars      = 200_000  // variables of elements that are cached
 	maxTries     = 8        // declarations of one property of one element that are tried
@@ -42,16 +39,25 @@ const (
 )
 
 // shorthands maps a property to the shorthands that also set it.
-var shorthands = func() map[string][]string {
-	out := map[string][]string{}
-	for _, row := range tables.Rows("shorthands", 2) {
-		out[row[0]] = append(out[row[0]], row[1])
-	}
-	return out
-}()
+var shorthands = map[string][]string{
+	"font-family": {"font"}, "font-weight": {"font"}, "font-size": {"font"}, "background-image": {"background"},
+	"background-color": {"background"}, "background-position": {"background"}, "background-size": {"background"},
+	"background-repeat": {"background"}, "border-color": {"border"},
+	"mask-image": {"mask", "-webkit-mask", "-webkit-mask-image"},
+}
 
 // inheriting are the properties that are inherited by default.
-var inheriting = tables.Set("inheriting")
+var inheriting = setOf(`color fill stroke font-family font-weight font-size font-style visibility stroke-width
+	fill-rule clip-rule fill-opacity stroke-opacity stroke-linecap stroke-linejoin text-transform color-scheme
+	list-style-image text-anchor`)
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
+	}
+	return set
+}
 
 func (c *Cascade) value(n *html.Node, pseudo pseudoElement, property string) string {
 	for range maxAncestors {
@@ -224,19 +230,16 @@ const maxInline = 200 // limits the declarations of one style attribute
 // written returns the value of a declaration as it is written, with absolute URLs.
 func (c *Cascade) written(from candidate) string {
 	if from.rule == nil {
-		return absolute(from.declaration.value, c.base)
+		return c.absolute(from.declaration.value, c.base)
 	}
-	return absolute(from.declaration.value, from.rule.at)
+	return c.absolute(from.declaration.value, from.rule.at)
 }
 
 // evaluate returns the value that a declaration gives a property.
 func (c *Cascade) evaluate(n *html.Node, from candidate, property string) (string, answer) {
-	v, ok := c.substitute(n, c.written(from), 0)
+	v, ok := c.resolved(n, property, c.written(from))
 	if !ok {
 		return "", unsaid
-	}
-	if !strings.HasPrefix(property, "--") {
-		v = pickLight(v)
 	}
 	if name := from.declaration.name; name != property && name != "-webkit-mask-image" && !isKeyword(v) {
 		if v, ok = longhand(property, v); !ok {
@@ -271,8 +274,8 @@ func keyword(v, property string) (string, answer) {
 	return v, said
 }
 
-// pickLight resolves light-dark().
-func pickLight(v string) string {
+// pickScheme resolves light-dark(): the dark color applies only if the element allows no light scheme.
+func (c *Cascade) pickScheme(n *html.Node, v string) string {
 	for range maxTries {
 		i := indexFunction(v, "light-dark(")
 		if i < 0 {
@@ -280,7 +283,12 @@ func pickLight(v string) string {
 		}
 		argument, rest, _ := cutFunction(v[i:], "light-dark")
 		schemes := slices.Collect(Split(argument, ','))
-		v = strings.TrimSpace(v[:i] + strings.TrimSpace(schemes[0]) + " " + rest)
+		pick := schemes[0]
+		allowed := c.inherited(n, "color-scheme")
+		if len(schemes) == 2 && strings.Contains(allowed, "dark") && !strings.Contains(allowed, "light") {
+			pick = schemes[1]
+		}
+		v = strings.TrimSpace(v[:i] + strings.TrimSpace(pick) + " " + rest)
 	}
 	return v
 }
@@ -309,6 +317,7 @@ func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, boo
 			return "", false
 		}
 		out.WriteString(v)
+		c.work -= len(v) / bytesPerTest
 	}
 	out.WriteString(value)
 	return out.String(), true

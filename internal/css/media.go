@@ -118,7 +118,13 @@ func mediaCondition(word string, depth int) bool {
 }
 
 // features are the discrete features of our screen.
-var features = tables.Map("features")
+var features = map[string]string{
+	"orientation": "landscape", "hover": "hover", "any-hover": "hover", "pointer": "fine", "any-pointer": "fine",
+	"prefers-color-scheme": "light", "prefers-reduced-motion": "no-preference", "prefers-contrast": "no-preference",
+	"prefers-reduced-transparency": "no-preference", "prefers-reduced-data": "no-preference", "forced-colors": "none",
+	"inverted-colors": "none", "scripting": "enabled", "display-mode": "browser", "update": "fast",
+	"color-gamut": "srgb", "dynamic-range": "standard", "grid": "0", "monochrome": "0",
+}
 
 func mediaFeature(name, value string) bool {
 	if want, ok := features[name]; ok {

@@ -28,7 +28,7 @@ var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "
 	"small-caption": true, "status-bar": true, "-apple-system-body": true}
 
 // fontSizes are the named sizes.
-var fontSizes = tables.Set("fontSizes")
+var fontSizes = setOf("xx-small x-small small medium large x-large xx-large xxx-large smaller larger math")
 
 // fontPart reads "italic bold 12px/1.5 Georgia, serif".
 func fontPart(property, value string) (string, bool) {
@@ -152,7 +152,7 @@ func isColor(word string) bool {
 }
 
 // absolute makes the URLs in a value absolute. Those that refer to the document or contain data are kept.
-func absolute(value string, at *url.URL) string {
+func (b *book) absolute(value string, at *url.URL) string {
 	i := indexURL(value)
 	if i < 0 {
 		return value
@@ -163,7 +163,7 @@ func absolute(value string, at *url.URL) string {
 		out.WriteString(value[:i])
 		whole := value[i:end]
 		ref := unquote(strings.TrimSuffix(whole[len("url("):], ")"))
-		if u := resolve(at, ref); u != nil && !strings.HasPrefix(ref, "#") {
+		if u := b.resolve(at, ref); u != nil && !strings.HasPrefix(ref, "#") {
 			whole = `url("` + u.String() + `")`
 		}
 		out.WriteString(whole)
@@ -196,7 +196,9 @@ func urlEnd(value string, at int) int {
 }
 
 // presentational are the attributes of drawings that are also properties (SVG 2, section 6.6).
-var presentational = tables.Set("presentational")
+var presentational = setOf(`fill stroke color opacity fill-opacity stroke-opacity stroke-width fill-rule clip-rule
+	clip-path mask filter display visibility stop-color stop-opacity stroke-linecap stroke-linejoin stroke-dasharray
+	stroke-miterlimit font-family font-size font-weight text-anchor transform`)
 
 // presentation returns the value of a property from an attribute: of a drawing, or of an old HTML page.
 func (c *Cascade) presentation(n *html.Node, property string) string {
@@ -214,7 +216,7 @@ func (c *Cascade) presentation(n *html.Node, property string) string {
 	case property == "background-color":
 		return strings.TrimSpace(attr(n, "bgcolor"))
 	case property == "background-image" && attr(n, "background") != "":
-		if u := resolve(c.base, attr(n, "background")); u != nil {
+		if u := c.resolve(c.base, attr(n, "background")); u != nil {
 			return `url("` + u.String() + `")`
 		}
 	case n.Data == "font" && property == "color":

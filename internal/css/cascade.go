@@ -33,11 +33,14 @@ type Face struct {
 // Variable is a custom property of the document's root.
 type Variable struct{ Name, Value string }
 
+// Resolve makes an address in a sheet absolute, or returns nil if it is not an allowed one.
+type Resolve func(base *url.URL, ref string) *url.URL
+
 // New reads the stylesheets of a document in document order: its style elements, and the linked sheets whose text is
 // given, by absolute URL. Imported sheets are looked up in the same way. It never fails: invalid parts are skipped.
-func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
+func New(root *html.Node, base *url.URL, sheets map[string][]byte, resolve Resolve) *Cascade {
 	return &Cascade{
-		book: read(root, base, sheets), work: maxWork,
+		book: read(root, base, sheets, resolve), work: maxWork,
 		matches:  map[*html.Node][]match{},
 		vars:     map[varKey]resolved{},
 		siblings: map[*html.Node]int{},

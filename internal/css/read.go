@@ -7,8 +7,6 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-
-	"letterhead/workers/crawl/site"
 )
 
 // Limits of the sheets that are read. They are far above real pages; anything beyond is skipped.
@@ -31,6 +29,7 @@ const (
 type book struct {
 	root, body *html.Node
 	base       *url.URL
+	resolve    Resolve
 
 	rules     []rule
 	selectors []selector
@@ -71,9 +70,9 @@ type layer struct {
 	rank     int // a higher rank is stronger
 }
 
-func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
+func read(root *html.Node, base *url.URL, sheets map[string][]byte, resolve Resolve) *book {
 	b := &book{
-		root: root, base: base, sheets: sheets, left: maxBytes, layers: &layer{},
+		root: root, base: base, resolve: resolve, sheets: sheets, left: maxBytes, layers: &layer{},
 		byID: map[string][]int32{}, byClass: map[string][]int32{}, byTag: map[string][]int32{},
 	}
 	seen := map[string]bool{}
@@ -144,7 +143,7 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 	if !slices.Contains(rels, "stylesheet") || slices.Contains(rels, "alternate") {
 		return
 	}
-	at := resolve(b.base, attr(n, "href"))
+	at := b.resolve(b.base, attr(n, "href"))
 	if at == nil || seen[at.String()] {
 		return
 	}
@@ -171,9 +170,6 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	newParser(b, text, at, path).block(in, 0)
 }
-
-// resolve makes a URL absolute. It returns nil if the scheme is not http or https.
-func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {
 	for _, a := range n.Attr {

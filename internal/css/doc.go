@@ -1,5 +1,5 @@
-// Package css reads a page's stylesheets and evaluates them for an element: fonts, colors, backgrounds, the fill of a
-// drawing. It is a cascade, not a layout: sizes and positions are not computed.
+// Package css reads the stylesheets of a page or of an SVG file and evaluates them for an element: fonts, colors,
+// backgrounds, the fill of a drawing. It is a cascade, not a layout: sizes and positions are not computed.
 //
 // The page is shown on a screen of 1280×800 CSS pixels, with a mouse, a light color scheme and no hovered element.
 //

@@ -115,7 +115,7 @@ func supported(condition string) bool {
 
 // imports reads the sheet of an @import, if its text was given.
 func (p *parser) imports(in scope, prelude string) {
-	at, rest := importAddress(prelude, p.at)
+	at, rest := p.book.importAddress(prelude, p.at)
 	if at == nil {
 		return
 	}
@@ -153,22 +153,22 @@ func cutFunction(text, name string) (argument, rest string, ok bool) {
 }
 
 // importAddress reads the URL at the beginning of the text after @import.
-func importAddress(prelude string, at *url.URL) (*url.URL, string) {
+func (b *book) importAddress(prelude string, at *url.URL) (*url.URL, string) {
 	if ref, rest, ok := cutFunction(prelude, "url"); ok {
-		return resolve(at, unquote(ref)), rest
+		return b.resolve(at, unquote(ref)), rest
 	}
 	if prelude == "" || prelude[0] != '"' && prelude[0] != '\'' {
 		return nil, ""
 	}
 	end := stringEnd(prelude, 0)
-	return resolve(at, unquote(prelude[:end])), strings.TrimSpace(prelude[end:])
+	return b.resolve(at, unquote(prelude[:end])), strings.TrimSpace(prelude[end:])
 }
 
 // Imports lists the URLs of the sheets that a sheet imports, without those only
 // for print or a dark scheme. Browsers obey an @import only before any rule.
-func Imports(sheet []byte, at *url.URL) []*url.URL {
+func Imports(sheet []byte, at *url.URL, resolve Resolve) []*url.URL {
 	var out []*url.URL
-	p := newParser(&book{layers: &layer{}}, string(sheet[:min(len(sheet), MaxSheetBytes)]), at, nil)
+	p := newParser(&book{layers: &layer{}, resolve: resolve}, string(sheet[:min(len(sheet), MaxSheetBytes)]), at, nil)
 	for len(out) < maxImports && p.next() {
 		switch p.kind {
 		case css.WhitespaceToken, css.CommentToken, css.CDOToken, css.CDCToken, css.SemicolonToken:
@@ -184,7 +184,7 @@ func Imports(sheet []byte, at *url.URL) []*url.URL {
 				continue
 			}
 			p.comment = true
-			u, rest := importAddress(strings.TrimSpace(p.slice(start, p.start)), at)
+			u, rest := p.book.importAddress(strings.TrimSpace(p.slice(start, p.start)), at)
 			_, rest, _ = cutFunction(rest, "layer")
 			_, rest, _ = cutFunction(strings.TrimSpace(strings.TrimPrefix(rest, "layer")), "supports")
 			if u != nil && mediaApplies(rest) &&
@@ -220,7 +220,7 @@ func (p *parser) fontFace() {
 		case "font-family":
 			f.Family = unquote(d.value)
 		case "src":
-			f.Sources = append(f.Sources, sources(d.value, p.at)...)
+			f.Sources = append(f.Sources, p.book.sources(d.value, p.at)...)
 		case "font-weight":
 			f.Weights = weights(d.value)
 		}
@@ -236,7 +236,7 @@ func (p *parser) fontFace() {
 }
 
 // sources lists the URLs in a src.
-func sources(value string, at *url.URL) []*url.URL {
+func (b *book) sources(value string, at *url.URL) []*url.URL {
 	var out []*url.URL
 	for len(out) < maxFaceSources {
 		i := indexURL(value)
@@ -245,7 +245,7 @@ func sources(value string, at *url.URL) []*url.URL {
 		}
 		ref, rest, _ := cutFunction(value[i:], "url")
 		value = rest
-		if u := resolve(at, unquote(ref)); u != nil {
+		if u := b.resolve(at, unquote(ref)); u != nil {
 			out = append(out, u)
 		}
 	}

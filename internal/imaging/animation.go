@@ -24,10 +24,10 @@ func composeCost(canvas image.Point) int64 { return 16 * int64(canvas.X) * int64
 // frame is a part of an animation.
 type frame struct {
 	file     func() ([]byte, error) // a still image
-	decode   func(file []byte) (*image.NRGBA, image.Point, error)
-	replaces bool // its clear pixels replace what is there, too
-	clears   bool // its area becomes clear after it
-	reverts  bool // its area becomes what it was before it
+	at       image.Point            // its place; that of a GIF is in the file
+	replaces bool                   // its clear pixels replace what is there, too
+	clears   bool                   // its area becomes clear after it
+	reverts  bool                   // its area becomes what it was before it
 }
 
 // fullest composes the frames and returns the picture with the most ink: a logo that is drawn step by step, or fades
@@ -71,12 +71,24 @@ func fullest(size image.Point, frames []frame) (*image.NRGBA, error) {
 	return canvas, nil
 }
 
+// still decodes a frame, and returns its place.
 func (f frame) still() (*image.NRGBA, image.Point, error) {
 	file, err := f.file()
 	if err != nil {
-		return nil, image.Point{}, err
+		return nil, f.at, err
 	}
-	return f.decode(file)
+	if Sniff(file) == WebP {
+		img, err := webp.Decode(bytes.NewReader(file))
+		if err != nil {
+			return nil, f.at, err
+		}
+		return fromWebP(img), f.at, nil
+	}
+	img, err := gif.Decode(bytes.NewReader(file))
+	if err != nil {
+		return nil, f.at, err
+	}
+	return toNRGBA(img), img.Bounds().Min, nil
 }
 
 // put draws an image at a place of the canvas, and returns the area that it changes. draw.Draw takes five times as long.
@@ -152,7 +164,7 @@ func gifFrames(data []byte) (frames []frame) {
 			}
 			at = afterBlocks(data, at+11+table(data[at+9]))
 			parts := [][]byte{head, control, data[start:at], []byte(";")}
-			f := frame{file: func() ([]byte, error) { return bytes.Join(parts, nil), nil }, decode: decodeGIFFrame}
+			f := frame{file: func() ([]byte, error) { return bytes.Join(parts, nil), nil }}
 			if control != nil {
 				disposal := control[3] >> 2 & 7
 				f.clears, f.reverts = disposal == 2, disposal == 3
@@ -171,15 +183,6 @@ func afterBlocks(data []byte, at int) int {
 		at += 1 + int(data[at])
 	}
 	return min(at+1, len(data))
-}
-
-func decodeGIFFrame(file []byte) (*image.NRGBA, image.Point, error) {
-	img, err := gif.Decode(bytes.NewReader(file))
-	if err != nil {
-		return nil, image.Point{}, err
-	}
-	at := img.Bounds().Min
-	return toNRGBA(img), at, nil
 }
 
 // webpFrames returns the frames and the canvas of an animated WebP; nil for a still one and for a canvas that is too
@@ -204,17 +207,8 @@ func webpFrames(data []byte) (frames []frame, canvas image.Point) {
 			if !(image.Rectangle{Min: at, Max: at.Add(size)}).In(image.Rectangle{Max: canvas}) {
 				return nil, image.Point{} // against the specification, and its memory is unknown
 			}
-			frames = append(frames, frame{
-				file: func() ([]byte, error) { return webpFromFrame(body) },
-				decode: func(file []byte) (*image.NRGBA, image.Point, error) {
-					img, err := webp.Decode(bytes.NewReader(file))
-					if err != nil {
-						return nil, at, err
-					}
-					return fromWebP(img), at, nil
-				},
-				replaces: body[15]&overwrites != 0, clears: body[15]&clears != 0,
-			})
+			frames = append(frames, frame{file: func() ([]byte, error) { return webpFromFrame(body) }, at: at,
+				replaces: body[15]&overwrites != 0, clears: body[15]&clears != 0})
 		}
 		rest = after
 	}

@@ -93,7 +93,8 @@ var galleryChoices = []struct {
 	{"size", "Size", nil},
 	{"theme", "Theme (ink)", [][2]string{{"", "any"}, {"dark", "dark"}, {"light", "light"}}},
 	{"background", "Background", [][2]string{
-		{"", "any"}, {"light", "light"}, {"dark", "dark"}, {"121212", "121212"}, {"0b5fff", "0b5fff"},
+		{"", "any"}, {"light", "light"}, {"dark", "dark"}, {"auto-light", "auto-light"},
+		{"auto-dark", "auto-dark"}, {"121212", "121212"}, {"0b5fff", "0b5fff"},
 	}},
 	{"plate", "Plate", [][2]string{{"", "auto"}, {"never", "never"}}},
 	{"format",
@@ -135,7 +136,7 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 		light := []string{"size", gallerySize}
 		dark := light
 		if b.themed {
-			dark = []string{"size", gallerySize, "background", "dark"}
+			dark = []string{"size", gallerySize, "background", "auto-dark"}
 		}
 		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.image(b.domain, "", light...),
 			OnDark: g.image(b.domain, "", dark...)})
@@ -197,7 +198,7 @@ func (g *gallery) examples() []gallerySection {
 		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
 		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
-	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
+	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #, or auto-light or auto-dark for a usual one. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
 	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com",
 		"legible as it is"}} {
 		p := g.image(brand[0], brand[1], "size", gallerySize, "background", galleryGround)

@@ -183,7 +183,7 @@ func TestGallery_Wall_LoadsEachImageOnce(t *testing.T) {
 			return files[0].ID
 		}
 		light := g.image(w.Domain, "", "size", gallerySize)
-		dark := g.image(w.Domain, "", "size", gallerySize, "background", "dark")
+		dark := g.image(w.Domain, "", "size", gallerySize, "background", "auto-dark")
 		if chosen(w.OnLight) != chosen(light) || chosen(w.OnDark) != chosen(dark) {
 			t.Errorf("%s: the image is not the one for its background", w.Domain)
 		}

@@ -116,8 +116,8 @@ func (l *landing) page(domain, query string, found landingResults) ([]byte, erro
 	}
 	path := url.PathEscape(v.Domain)
 	if v.Rejected = rejectedLogo("/" + path); v.Rejected == "" {
-		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "light"),
-			OnDark: l.image(path, "size", "128", "background", "dark")}
+		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "auto-light"),
+			OnDark: l.image(path, "size", "128", "background", "auto-dark")}
 		live.OnLight.Alt, live.OnDark.Alt = "Logo of "+v.Domain, "Logo of "+v.Domain+" on a dark background"
 		v.Live = &live
 		v.Snippet = `<img src="` + template.HTMLEscapeString(l.gallery.image(path, "", "size", "128").URL) + `" alt="` +

@@ -51,7 +51,7 @@ func TestLanding_DomainInForm_ShowsItsLogo(t *testing.T) {
 		t.Errorf("policy %q", policy)
 	}
 	images := strings.Join(attributes(t, a.body, "img", "src"), "\n")
-	for _, want := range []string{"logo/acme.com?size=128&background=light", "logo/acme.com?size=128&background=dark"} {
+	for _, want := range []string{"logo/acme.com?size=128&background=auto-light", "logo/acme.com?size=128&background=auto-dark"} {
 		if !strings.Contains(images, want) {
 			t.Errorf("the images are\n%s\nwant %s among them", images, want)
 		}

@@ -35,7 +35,7 @@ PNG. The command describes the image and its source on standard error.`}
 		{"type", "icon, symbol or logo (default icon)"},
 		{"size", "longest side in pixels, 16 to 1024 (default 128)"},
 		{"theme", "ink: light or dark"},
-		{"background", "background that the logo will be on: light, dark, or six hexadecimal digits without #"},
+		{"background", "background that the logo will be on: light, dark, auto-light, auto-dark, or six hexadecimal digits without #"},
 		{"plate", "a tile behind a logo that the background would swallow: auto or never (default auto)"},
 		{"format", "webp, png, svg or jpeg"},
 		{"fallback", "what replaces a missing logo: monogram, transparent, or 404 for an error (default monogram)"},

@@ -29,13 +29,22 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	}
 	var cost, tables int64
 	err = Guarded("codec", func() (err error) {
-		if info.Format == WebP {
-			if data, err = firstWebPFrame(data); err != nil { // the part that is decoded
+		if info.Format != WebP {
+			cost = decodeCost(info, data, limits.withDefaults(), longest)
+			return nil
+		}
+		frames, canvas := webpFrames(data)
+		if frames == nil {
+			frames = []frame{{file: func() ([]byte, error) { return firstWebPFrame(data) }}} // the part that is decoded
+		}
+		for _, f := range frames { // decoded one after the other
+			still, err := f.file()
+			if err != nil {
 				return err
 			}
-			tables = webpTables(info, data)
+			cost = max(cost, decodeCost(info, still, limits.withDefaults(), longest)+composeCost(canvas))
+			tables = max(tables, webpTables(info, still))
 		}
-		cost = decodeCost(info, data, limits.withDefaults(), longest)
 		return nil
 	})
 	if err == nil && (cost > MaxDecoded || cost+tables > maxWithTables) {
@@ -80,6 +89,8 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 		decoded, converted = 2*pixels, 4*pixels // GIF: indexes, and a copy in display order
 		if info.Format == WebP {
 			decoded = webpCost(info, data)
+		} else if composes(size) {
+			converted += composeCost(size)
 		}
 		if factor > 1 {
 			return decoded + reducedCost(size, factor) + scaleCost(reduced(size, factor), longest)

@@ -8,13 +8,12 @@ import (
 	"image/color"
 	"image/draw"
 	"image/gif"
-	"image/jpeg"
 	"image/png"
 
 	"golang.org/x/image/webp"
 )
 
-// Decode decodes a raster, first frame only, upright, as 8-bit pixels with straight alpha. The result starts at the
+// Decode decodes a raster, of an animation the fullest picture, upright, as 8-bit pixels with straight alpha. The result starts at the
 // origin and has the size returned by Probe. For a vector it returns ErrUnsupported.
 func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
@@ -93,6 +92,9 @@ func decode(info Info, data []byte, limits Limits) (*image.NRGBA, error) {
 	case GIF:
 		return decodeGIF(data, info)
 	case WebP:
+		if frames, size := webpFrames(data); frames != nil {
+			return fullest(size, frames)
+		}
 		img, err := decodeWebP(data)
 		if err != nil {
 			return nil, err
@@ -127,18 +129,18 @@ func decodeWebP(data []byte) (image.Image, error) {
 }
 
 func decodeJPEG(data []byte) (*image.NRGBA, error) {
-	if err := checkScans(data); err != nil {
-		return nil, err
-	}
-	img, err := jpeg.Decode(bytes.NewReader(data))
+	img, err := openJPEG(data)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, err
 	}
 	return jpegOrientation(data).apply(toNRGBA(img)), nil
 }
 
-// decodeGIF places the first frame on the canvas; the rest is transparent.
+// decodeGIF composes the frames. Of a canvas that is too large for that it decodes the first one; the rest is clear.
 func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
+	if size := image.Pt(info.Width, info.Height); composes(size) {
+		return fullest(size, gifFrames(data))
+	}
 	frame, err := gif.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, malformed(err)

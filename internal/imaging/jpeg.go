@@ -1,9 +1,13 @@
 package imaging
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"image"
+	"image/jpeg"
+	"io"
+	"strings"
 )
 
 // maxScans limits the passes over a progressive JPEG. Encoders write about ten; each scan takes a pass over all pixels,
@@ -48,6 +52,34 @@ func jpegSegments(data []byte, visit func(marker byte, payload []byte) bool) {
 		}
 		at += 2 + length
 	}
+}
+
+// openJPEG decodes a JPEG as stored, before it is turned upright.
+func openJPEG(data []byte) (image.Image, error) {
+	if err := checkScans(data); err != nil {
+		return nil, err
+	}
+	img, err := jpeg.Decode(withInks(data))
+	return img, malformed(err)
+}
+
+// plainInks is the segment that declares four components to be inks as Adobe stores them, which image/jpeg requires.
+// Browsers assume it in its absence.
+const plainInks = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
+
+// withInks reads a file, and after its first marker plainInks if it has four components. A segment of the file itself
+// comes later and counts.
+func withInks(data []byte) io.Reader {
+	inks := false
+	jpegSegments(data, func(marker byte, p []byte) bool {
+		frame := marker >= 0xc0 && marker <= 0xc2
+		inks = frame && len(p) > 5 && p[5] == 4
+		return !frame && marker != markerSOS
+	})
+	if !inks {
+		return bytes.NewReader(data)
+	}
+	return io.MultiReader(bytes.NewReader(data[:2]), strings.NewReader(plainInks), bytes.NewReader(data[2:]))
 }
 
 func checkScans(data []byte) error {

@@ -144,6 +144,9 @@ func size(format Format, data []byte, limits Limits) (width, height int, err err
 		c, err := gif.DecodeConfig(r)
 		return c.Width, c.Height, malformed(err)
 	case WebP:
+		if frames, canvas := webpFrames(data); frames != nil {
+			return canvas.X, canvas.Y, nil
+		}
 		still, err := firstWebPFrame(data)
 		if err != nil {
 			return 0, 0, err

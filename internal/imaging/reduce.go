@@ -10,7 +10,6 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
-	"image/jpeg"
 	"io"
 )
 
@@ -77,12 +76,9 @@ func (b *boxes) result() *image.NRGBA {
 
 // reduceJPEG decodes a JPEG and reduces it, without converting all pixels in between.
 func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
-	if err := checkScans(data); err != nil {
-		return nil, err
-	}
-	img, err := jpeg.Decode(bytes.NewReader(data))
+	img, err := openJPEG(data)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, err
 	}
 	return jpegOrientation(data).apply(reduceRows(img.Bounds().Size(), factor, rowsOf(img))), nil
 }

@@ -46,8 +46,8 @@ type Options struct {
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
 	NoPlate    bool // a plate behind the logo is not wanted
-	// Background is the requested background, on which the logo must be legible; zero if the request has none, or a
-	// theme.
+	// Background is the requested background, on which the logo must be legible; zero if the request has none, or only
+	// a theme, which light and dark are.
 	Background Background
 	// Theme is the ink, even if the request named the background on which the logo is shown.
 	Theme    Theme
@@ -58,7 +58,7 @@ type Options struct {
 type Background struct {
 	Color imaging.RGB
 	Set   bool
-	Named bool // light or dark, whose color is only typical of such pages
+	Named bool // light or dark, which only request the opposite theme
 }
 
 // theme returns the ink with more contrast.
@@ -73,5 +73,5 @@ func (b Background) theme() Theme {
 	}
 }
 
-// The colors of the named backgrounds.
+// The colors of light and auto-light, and of dark and auto-dark.
 var namedBackgrounds = map[string]imaging.RGB{string(Light): imaging.White, string(Dark): imaging.DarkPage}

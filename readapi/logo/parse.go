@@ -151,7 +151,7 @@ func (s spellings) parse(path, rawQuery string, accept []string) (domain string,
 		NoPlate:    there.noPlate,
 		Fallback:   cmp.Or(here.fallback, there.fallback, Monogram),
 	}
-	if here.theme == Any && there.theme == Any {
+	if here.theme == Any && there.theme == Any && !there.background.Named {
 		o.Background = there.background
 	}
 	if o.Negotiated {
@@ -285,20 +285,22 @@ func (p *parameters) pixels(name string) (side int) {
 	return side
 }
 
-// background parses a background: light, dark, or six hexadecimal digits in either case.
+// background parses a background: light, dark, auto-light, auto-dark, or six hexadecimal digits in either case.
 func (p *parameters) background() (b Background) {
 	value, ok := p.value("background")
 	if !ok {
 		return b
 	}
-	if named, ok := namedBackgrounds[value]; ok {
-		return Background{named, true, true}
+	name, auto := strings.CutPrefix(value, "auto-")
+	if named, ok := namedBackgrounds[name]; ok {
+		return Background{Color: named, Set: true, Named: !auto}
 	}
 	if digits, err := hex.DecodeString(value); err == nil && len(digits) == 3 {
 		return Background{Color: imaging.RGB{R: digits[0], G: digits[1], B: digits[2]}, Set: true}
 	}
 	p.err = invalid(
-		"The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #, not %s.",
+		"The parameter background must be light, dark, auto-light, auto-dark or six hexadecimal digits such as 0b5fff, "+
+			"without #, not %s.",
 		shown(value))
 	return b
 }

@@ -32,9 +32,6 @@ func noPlate(o *logo.Options)                { o.NoPlate = true }
 func ground(c imaging.RGB) func(*logo.Options) {
 	return func(o *logo.Options) { o.Background = logo.Background{Color: c, Set: true} }
 }
-func named(c imaging.RGB) func(*logo.Options) {
-	return func(o *logo.Options) { o.Background = logo.Background{Color: c, Set: true, Named: true} }
-}
 func fallback(f logo.Fallback) func(*logo.Options) { return func(o *logo.Options) { o.Fallback = f } }
 func format(f imaging.Format) func(*logo.Options) {
 	return func(o *logo.Options) { o.Format, o.Negotiated = f, false }
@@ -90,8 +87,10 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 		"acme.com/icon.svg?format=svg":              with(format(imaging.SVG)),
 		"acme.com?theme=dark":                       with(theme(logo.Dark)),
 		"acme.com?theme=light":                      with(theme(logo.Light)),
-		"acme.com?background=dark":                  with(theme(logo.Light), named(imaging.DarkPage)),
-		"acme.com?background=light":                 with(theme(logo.Dark), named(imaging.White)),
+		"acme.com?background=dark":                  with(theme(logo.Light)),
+		"acme.com?background=auto-dark":             with(theme(logo.Light), ground(imaging.DarkPage)),
+		"acme.com?background=auto-light":            with(theme(logo.Dark), ground(imaging.White)),
+		"acme.com?background=light":                 with(theme(logo.Dark)),
 		"acme.com?background=0b5fff":                with(theme(logo.Light), ground(imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff})),
 		"acme.com?background=FFee00":                with(theme(logo.Dark), ground(imaging.RGB{R: 0xff, G: 0xee})),
 		"acme.com?background=000000":                with(theme(logo.Light), ground(imaging.Black)),
@@ -281,7 +280,7 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 		"acme.com?format=gif":                     "The parameter format",
 		"acme.com?format=":                        "The parameter format",
 		"acme.com?theme=":                         "The parameter theme must be light or dark",
-		"acme.com?theme=dark&background=x":        "The parameter background must be light, dark or six hexadecimal digits such as 0b5fff, without #",
+		"acme.com?theme=dark&background=x":        "The parameter background must be light, dark, auto-light, auto-dark or six hexadecimal digits such as 0b5fff, without #",
 		"acme.com?background=%230b5fff":           "without #",
 		"acme.com?background=fff":                 "six hexadecimal digits",
 		"acme.com?background=0b5fff80":            "six hexadecimal digits",
@@ -398,8 +397,6 @@ func FuzzParse(f *testing.F) {
 		options := []string{fmt.Sprintf("w/%d", o.Size), "type/" + string(o.Type), "fallback/" + map[bool]string{true: "lettermark", false: string(o.Fallback)}[o.Fallback == logo.Monogram]}
 		again := "c=x&%zz=1"
 		switch {
-		case o.Background.Named:
-			again += "&background=" + map[bool]string{true: "light", false: "dark"}[o.Background.Color == imaging.White]
 		case o.Background.Set:
 			again += "&background=" + o.Background.Color.Hex()[1:]
 		case o.Theme != logo.Any:

@@ -77,7 +77,7 @@ func backgroundOf(o Options, pale bool) imaging.RGB {
 	switch {
 	case o.Format != imaging.JPEG:
 		return imaging.RGB{}
-	case o.Background.Set && !o.Background.Named:
+	case o.Background.Set:
 		return o.Background.Color
 	case o.Theme == Light, o.Theme == Any && pale:
 		return imaging.Black

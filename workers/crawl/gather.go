@@ -165,7 +165,7 @@ func (r *run) tasks(ctx context.Context, f *found, h *home) []task {
 	var out []task
 	for i, c := range f.candidates {
 		if c.Data == nil {
-			r.answers.expect(c.URL.String())
+			r.answers.expect(c.Files()[0].String())
 		}
 		out = append(out, task{host: hostOf(c), run: func(fetched func()) { r.readInto(ctx, f, i, fetched) }})
 	}
@@ -232,7 +232,13 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int,
 
 // candidate fetches and reads one candidate, the i-th best. The error is the reason why it is not a logo.
 func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Image, error) {
-	data, err := r.bytesOf(ctx, c)
+	var data []byte
+	var err error
+	for _, c.URL = range c.Files() {
+		if data, err = r.bytesOf(ctx, c); err == nil && imaging.Sniff(data) != "" {
+			break
+		}
+	}
 	fetched()
 	if err != nil {
 		return nil, err

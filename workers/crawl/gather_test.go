@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
 	"letterhead/internal/testmust"
 	"letterhead/workers/crawl"
 )
@@ -560,5 +562,40 @@ func TestLogo_OnlyAsAVIF_IsStoredAsPNG(t *testing.T) {
 	}
 	if c := result.Record.Colors; len(c) == 0 || !strings.HasPrefix(c[0].Hex, "#0b5ff") { // AVIF loses a little
 		t.Errorf("colors %+v", c)
+	}
+}
+
+// drawPNG draws a disc and a bar, as in a symbol with a word.
+func drawPNG(t *testing.T, w, h int) string {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			if dx, dy := x-h/2, y-h/2; 5*(dx*dx+dy*dy) < h*h || x > h*3/2 && y > h/3 && y < h*2/3 && x%h > h/8 {
+				img.SetNRGBA(x, y, color.NRGBA{20, 110, 70, 255})
+			}
+		}
+	}
+	return string(testmust.Get(imaging.EncodePNG(img))(t))
+}
+
+func TestLogo_Srcset_IsStoredInTheLargestSizeThatIsThere(t *testing.T) {
+	small := drawPNG(t, 120, 30)
+	for body, width := range map[string]int{
+		`<img src="/s.png" srcset="/s.png 1x,/l.png 2x" alt="Acme">`:                                                480,
+		`<picture><source srcset="/gone.webp 3x"><source srcset="/s.png 1x,/l.png 2x"><img src="/s.png"></picture>`: 480,
+		`<picture><source srcset="/gone.webp 3x"><source srcset="/page.html 2x"><img src="/s.png"></picture>`:       120,
+		`<img data-srcset="/s.png 120w,/l.png 480w" src="/blank.gif" alt="Acme">`:                                   480,
+	} {
+		n := newInternet(t)
+		n.serve("acme.com", files{
+			"/":          html(`<title>Acme</title><header><a class=logo href="/">` + body + `</a></header>`),
+			"/s.png":     typed("image/png", small),
+			"/l.png":     typed("image/png", drawPNG(t, 480, 120)),
+			"/page.html": html("<title>404</title>"),
+		})
+		result := testmust.Get(n.crawl("acme.com"))(t)
+		if !result.Record.HasLogo() || *result.Record.Logos[0].Formats[0].Width != width {
+			t.Errorf("%s: %+v; requested: %v", body, result.Record.Logos, n.requests())
+		}
 	}
 }

@@ -314,6 +314,9 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 		URL: s.file, Kind: Mark, Scheme: s.Scheme, Words: slices.Clone(s.Own), Side: int(max(s.width, s.height)),
 		box: s.Box, Data: s.data, Part: s.part, Crop: s.crop, footer: s.Zone == page.Footer,
 	}
+	if s.part == nil && s.crop == nil && s.data == nil {
+		x.Larger = larger(s.Image)
+	}
 	edge := s.Zone == page.Header || s.Zone == page.Nav || s.Top
 	fileWords := page.SplitWords(fileName(s.URL))
 	own, inBox, inFile := says(s.Own), says(s.Tokens), says(fileWords)
@@ -368,6 +371,19 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	c.weighShape(&x, s, own || inBox || inFile || fit > 0)
 	x.Words = append(x.Words, fileWords...)
 	return x, true
+}
+
+// larger returns the files of an element that are better than its URL. A vector is better than any size.
+func larger(im page.Image) (out []*url.URL) {
+	for _, u := range im.Larger {
+		if *u == *im.URL {
+			break
+		}
+		if !page.LastResort(u.Path) && (isVector(u) || !isVector(im.URL)) {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // weighWords scores its words.

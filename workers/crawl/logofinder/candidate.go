@@ -41,8 +41,10 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
-	// ByConvention is set for an icon that nobody may have chosen for the site: a probed one, or a file of a theme.
+	// ByConvention is set for an icon that may not be the own one of the site: a probed one, or a file of a theme.
 	ByConvention bool
+	// Larger are files with the same picture that are better if they can be fetched, best first.
+	Larger []*url.URL
 	// Data is the file itself if the page contains it: an inline SVG. Nothing is fetched then.
 	Data    []byte
 	Part    *inlinesvg.Sprite // the part that Read uses of a sprite of vectors; nil for the whole file
@@ -51,6 +53,9 @@ type Candidate struct {
 	box     any               // shared by the variants of one logo
 	footer  bool              // is in the footer
 }
+
+// Files lists the files with the candidate's picture, best first.
+func (c Candidate) Files() []*url.URL { return append(slices.Clone(c.Larger), c.URL) }
 
 // Crop is a part of an image in CSS pixels. Across is the displayed width of
 // the whole image, or 0 for its natural width.
@@ -130,6 +135,9 @@ func (c *collector) best(limit int) []Candidate {
 			x, other = other, x
 		}
 		x.Side = max(x.Side, other.Side)
+		if x.Larger == nil {
+			x.Larger = other.Larger
+		}
 		if x.Kind == Mark && x.Method != other.Method && !x.has(agreementSign) {
 			x.add(agreementSign, agreementScore)
 		}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,9 +67,9 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	}
 	im.Alt = Clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
-	im.Large = largeSource(g.page, n)
+	g.setSources(&im, n)
 	im.URL = g.imageURL(n)
-	if im.URL == nil || im.Large.URL != nil && lastResort(im.URL.Path) && !lastResort(im.Large.URL.Path) {
+	if im.URL == nil || im.Large.URL != nil && LastResort(im.URL.Path) && !LastResort(im.Large.URL.Path) {
 		im.URL = im.Large.URL
 	}
 	if im.URL != nil {
@@ -90,37 +89,7 @@ func part(ref string) string {
 	return id
 }
 
-const maxPart = 100   // bytes
-const maxSources = 48 // limits the children of a picture element that are searched for files, including white space
-
-// largeSource returns the largest file in an img and the sources of its picture
-// element, and its width in pixels, 0 if unknown.
-func largeSource(p *Page, n *html.Node) Source {
-	var out Source
-	take := func(srcset string) {
-		if ref, size := largest(srcset); size > float64(out.Width) {
-			if u := p.Resolve(ref); u != nil && size > 1 {
-				out = Source{u, int(min(size, maxSize))}
-			}
-		}
-	}
-	for _, name := range []string{"srcset", "data-srcset", "data-lazy-srcset"} {
-		take(Attr(n, name))
-	}
-	if n.Parent == nil || n.Parent.DataAtom != atom.Picture {
-		return out
-	}
-	for c, left := n.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
-		// AVIF takes the most to decode, and the same picture follows in another format.
-		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") &&
-			ColorScheme(Attr(c, "media")) == "" {
-			take(Attr(c, "srcset"))
-			take(Attr(c, "data-srcset"))
-		}
-	}
-	return out
-}
-
+const maxPart = 100 // bytes
 // variants adds the variants of a picture element for dark and light pages.
 func (g *gatherer) variants(im Image, picture *html.Node) {
 	if picture == nil {
@@ -137,7 +106,7 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 			continue
 		}
 		v := im
-		v.URL, v.Scheme, v.Large = u, scheme, Source{}
+		v.URL, v.Scheme, v.Large, v.Larger = u, scheme, Source{}, nil
 		g.page.Images = append(g.page.Images, v)
 	}
 }
@@ -287,40 +256,6 @@ func ColorScheme(media string) string {
 		return "light"
 	}
 	return ""
-}
-
-const maxSrcset = 40 // limits the candidates of a srcset
-
-// largest returns the URL with the largest descriptor of a srcset, and that descriptor: pixels, or a density.
-func largest(srcset string) (best string, bestSize float64) {
-	bestSize = -1
-	for i, part := range strings.Split(srcset, ", ") {
-		if i >= maxSrcset {
-			break
-		}
-		fields := strings.Fields(strings.Trim(part, ", "))
-		if len(fields) == 0 {
-			continue
-		}
-		size := 1.0
-		if len(fields) > 1 {
-			if v, err := strconv.ParseFloat(strings.TrimRight(fields[1], "wxh"), 64); err == nil {
-				size = v
-			}
-		}
-		if lastResort(best) && best != "" && !lastResort(fields[0]) ||
-			size > bestSize && (!lastResort(fields[0]) || best == "" || lastResort(best)) {
-			best, bestSize = fields[0], size
-		}
-	}
-	return best, bestSize
-}
-
-// lastResort reports whether a reference is to a file that is read only if there is no other, by its name: AVIF takes
-// the most to decode, and the other formats cannot be decoded.
-func lastResort(ref string) bool {
-	ref, _, _ = strings.Cut(ref, "?")
-	return slices.Contains([]string{".avif", ".heic", ".jxl", ".jp2"}, strings.ToLower(path.Ext(ref)))
 }
 
 // pixels parses a width or height attribute; it returns 0 if the attribute is invalid.

@@ -11,7 +11,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		declared, "<title>", "<base href=//evil><a href=x rel=me>", "<svg><title>x</title>", "\xff\xfe<\x00t\x00",
-		`<meta http-equiv=refresh content="0;url=x"><img srcset="a 1x, b 2x,, " sizes>`,
+		`<meta http-equiv=refresh content="0;url=x"><img srcset="a 1x, b 2x,, c (1,2 9w 9h,d" sizes>`,
 		`<script type="application/ld+json">{"@graph":[{"@id":"a","logo":{"@id":"a"}}]}</script>`,
 		"<div><div><p><table><a><b><i></a>", "<picture><source media='(prefers-color-scheme:dark)' srcset=x><img>",
 	} {

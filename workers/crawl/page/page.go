@@ -143,10 +143,11 @@ type Image struct {
 	Box  *html.Node // shared by the variants of one logo: the link around it, the element named logo, or its parent
 	// Alt is its alternative text: alt, aria-label, title.
 	Alt           string
-	Tokens        []string // lower-case words of its class and id, and of its nearest ancestors' classes and ids
-	Own           []string // only the element's own
-	Width, Height int      // declared, 0 unknown
-	Large         Source   // the largest file of its srcset
+	Tokens        []string   // lower-case words of its class and id, and of its nearest ancestors' classes and ids
+	Own           []string   // only the element's own
+	Width, Height int        // declared, 0 unknown
+	Large         Source     // the largest file of its srcset and of its picture element
+	Larger        []*url.URL // better files than URL, best first
 	Zone          Zone
 	Top           bool   // is at the top of a page without a header
 	Home          bool   // is in a link to the home page

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/html"
+
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/inlinesvg"
@@ -48,6 +50,7 @@ type Candidate struct {
 	Reasons []Reason          // add up to Score
 	box     any               // shared by the variants of one logo
 	footer  bool              // is in the footer
+	node    *html.Node        // the element that shows it; nil if none does
 }
 
 // Crop is a part of an image in CSS pixels. Across is the displayed width of

@@ -30,7 +30,7 @@ type Face struct {
 	Weights []int      // sorted; both ends of a range
 }
 
-// Variable is a custom property of the document's root. Sheet is the URL of the first sheet that sets it, or of the page.
+// Variable is a custom property of the document's root. Sheet is the URL of the first sheet that sets it, or the page's.
 type Variable struct {
 	Name, Value string
 	Sheet       *url.URL

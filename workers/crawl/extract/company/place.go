@@ -188,7 +188,9 @@ func (d *dossier) tails(x prose, brand []string) {
 		}
 		named := d.speaksOf(l.Text, brand) ||
 			hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
-		if city, country, ok := postal.Tail(l.Text); ok && named && postal.IsCity(country.Code, city) && !slices.Contains(brand, extract.Folded(city)) {
+		city, country, ok := postal.Tail(l.Text)
+		if ok && named && (postal.IsCity(country.Code, city) || d.suits(country)) &&
+			!slices.Contains(brand, extract.Folded(city)) {
 			d.places = append(d.places, claimed(x, country.Location(city, ""), "footer", fromAddressText-fromMorePage))
 			return
 		}

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,12 @@ const (
 // condition, or its meta refresh if that comes first. It is nil if the page stays. A page whose script sets a cookie
 // sends its visitors on with that cookie, so its scripts do not count.
 func (p *Page) Onward() *Refresh {
-	s := &scripts{page: p, values: map[string]string{}, functions: map[string]*js.BlockStmt{}}
+	if p.Root == nil || p.URL == nil {
+		return p.Refresh
+	}
+	s := &scripts{page: p, functions: map[string]*js.BlockStmt{}, values: map[string]string{
+		"location.origin": p.URL.Scheme + "://" + p.URL.Host, "location.protocol": p.URL.Scheme + ":",
+		"location.host": p.URL.Host, "location.hostname": p.URL.Hostname(), "location.search": "", "location.hash": ""}}
 	left, onload := maxRawBytes, ""
 	for n := range p.Root.Descendants() {
 		kind := strings.ToLower(Attr(n, "type"))
@@ -180,37 +184,39 @@ func (s *scripts) call(c *js.CallExpr, after float64) {
 
 // callback reads a function that is certain to be called.
 func (s *scripts) callback(f js.IExpr, after float64) {
-	switch t := f.(type) {
-	case *js.GroupExpr:
-		s.callback(t.X, after)
-	case *js.FuncDecl:
-		s.block(&t.Body, after)
-	case *js.ArrowFunc:
-		s.block(&t.Body, after)
-	case *js.DotExpr: // (function () { … }).call(this)
-		if group, ok := t.X.(*js.GroupExpr); ok {
-			s.callback(group, after)
-		}
-	case *js.Var:
-		if body := s.functions[string(t.Data)]; body != nil {
-			s.block(body, after)
-		}
+	if dot, ok := f.(*js.DotExpr); ok { // (function () { … }).call(this)
+		f = dot.X
 	}
+	body := bodyOf(f)
+	if name, ok := f.(*js.Var); ok {
+		body = s.functions[string(name.Data)]
+	}
+	if body != nil {
+		s.block(body, after)
+	}
+}
+
+// bodyOf returns the body of a function that an expression defines, or nil.
+func bodyOf(e js.IExpr) *js.BlockStmt {
+	switch t := e.(type) {
+	case *js.GroupExpr:
+		return bodyOf(t.X)
+	case *js.FuncDecl:
+		return &t.Body
+	case *js.ArrowFunc:
+		return &t.Body
+	}
+	return nil
 }
 
 // assign keeps the value of a variable, if it is known.
 func (s *scripts) assign(name string, value js.IExpr) {
 	delete(s.values, name)
 	delete(s.functions, name)
-	switch t := value.(type) {
-	case *js.FuncDecl:
-		s.functions[name] = &t.Body
-	case *js.ArrowFunc:
-		s.functions[name] = &t.Body
-	default:
-		if text, ok := s.text(value); ok {
-			s.values[name] = text
-		}
+	if body := bodyOf(value); body != nil {
+		s.functions[name] = body
+	} else if text, ok := s.text(value); ok {
+		s.values[name] = text
 	}
 }
 
@@ -244,9 +250,6 @@ func (s *scripts) text(e js.IExpr) (string, bool) {
 		}
 	case *js.Var, *js.DotExpr:
 		name := s.name(e)
-		if part, ok := strings.CutPrefix(name, "location."); ok {
-			return locationPart(s.page.URL, part)
-		}
 		value, ok := s.values[name]
 		return value, ok
 	}
@@ -282,20 +285,6 @@ func (s *scripts) name(e js.IExpr) string {
 	default:
 		return outer + "." + member
 	}
-}
-
-// locationPart returns a part of the location of a page.
-func locationPart(u *url.URL, part string) (string, bool) {
-	if u == nil {
-		return "", false
-	}
-	values := map[string]string{"href": u.String(), "origin": u.Scheme + "://" + u.Host, "protocol": u.Scheme + ":",
-		"host": u.Host, "hostname": u.Hostname(), "pathname": u.EscapedPath(), "hash": "", "search": ""}
-	if u.RawQuery != "" {
-		values["search"] = "?" + u.RawQuery
-	}
-	value, ok := values[part]
-	return value, ok
 }
 
 // unquote returns the value of a text in a script.

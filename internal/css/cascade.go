@@ -30,8 +30,11 @@ type Face struct {
 	Weights []int      // sorted; both ends of a range
 }
 
-// Variable is a custom property of the document's root.
-type Variable struct{ Name, Value string }
+// Variable is a custom property of the document's root. Sheet is the URL of the first sheet that sets it, or the page's.
+type Variable struct {
+	Name, Value string
+	Sheet       *url.URL
+}
 
 // Resolve makes an address in a sheet absolute, or returns nil if it is not an allowed one.
 type Resolve func(base *url.URL, ref string) *url.URL
@@ -63,6 +66,21 @@ func (c *Cascade) Value(n *html.Node, property string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.value(n, ownElement, property)
+}
+
+// Sheet returns the URL of the sheet whose declaration of a property applies to the element itself, the page's for a
+// style element, or nil for the element's own declaration or none.
+func (c *Cascade) Sheet(n *html.Node, property string) *url.URL {
+	if c == nil || n == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.candidates(n, ownElement, property)
+	if best := strongest(list); best >= 0 && list[best].rule != nil {
+		return list[best].rule.at
+	}
+	return nil
 }
 
 // Generated is Value for the content that CSS generates before or after an

@@ -1,6 +1,7 @@
 package css
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -374,13 +375,13 @@ func (c *Cascade) variables() []Variable {
 		if n == nil || n.Type != html.ElementNode {
 			continue
 		}
-		take := func(d declaration) {
+		take := func(d declaration, sheet *url.URL) {
 			if !strings.HasPrefix(d.name, "--") || seen[d.name] || len(out) >= maxVariables {
 				return
 			}
 			seen[d.name] = true
 			if v, ok := c.variable(n, d.name, 0); ok {
-				out = append(out, Variable{d.name, v})
+				out = append(out, Variable{d.name, v, sheet})
 			}
 		}
 		byOrder := slices.Clone(c.matched(n))
@@ -390,11 +391,11 @@ func (c *Cascade) variables() []Variable {
 				continue
 			}
 			for _, d := range c.rules[m.rule].declarations {
-				take(d)
+				take(d, c.rules[m.rule].at)
 			}
 		}
 		for _, d := range c.styleAttribute(n) {
-			take(d)
+			take(d, c.base)
 		}
 	}
 	return out

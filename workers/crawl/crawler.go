@@ -168,7 +168,12 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 	run := &run{crawler: c, target: t, session: c.client.NewSession(), site: site.New(t.Domain), explained: explained}
 	run.held.common, run.held.spares = c.memory, c.spares
 	defer run.held.end()
-	defer func() { run.page.Release() }()
+	defer func() {
+		run.page.Release()
+		for _, share := range run.framed {
+			share.Release()
+		}
+	}()
 	result, err := run.do(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		err = ctx.Err()
@@ -190,8 +195,9 @@ type run struct {
 	answers   answers
 	held      held
 	readings  readings
-	page      membudget.Share // of the last parsed home page
-	withheld  atomic.Bool     // robots.txt blocked a file
+	page      membudget.Share   // of the last parsed home page
+	framed    []membudget.Share // of the frames that were read into it
+	withheld  atomic.Bool       // robots.txt blocked a file
 }
 
 // do runs the stages.

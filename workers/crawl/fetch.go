@@ -79,16 +79,9 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 			verdict.Kind = classify.Blocked
 		}
 	}
-	if verdict.Kind == classify.Usable && classify.TrivialRefresh(h.page) && r.site.Own(h.page.Refresh.URL) {
-		// Followed once: a page that only redirects its waiters.
-		next, err := r.another(ctx, h.page.Refresh.URL)
-		if err != nil {
-			return nil, err // the page has no other content
-		}
-		if next != nil && !next.Truncated {
-			h, verdict = r.read(ctx, next, false)
-			h.indirect = true
-		}
+	h, verdict, err := r.onward(ctx, h, verdict)
+	if err != nil {
+		return nil, err
 	}
 	if www := r.withWWW(h, verdict); www != nil {
 		here := r.ruling
@@ -113,16 +106,47 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 	return r.judged(h, verdict)
 }
 
-// another fetches the page of the site at another URL, if the rules there and
-// at its final URL allow it. It returns nil if there was no response. Errors:
-// *Failure, of the rules.
+// maxOnward limits the pages that send the visitor on, as redirects are limited.
+const maxOnward = 5
+
+// onward follows a page that only sends its visitors on, by a script, by a meta refresh, or with a frameset whose only
+// frame is a page of another domain. Errors: *Failure.
+func (r *run) onward(ctx context.Context, h *home, verdict classify.Verdict) (*home, classify.Verdict, error) {
+	for range maxOnward {
+		to := classify.SendsOn(h.page)
+		if frames := h.page.Frames; to == nil && len(frames) == 1 && !r.site.Own(frames[0]) {
+			to = frames[0]
+		}
+		here := h.response.FinalURL
+		if to == nil || to.String() == here.String() || verdict.Kind != classify.Usable &&
+			verdict.Kind != classify.Shell && verdict.Kind != classify.Placeholder {
+			return h, verdict, nil
+		}
+		next, err := r.another(ctx, to)
+		if refused := (*Failure)(nil); errors.As(err, &refused) {
+			return nil, verdict, refused
+		}
+		if next == nil {
+			return nil, verdict, failed(r.target.Domain, err)
+		}
+		if next.Truncated {
+			return h, verdict, nil
+		}
+		h, verdict = r.read(ctx, next, false)
+		h.indirect = true
+	}
+	return nil, verdict, &Failure{Outcome: brand.FetchFailed, Detail: "The home page sends its visitors on too often."}
+}
+
+// another fetches the page of the site at another URL, if the rules there and at its final URL allow it. Errors:
+// *Failure, of the rules; the errors of safehttp.
 func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, error) {
 	if err := r.permitted(ctx, u); err != nil {
 		return nil, err
 	}
-	next, _ := r.get(ctx, u.String())
+	next, err := r.get(ctx, u.String())
 	if next == nil {
-		return nil, nil
+		return nil, err
 	}
 	if err := r.permitted(ctx, next.FinalURL); err != nil {
 		return nil, err
@@ -346,6 +370,7 @@ func (r *run) read(ctx context.Context, response *safehttp.Response, drawn bool)
 		r.site = r.site.Redirected(response.FinalURL)
 	}
 	p := page.Parse(r.parsed(ctx, response.Body), response.Header.Get("Content-Type"), response.FinalURL, r.site)
+	r.frames(ctx, p)
 	verdict := classify.Home(classify.Answer{
 		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body),
 		Drawn: drawn,

@@ -228,16 +228,112 @@ func TestRedirect_Record_KeepsRequestedDomain(t *testing.T) {
 	}
 }
 
-func TestMetaRefresh_SameSite_IsFollowed(t *testing.T) {
+// Browsers send every visitor of these pages on.
+func TestHomePage_SendsVisitorsOn_IsFollowed(t *testing.T) {
+	for name, page := range map[string]string{
+		"refresh":               `<meta http-equiv=refresh content="0; url=/en/">`,
+		"refresh to a brand":    `<title>Away</title><meta http-equiv=refresh content="0; url=https://acme.com/en/">`,
+		"location":              `<title></title><script>location="/en/"</script>`,
+		"another domain":        `<script>window.location.href = "https://acme.com/en/";</script>`,
+		"replace":               `<title>Loading</title><script>window.location.replace('/en/');</script>`,
+		"assign":                `<script type="text/javascript"><!--` + "\n" + `document.location.assign("/en/");` + "\n" + `//--></script>`,
+		"with words":            `<title>Redirecting...</title><h1>Redirecting...</h1><a href="/en/">Click here</a><script>self.location="/en/"</script>`,
+		"escaped":               `<script>top.location.href="\/en\/"</script>`,
+		"member by its text":    `<script>window["location"]["href"] = "\u002fen\x2f"</script>`,
+		"joined":                `<script>location = location.protocol + "//" + location.host + "/en/" + location.search</script>`,
+		"variable":              `<script>var next = "/en/"; setTimeout(function () { location.href = next; }, 300)</script>`,
+		"template":              "<script>location.replace(`/en/`)</script>",
+		"timer of text":         `<script>setTimeout("location.href='/en/'", 2000)</script>`,
+		"when loaded":           `<script>window.onload = () => { location.href = "/en/" }</script>`,
+		"on the body":           `<script>function go() { location.replace("/en/") }</script><body onload="go()">`,
+		"listener":              `<script>document.addEventListener("DOMContentLoaded", function () { location.href = "/en/" })</script>`,
+		"jQuery":                `<script>$(document).ready(function(){ window.location = "/en/"; });</script>`,
+		"called at once":        `<script>(function(){try{location.replace("/en/")}catch(e){location.href="/no"}})();</script>`,
+		"presents its owner":    `<title>Acme</title><meta property="og:site_name" content="Away"><script>location.replace("/en/")</script>`,
+		"asks for scripts":      `<script>location.replace("/en/")</script><noscript>Please enable JavaScript</noscript>`,
+		"the last of several":   `<script>location.href="/no"; location.href="/en/"</script>`,
+		"a redirect after that": `<script>location="/two"</script>`,
+		"script without effect": `<script>if (/Mobile/.test(navigator.userAgent)) { location = "/no" } location = "/en/"</script>`,
+		"before the refresh":    `<meta http-equiv=refresh content="3; url=/no"><script>location="/en/"</script>`,
+		"frame of another site": `<title>Away</title><frameset rows="100%,*"><frame src="https://acme.com/en/"></frameset>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", files{"/en/": html(acmePage)})
+			n.serve("away.com", files{"/": html(page), "/en/": html(acmePage),
+				"/two": html(`<meta http-equiv=refresh content="0; url=/three">`), "/three": html(`<script>location="https://acme.com/en/"</script>`),
+				"/no": html(`<title>Wrong</title><meta property="og:site_name" content="Wrong"><p>Something`)})
+			if got := ending(n.crawl("away.com")); got != "Acme" {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// Browsers stay on these pages, or do not show another one for certain.
+func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
+	const own = `<title>Stay</title><meta property="og:site_name" content="Stay"><p>Something about us`
+	for name, script := range map[string]string{
+		"a condition":       `if (screen.width < 700) location = "/en/"`,
+		"a choice":          `screen.width < 700 ? location.replace("/en/") : 0; screen.width < 700 && location.replace("/en/")`,
+		"an uncalled":       `function go() { location = "/en/" }`,
+		"a click":           `document.addEventListener("click", function () { location = "/en/" })`,
+		"after a condition": `(function () { if (navigator.onLine) { return } location = "/en/" })()`,
+		"a comment":         `// location = "/en/"`,
+		"a text":            `var s = 'location = "/en/"'`,
+		"with a cookie":     `document.cookie = "seen=1"; location = "/en/"`,
+		"another member":    `video.location = "/en/"`,
+		"not a web URL":     `location = "mailto:us@stay.com"`,
+		"its own part":      `location = "#about"`,
+		"itself":            `location = location.href`,
+		"late":              `setTimeout(function () { location = "/en/" }, 60000)`,
+		"no script":         `</script><noscript><meta http-equiv=refresh content="0;url=https://acme.com/en/"></noscript><script>`,
+		"endless calls":     `function f() { f(); f(); } f()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", files{"/en/": html(acmePage)})
+			n.serve("stay.com", files{"/": html(own + "<script>" + script + "</script>"), "/en/": html(acmePage)})
+			if got := ending(n.crawl("stay.com")); got != "Stay" {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// Rule 11: a page may send the crawler only where a redirect may.
+func TestHomePage_SendsVisitorsOn_WithinLimits(t *testing.T) {
+	for name, page := range map[string]string{
+		"private address": `<script>location = "http://169.254.169.254/latest/"</script>`,
+		"another port":    `<script>location = "http://away.com:8080/"</script>`,
+		"a missing host":  `<title>Away</title><meta http-equiv=refresh content="0; url=https://gone.example/">`,
+		"in circles":      `<script>location = "/again"</script>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("away.com", files{"/": html(page), "/again": html(`<script>location = "/"</script>`)})
+			if got := ending(n.crawl("away.com")); got != "fetch_failed" {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestFrameset_FramesOfSite_AreRead(t *testing.T) {
 	n := newInternet(t)
-	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
-	if got := ending(n.crawl("acme.com")); got != "Acme" {
-		t.Errorf("redirecting page: got %s", got)
+	n.serve("acme.com", files{
+		"/":              html(`<title>Acme</title><frameset rows="80,*"><frame src="top/head.html"><frame src="main.html"><frame src="https://other.com/ad.html"></frameset>`),
+		"/top/head.html": html(`<link rel=stylesheet href=head.css><body><a href="../main.html"><img src="logo.png" alt="Acme"></a>`),
+		"/top/head.css":  typed("text/css", `body { font-family: Lora }`),
+		"/top/logo.png":  icon(256, blue),
+		"/main.html":     html(`<h1>Welcome</h1><a href="https://www.instagram.com/acme">Instagram</a>`),
+	})
+	n.serve("other.com", files{"/ad.html": html(`<img src="/logo.png" alt="Acme logo">`)})
+	result := testmust.Get(n.crawl("acme.com"))(t)
+	if !result.Record.HasLogo() || len(result.Record.Links) != 1 || len(result.Record.Fonts) == 0 {
+		t.Errorf("logo %t, links %v, fonts %v", result.Record.HasLogo(), result.Record.Links, result.Record.Fonts)
 	}
-	n.serve("away.com", files{"/": html(`<title>Away</title><meta http-equiv=refresh content="0; url=https://acme.com/en/">`)})
-	if got := ending(n.crawl("away.com")); got != "Away" {
-		t.Errorf("a refresh to another brand: got %s", got)
-	}
+	n.wantsNot(t, "other.com/ad.html")
 }
 
 // Rule 12.

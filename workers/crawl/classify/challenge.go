@@ -141,8 +141,8 @@ var (
 // and either sets a cookie and comes back, or asks for scripts.
 func wallSign(a Answer) string {
 	p := a.Page
-	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 ||
-		len(p.Sources) == 0 && p.Script == "" {
+	if !anonymous(a) || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 ||
+		len(p.Sources) == 0 && p.Script == "" || p.Onward() != nil {
 		return ""
 	}
 	switch scripts, text := onlyScripts(p.Root); {

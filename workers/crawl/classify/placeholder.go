@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -124,9 +125,17 @@ func drawnApp(a Answer, title string) bool {
 
 const soonWords = 25 // limits the words of a page that announces itself only in its text
 
-// TrivialRefresh reports whether a page only redirects with an immediate meta refresh.
-func TrivialRefresh(p *page.Page) bool {
-	return p.Refresh != nil && p.Refresh.Seconds <= maxRefreshSeconds && p.Words < challengeWords && !speaks(p)
+// SendsOn returns where a page without content sends every visitor, or nil. One that presents its owner, or has a menu,
+// is seen if it waits.
+func SendsOn(p *page.Page) *url.URL {
+	if p.Words >= challengeWords {
+		return nil
+	}
+	to := p.Onward()
+	if to == nil || to.Seconds > maxRefreshSeconds || to.Seconds > 0 && speaks(p) {
+		return nil
+	}
+	return to.URL
 }
 
-const maxRefreshSeconds = 5 // the longest wait of a meta refresh that is followed
+const maxRefreshSeconds = 5 // the longest wait of a redirect that is followed

@@ -222,7 +222,7 @@ func TestImports_Sheet_AreListed(t *testing.T) {
 
 func TestValue_Variables_AreResolved(t *testing.T) {
 	c, _ := cascade(t, `<style>:root { --b: var(--a); --a: red } html { --a: blue } body { --c: 1 } p { --no: 1 } @media print { :root { --no2: 1 } }</style>`, nil)
-	if got := fmt.Sprint(c.Variables()); got != "[{--b red} {--a red} {--c 1}]" {
+	if got := fmt.Sprint(c.Variables()); got != "[{--b red https://acme.com/en/} {--a red https://acme.com/en/} {--c 1 https://acme.com/en/}]" {
 		t.Error(got)
 	}
 }

@@ -170,7 +170,7 @@ func TestLinks_Profiles_AreCanonical(t *testing.T) {
 		"https://www.instagram.com/p/xyz/":                      "",
 		"https://www.instagram.com/reel/xyz/":                   "",
 		"https://www.facebook.com/acme":                         "facebook https://www.facebook.com/acme",
-		"https://fb.com/acme":                                   "facebook https://www.facebook.com/acme",
+		"https://fb.com/acme":                                   "facebook https://fb.com/acme",
 		"https://www.facebook.com/pages/Acme/123":               "facebook https://www.facebook.com/pages/Acme/123",
 		"https://www.facebook.com/sharer/sharer.php?u=x":        "",
 		"https://www.facebook.com/dialog/feed":                  "",

@@ -51,6 +51,7 @@ const (
 	partTagScore   = 26.0
 	maxOwnProfiles = 4 // different profiles of one network in one part of the page that the brand may have
 	minGroup       = 3 // networks in a row from which it counts as the brand's profiles
+	minLastGroup   = 2 // the same among the last quarter of the page's links, where its footer is
 )
 
 // Links decides one profile per network, in the documented order.
@@ -80,7 +81,8 @@ func weighLinks(in Input) []profile {
 	byURL := map[string]*profile{}
 	var all []*profile
 	for _, c := range profiles(in) {
-		key := c.network + " " + strings.ToLower(c.url)
+		key := c.network + " " + strings.ToLower(
+			strings.TrimSuffix(strings.Replace(c.url, "://www.", "://", 1), "/"))
 		if have := byURL[key]; have != nil {
 			if c.score > have.score {
 				have.score, have.method, have.note = c.score, c.method, c.note
@@ -289,7 +291,11 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 		}
 	}
 	end := func() {
-		if (own || !somebody) && len(networks) >= minGroup {
+		least := minGroup
+		if len(row) > 0 && row[0] >= len(p.Anchors)*3/4 {
+			least = minLastGroup
+		}
+		if (own || !somebody) && len(networks) >= least {
 			for _, i := range row {
 				out[i] = true
 			}
@@ -319,12 +325,17 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	return out
 }
 
-// ownWords returns the words of a link without the network's name and the call to follow, folded.
+// ownWords returns the words of a link without the network's name and the call to follow, folded. One or two letters
+// are its sign.
 func ownWords(text string) string {
 	if len(text) > maxLinkWords {
 		return ""
 	}
-	return Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
+	words := Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
+	if len(words) <= len("in") {
+		return ""
+	}
+	return words
 }
 
 // loose reports whether a link at the edge of the page is too unrelated to the brand: its handle does not fit, and its
@@ -433,6 +444,9 @@ func lastPart(canonical string) string {
 		return sub
 	}
 	last := canonical[strings.LastIndexByte(canonical, '/')+1:]
+	if before := strings.TrimSuffix(canonical, "/"+last); numericID.MatchString(last) && strings.Count(before, "/") > len("//") {
+		last = before[strings.LastIndexByte(before, '/')+1:] // the name before the number
+	}
 	if plain, err := url.PathUnescape(last); err == nil {
 		return plain
 	}

@@ -114,15 +114,16 @@ func facebook(_ string, path []string) string {
 	switch first := strings.ToLower(path[0]); first {
 	case "pages", "people":
 		if len(path) >= 4 && path[1] == "category" && handle.MatchString(path[3]) {
-			return "https://www.facebook.com/" + path[3]
+			return "https://www.facebook.com/pages/category/" + path[2] + "/" + path[3]
 		}
-		if len(path) >= 3 && handle.MatchString(path[1]) && handle.MatchString(path[2]) {
+		if len(path) >= 3 && (handle.MatchString(path[1]) && handle.MatchString(path[2]) ||
+			numericID.MatchString(path[2])) {
 			return "https://www.facebook.com/" + first + "/" + path[1] + "/" + path[2]
 		}
 		return ""
-	case "pg", "p":
+	case "pg":
 		path = path[1:]
-	case "groups", "gaming":
+	case "groups", "gaming", "p":
 		if len(path) >= 2 && handle.MatchString(path[1]) {
 			return "https://www.facebook.com/" + first + "/" + path[1]
 		}
@@ -244,5 +245,26 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 		return "", "", false
 	}
 	canonical = profileOn[name](host, path)
+	if name == "facebook" && canonical != "" && !strings.EqualFold(path[0], "pg") {
+		canonical = asWritten(u, strings.Count(canonical, "/")-len("//"))
+	}
 	return name, canonical, canonical != ""
+}
+
+// asWritten returns a URL with the first segments of its path: Facebook does not know every page by a shorter address.
+func asWritten(u *url.URL, segments int) string {
+	out := "https://" + strings.ToLower(u.Host)
+	for part := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if part == "" || part == "#!" {
+			continue
+		}
+		if segments--; segments < 0 {
+			return out
+		}
+		out += "/" + part
+	}
+	if strings.HasSuffix(u.EscapedPath(), "/") {
+		out += "/"
+	}
+	return out
 }

@@ -313,6 +313,7 @@ func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	x = Candidate{
 		URL: s.file, Kind: Mark, Scheme: s.Scheme, Words: slices.Clone(s.Own), Side: int(max(s.width, s.height)),
 		box: s.Box, Data: s.data, Part: s.part, Crop: s.crop, footer: s.Zone == page.Footer,
+		node: s.Node,
 	}
 	if s.part == nil && s.crop == nil && s.data == nil {
 		x.Larger = larger(s.Image)

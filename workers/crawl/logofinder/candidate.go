@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/html"
+
 	"letterhead/internal/lazyregexp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/inlinesvg"
@@ -52,6 +54,7 @@ type Candidate struct {
 	Reasons []Reason          // add up to Score
 	box     any               // shared by the variants of one logo
 	footer  bool              // is in the footer
+	node    *html.Node        // the element that shows it; nil if none does
 }
 
 // Files lists the files with the candidate's picture, best first.

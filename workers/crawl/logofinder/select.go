@@ -190,6 +190,7 @@ func Palettes(chosen []*Image) []colors.Palette {
 	var out []colors.Palette
 	for _, p := range chosen {
 		if p.Kind != Stencil && len(p.Colors.Inks) > 0 {
+			p.Colors.Node = p.node
 			out = append(out, p.Colors)
 		}
 	}

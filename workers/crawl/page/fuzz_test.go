@@ -13,6 +13,8 @@ func FuzzParse(f *testing.F) {
 		declared, "<title>", "<base href=//evil><a href=x rel=me>", "<svg><title>x</title>", "\xff\xfe<\x00t\x00",
 		`<meta http-equiv=refresh content="0;url=x"><img srcset="a 1x, b 2x,, c (1,2 9w 9h,d" sizes>`,
 		`<script type="application/ld+json">{"@graph":[{"@id":"a","logo":{"@id":"a"}}]}</script>`,
+		`<script>var a="/x"+location.host;setTimeout(function(){try{top["location"].href=a}catch(e){}},9)</script><body onload="f()">`,
+		`<script>function f(){f()}f();(()=>{location.replace("\u002f\x")})()</script><frameset><frame src=a></frameset>`,
 		"<div><div><p><table><a><b><i></a>", "<picture><source media='(prefers-color-scheme:dark)' srcset=x><img>",
 	} {
 		f.Add([]byte(seed), "text/html")
@@ -28,6 +30,9 @@ func FuzzParse(f *testing.F) {
 			if s := i.URL.Scheme; s != "http" && s != "https" && s != "data" {
 				t.Errorf("icon at %s", i.URL)
 			}
+		}
+		if to := p.Onward(); to != nil && to.URL.Scheme != "http" && to.URL.Scheme != "https" {
+			t.Errorf("onward to %s", to.URL)
 		}
 		for _, a := range p.Anchors {
 			if s := a.URL.Scheme; s != "http" && s != "https" {

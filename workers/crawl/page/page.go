@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"letterhead/domain/brand"
 	"letterhead/workers/crawl/linkeddata"
@@ -43,6 +44,7 @@ const (
 	maxRawBytes    = 64 << 10 // of script text kept for signatures
 	maxTokens      = 40       // class and id words of one element
 	maxScriptHosts = 200
+	maxFrames      = 6 // of a frameset
 )
 
 // Page is the content of one HTML page.
@@ -75,6 +77,7 @@ type Page struct {
 	Words     int    // visible, all
 	Scripts   int
 	Sources   []*url.URL // of scripts and frames
+	Frames    []*url.URL // of a frameset
 	Script    string     // inline script text, the first maxRawBytes, for signatures
 	Password  bool       // has a password input
 	Forms     int
@@ -208,6 +211,45 @@ func (p *Page) ResolveImage(ref string) *url.URL {
 	}
 	u.Fragment = part(ref)
 	return u
+}
+
+// Include adds the content of a frame's page to the page of its frameset.
+func (p *Page) Include(frame *Page) {
+	for i := range frame.Images {
+		frame.Images[i].Order += len(p.Images)
+	}
+	p.Images = append(p.Images, frame.Images...)
+	p.InlineSVGs = append(p.InlineSVGs, frame.InlineSVGs...)
+	p.Backgrounds = append(p.Backgrounds, frame.Backgrounds...)
+	p.Symbols = append(p.Symbols, frame.Symbols...)
+	p.Anchors = append(p.Anchors, frame.Anchors...)
+	p.Headings = append(p.Headings, frame.Headings...)
+	p.Metas = append(p.Metas, frame.Metas...)
+	p.Icons = append(p.Icons, frame.Icons...)
+	p.Styles = append(p.Styles, frame.Styles...)
+	p.Sources = append(p.Sources, frame.Sources...)
+	p.Text += " " + frame.Text
+	p.Words += frame.Words
+	p.Scripts += frame.Scripts
+	p.Forms += frame.Forms
+	p.Password = p.Password || frame.Password
+	if p.Lang == "" {
+		p.Lang = frame.Lang
+	}
+	for n := range frame.Root.Descendants() {
+		if n.DataAtom != atom.Link {
+			continue
+		}
+		for i, a := range n.Attr {
+			if u := frame.Resolve(a.Val); a.Key == "href" && u != nil {
+				n.Attr[i].Val = u.String() // the base is the frameset's
+			}
+		}
+	}
+	for n := frame.Root.FirstChild; n != nil; n = frame.Root.FirstChild {
+		frame.Root.RemoveChild(n)
+		p.Root.AppendChild(n)
+	}
 }
 
 // shellText is the visible text, in bytes, below which a page with scripts is an app that is not yet rendered.

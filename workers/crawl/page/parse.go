@@ -174,6 +174,9 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		from := len(g.page.Metas)
 		g.meta(n)
 		g.owned(n, from, at)
+		if r := g.page.Refresh; r != nil && at.silent && !g.own(r.URL) {
+			g.page.Refresh = nil // sends those without scripts to a page about scripts
+		}
 	case atom.Link:
 		g.link(n)
 	case atom.Script:
@@ -190,6 +193,9 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		return at, false
 	case atom.Iframe, atom.Frame:
 		g.source(Attr(n, "src"))
+		if u := g.page.Resolve(Attr(n, "src")); n.DataAtom == atom.Frame && u != nil && len(g.page.Frames) < maxFrames {
+			g.page.Frames = append(g.page.Frames, u)
+		}
 		return at, false
 	case atom.Noscript:
 		at.silent = true

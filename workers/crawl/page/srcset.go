@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 )
 
 const (

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
@@ -20,8 +23,10 @@ const (
 	sameColor    = 8.0 // ΔE2000 below which two colors count as one
 	minChromatic = 40  // channel distance of a color that is not grey
 	darkBelow    = 80  // brightness
-	lightAbove   = 200
-	nearlyWhite  = 245 // brightness above which a color looks white
+	// darkLightness is the OKLCH lightness below which a color looks dark: pure red has a brightness of 76.
+	darkLightness = 0.45
+	lightAbove    = 200
+	nearlyWhite   = 245 // brightness above which a color looks white
 
 	sameHue       = 15.0 // degrees of OKLCH hue within which colors are shades of one
 	fullChroma    = 0.25 // OKLCH chroma from which a color counts as fully vivid
@@ -37,6 +42,7 @@ const (
 type Palette struct {
 	Source string // the URL of the logo
 	Inks   []imaging.Swatch
+	Node   *html.Node // the element that shows the logo; nil if none does
 }
 
 // chosenColors holds the indexes of the chosen colors in a pool; -1 for none.
@@ -105,10 +111,21 @@ func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 func choose(pool []pooled) chosenColors {
 	out := chosenColors{accent: -1, dark: -1, light: -1}
 	best := 0.0
+	used, bestUsed := -1, 0.0
 	for i, p := range pool {
-		if s := strength(pool, i); p.chromatic() && s > best && !yieldsToLogo(pool, i) {
+		s := strength(pool, i)
+		if !p.chromatic() || yieldsToLogo(pool, i) || isScattered(pool, i) {
+			continue
+		}
+		if s > best {
 			out.accent, best = i, s
 		}
+		if s > bestUsed && p.isUsed() {
+			used, bestUsed = i, s
+		}
+	}
+	if used >= 0 && pool[out.accent].from(paletteMethod) && !isMain(pool, out.accent) {
+		out.accent = used
 	}
 	if out.accent < 0 {
 		// A brand without a chromatic color: its accent is its ink, the strongest color that is not white or pale.
@@ -118,7 +135,7 @@ func choose(pool []pooled) chosenColors {
 		b := p.color.Brightness()
 		switch {
 		case i == out.accent:
-		case b < darkBelow && (out.dark < 0 || b < pool[out.dark].color.Brightness()):
+		case b < darkBelow && p.lightness() < darkLightness && (out.dark < 0 || b < pool[out.dark].color.Brightness()):
 			out.dark = i
 		case b > lightAbove && (out.light < 0 || b > pool[out.light].color.Brightness()):
 			out.light = i
@@ -131,6 +148,56 @@ func choose(pool []pooled) chosenColors {
 	}
 	slices.SortStableFunc(out.rest, func(a, b int) int { return cmp.Compare(strength(pool, b), strength(pool, a)) })
 	return out
+}
+
+const (
+	paletteMethod  = "logo palette"
+	variableMethod = "css variable "
+	buttonMethod   = "button background"
+	linkMethod     = "link color"
+)
+
+// from reports whether a method supports a color.
+func (p pooled) from(method string) bool {
+	return p.method == method || slices.Contains(p.others, method)
+}
+
+// isUsed reports whether a color is declared as the brand's and used on buttons or links.
+func (p pooled) isUsed() bool {
+	return (p.from(buttonMethod) || p.from(linkMethod)) && slices.ContainsFunc(append(p.others, p.method),
+		func(m string) bool { return strings.HasPrefix(m, variableMethod) })
+}
+
+// isMain reports whether a color is the largest saturated ink of the primary logo, or a shade of it.
+func isMain(pool []pooled, at int) bool {
+	_, _, hue := oklch(pool[at].color)
+	return slices.ContainsFunc(pool, func(p pooled) bool {
+		_, _, mainHue := oklch(p.color)
+		return p.main && hueDistance(hue, mainHue) < sameHue
+	})
+}
+
+const (
+	scatterShare = 0.1 // the proportion of the logo below which a hue is small
+	scatterHues  = 3   // the number of small hues from which they are decoration
+)
+
+// isScattered reports whether only one of several small hues of the logo supports a color.
+func isScattered(pool []pooled, at int) bool {
+	small := func(p pooled) bool {
+		return p.method == paletteMethod && len(p.others) == 0 && p.chromatic() && p.weight < scatterShare*paletteWeight
+	}
+	if !small(pool[at]) {
+		return false
+	}
+	var hues []float64
+	for _, p := range pool {
+		_, _, hue := oklch(p.color)
+		if small(p) && !slices.ContainsFunc(hues, func(h float64) bool { return hueDistance(h, hue) < 2*sameHue }) {
+			hues = append(hues, hue)
+		}
+	}
+	return len(hues) >= scatterHues
 }
 
 // declarations are methods of colors that generators and templates fill in.
@@ -150,16 +217,16 @@ func yieldsToLogo(pool []pooled, at int) bool {
 	if !only(pool[at]) {
 		return false
 	}
-	_, hue := oklch(pool[at].color)
+	_, _, hue := oklch(pool[at].color)
 	logo := false
 	for i, other := range pool {
 		if i == at || !other.chromatic() || only(other) {
 			continue
 		}
-		if _, otherHue := oklch(other.color); hueDistance(hue, otherHue) < sameHue {
+		if _, _, otherHue := oklch(other.color); hueDistance(hue, otherHue) < sameHue {
 			return false
 		}
-		logo = logo || (other.method == "logo palette" || slices.Contains(other.others, "logo palette")) &&
+		logo = logo || (other.from(paletteMethod)) &&
 			other.weight >= minLogoWeight
 	}
 	return logo
@@ -201,11 +268,11 @@ func (p pooled) inked() bool { return p.color.Brightness() <= lightAbove }
 // vivid step.
 func strength(pool []pooled, at int) float64 {
 	p := pool[at]
-	chroma, hue := oklch(p.color)
+	_, chroma, hue := oklch(p.color)
 	weight := p.weight
 	if p.chromatic() {
 		for i, other := range pool {
-			if _, otherHue := oklch(other.color); i != at && other.chromatic() && hueDistance(hue, otherHue) < sameHue {
+			if _, _, otherHue := oklch(other.color); i != at && other.chromatic() && hueDistance(hue, otherHue) < sameHue {
 				weight += other.weight
 			}
 		}
@@ -215,9 +282,15 @@ func strength(pool []pooled, at int) float64 {
 	return weight * vivid * (1 - glare)
 }
 
-// oklch returns the chroma, 0 to about 0.32, and the hue in degrees (Ottosson,
+// lightness returns the OKLCH lightness of a color, 0 to 1.
+func (p pooled) lightness() float64 {
+	light, _, _ := oklch(p.color)
+	return light
+}
+
+// oklch returns the lightness, 0 to 1, the chroma, 0 to about 0.32, and the hue in degrees (Ottosson,
 // A perceptual color space for image processing, 2020).
-func oklch(c imaging.RGB) (chroma, hue float64) {
+func oklch(c imaging.RGB) (light, chroma, hue float64) {
 	linear := func(v uint8) float64 {
 		f := float64(v) / 255
 		if f <= 0.04045 {
@@ -231,7 +304,8 @@ func oklch(c imaging.RGB) (chroma, hue float64) {
 	s := math.Cbrt(0.0883024619*r + 0.2817188376*g + 0.6299787005*b)
 	x := 1.9779984951*l - 2.4285922050*m + 0.4505937099*s
 	y := 0.0259040371*l + 0.7827717662*m - 0.8086757660*s
-	return math.Hypot(x, y), math.Mod(math.Atan2(y, x)*180/math.Pi+360, 360)
+	light = 0.2104542553*l + 0.7936177850*m - 0.0040720468*s
+	return light, math.Hypot(x, y), math.Mod(math.Atan2(y, x)*180/math.Pi+360, 360)
 }
 
 // hueDistance returns the shorter way around the circle, in degrees.

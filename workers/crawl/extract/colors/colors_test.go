@@ -7,6 +7,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/extract/extracttest"
@@ -161,7 +162,7 @@ func TestDecide_Stylesheets_GiveColors(t *testing.T) {
 		"other meanings":                 {`:root{--error:#e50914;--red:#e50914}`, ""},
 		"a framework's":                  {`:root{--bs-primary:#0d6efd;--swiper-theme-color:#123456;--wp-admin-theme-color:#123456}`, ""},
 		"a button":                       {`.btn{background:#e50914 none} button{background-color:#e50914}`, "accent #e50914"},
-		"a button of a framework":        {`.btn-primary{background-color:#007bff}`, ""},
+		"a framework's color, own rule":  {`.btn-primary{background-color:#007bff}`, "accent #007bff"},
 		"a button with a gradient":       {`.btn{background:linear-gradient(90deg,rgb(229,9,20) 10%,#ff8000)} button{background-image:radial-gradient(#e50914,#ff8000)}`, "accent #e50914"},
 		"a gradient below a picture":     {`button{background:url(/a.png), LINEAR-gradient(color-mix(in srgb, #e50914 100%, #fff) calc(10% + 2px), #ff8000)}`, "accent #e50914"},
 		"a button with a picture":        {`button{background-image:cross-fade(#e50914,#e50914)}`, ""},
@@ -234,9 +235,17 @@ func TestDecide_IgnoresForeignBlocks(t *testing.T) {
 	}
 }
 
-// A brand may have the same blue as a framework.
+// A brand may have the same blue as a framework, whose own sheet does not declare it for the brand.
 func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
-	page := `<style>:root{--primary:#0d6efd}</style>`
+	const rules = `:root{--primary:#0d6efd}.btn{background:#0d6efd}`
+	for file, want := range map[string]string{"/a.css": "accent #0d6efd", "/css/bootstrap.min.css": "", "/npm/kit@5/all.css": "", "/wp-includes/a.css": ""} {
+		in := extracttest.Read("acme.com", `<link rel=stylesheet href="`+file+`"><a class=btn href=/b>Buy</a>`)
+		in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{"https://www.acme.com" + file: []byte(rules)})
+		if got := colorsOf(in); got != want {
+			t.Errorf("%s: got %q, want %q", file, got, want)
+		}
+	}
+	page := `<link rel=stylesheet href=/bootstrap.css><style>:root{--bs-primary:#0d6efd}</style>`
 	if got := colorsOf(extracttest.Styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
 		t.Errorf("with a logo: %q", got)
 	}
@@ -257,6 +266,80 @@ func TestWeighed_Colors_WinnerFirst(t *testing.T) {
 	}
 	if colors.Weighed(extracttest.Read("acme.com", ""), nil) != nil {
 		t.Error("evidence without a result")
+	}
+}
+
+// A white logo has the color of what it lies on, as a browser shows it.
+func TestDecide_WhiteLogo_HasColorOfSurface(t *testing.T) {
+	for name, c := range map[string]struct{ css, body, want string }{
+		"header":              {`header{background-color:#3b0a5c}`, `<header><a href=/><img src=/w.png></a></header>`, "#3b0a5c"},
+		"class":               {`body{background:#fff}.top{background:#3b0a5c url(/x.png)}`, `<div class=top><div><img src=/w.png></div></div>`, "#3b0a5c"},
+		"inline":              {``, `<header style="background:#10264f;padding:1em"><img src=/w.png></header>`, "#10264f"},
+		"variable":            {`:root{--deep:#10264f}header{background:var(--deep)}`, `<header><img src=/w.png></header>`, "#10264f"},
+		"gradient":            {`header{background:linear-gradient(#10264f,#0b5fff)}`, `<header><img src=/w.png></header>`, "#10264f"},
+		"attribute":           {``, `<table><tr><td bgcolor="#3b0a5c"><img src=/w.png></table>`, "#3b0a5c"},
+		"body":                {`body{background:#3b0a5c}`, `<header><img src=/w.png></header>`, "#3b0a5c"},
+		"hero under a header": {`body{background:#fff}.hero{background:#3b0a5c}header{position:absolute}`, `<header><img src=/w.png></header><main><section class=hero><h1>x</h1></section></main>`, "#3b0a5c"},
+		"nearest":             {`header{background:#fff}.tag{background:#3b0a5c}`, `<header><div class=tag><img src=/w.png></div></header>`, "#3b0a5c"},
+		"black":               {`header{background:#111}`, `<header><img src=/w.png></header>`, "#111111"},
+		"a declared color":    {`:root{--brand:#e50914}header{background:#3b0a5c}`, `<header><img src=/w.png><a style="color:var(--brand)" href=/a>a</a></header>`, "#e50914"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := extracttest.Styled("<style>"+c.css+"</style><body>"+c.body, "")
+			logo := colors.Palette{Source: "logo", Inks: swatches(t, "#ffffff 1"), Node: in.Page.Images[0].Node}
+			got := ""
+			for _, x := range colors.Decide(in, []colors.Palette{logo}).Value {
+				if x.Type == "accent" {
+					got = x.Hex
+				}
+			}
+			if got != c.want {
+				t.Errorf("accent %q, want %q", got, c.want)
+			}
+			logo.Inks = swatches(t, "#0b5fff 1")
+			if first := colors.Decide(in, []colors.Palette{logo}).Value[0].Hex; first != "#0b5fff" && c.want != "#e50914" {
+				t.Errorf("a blue logo: accent %s", first)
+			}
+		})
+	}
+}
+
+func TestDecide_DeclaredAndUsed_OutranksSmallInk(t *testing.T) {
+	const page = `<style>:root{--accent:#0b7a75}.btn{background:var(--accent)}</style><a class=btn href=/b>Buy</a>`
+	for name, c := range map[string]struct{ page, inks, want string }{
+		"a vivid small ink":     {page, "#222222 0.5, #7a4b1e 0.3, #ff0066 0.2", "#0b7a75"},
+		"the largest ink":       {page, "#222222 0.1, #e50914 0.9", "#e50914"},
+		"declared but not used": {`<style>:root{--accent:#0b7a75}</style>`, "#222222 0.2, #e50914 0.8", "#e50914"},
+		"several small hues":    {`<style>.btn{background:#0b7a75}</style><a class=btn href=/b>Buy</a>`, "#222222 0.8, #ff0066 0.07, #ffcc00 0.07, #00cc44 0.06", "#0b7a75"},
+		"small hues alone":      {``, "#1d1d1f 0.8, #ff0066 0.07, #ffcc00 0.07, #00cc44 0.06", "#1d1d1f"},
+	} {
+		got := colorsOf(extracttest.Styled(c.page, ""), swatches(t, c.inks)...)
+		if !strings.HasPrefix(got, "accent "+c.want) {
+			t.Errorf("%s: got %q, want the accent %s", name, got, c.want)
+		}
+	}
+}
+
+func TestDecide_InlineStyles_GiveColors(t *testing.T) {
+	for body, want := range map[string]string{
+		`<div><a style="color:#e50914" href=/a>a</a></div>`:              "accent #e50914",
+		`<div style="background:#0b5fff;color:#fff">Opening hours</div>`: "accent #0b5fff",
+		`<table><tr><td bgcolor=#0b5fff>Menu</td></tr></table>`:          "accent #0b5fff",
+		`<div style="background:#eeeeee">Opening hours</div>`:            "",
+	} {
+		if got := colorsOf(extracttest.Styled(body, "")); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
+// Dark is what looks dark: pure red and pure blue do not.
+func TestDecide_Dark_LooksDark(t *testing.T) {
+	for hex, want := range map[string]string{"#ff0000": "brand", "#0000ff": "brand", "#10264f": "dark", "#3b0a5c": "dark", "#4a0404": "dark", "#222222": "dark"} {
+		got := colorsOf(extracttest.Read("acme.com", ""), swatches(t, "#00b050 0.8, "+hex+" 0.2")...)
+		if !strings.Contains(got, want+" "+hex) {
+			t.Errorf("%s: got %q, want %s", hex, got, want)
+		}
 	}
 }
 

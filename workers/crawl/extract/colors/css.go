@@ -1,6 +1,7 @@
 package colors
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ const (
 	maxNamed        = 6      // colors taken from custom properties
 	maxButtons      = 40     // buttons looked at
 	maxLinks        = 60     // links looked at
+	maxPanels       = 40     // panels with a color of their own looked at
 	maxMenuLinks    = 20     // links looked at in menus, if they come first
 	maxColorNodes   = 60_000 // nodes walked for them
 	maxVariableName = 60     // bytes of a name in the evidence
@@ -38,10 +40,23 @@ func (p *colorPool) sheets() {
 	p.variables()
 }
 
-// addSheet adds a color of a sheet. A grey one counts less, and a framework's
-// default counts only if another source agrees.
-func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
-	one := pooled{color: c, weight: weight, method: method, source: p.in.PageURL(), framework: frameworkColors[c]}
+// frameworkSheet matches the paths of sheets that are the same on many sites.
+var frameworkSheet = lazyregexp.New(`(?i)/(plugins?|node_modules|vendors?|wp-includes|libs?|npm)/|[/_.-](` +
+	tables.Any("frameworkSheet") + `)\b[\w.-]*\.css`)
+
+// frameworkVariable matches the names by which frameworks declare their own colors, in whichever sheet.
+var frameworkVariable = lazyregexp.New(`^--(bs|e-global|wp|ast|nv)-`)
+
+// isOwn reports whether a color is the site's: a framework's default counts if another sheet than the framework's
+// sets it.
+func isOwn(c imaging.RGB, sheet *url.URL) bool {
+	return !frameworkColors[c] || sheet == nil || !frameworkSheet.MatchString(sheet.Path)
+}
+
+// addSheet adds a color of a sheet. A grey one counts less, and one that is not the site's own counts only if another
+// source agrees.
+func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string, own bool) {
+	one := pooled{color: c, weight: weight, method: method, source: p.in.PageURL(), framework: !own}
 	if c.Chroma() < minChromatic {
 		one.weight *= neutralShare
 	}
@@ -140,6 +155,7 @@ func (p *colorPool) variables() {
 		color  imaging.RGB
 		weight float64
 		name   string
+		own    bool
 	}
 	var found []named
 	for _, v := range p.in.Style.Variables() {
@@ -149,7 +165,8 @@ func (p *colorPool) variables() {
 		}
 		if c, ok := cssColor(v.Value); ok && p.isShown(c) &&
 			!slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
-			found = append(found, named{c, weight, v.Name})
+			own := isOwn(c, v.Sheet) && !(frameworkColors[c] && frameworkVariable.MatchString(v.Name))
+			found = append(found, named{c, weight, v.Name, own})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b named) int {
@@ -158,7 +175,7 @@ func (p *colorPool) variables() {
 	for i, f := range found[:min(len(found), maxNamed)] {
 		// A sheet with many such names has many colors; the first counts most.
 		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2),
-			"css variable "+f.name[:min(len(f.name), maxVariableName)])
+			variableMethod+f.name[:min(len(f.name), maxVariableName)], f.own)
 	}
 }
 
@@ -188,8 +205,8 @@ func brandVariableWeight(name string) float64 {
 
 // surfaces adds the backgrounds of buttons and the color of links, and records the background of a dark page.
 func (p *colorPool) surfaces() {
-	buttons, links := map[imaging.RGB]int{}, map[imaging.RGB]int{}
-	buttonCount, linkCount, nodes := 0, 0, 0
+	var buttons, links, panels tally
+	nodes := 0
 	var body *html.Node
 	var walk func(n *html.Node, text, head bool)
 	walk = func(n *html.Node, text, head bool) {
@@ -208,21 +225,26 @@ func (p *colorPool) surfaces() {
 			}
 			text = text || n.Data == "p" || n.Data == "li" || n.Data == "main" || n.Data == "article"
 			head = head || n.Data == "header" || n.Data == "nav"
+			styled := strings.Contains(strings.ToLower(page.Attr(n, "style")), "color") ||
+				strings.Contains(strings.ToLower(page.Attr(n, "style")), "background")
 			switch {
 			case isButton(n):
 				p.sees(n, false, "background-color", "background-image", "color", "border-color")
-				if buttonCount < maxButtons {
+				if buttons.total < maxButtons {
 					if c, ok := p.fill(n); ok && c != imaging.White {
-						buttons[c]++
-						buttonCount++
+						buttons.add(c, isOwn(c, p.in.Style.Sheet(n, "background-color")))
 					}
 				}
-			case n.Data == "a" && text && linkCount < maxLinks && !(head && linkCount >= maxMenuLinks):
+			case n.Data == "a" && (text || styled) && links.total < maxLinks && !(head && links.total >= maxMenuLinks):
 				if c, ok := cssColor(p.in.Style.Value(n, "color")); ok && c.Chroma() >= minChromatic {
-					links[c]++
-					linkCount++
+					links.add(c, isOwn(c, p.in.Style.Sheet(n, "color")))
 					p.sees(n, head, "color")
 				}
+			case (styled || page.Attr(n, "bgcolor") != "") && panels.total < maxPanels:
+				if c, ok := p.fill(n); ok && c.Chroma() >= minChromatic {
+					panels.add(c, true)
+				}
+				p.sees(n, head, "color", "background-color", "background-image")
 			case head, n.Data == "a", n.Data == "h1", n.Data == "h2", n.Data == "footer", n.Data == "section":
 				p.sees(n, head, "color", "background-color", "background-image")
 			}
@@ -240,19 +262,71 @@ func (p *colorPool) surfaces() {
 				pooled{color: c, weight: darkBackgroundWeight, method: "page background", source: p.in.PageURL()})
 		}
 	}
-	for c, count := range buttons {
-		if share := float64(count) / float64(buttonCount); share >= minButtons {
-			p.addSheet(c, buttonWeight*share, "button background")
-		}
+	p.addTally(buttons, buttonWeight, buttonMethod)
+	p.addTally(links, linkWeight, linkMethod)
+	p.addTally(panels, panelWeight, "panel background")
+}
+
+// tally counts the elements of one kind by their color.
+type tally struct {
+	of    map[imaging.RGB]int
+	own   map[imaging.RGB]bool // the site's own rule gives an element the color
+	total int
+}
+
+func (t *tally) add(c imaging.RGB, own bool) {
+	if t.of == nil {
+		t.of, t.own = map[imaging.RGB]int{}, map[imaging.RGB]bool{}
 	}
-	for c, count := range links {
-		if share := float64(count) / float64(linkCount); share >= minButtons {
-			p.addSheet(c, linkWeight*share, "link color")
+	t.of[c]++
+	t.own[c] = t.own[c] || own
+	t.total++
+}
+
+// addTally adds the colors that many elements of one kind have.
+func (p *colorPool) addTally(t tally, weight float64, method string) {
+	for c, count := range t.of {
+		if share := float64(count) / float64(t.total); share >= minButtons {
+			p.addSheet(c, weight*share, method, t.own[c])
 		}
 	}
 }
 
-// fill returns the background of a button: its color, or the first color of a gradient.
+// surface returns the color behind an element: of the nearest element around it that has one, below the body, else of
+// what follows its header, which may lie above a hero, else of the body.
+func (p *colorPool) surface(n *html.Node) (imaging.RGB, bool) {
+	var header *html.Node
+	for ; n != nil && n.Type == html.ElementNode; n = n.Parent {
+		if n.Data == "body" && header != nil {
+			if c, ok := p.hero(header.NextSibling, maxHeroDepth); ok {
+				return c, true
+			}
+		}
+		if c, ok := p.fill(n); ok {
+			return c, true
+		}
+		header = n
+	}
+	return imaging.RGB{}, false
+}
+
+const maxHeroDepth = 4 // limits the elements within which the surface of a hero is searched
+
+// hero returns the color of the first element from n on, or of the first within it.
+func (p *colorPool) hero(n *html.Node, depth int) (imaging.RGB, bool) {
+	for n != nil && (n.Type != html.ElementNode || n.Data == "script" || n.Data == "style") {
+		n = n.NextSibling
+	}
+	if n == nil || depth == 0 {
+		return imaging.RGB{}, false
+	}
+	if c, ok := p.fill(n); ok {
+		return c, true
+	}
+	return p.hero(n.FirstChild, depth-1)
+}
+
+// fill returns the background of an element: its color, or the first color of a gradient.
 func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
 	if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok {
 		return c, true
@@ -260,7 +334,7 @@ func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
 	if all := gradients(p.in.Style.Value(n, "background-image")); len(all) > 0 {
 		return all[0], true
 	}
-	return imaging.RGB{}, false
+	return Parse(page.Attr(n, "bgcolor"))
 }
 
 // isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is

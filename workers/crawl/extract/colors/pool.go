@@ -20,6 +20,8 @@ const (
 	variableWeight       = 2.0
 	buttonWeight         = 1.0
 	linkWeight           = 1.0
+	panelWeight          = 0.5
+	surfaceWeight        = 1.5 // behind a white logo
 	knownWeight          = 3.0 // people chose the accents of the data set
 
 	neutralShare = 0.2  // the weight factor of a grey found only in a sheet: it belongs to the page, not the brand
@@ -35,6 +37,7 @@ type pooled struct {
 	source    string
 	others    []string // further methods
 	framework bool     // set if only defaults of a framework or a generator support the color
+	main      bool     // set for the largest saturated ink of the primary logo
 }
 
 // colorPool collects all declared and visible colors.
@@ -45,10 +48,6 @@ type colorPool struct {
 	shown       []imaging.RGB // chromatic colors of what a visitor sees
 	seen        int           // elements that were looked at for them, outside of headers and menus
 	seenInHead  int           // and in them
-}
-
-func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
-	p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source})
 }
 
 // declared adds the declarations of a page. White and black belong to the page, not the brand, unless extremes is set;
@@ -110,6 +109,7 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 		}
 	}
 	p.sheets()
+	p.behind(palettes)
 	return p.withBackground(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
 }
 
@@ -131,11 +131,46 @@ func (p *colorPool) logos(palettes []Palette) {
 	}
 	for i, palette := range palettes {
 		share := 1 / float64(i+1) / total
+		main := -1
 		for _, ink := range palette.Inks {
-			if ink.Share >= minShare {
-				p.add(ink.Color, paletteWeight*ink.Share*share, "logo palette", palette.Source)
+			if ink.Share < minShare {
+				continue
 			}
+			one := pooled{color: ink.Color, weight: paletteWeight * ink.Share * share, method: paletteMethod,
+				source: palette.Source}
+			if i == 0 && one.chromatic() && (main < 0 || one.weight > p.list[main].weight) {
+				main = len(p.list)
+			}
+			p.list = append(p.list, one)
 		}
+		if main >= 0 {
+			p.list[main].main = true
+		}
+	}
+}
+
+const whiteShare = 0.5 // the proportion of white and pale grey from which a logo counts as white
+
+// behind adds the color of the surface behind a white logo.
+func (p *colorPool) behind(palettes []Palette) {
+	at := slices.IndexFunc(palettes, func(l Palette) bool { return l.Node != nil })
+	if at < 0 {
+		return
+	}
+	white := 0.0
+	for _, ink := range palettes[at].Inks {
+		if one := (pooled{color: ink.Color}); !one.inked() && !one.chromatic() {
+			white += ink.Share
+		}
+	}
+	c, ok := p.surface(palettes[at].Node)
+	one := pooled{color: c, weight: surfaceWeight, method: "surface behind the logo", source: p.in.PageURL()}
+	switch {
+	case !ok || white < whiteShare || !one.inked():
+	case one.chromatic():
+		p.list = append(p.list, one)
+	case c.Brightness() < darkBelow:
+		p.backgrounds = slices.Insert(p.backgrounds, 0, one)
 	}
 }
 
@@ -152,6 +187,7 @@ next:
 			if have := &out[i]; imaging.DeltaE(have.color, p.color) < sameColor {
 				have.weight += p.weight
 				have.framework = have.framework && p.framework
+				have.main = have.main || p.main
 				if p.method != have.method && !slices.Contains(have.others, p.method) && len(have.others) < maxOthers {
 					have.others = append(have.others, p.method)
 				}

@@ -57,11 +57,14 @@ func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T]
 	return out
 }
 
-// surest returns the claim with the highest confidence, the first of equals, or nil if there is none.
+// leastSure is the confidence below which no fact is answered.
+const leastSure = 0.35
+
+// surest returns the claim with the highest confidence, the first of equals, or nil if none has leastSure.
 func surest[T any](claims []claim[T]) *claim[T] {
 	var out *claim[T]
 	for i := range claims {
-		if out == nil || claims[i].confidence > out.confidence {
+		if claims[i].confidence >= leastSure && (out == nil || claims[i].confidence > out.confidence) {
 			out = &claims[i]
 		}
 	}

@@ -79,6 +79,12 @@ var (
 	existed = lazyregexp.New(`(?i)^\W{0,3}` +
 		`(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:` +
 		tables.Any("existed") + `)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
+	// yearWord matches the word for year behind it.
+	yearWord = lazyregexp.New(`^ ?(?:года|г\.|roku|r\.)`)
+	// madeSince matches what follows "since 1998" if a company says what it makes, and familySince what precedes it.
+	madeSince = lazyregexp.New(`(?i)^[\s,]*(?:(?:we|wir|nous|noi|nosotros|nós|мы|my|vi|wij|we've)\s)?` +
+		`(?:(?:have|haben)\s)?(?:been\s)?(?:` + tables.Any("madeSince") + `)(?:[^\p{L}]|$)`)
+	familySince = lazyregexp.New(`(?i)^\W{0,3}(?:` + tables.Any("familySince") + `)[\s,–—-]*$`)
 	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
 	// openingWe matches the beginning of a sentence in which a company describes itself.
@@ -294,12 +300,16 @@ func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 		f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", who: aboutUs}
 		return f, f.year != 0
 	}
-	if strings.Trim(strings.TrimPrefix(sentence[m[5]:], " года"), " .,!)]»”\"|·–—-г") != "" {
+	before, after := sentence[:m[2]], yearWord.ReplaceAllString(sentence[m[5]:], "")
+	f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", bare: isLabel(before)}
+	if f.bare && madeSince.MatchString(after) {
+		f.bare, f.who = false, aboutUs
+		return f, f.year != 0
+	}
+	if strings.Trim(after, " .,!)]»”\"|·–—-") != "" {
 		return founding{}, false
 	}
-	before := sentence[:m[2]]
-	f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", bare: isLabel(before)}
-	if f.bare {
+	if f.bare = f.bare || familySince.MatchString(before); f.bare {
 		return f, f.year != 0
 	}
 	words := spokenWords(before)

@@ -56,7 +56,9 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
 		}
-		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) || d.isBrandName(a, brand) {
+		listed := postal.IsCity(a.Country.Code, a.City)
+		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) || d.isBrandName(a, brand) ||
+			!listed && (a.PostalCode == "" || !d.suits(a.Country)) {
 			continue
 		}
 		method, confidence := "address in text", fromAddressText
@@ -75,10 +77,49 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
+		if !listed {
+			confidence -= fromMorePage
+		}
 		d.places = append(d.places, claimed(x, a.Country.Location(a.City, a.State), method, confidence))
 		return
 	}
 	d.tails(x, brand)
+}
+
+// suits reports whether a country is plausible for the site.
+func (d *dossier) suits(c postal.Country) bool {
+	return c.Suits(d.in.Site.Domain, d.in.Page.Lang, d.in.Page.Text)
+}
+
+// placeLabel matches a line that states a place: "Location: Leeds".
+var placeLabel = lazyregexp.New(`(?i)^(?:` + tables.Any("placeLabels") + `)\s?[:：]\s?([^:]{2,60})$`)
+
+// labelled reads the only line of a page that states a place. Several belong to branches, events or jobs.
+func (d *dossier) labelled(x prose, brand []string) {
+	var found []string
+	for i, l := range x.lines {
+		m := placeLabel.FindStringSubmatch(l.Text)
+		if m == nil && i > 0 && placeLabel.MatchString(x.lines[i-1].Text+": x") {
+			m = placeLabel.FindStringSubmatch(x.lines[i-1].Text + ": " + l.Text)
+		}
+		if m != nil {
+			found = append(found, strings.Trim(m[len(m)-1], " ."))
+		}
+	}
+	if len(found) != 1 || d.in.isArticle() || slices.Contains(brand, extract.Folded(found[0])) {
+		return
+	}
+	city, state, country, ok := postal.Seat(found[0])
+	if !ok && postal.IsCity(d.near.Code, found[0]) {
+		city, country, ok = found[0], d.near, true
+	} else if !ok {
+		city = found[0]
+		country, ok = postal.OnlyCity(city)
+		ok = ok && d.suits(country)
+	}
+	if ok && postal.IsCity(country.Code, city) {
+		d.places = append(d.places, claimed(x, country.Location(city, state), "label", fromSeat-fromMorePage))
+	}
 }
 
 // registered finds the country whose register or tax office assigned the company's number. The company's seat is there
@@ -147,7 +188,9 @@ func (d *dossier) tails(x prose, brand []string) {
 		}
 		named := d.speaksOf(l.Text, brand) ||
 			hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
-		if city, country, ok := postal.Tail(l.Text); ok && named && !slices.Contains(brand, extract.Folded(city)) {
+		city, country, ok := postal.Tail(l.Text)
+		if ok && named && (postal.IsCity(country.Code, city) || d.suits(country)) &&
+			!slices.Contains(brand, extract.Folded(city)) {
 			d.places = append(d.places, claimed(x, country.Location(city, ""), "footer", fromAddressText-fromMorePage))
 			return
 		}
@@ -197,7 +240,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 		if at == nil || !d.ownSeat(sentence[:at[0]], brand) {
 			continue
 		}
-		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok {
+		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok && postal.IsCity(country.Code, city) {
 			d.places = append(d.places, claimed(x, country.Location(city, state), "headquartered in", fromSeat))
 		}
 	}

@@ -126,6 +126,7 @@ func (d *dossier) readPages() {
 		}
 		d.prose(x, brand)
 		d.addresses(x, brand)
+		d.labelled(x, brand)
 	}
 }
 

@@ -1,0 +1,36 @@
+package company_test
+
+import (
+	"testing"
+
+	"letterhead/workers/crawl/extract/company"
+)
+
+// A place is a city of its country, or has a postal code of a country that is plausible for the site.
+func TestLocation_PlaceOrPlausibleCode_IsNeeded(t *testing.T) {
+	const en, ie = `<html lang=en>`, `<html lang=en-IE>`
+	for text, want := range map[string]string{
+		en + `<footer><p>Wheels for your BMW E91 X5X2</p></footer>`:                         "",
+		en + `<footer><p>12 Main Street, Clonmel E91 X5X2</p></footer>`:                     "Clonmel IE",
+		ie + `<footer><p>12 Main Street, Ballynowhere E91 X5X2</p></footer>`:                "Ballynowhere IE",
+		en + `<p>Location: Fennimore</p>`:                                                   "Fennimore US",
+		en + `<p>Location: Fennimore, Wisconsin</p>`:                                        "Fennimore US",
+		en + `<dl><dt>Location</dt><dd>Fennimore</dd></dl>`:                                 "Fennimore US",
+		`<html lang=de><p>Standort: Passau</p>`:                                             "Passau DE",
+		en + `<p>Location: London</p>`:                                                      "",
+		en + `<p>Location: Remote</p>`:                                                      "",
+		en + `<p>Location: Fennimore</p><p>Location: Leeds</p>`:                             "",
+		en + `<p>Location: Acme</p>`:                                                        "",
+		`<html lang=de><footer><p>Acme GmbH<br>Dorfweg 3<br>24999 Kleinstdorf</p></footer>`: "Kleinstdorf DE",
+		en + `<footer><p>Acme<br>Dorfweg 3<br>24999 Kleinstdorf</p></footer>`:               "",
+	} {
+		c, _ := company.Decide(pages("acme.com", `<title>Acme</title>`+text))
+		got := ""
+		if l := c.Location; l != nil && l.City != nil {
+			got = *l.City + " " + *l.CountryCode
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

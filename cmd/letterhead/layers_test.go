@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	// The engine below the commands handles streams and decisions. It must not depend on use cases, credits or schemas.
 	"commands/streamwriter": {"internal/eventlog", "internal/delay", "internal/sqlstore", "internal/telemetry"},
 	// The event log, its port and its adapters.
-	"internal/eventlog": {"internal/eventlog", "internal/delay", "internal/disk", "internal/telemetry"},
+	"internal/eventlog": {"internal/eventlog", "internal/delay", "internal/disk", "internal/sqlitemutex", "internal/telemetry"},
 	// A service on the kernel, whose other dependencies its own test checks.
 	"examples/counter": {"commands/streamwriter", "projections", "internal"},
 }

@@ -10,7 +10,7 @@ import (
 
 // kernel lists the packages of this module that the program may depend on.
 var kernel = []string{
-	"commands/streamwriter", "examples/counter", "internal/delay", "internal/disk", "internal/eventlog",
+	"commands/streamwriter", "examples/counter", "internal/delay", "internal/disk", "internal/eventlog", "internal/sqlitemutex",
 	"internal/eventlog/esdb", "internal/eventlog/sqlite", "internal/sqlstore", "internal/telemetry", "projections",
 	"projections/engine",
 }

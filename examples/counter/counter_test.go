@@ -10,9 +10,9 @@ import (
 
 // kernel lists the packages of this module that the program may depend on.
 var kernel = []string{
-	"commands/streamwriter", "examples/counter", "internal/delay", "internal/disk", "internal/eventlog", "internal/sqlitemutex",
-	"internal/eventlog/esdb", "internal/eventlog/sqlite", "internal/sqlstore", "internal/telemetry", "projections",
-	"projections/engine",
+	"commands/streamwriter", "examples/counter", "internal/delay", "internal/disk", "internal/eventlog",
+	"internal/eventlog/esdb", "internal/eventlog/sqlite", "internal/sqlitemutex", "internal/sqlstore",
+	"internal/telemetry", "projections", "projections/engine",
 }
 
 func TestCounter_Dependencies_AreTheKernel(t *testing.T) {

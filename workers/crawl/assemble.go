@@ -61,7 +61,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	for p := range b.stock {
 		selection.Dropped = append(selection.Dropped, logofinder.Dropped{Image: p, Why: "the stock icon of a template"})
 	}
-	out.ByConvention, out.Dropped = b.byConvention, len(b.stock) > 0
+	out.ByConvention = b.byConvention
 	palettes := logofinder.Palettes(chosen)
 	b.looks(palettes)
 	if err := r.images(ctx, b, assets, f); err != nil {

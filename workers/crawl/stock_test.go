@@ -132,7 +132,7 @@ func TestCrawl_IconsByConvention_AreRecorded(t *testing.T) {
 			if r.ByConvention != nil {
 				recorded = len(r.ByConvention.Assets)
 			}
-			if asked != c.want || recorded != c.want || r.Dropped || (len(r.Record.Logos) == 0) != (len(c.more) == 1) {
+			if asked != c.want || recorded != c.want || (len(r.Record.Logos) == 0) != (len(c.more) == 1) {
 				t.Errorf("%d icons recorded and %d asked about, want %d; %d logos", recorded, asked, c.want, len(r.Record.Logos))
 			}
 		})

@@ -207,7 +207,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
 	defer cancel()
 	result, stats, err := w.safely(working, target)
-	if err == nil && result.Withheld && !result.Dropped && brand.LosesLogo(held, result.Record) {
+	if err == nil && result.Withheld && brand.LosesLogo(held, result.Record, result.ByConvention) {
 		result = &Result{NotModified: true} // a more restricted crawl must not lose the result of a live look-up
 	}
 	outcome := w.record(ctx, logger, j, result, err)

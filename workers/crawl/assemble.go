@@ -183,8 +183,8 @@ func (r *run) isStock(ctx context.Context, b *builder, icon string) bool {
 	if b.byConvention == nil {
 		b.byConvention = &eventschemas.IconsByConvention{}
 		for _, a := range b.input.Page.Anchors {
-			domain := site.Registrable(a.URL.Hostname())
-			if domain != "" && domain != r.target.Domain && !slices.Contains(b.byConvention.Linked, domain) &&
+			domain, err := brand.RegistrableDomain(a.URL.Hostname())
+			if err == nil && domain != r.target.Domain && !slices.Contains(b.byConvention.Linked, domain) &&
 				len(b.byConvention.Linked) < maxLinked {
 				b.byConvention.Linked = append(b.byConvention.Linked, domain)
 			}

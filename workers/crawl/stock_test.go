@@ -106,7 +106,8 @@ func TestWorker_StockIconOfATemplate_IsDroppedAtTheNextCrawl(t *testing.T) {
 
 func TestCrawl_IconsByConvention_AreRecorded(t *testing.T) {
 	const page = `<!doctype html><title>Acme</title><meta name="description" content="Acme makes careful instruments.">%s
-		<a href="https://www.globex.co.uk/x">Globex</a><a href="/about">About</a><a href="https://acme.com/">Home</a>`
+		<a href="https://www.globex.co.uk/x">Globex</a><a href="/about">About</a><a href="https://acme.com/">Home</a>
+		<a href="https://www.bücher.de/">Books</a><a href="http://localhost:3000/">Left over</a><a href="http://192.0.2.1/">Left over</a>`
 	for name, c := range map[string]struct {
 		head string
 		more files
@@ -126,7 +127,7 @@ func TestCrawl_IconsByConvention_AreRecorded(t *testing.T) {
 			asked := 0
 			r := testmust.Get(n.crawlTarget(crawl.Target{Domain: "acme.com", IsStock: func(_ context.Context, _ string, seen brand.Sighting) bool {
 				asked++
-				return seen.Name != "Acme" || seen.At != "acme.com" || !slices.Equal(seen.Linked, []string{"globex.co.uk"})
+				return seen.Name != "Acme" || seen.At != "acme.com" || !slices.Equal(seen.Linked, []string{"globex.co.uk", "xn--bcher-kva.de"})
 			}}, crawlTime))(t)
 			recorded := 0
 			if r.ByConvention != nil {

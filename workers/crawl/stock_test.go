@@ -1,11 +1,14 @@
 package crawl_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"image/color"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +103,27 @@ func TestWorker_StockIconOfATemplate_IsDroppedAtTheNextCrawl(t *testing.T) {
 			if look(domain).Held().HasLogo() {
 				t.Errorf("%s has the icon again", domain)
 			}
+		}
+	})
+}
+
+// During an upgrade the read model may be missing for days, which is no fault of each crawl.
+func TestWorker_IconsNotReady_KeepsIconsWithoutWarnings(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		var logged bytes.Buffer
+		o := newTestWorker(t, crawl.WorkerConfig{Icons: icons.New(e.Store), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		stock := make(chan bool, 1)
+		o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
+			stock <- target.IsStock(ctx, "ab", brand.Sighting{Domain: target.Domain})
+			return named("Acme"), nil
+		}
+		c, m := o.request("acme.com", brand.PriorityBulk, time.Minute)
+		o.publish(broker.CrawlRefresh, m)
+		o.outcome("acme.com", c.ID)
+		o.stop()
+		testmust.Succeed(t, <-o.ended)
+		if <-stock || strings.Contains(logged.String(), "level=WARN") {
+			t.Errorf("the icon is a template's, or a warning was logged: %s", logged.String())
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
+	"letterhead/projections"
 )
 
 const group = "crawler" // the consumer group of all crawlers
@@ -271,7 +272,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 // isStock asks whether an icon is a template's. If that is unknown, it is the site's.
 func (w *Worker) isStock(ctx context.Context, icon string, seen brand.Sighting) bool {
 	stock, err := w.cfg.Icons.IsStock(ctx, icon, seen)
-	if err != nil {
+	if err != nil && !errors.Is(err, projections.ErrNotReady) {
 		w.cfg.Logger.Warn("an icon found by convention is kept", "domain", seen.Domain, "error", err)
 	}
 	return err == nil && stock

@@ -142,6 +142,7 @@ func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
 		"a variable":               `<div id="head"></div><script>const el = document.getElementById("head"); el.innerHTML = '` + header + `';</script>`,
 		"into a header":            `<header id="h"></header><script>document.getElementById("h").innerHTML = '<a href="/"><img class="logo" src="/own.svg"></a>';</script>`,
 		"insertAdjacentHTML":       `<div class="head"></div><script>document.querySelector(".head").insertAdjacentHTML("afterbegin", '` + header + `')</script>`,
+		"an address before":        `<div id="h"></div><script>var at = "https://acme.com/"; document.getElementById("h").innerHTML = '` + header + `'; // don't wait</script>`,
 		"jQuery":                   `<div id="head"></div><script>$(function(){ $("#head").html('` + header + `'); });</script>`,
 		"an element of the page's": `<site-header></site-header><script>class H extends HTMLElement { connectedCallback() { this.innerHTML = '` + header + `' } } customElements.define("site-header", H)</script>`,
 	} {
@@ -153,6 +154,8 @@ func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
 		"a place that is missing": `<script>document.getElementById("none").innerHTML = '` + header + `'</script>`,
 		"data":                    `<script type="application/json">{"html": "` + strings.ReplaceAll(header, `"`, `\"`) + `"}</script>`,
 		"a comparison":            `<div id="x"></div><script>if (document.getElementById("x").innerHTML == '` + header + `') {}</script>`,
+		"a comment":               "<div id=\"x\"></div><script>const e = document.getElementById('x')\n// e.innerHTML = '" + header + "'\n/* e.innerHTML = '" + header + "' */ if (0) {e.innerHTML = ''}</script>",
+		"code in a text":          `<div id="x"></div><script>document.getElementById("x").title = "e.innerHTML = '` + strings.ReplaceAll(header, `"`, `\"`) + `'"</script>`,
 		"a counter":               `<script>document.write('<a href="/"><img src="/count.gif" alt="Acme"></a>')</script>`,
 	} {
 		if got := best(read(`<body>` + body)); got != "" {

@@ -58,7 +58,7 @@ func TestWorker_StockIconOfATemplate_IsDroppedAtTheNextCrawl(t *testing.T) {
 		testmust.Succeed(t, err)
 		model := icons.New(e.Store)
 		folding, _ := e.Start(engine.Config{}, model)
-		o := p.start(t, crawl.WorkerConfig{Icons: model})
+		o := p.start(t, crawl.WorkerConfig{IsStock: model.IsStock})
 		crawler := testmust.Get(crawl.New(config(t), n.client(), n.assets()))(t)
 		o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
 			result, _, err := crawler.Crawl(ctx, target)
@@ -111,7 +111,7 @@ func TestWorker_StockIconOfATemplate_IsDroppedAtTheNextCrawl(t *testing.T) {
 func TestWorker_IconsNotReady_KeepsIconsWithoutWarnings(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		var logged bytes.Buffer
-		o := newTestWorker(t, crawl.WorkerConfig{Icons: icons.New(e.Store), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		o := newTestWorker(t, crawl.WorkerConfig{IsStock: icons.New(e.Store).IsStock, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		stock := make(chan bool, 1)
 		o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
 			stock <- target.IsStock(ctx, "ab", brand.Sighting{Domain: target.Domain})

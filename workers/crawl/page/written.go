@@ -18,9 +18,10 @@ const (
 )
 
 var (
-	// step matches what a script does on its way to write HTML from literals, which may be joined: it chooses an element,
-	// defines one, or writes. It also matches comments and other literals, so that nothing is found in them.
-	step = lazyregexp.New(`(?s)/\*.*?(?:\*/|\z)|//[^\n]*|` + literals + `|(?:getElementById|querySelector|\$)\(\s*["'][#.]?([\w-]+)["']|` +
+	// step matches what a script does on its way to write HTML from literals, which may be joined: it chooses an
+	// element, defines one, or writes. It also matches comments and other literals, so that nothing is found in them.
+	step = lazyregexp.New(`(?s)/\*.*?(?:\*/|\z)|//[^\n]*|` + literals + `|` +
+		`(?:getElementById|querySelector|\$)\(\s*["'][#.]?([\w-]+)["']|` +
 		`customElements\.define\(\s*["']([\w-]+)["']|(?:(document\.write(?:ln)?\()|\.(?:inner|outer)HTML\s*\+?=|` +
 		`\.(?:html|append|prepend)\(|\.insertAdjacentHTML\(\s*["']\w+["']\s*,)\s*` +
 		`(` + literals + `(?:\s*\+\s*` + literals + `)*)`)
@@ -34,16 +35,16 @@ var (
 	unescaped  = strings.NewReplacer(`\n`, "\n", `\t`, " ", `\"`, `"`, `\'`, "'", "\\`", "`", `\/`, "/")
 )
 
-// literals matches a literal. One that is not closed ends with the line or the script, so that step never reads a script
-// to its end in vain.
+// literals matches a literal. One that is not closed ends with the line or the script, so that step never reads a
+// script to its end in vain.
 const literals = `(?:'(?:[^'\\\n]|\\.)*(?:'|\n|\\?\z)|"(?:[^"\\\n]|\\.)*(?:"|\n|\\?\z)|` +
 	"`(?:[^`\\\\]|\\\\.)*(?:`|\\\\?\\z))"
 
 // insertWritten inserts the header that the page's own scripts write from literals, where a browser would show it.
 func insertWritten(root *html.Node) {
 	var scripts []*html.Node
-	var steps [][][]string                   // of each script
-	chosen := map[string]*html.Node{"": nil} // the elements that the scripts choose or define, by name
+	var steps [][][]string            // of each script
+	chosen := map[string]*html.Node{} // the elements that the scripts choose or define, by name
 	left := maxWriterBytes
 	for n := range root.Descendants() {
 		if n.DataAtom != atom.Script || len(scripts) == maxWriters || strings.Contains(Attr(n, "type"), "json") {

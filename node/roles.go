@@ -225,7 +225,7 @@ func openCrawler(_ context.Context, n *Node) ([]part, error) {
 	}
 	consumer, err := crawl.NewWorker(crawl.WorkerConfig{
 		LiveWorkers: n.Config.CrawlWorkers, RefreshWorkers: n.Config.RefreshWorkers, Logger: n.logger,
-		Registerer: n.metrics, Now: n.Stores.clock.Now, Icons: n.Models.Icons,
+		Registerer: n.metrics, Now: n.Stores.clock.Now, IsStock: n.Models.Icons.IsStock,
 	}, n.bus, n.Writers.Brands, n.attempts, crawler)
 	if err != nil {
 		return nil, err

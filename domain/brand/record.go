@@ -22,9 +22,12 @@ func filled(r eventschemas.Record) eventschemas.Record {
 // whole returns the record as events carry it.
 func whole(r eventschemas.Record) eventschemas.Record { return clean(filled(r)) }
 
-// LosesLogo reports whether the record that is held has a logo, and a new one does not.
-func LosesLogo(held *eventschemas.Record, found eventschemas.Record) bool {
-	return held != nil && held.HasLogo() && !found.HasLogo()
+// LosesLogo reports whether the record that is held has a logo, other than icons that were found by convention, and a
+// new record has none.
+func LosesLogo(held *eventschemas.Record, found eventschemas.Record, icons *eventschemas.IconsByConvention) bool {
+	return held != nil && !found.HasLogo() && slices.ContainsFunc(held.Logos, func(l eventschemas.Logo) bool {
+		return len(l.Formats) > 0 && (icons == nil || !slices.Contains(icons.Assets, l.Formats[0].ID))
+	})
 }
 
 // SameRecord reports whether b contains nothing new compared with a. The query and fragment of the

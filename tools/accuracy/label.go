@@ -164,8 +164,8 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 	return out, nil
 }
 
-// readFolder reads the labels of a folder of pages: each is a folder with label.json and the files of the site. Its name
-// is the id of the label.
+// readFolder reads the labels of a folder of pages: each is a folder with label.json and the files of the site, named
+// as the id of the label.
 func readFolder(folder string) ([]Label, error) {
 	files := os.DirFS(folder)
 	names, err := fs.Glob(files, "*/label.json")

@@ -61,7 +61,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	for p := range b.stock {
 		selection.Dropped = append(selection.Dropped, logofinder.Dropped{Image: p, Why: "the stock icon of a template"})
 	}
-	out.ByConvention, out.Dropped = b.byConvention, len(b.stock) > 0
+	out.ByConvention = b.byConvention
 	palettes := logofinder.Palettes(chosen)
 	b.looks(palettes)
 	if err := r.images(ctx, b, assets, f); err != nil {
@@ -183,8 +183,8 @@ func (r *run) isStock(ctx context.Context, b *builder, icon string) bool {
 	if b.byConvention == nil {
 		b.byConvention = &eventschemas.IconsByConvention{}
 		for _, a := range b.input.Page.Anchors {
-			domain := site.Registrable(a.URL.Hostname())
-			if domain != "" && domain != r.target.Domain && !slices.Contains(b.byConvention.Linked, domain) &&
+			domain, err := brand.RegistrableDomain(a.URL.Hostname())
+			if err == nil && domain != r.target.Domain && !slices.Contains(b.byConvention.Linked, domain) &&
 				len(b.byConvention.Linked) < maxLinked {
 				b.byConvention.Linked = append(b.byConvention.Linked, domain)
 			}

@@ -128,9 +128,6 @@ type Result struct {
 	// that Record may contain less than the record for a user's request.
 	Withheld bool
 
-	// Dropped is set if Record lacks a template's stock icon.
-	Dropped bool
-
 	Record             eventschemas.Record
 	Evidence           []eventschemas.Evidence // sorted by field
 	ByConvention       *eventschemas.IconsByConvention

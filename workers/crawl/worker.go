@@ -19,6 +19,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
+	"letterhead/projections"
 )
 
 const group = "crawler" // the consumer group of all crawlers
@@ -58,12 +59,6 @@ type Crawls interface {
 	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
 }
 
-// Icons knows where icons were seen that sites have by convention; the read model icons implements it.
-type Icons interface {
-	// IsStock reports whether an icon, seen at a brand now, is the stock icon of a template.
-	IsStock(ctx context.Context, icon string, now brand.Sighting) (bool, error)
-}
-
 // WorkerConfig configures a Worker. Package config checks the numbers.
 type WorkerConfig struct {
 	LiveWorkers    int                   // concurrent crawls of priority live (32)
@@ -72,7 +67,10 @@ type WorkerConfig struct {
 	Logger         *slog.Logger          // nil: none
 	Registerer     prometheus.Registerer // nil: none
 	Now            func() time.Time      // nil: time.Now
-	Icons          Icons                 // nil: no icon is a template's
+
+	// IsStock reports whether an icon, seen at a brand now, is the stock icon of a template; nil: none is. The read model
+	// icons implements it.
+	IsStock func(ctx context.Context, icon string, now brand.Sighting) (bool, error)
 }
 
 func (c *WorkerConfig) setDefaults() {
@@ -207,7 +205,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	working, cancel := context.WithTimeout(ctx, j.received.Add(max(allowed-hurry, allowed/2)).Sub(w.cfg.Now()))
 	defer cancel()
 	result, stats, err := w.safely(working, target)
-	if err == nil && result.Withheld && !result.Dropped && brand.LosesLogo(held, result.Record) {
+	if err == nil && result.Withheld && brand.LosesLogo(held, result.Record, result.ByConvention) {
 		result = &Result{NotModified: true} // a more restricted crawl must not lose the result of a live look-up
 	}
 	outcome := w.record(ctx, logger, j, result, err)
@@ -254,7 +252,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(),
 		Scheduled: j.request.Cause == brand.CauseSchedule}
-	if w.cfg.Icons != nil && !state.View().Claimed {
+	if w.cfg.IsStock != nil && !state.View().Claimed {
 		target.IsStock = w.isStock
 	}
 	if target.Scheduled && !target.holdsStock(ctx, state.Held()) {
@@ -270,8 +268,8 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 
 // isStock asks whether an icon is a template's. If that is unknown, it is the site's.
 func (w *Worker) isStock(ctx context.Context, icon string, seen brand.Sighting) bool {
-	stock, err := w.cfg.Icons.IsStock(ctx, icon, seen)
-	if err != nil {
+	stock, err := w.cfg.IsStock(ctx, icon, seen)
+	if err != nil && !errors.Is(err, projections.ErrNotReady) {
 		w.cfg.Logger.Warn("an icon found by convention is kept", "domain", seen.Domain, "error", err)
 	}
 	return err == nil && stock

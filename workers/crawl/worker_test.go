@@ -410,29 +410,35 @@ func TestScheduledCrawl_SendsValidators(t *testing.T) {
 func TestScheduledCrawl_Withheld_KeepsLogo(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})
 	logos := []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: "ab", Format: "png", Size: 3}}, Tags: []string{}}}
-	withheld := false
-	o.do = func(context.Context, crawl.Target) (*crawl.Result, error) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
+	leavesOut := func(icon string) *crawl.Result {
 		r := named("Acme")
-		if r.Withheld = withheld; !withheld {
-			r.Record.Logos = logos
-		}
-		return r, nil
+		r.Withheld, r.ByConvention = true, &eventschemas.IconsByConvention{Assets: []string{icon}}
+		return r
 	}
-	for i, want := range []string{brand.Succeeded, brand.Confirmed} {
-		c, m := o.request("acme.com", brand.PriorityBulk, time.Minute)
-		o.publish(broker.CrawlRefresh, m)
-		if got := o.outcome("acme.com", c.ID); got.Outcome != want {
-			t.Fatalf("crawl %d ended %s, want %s", i, got.Outcome, want)
-		}
+	first, withheld := named("Acme"), named("Acme")
+	first.Record.Logos, withheld.Withheld = logos, true
+	for i, c := range []struct {
+		result *crawl.Result
+		want   string
+		keeps  bool
+	}{
+		{first, brand.Succeeded, true},
+		{withheld, brand.Confirmed, true},
+		{leavesOut("cd"), brand.Confirmed, true},
+		{leavesOut("ab"), brand.Succeeded, false}, // a template's
+	} {
 		o.mu.Lock()
-		withheld = true
+		o.do = func(context.Context, crawl.Target) (*crawl.Result, error) { return c.result, nil }
 		o.mu.Unlock()
-	}
-	state, err := o.brands.State(t.Context(), "acme.com")
-	if err != nil || !state.Held().HasLogo() {
-		t.Errorf("the record has no logo: %v", err)
+		requested, m := o.request("acme.com", brand.PriorityBulk, time.Minute)
+		o.publish(broker.CrawlRefresh, m)
+		if got := o.outcome("acme.com", requested.ID); got.Outcome != c.want {
+			t.Errorf("crawl %d ended %s, want %s", i, got.Outcome, c.want)
+		}
+		state, err := o.brands.State(t.Context(), "acme.com")
+		if err != nil || state.Held().HasLogo() != c.keeps {
+			t.Errorf("after crawl %d the record has a logo: %t, want %t: %v", i, !c.keeps, c.keeps, err)
+		}
 	}
 }
 

@@ -106,9 +106,11 @@ func (b brand) surely(im page.Image) bool {
 }
 
 // placed reports whether an image has the place and the names of the site's own logo: a file named logo, in the header,
-// and in a link home or an element named logo. Its alt may be copied from another page.
-func placed(im page.Image, fileWords []string) bool {
-	return says(fileWords) && (im.Zone == page.Header || im.Zone == page.Nav) && (im.Home || says(im.Tokens))
+// and in a link home or an element named logo. Its alt may be copied from another page. The files of a row of customers
+// in a header are named logo-1 or logo-eu.
+func placed(im page.Image, name string) bool {
+	return says(page.SplitWords(name)) && (im.Zone == page.Header || im.Zone == page.Nav) &&
+		(im.Home || says(im.Tokens) && withoutWords(strings.ReplaceAll(name, "_", " ")) == "")
 }
 
 func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
@@ -117,7 +119,8 @@ func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == pa
 // page of Acme, a search icon, a network's button.
 func (b brand) stranger(im page.Image) bool {
 	file := fileName(im.URL)
-	fileWords := page.SplitWords(strings.TrimSuffix(file, path.Ext(file)))
+	name := strings.TrimSuffix(file, path.Ext(file))
+	fileWords := page.SplitWords(name)
 	if !says(im.Own) && !says(fileWords) && (isSign(im.Own) || isSignFile(fileWords) && !b.inText(file)) {
 		return true
 	}
@@ -127,7 +130,7 @@ func (b brand) stranger(im page.Image) bool {
 	}
 	rest := withoutWords(im.Alt)
 	if rest == "" || b.fit(rest) > 0 || b.fit(withoutWords(im.LinkLabel)) >= fullFit ||
-		placed(im, fileWords) && !strings.Contains(site.Letters(file), site.Letters(rest)) {
+		placed(im, name) && !strings.Contains(site.Letters(file), site.Letters(rest)) {
 		return false
 	}
 	words := page.SplitWords(rest)

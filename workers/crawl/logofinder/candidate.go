@@ -156,8 +156,13 @@ func (c *collector) best(limit int) []Candidate {
 // sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
-// uploaded returns the same text for the sizes of one upload.
-func uploaded(u *url.URL) string { return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3") }
+// uploaded returns the same text for the sizes of one upload. The query names the image if the path does not.
+func uploaded(u *url.URL) string {
+	if !imageFile.MatchString(u.Path) {
+		return u.String()
+	}
+	return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3")
+}
 
 const cropPenalty = 15.0 // keeps a crop of an upload from being a mark if anything else is one
 
@@ -173,10 +178,9 @@ func withoutCrops(list []Candidate) []Candidate {
 		if !isCrop(list[i]) {
 			continue
 		}
-		at := slices.IndexFunc(list,
-			func(o Candidate) bool {
-				return o.Kind == Mark && !isCrop(o) && uploaded(o.URL) == uploaded(list[i].URL)
-			})
+		at := slices.IndexFunc(list, func(o Candidate) bool {
+			return o.Kind == Mark && !isCrop(o) && uploaded(o.URL) == uploaded(list[i].URL)
+		})
 		if at < 0 {
 			list[i].add("a square crop", -cropPenalty)
 			continue

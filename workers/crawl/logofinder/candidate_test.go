@@ -52,6 +52,8 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 		"linked data with a banner":       {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/img/social-share.jpg"}</script>`, ""},
 		"linked data with an og image":    {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/acme-og-image.png"}</script>`, ""},
 		"a logo for sharing":              {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/og-logo.png"}</script>`, "/og-logo.png"},
+		"a logo of a script's images":     {`<meta property="og:image" content="/image.php?id=7"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/image.php?id=8"}</script>`, "/image.php"},
+		"… that is the share image":       {`<meta property="og:image" content="/image.php?id=8"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/image.php?id=8"}</script>`, ""},
 		"og:logo of the share image":      {`<meta property="og:image" content="/s.png"><meta property="og:logo" content="/s.png">`, ""},
 		"another organization's data":     {`<script type="application/ld+json">{"@type":"Organization","name":"Other","url":"https://other.example","logo":"/ld.png"}</script>`, ""},
 		"header before linked data":       {`<script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/ld.png"}</script>` + header, "/own.svg"},
@@ -105,6 +107,9 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 		"a copied alt, linked home":       {`<header><a class="logo" href="/"><img src="/img/logo-2.svg" alt="Instagram"></a></header>`, "/img/logo-2.svg"},
 		"a copied alt of a template":      {`<nav class="navbar"><a class="navbar-brand" href="#"><img src="/images/logo.png" alt="Finexa Logo"></a></nav>`, "/images/logo.png"},
 		"a copied alt, a label":           {`<header><a class="logo" href="/" aria-label="Acme"><img src="/mark.svg" alt="Search"></a></header>`, "/mark.svg"},
+		"a copied alt, white":             {`<header><div class="logo"><img src="/img/logo-white.svg" alt="Globex logo"></div></header>`, "/img/logo-white.svg"},
+		"customers in a header":           {`<header><h1>Acme</h1><div class="logo-bar"><img src="/img/logo1.png" alt="Globex logo"><img src="/img/logo-2.png" alt="Initech logo"></div></header>`, ""},
+		"a sponsor in a header":           {`<header><h1>Acme</h1><div class="logo-right"><img src="/img/logo-eu.png" alt="European Union logo"></div></header>`, ""},
 		"alt and file of another":         {`<header><div class="logo"><img src="/globex-logo.svg" alt="Globex logo"></div></header>`, ""},
 		"a network's file, called logo":   {`<header><a href="/"><img class="logo" src="/facebook-logo.svg" alt="Facebook"></a></header>`, ""},
 		"a copied alt below the head":     {`<header><b>Acme</b></header><section><div class="logo"><img src="/logo.svg" alt="Globex logo"></div></section>`, ""},
@@ -137,6 +142,7 @@ func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
 		"a variable":               `<div id="head"></div><script>const el = document.getElementById("head"); el.innerHTML = '` + header + `';</script>`,
 		"into a header":            `<header id="h"></header><script>document.getElementById("h").innerHTML = '<a href="/"><img class="logo" src="/own.svg"></a>';</script>`,
 		"insertAdjacentHTML":       `<div class="head"></div><script>document.querySelector(".head").insertAdjacentHTML("afterbegin", '` + header + `')</script>`,
+		"an address before":        `<div id="h"></div><script>var at = "https://acme.com/"; document.getElementById("h").innerHTML = '` + header + `'; // don't wait</script>`,
 		"jQuery":                   `<div id="head"></div><script>$(function(){ $("#head").html('` + header + `'); });</script>`,
 		"an element of the page's": `<site-header></site-header><script>class H extends HTMLElement { connectedCallback() { this.innerHTML = '` + header + `' } } customElements.define("site-header", H)</script>`,
 	} {
@@ -148,6 +154,8 @@ func TestCandidates_HeaderWrittenByScript_HasTheLogo(t *testing.T) {
 		"a place that is missing": `<script>document.getElementById("none").innerHTML = '` + header + `'</script>`,
 		"data":                    `<script type="application/json">{"html": "` + strings.ReplaceAll(header, `"`, `\"`) + `"}</script>`,
 		"a comparison":            `<div id="x"></div><script>if (document.getElementById("x").innerHTML == '` + header + `') {}</script>`,
+		"a comment":               "<div id=\"x\"></div><script>const e = document.getElementById('x')\n// e.innerHTML = '" + header + "'\n/* e.innerHTML = '" + header + "' */ if (0) {e.innerHTML = ''}</script>",
+		"code in a text":          `<div id="x"></div><script>document.getElementById("x").title = "e.innerHTML = '` + strings.ReplaceAll(header, `"`, `\"`) + `'"</script>`,
 		"a counter":               `<script>document.write('<a href="/"><img src="/count.gif" alt="Acme"></a>')</script>`,
 	} {
 		if got := best(read(`<body>` + body)); got != "" {

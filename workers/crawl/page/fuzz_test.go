@@ -20,6 +20,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed), "text/html")
 	}
 	f.Add([]byte(`<div id="a"></div><script>document.write('<nav>' + "<b>"); document.getElementById('a').innerHTML = '<header><script id=s>'</script><script>customElements.define("x-a", X); this.innerHTML = '<nav>'</script><x-a></x-a>`), "text/html")
+	f.Add([]byte(`<script>/* <nav> */ document.write('<nav>' + "\"''" + '</script>`), "text/html")
 	f.Add([]byte("<title>\x83A</title>"), "text/html; charset=shift_jis")
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		p := page.Parse(body, contentType, home, site.New("acme.com"))

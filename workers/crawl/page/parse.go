@@ -41,6 +41,7 @@ type gatherer struct {
 	banners          bool     // a header was seen
 	strangers, tools []string // the words of containers without logos of the site
 	overlays         []string // the words of consent dialogs
+	layers           int      // those whose text may ask for consent
 }
 
 // place is the current place in the page.

@@ -33,12 +33,13 @@ func (g *gatherer) isOverlay(n *html.Node, words []string) bool {
 	role := strings.ToLower(Attr(n, "role"))
 	dialog := n.DataAtom == atom.Dialog || role == "dialog" || role == "alertdialog" || Attr(n, "aria-modal") == "true"
 	return (has(words, g.overlays) || slices.Contains(words, "cmp") && slices.Contains(words, "qc") ||
-		(dialog || has(words, layerWords)) && asksConsent(n)) && !framesPage(n, dialog)
+		(dialog || has(words, layerWords)) && g.asksConsent(n)) && !framesPage(n, dialog)
 }
 
 const (
 	maxConsentNodes = 400 // limits the nodes within which a layer asks for consent
 	maxConsentBytes = 600 // limits the text within which it does
+	maxLayers       = 200 // limits the layers of a page that may ask for consent
 )
 
 // consentText matches the sentence with which a layer asks for consent, in lower case. A bakery's cookies do not match.
@@ -49,7 +50,7 @@ var (
 )
 
 // asksConsent reports whether the text of an element, without its links, begins with a request for consent.
-func asksConsent(n *html.Node) bool {
+func (g *gatherer) asksConsent(n *html.Node) bool {
 	var text strings.Builder
 	left := maxConsentNodes
 	for c := range n.Descendants() {
@@ -61,8 +62,11 @@ func asksConsent(n *html.Node) bool {
 		}
 	}
 	said := strings.Join(strings.Fields(strings.ToLower(text.String())), " ")
-	return slices.ContainsFunc(consentStems, func(s string) bool { return strings.Contains(said, s) }) &&
-		consentText.MatchString(said)
+	if !slices.ContainsFunc(consentStems, func(s string) bool { return strings.Contains(said, s) }) {
+		return false
+	}
+	g.layers++
+	return g.layers <= maxLayers && consentText.MatchString(said)
 }
 
 // foreignTo removes from a list the words of the site's own name: a review site's header may be named review.

@@ -11,16 +11,17 @@ import (
 
 const (
 	maxWriters = 40   // limits the scripts of a page that are searched for a header
-	maxSteps   = 1000 // limits the steps that are read of each
+	maxSteps   = 5000 // limits the steps that are read of each
 	// maxWriter limits the length of such a script, and maxWriterBytes of all: a script that writes a header is short.
 	maxWriter      = 32 << 10
 	maxWriterBytes = 128 << 10
 )
 
 var (
-	// step matches what a script does on its way to write HTML from literals, which may be joined: it chooses an element,
-	// defines one, or writes.
-	step = lazyregexp.New(`(?s)(?:getElementById|querySelector|\$)\(\s*["'][#.]?([\w-]+)["']|` +
+	// step matches what a script does on its way to write HTML from literals, which may be joined: it chooses an
+	// element, defines one, or writes. It also matches comments and other literals, so that nothing is found in them.
+	step = lazyregexp.New(`(?s)/\*.*?(?:\*/|\z)|//[^\n]*|` + literals + `|` +
+		`(?:getElementById|querySelector|\$)\(\s*["'][#.]?([\w-]+)["']|` +
 		`customElements\.define\(\s*["']([\w-]+)["']|(?:(document\.write(?:ln)?\()|\.(?:inner|outer)HTML\s*\+?=|` +
 		`\.(?:html|append|prepend)\(|\.insertAdjacentHTML\(\s*["']\w+["']\s*,)\s*` +
 		`(` + literals + `(?:\s*\+\s*` + literals + `)*)`)
@@ -34,39 +35,51 @@ var (
 	unescaped  = strings.NewReplacer(`\n`, "\n", `\t`, " ", `\"`, `"`, `\'`, "'", "\\`", "`", `\/`, "/")
 )
 
-const literals = `(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|` + "`(?:[^`\\\\]|\\\\.)*`)"
+// literals matches a literal. One that is not closed ends with the line or the script, so that step never reads a
+// script to its end in vain.
+const literals = `(?:'(?:[^'\\\n]|\\.)*(?:'|\n|\\?\z)|"(?:[^"\\\n]|\\.)*(?:"|\n|\\?\z)|` +
+	"`(?:[^`\\\\]|\\\\.)*(?:`|\\\\?\\z))"
 
 // insertWritten inserts the header that the page's own scripts write from literals, where a browser would show it.
 func insertWritten(root *html.Node) {
 	var scripts []*html.Node
+	var steps [][][]string            // of each script
+	chosen := map[string]*html.Node{} // the elements that the scripts choose or define, by name
 	left := maxWriterBytes
 	for n := range root.Descendants() {
 		if n.DataAtom != atom.Script || len(scripts) == maxWriters || strings.Contains(Attr(n, "type"), "json") {
 			continue
 		}
 		text := inner(n)
-		if len(text) <= min(left, maxWriter) && writer.MatchString(text) && headerPart.MatchString(text) {
-			scripts, left = append(scripts, n), left-len(text)
+		if len(text) > min(left, maxWriter) || !writer.MatchString(text) || !headerPart.MatchString(text) {
+			continue
+		}
+		scripts, left = append(scripts, n), left-len(text)
+		steps = append(steps, step.FindAllStringSubmatch(text, maxSteps))
+		for _, m := range steps[len(steps)-1] {
+			chosen[m[1]], chosen[m[2]] = nil, nil
 		}
 	}
 	if len(scripts) == 0 {
 		return
 	}
-	named := map[string]*html.Node{}
 	for n := range root.Descendants() {
-		for _, name := range append(strings.Fields(Attr(n, "id")+" "+Attr(n, "class")), n.Data) {
-			if _, known := named[name]; !known && n.Type == html.ElementNode {
-				named[name] = n
+		if n.Type != html.ElementNode {
+			continue
+		}
+		for name := range strings.FieldsSeq(Attr(n, "id") + " " + Attr(n, "class") + " " + n.Data) {
+			if other, ok := chosen[name]; ok && other == nil {
+				chosen[name] = n
 			}
 		}
 	}
-	for _, script := range scripts {
+	for i, script := range scripts {
 		into, defined := &html.Node{}, "" // nowhere, until the script chooses or defines an element
-		for _, m := range step.FindAllStringSubmatch(inner(script), maxSteps) {
+		for _, m := range steps[i] {
 			to, before := into, (*html.Node)(nil)
 			switch {
-			case m[1] != "" && named[m[1]] != nil:
-				into = named[m[1]]
+			case chosen[m[1]] != nil:
+				into = chosen[m[1]]
 			case m[2] != "":
 				defined = m[2]
 			case m[3] != "":
@@ -76,9 +89,9 @@ func insertWritten(root *html.Node) {
 				to.InsertBefore(n, before)
 			}
 		}
-		for n := into.FirstChild; into.Type == 0 && named[defined] != nil && n != nil; n = into.FirstChild {
+		for n := into.FirstChild; into.Type == 0 && chosen[defined] != nil && n != nil; n = into.FirstChild {
 			into.RemoveChild(n)
-			named[defined].AppendChild(n)
+			chosen[defined].AppendChild(n)
 		}
 	}
 }
@@ -87,7 +100,7 @@ func insertWritten(root *html.Node) {
 func headerOf(written string) []*html.Node {
 	var text strings.Builder
 	for _, l := range literal.FindAllString(written, -1) {
-		text.WriteString(expression.ReplaceAllString(unescaped.Replace(l[1:len(l)-1]), ""))
+		text.WriteString(expression.ReplaceAllString(unescaped.Replace(l[1:max(1, len(l)-1)]), ""))
 	}
 	if !headerPart.MatchString(text.String()) {
 		return nil

@@ -84,7 +84,7 @@ func (in Input) uses(table *unicode.RangeTable) bool {
 		strings.ContainsFunc(in.Page.Title, of) || strings.ContainsFunc(in.Page.Text, of))
 }
 
-// unlikely matches what names become that look like UTF-8 by accident: JOSÉ’S contains the bytes of ɒ, and CAFFÈ™ of ș.
+// unlikely matches texts whose bytes were UTF-8 by accident: JOSÉ’S contains the bytes of ɒ, and CAFFÈ™ of ș.
 var unlikely = lazyregexp.New(`[\x{250}-\x{36f}]|\p{Lu}{2}[^\x00-\x7fß\p{Lu}\p{P}\p{S}\p{Z}\p{N}]`)
 
 // repaired returns a text whose UTF-8 was taken for windows-1252 or windows-1251 before it was stored, as it was meant;

@@ -21,7 +21,7 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 		{"Tarbell and Company", "tarbell.example", "Tarbell and Company"},
 		{"Tarbell and Co.", "tarbellandco.example", "Tarbell and Co.|Tarbell and Co"},
 		{"Tarbell + Co", "tarbell.example", "Tarbell + Co"},
-		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie.|Tarbell & Cie"},
+		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie."},
 		{"Orvell Tarbell & Co. LLC", "ot-law.example", "Orvell Tarbell & Co.|Orvell Tarbell & Co|Orvell Tarbell & Co. LLC"},
 		{"Müller & Söhne GmbH & Co. KG", "mueller-soehne.example", "Müller & Söhne"},
 		{"Weber & Co. KG", "weber.example", "Weber & Co.|Weber & Co"},

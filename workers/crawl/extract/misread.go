@@ -25,6 +25,9 @@ var scripts = func() (out []script) {
 }()
 
 const (
+	// minConfidence is how sure the detection of an encoding must be of letters that are not Latin.
+	minConfidence = 0.6
+
 	minLatin    = 4        // the least number of Latin letters that may be another text, decoded wrongly
 	vietnamese  = '\u1e00' // begins the letters of Vietnamese, which no wrong encoding yields
 	scriptWords = 30       // the least number of visible words that show in which scripts a page is written
@@ -80,6 +83,9 @@ func (in Input) uses(table *unicode.RangeTable) bool {
 		}
 	}
 	of := func(r rune) bool { return unicode.Is(table, r) }
+	if d := in.Page.Detected; d.Name != "" && d.Confidence < minConfidence {
+		return false
+	}
 	return own || !(known && in.Page.Detected.Name != "") && (in.Page.Words < scriptWords ||
 		strings.ContainsFunc(in.Page.Title, of) || strings.ContainsFunc(in.Page.Text, of))
 }

@@ -65,3 +65,17 @@ func TestDescription_CutWithinCharacter_LosesTheRest(t *testing.T) {
 		t.Errorf("description is %q, want %q", got.Value, want)
 	}
 }
+
+func TestName_EncodingIsDoubtful_OnlyLatinIsServed(t *testing.T) {
+	at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
+	for _, c := range []struct {
+		text, want string
+		confidence float64
+	}{{"Часовщик", "Hofuhr", 0.55}, {"Часовщик", "Часовщик", 0.9}, {"Höfuhr", "Höfuhr", 0.55}} {
+		p := page.Parse([]byte(`<html lang=ru><meta property="og:site_name" content="`+c.text+`">`), "text/html", at, of)
+		p.Detected = page.Encoding{Name: "koi8-r", Confidence: c.confidence}
+		if got, _ := extract.Name(extract.Input{Site: of, Page: p}); got.Value != c.want {
+			t.Errorf("%q, confidence %v: name is %q, want %q", c.text, c.confidence, got.Value, c.want)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
+
+	"letterhead/internal/lazyregexp"
 )
 
 // script is a script other than Latin, with the languages that are written in it.
@@ -23,14 +25,18 @@ var scripts = func() (out []script) {
 }()
 
 const (
-	minOddLetters = 4  // the least number of Latin letters that may be another text, decoded wrongly
-	scriptWords   = 30 // the least number of visible words that show in which scripts a page is written
+	// minConfidence is how sure the detection of an encoding must be of letters that are not Latin.
+	minConfidence = 0.6
+
+	minLatin    = 4        // the least number of Latin letters that may be another text, decoded wrongly
+	vietnamese  = '\u1e00' // begins the letters of Vietnamese, which no wrong encoding yields
+	scriptWords = 30       // the least number of visible words that show in which scripts a page is written
 )
 
 // misread reports whether a text was decoded wrongly: most of its Latin letters have marks, or signs between them, or
 // it has a letter of a script in which neither the page's language is written nor its visible text.
 func (in Input) misread(text string) bool {
-	latin, odd := 0, 0
+	latin, marked, signs := 0, 0, 0
 	var seen *unicode.RangeTable
 	for i, r := range text {
 		switch {
@@ -40,10 +46,12 @@ func (in Input) misread(text string) bool {
 			}
 		case unicode.Is(unicode.Latin, r):
 			latin++
-			odd++
+			if r < vietnamese {
+				marked++
+			}
 		case !unicode.IsLetter(r):
 			if before, _ := utf8.DecodeLastRuneInString(text[:i]); unicode.Is(unicode.Latin, before) {
-				odd++
+				signs++
 			}
 		case seen != nil && unicode.Is(seen, r):
 		default:
@@ -52,7 +60,7 @@ func (in Input) misread(text string) bool {
 			}
 		}
 	}
-	return latin >= minOddLetters && 3*odd >= 2*(latin+1)
+	return marked > 0 && latin >= minLatin && 3*(marked+signs) >= 2*(latin+2)
 }
 
 func scriptOf(r rune) *unicode.RangeTable {
@@ -75,16 +83,23 @@ func (in Input) uses(table *unicode.RangeTable) bool {
 		}
 	}
 	of := func(r rune) bool { return unicode.Is(table, r) }
+	if d := in.Page.Detected; d.Name != "" && d.Confidence < minConfidence {
+		return false
+	}
 	return own || !(known && in.Page.Detected.Name != "") && (in.Page.Words < scriptWords ||
 		strings.ContainsFunc(in.Page.Title, of) || strings.ContainsFunc(in.Page.Text, of))
 }
+
+// unlikely matches texts whose bytes were UTF-8 by accident: JOSÉ’S contains the bytes of ɒ, and CAFFÈ™ of ș.
+var unlikely = lazyregexp.New(`[\x{250}-\x{36f}]|\p{Lu}{2}[^\x00-\x7fß\p{Lu}\p{P}\p{S}\p{Z}\p{N}]`)
 
 // repaired returns a text whose UTF-8 was taken for windows-1252 or windows-1251 before it was stored, as it was meant;
 // it returns other texts unchanged.
 func repaired(text string) string {
 	for _, c := range []*charmap.Charmap{charmap.Windows1252, charmap.Windows1251} {
 		out, err := c.NewEncoder().String(text)
-		if n := utf8.RuneCountInString(text); err == nil && utf8.ValidString(out) && utf8.RuneCountInString(out) < n {
+		n := utf8.RuneCountInString(out)
+		if err == nil && utf8.ValidString(out) && n > 1 && n < utf8.RuneCountInString(text) && !unlikely.MatchString(out) {
 			return out
 		}
 	}

@@ -24,6 +24,17 @@ func TestName_TextDecodedWrongly_IsNotServed(t *testing.T) {
 		"UTF-8 taken for Latin-1":     {"text/html; charset=utf-8", "de", "Uhren MÃ¼ller", "Uhren Müller"},
 		"Cyrillic taken for Latin-1":  {"text/html; charset=utf-8", "ru", "Ð§Ð°ÑÐ¾Ð²Ð¾Ð¹ Ð´Ð²Ð¾Ñ€", ""},
 		"many marks":                  {"text/html; charset=utf-8", "sv", "Åäö Über Öl", "Åäö Über Öl"},
+		"many Czech marks":            {"text/html; charset=utf-8", "cs", "Říční", "Říční"},
+		"many Vietnamese marks":       {"text/html; charset=utf-8", "vi", "Đồ Gỗ Ấn Độ", "Đồ Gỗ Ấn Độ"},
+		"dots between letters":        {"text/html; charset=utf-8", "en", "K·O·M·O·R·E·B", "K·O·M·O·R·E·B"},
+		"a capital before a quote":    {"text/html; charset=utf-8", "en", "JOSÉ’S HOFUHR", "JOSÉ’S HOFUHR"},
+		"a capital before a sign":     {"text/html; charset=utf-8", "en", "CAFFÈ™", "CAFFÈ"},
+		"a word of two letters":       {"text/html; charset=utf-8", "ru", "Её", "Её"},
+		"UTF-8 capitals":              {"text/html; charset=utf-8", "de", "UHREN MÃœLLER", "UHREN MÜLLER"},
+		"UTF-8 sharp s":               {"text/html; charset=utf-8", "de", "STRAÃŸE", "STRAßE"},
+		"UTF-8 Romanian":              {"text/html; charset=utf-8", "ro", "BucureÈ™ti", "București"},
+		"UTF-8 Vietnamese":            {"text/html; charset=utf-8", "vi", "Viá»‡t Hofuhr", "Việt Hofuhr"},
+		"UTF-8 apostrophe":            {"text/html; charset=utf-8", "en", "JOEâ€™S", "JOE’S"},
 		"the page's language":         {"text/html; charset=utf-8", "ru", "Часовщик", "Часовщик"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,5 +63,19 @@ func TestDescription_CutWithinCharacter_LosesTheRest(t *testing.T) {
 	got, _ := extract.Description(extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html; charset=utf-8", at, of)})
 	if got.Value != want {
 		t.Errorf("description is %q, want %q", got.Value, want)
+	}
+}
+
+func TestName_EncodingIsDoubtful_OnlyLatinIsServed(t *testing.T) {
+	at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
+	for _, c := range []struct {
+		text, want string
+		confidence float64
+	}{{"Часовщик", "Hofuhr", 0.55}, {"Часовщик", "Часовщик", 0.9}, {"Höfuhr", "Höfuhr", 0.55}} {
+		p := page.Parse([]byte(`<html lang=ru><meta property="og:site_name" content="`+c.text+`">`), "text/html", at, of)
+		p.Detected = page.Encoding{Name: "koi8-r", Confidence: c.confidence}
+		if got, _ := extract.Name(extract.Input{Site: of, Page: p}); got.Value != c.want {
+			t.Errorf("%q, confidence %v: name is %q, want %q", c.text, c.confidence, got.Value, c.want)
+		}
 	}
 }

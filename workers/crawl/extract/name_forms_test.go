@@ -21,7 +21,7 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 		{"Tarbell and Company", "tarbell.example", "Tarbell and Company"},
 		{"Tarbell and Co.", "tarbellandco.example", "Tarbell and Co.|Tarbell and Co"},
 		{"Tarbell + Co", "tarbell.example", "Tarbell + Co"},
-		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie.|Tarbell & Cie"},
+		{"Tarbell & Cie.", "tarbell.example", "Tarbell & Cie."},
 		{"Orvell Tarbell & Co. LLC", "ot-law.example", "Orvell Tarbell & Co.|Orvell Tarbell & Co|Orvell Tarbell & Co. LLC"},
 		{"Müller & Söhne GmbH & Co. KG", "mueller-soehne.example", "Müller & Söhne"},
 		{"Weber & Co. KG", "weber.example", "Weber & Co.|Weber & Co"},
@@ -73,6 +73,12 @@ func TestName_LegalFormsAndQuotes_AreWholeOrGone(t *testing.T) {
 		{"株式会社「青葉」", "aoba.example", "青葉"},
 		{"Aoba K.K.", "aoba.example", "Aoba"},
 		{"The Lindmark Company", "lindmark.example", "The Lindmark Company"},
+		{"Ab Tarbell Ltd", "abtarbell.example", "Ab Tarbell"},
+		{"As Lindmark Ltd", "aslindmark.example", "As Lindmark"},
+		{"Lindmark Doo", "lindmark.example", "Lindmark Doo"},
+		{"Café Sia", "cafe.example", "Café Sia"},
+		{"Tarbell Bros.", "tarbell.example", "Tarbell Bros."},
+		{"Tarbell Hnos.", "tarbell.example", "Tarbell Hnos."},
 	} {
 		quoted := html.EscapeString(c.name)
 		organization := extracttest.Organization(fmt.Sprintf(`"name":%q,"url":"https://%s/"`, c.name, c.domain))
@@ -121,8 +127,11 @@ func TestName_OfATemplate_IsRefused(t *testing.T) {
 			t.Errorf("%q is the description %q", text, d.Value)
 		}
 	}
-	const fine = "Templates and themes for knitters who like paper, made in Leeds."
-	if d, _ := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+fine+`">`)); d.Value != fine {
-		t.Errorf("description is %q", d.Value)
+	for _, fine := range []string{"Templates and themes for knitters who like paper, made in Leeds.",
+		"Wedding invitation templates from local artists.", "Shelves that are built with templates by hand",
+		"Website templates for restaurants, hotels and doctors since 2009.", "Party themes by Anna and Marta in Leeds"} {
+		if d, _ := extract.Description(extracttest.Read("birkenhof.example", `<meta name=description content="`+fine+`">`)); d.Value != fine {
+			t.Errorf("%q: description is %q", fine, d.Value)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func sentence(text string, in Input) string {
 }
 
 var allForms = tables.Any("legalForm") + "|" + tables.Any("legalHead") + "|" + tables.Any("legalHead words") + "|" +
-	tables.Any("legalPair") + "|" + tables.Any("legalForm with quotes")
+	tables.Any("legalForm with quotes")
 
 var (
 	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
@@ -83,9 +83,10 @@ var (
 	legalForm = lazyregexp.New(`(?i)[,\s]+\(?(` + tables.Any("legalForm") + `)\.?\)?$`)
 	legalHead = lazyregexp.New(`(?i)^(?:(?:` + tables.Any("legalHead") + `)\s*|(?:` + tables.Any("legalHead words") +
 		`)\.?\s+)`)
-	// legalPair is the first part of a form that has parts on both sides: Oy … Ab, S.C. … S.R.L.
-	legalPair = lazyregexp.New(`(?i)^(?:` + tables.Any("legalPair") + `)\.?\s+`)
-	onlyForm  = lazyregexp.New(`(?i)^(?:` + allForms + `)\.?$`)
+	// legalPair is a form that has parts on both sides: Oy … Ab, S.C. … S.R.L.
+	legalPair = lazyregexp.New(`(?i)^(?:oy|ab|s\.?\s?c|soc|sté)\.?\s+(\S.*?),?\s+` +
+		`(?:oy|ab|s\.?\s?a(?:\.?\s?r\.?\s?l)?|s\.?\s?r\.?\s?l)\.?$`)
+	onlyForm = lazyregexp.New(`(?i)^(?:` + allForms + `)\.?$`)
 	// legalQuoted is a name in quotation marks with its legal form before or behind it.
 	legalQuoted = lazyregexp.New(`(?i)^(?:(?:` + allForms + `)[\s.,]*){0,2}["«„“”]([^"«»„“”]+)["»“”](?:[\s,]*\(?(?:` +
 		allForms + `)\.?\)?){0,2}$`)
@@ -121,17 +122,17 @@ func tidyName(text string, in Input) string {
 		}
 	}
 	for range 2 { // "Acme Co., Ltd."
-		short := legalForm.ReplaceAllString(text, "")
-		if short != text {
-			short = legalPair.ReplaceAllString(short, "")
-		}
+		short := legalForm.ReplaceAllString(legalPair.ReplaceAllString(text, "$1"), "")
 		short = strings.TrimRight(legalTail.ReplaceAllString(legalHead.ReplaceAllString(short, ""), ""), " ,")
-		if short == text || dangling.MatchString(short) || theCompany.MatchString(text) || in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) || !said(short, in) {
+		if short == text || dangling.MatchString(short) || theCompany.MatchString(text) || !said(short, in) ||
+			in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) {
 			break
 		}
 		text = short
 	}
-	text = lastDot.ReplaceAllString(trimmed(text), "$1")
+	if text = trimmed(text); !abbreviated.MatchString(text) {
+		text = lastDot.ReplaceAllString(text, "$1")
+	}
 	for _, pair := range []string{"()", "«»", "„“"} {
 		opening, closing := pair[:len(pair)/2], pair[len(pair)/2:]
 		switch opened, closed := strings.Count(text, opening), strings.Count(text, closing); {
@@ -159,8 +160,9 @@ var (
 	// theCompany is a name of which Company is a part.
 	theCompany = lazyregexp.New(`(?i)^the\s.*\s(?:company|co\.?|corporation)$`)
 	// lastDot is a period at the end that belongs to no abbreviation.
-	lastDot = lazyregexp.New(`^(.*\pL\pL\pL)\s*\.$`)
-	entity  = lazyregexp.New(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
+	lastDot     = lazyregexp.New(`^(.*\pL\pL\pL)\s*\.$`)
+	abbreviated = lazyregexp.New(`(?i)\s(?:` + tables.Any("abbreviation") + `)\.$`)
+	entity      = lazyregexp.New(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
 )
 
 const maxEscapes = 3 // limits how often a text is unescaped

@@ -134,7 +134,7 @@ func mixed(body []byte) []byte {
 // looksUTF8 reports whether bytes above 127 are UTF-8 with a few others. Half of a short East Asian text may be
 // well-formed by accident.
 func looksUTF8(right, wrong int) bool {
-	return right >= 9*wrong || right >= wrong && (wrong <= maxStray || right >= 8*certainlyUTF8)
+	return right >= 9*wrong || right >= 2*wrong && wrong <= maxStray || right >= max(wrong, 8*certainlyUTF8)
 }
 
 // countUTF8 counts the bytes above 127 that are well-formed UTF-8, and those that are not.

@@ -31,6 +31,7 @@ const (
 	// insideCost is added for a capital in a word that began with a small letter, foreignCost for a letter of another
 	// script after an ASCII one, and besideCost for a Latin letter with a mark beside another.
 	insideCost, foreignCost, besideCost = 4.0, 3.0, 2.5
+	capitalGain                         = 0.7 // for a capital after another
 
 	commonShare = 0.6 // the proportion of the characters of an East Asian language that its row lists
 	// the first level of its standard, or the Hangul syllables, and signs: their proportion and their number
@@ -156,6 +157,8 @@ func (l *legacy) cost(sample []byte) (sum float64) {
 			case kind == 0 || before == 0:
 			case kind == 'A' && before == 'a':
 				sum += insideCost
+			case kind == 'A' && before == 'A' && l.dense:
+				sum -= capitalGain
 			case l.dense && prev < 0x80:
 				sum += foreignCost
 			case !l.dense && prev >= 0x80:

@@ -13,8 +13,8 @@ import (
 // Declaration is a property of an element with the value that wins.
 type Declaration struct{ Property, Value string }
 
-// Unset is the value of a property whose strongest declaration has an unknown variable or an invalid value by a
-// variable. Such a declaration wins all the same (CSS Custom Properties 1, section 3.1).
+// Unset is the value of a property whose strongest declaration says so, or has an unknown variable or an invalid value
+// by a variable. Such a declaration wins all the same (CSS Custom Properties 1, section 3.1).
 const Unset = "unset"
 
 // Declared returns the properties that the rules and the style attribute of an element set, sorted by name, without
@@ -50,7 +50,7 @@ func (c *Cascade) Declared(n *html.Node, accept func(property, value string) (st
 		}
 		switch {
 		case ok:
-		case indexFunction(raw, "var(") >= 0:
+		case indexFunction(raw, "var(") >= 0, strings.EqualFold(raw, Unset), strings.EqualFold(raw, "revert"):
 			value = Unset
 		default:
 			continue
@@ -111,7 +111,7 @@ func (c *Cascade) all(n *html.Node) []candidate {
 		if from.declaration.name != "font" {
 			continue
 		}
-		for _, property := range []string{"font-family", "font-size", "font-weight"} {
+		for _, property := range []string{"font-family", "font-size", "font-style", "font-weight"} {
 			if value, ok := longhand(property, from.declaration.value); ok {
 				part := from
 				part.declaration = &declaration{property, value, from.declaration.important}

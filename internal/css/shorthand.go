@@ -15,7 +15,7 @@ import (
 // omitted property has its initial value.
 func longhand(property, value string) (string, bool) {
 	switch property {
-	case "font-family", "font-weight", "font-size":
+	case "font-family", "font-weight", "font-size", "font-style":
 		return fontPart(property, value)
 	case "border-color":
 		return borderColor(value), true
@@ -35,13 +35,15 @@ func fontPart(property, value string) (string, bool) {
 	if systemFonts[strings.ToLower(value)] {
 		return "system-ui", property == "font-family"
 	}
-	weight := "normal"
+	weight, style := "normal", "normal"
 	rest := words(value)
 	for i, word := range rest {
 		if lower := strings.ToLower(word); !isFontSize(lower) {
 			switch {
 			case lower == "bold", lower == "bolder", lower == "lighter", isNumber(lower):
 				weight = lower
+			case lower == "italic", lower == "oblique":
+				style = lower
 			}
 			continue
 		}
@@ -54,6 +56,8 @@ func fontPart(property, value string) (string, bool) {
 			return word, true
 		case "font-weight":
 			return weight, true
+		case "font-style":
+			return style, true
 		}
 		return strings.Join(family, " "), len(family) > 0
 	}

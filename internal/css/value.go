@@ -41,7 +41,7 @@ const (
 
 // shorthands maps a property to the shorthands that also set it.
 var shorthands = map[string][]string{
-	"font-family": {"font"}, "font-weight": {"font"}, "font-size": {"font"}, "background-image": {"background"},
+	"font-family": {"font"}, "font-weight": {"font"}, "font-size": {"font"}, "font-style": {"font"}, "background-image": {"background"},
 	"background-color": {"background"}, "background-position": {"background"}, "background-size": {"background"},
 	"background-repeat": {"background"}, "border-color": {"border"},
 	"mask-image": {"mask", "-webkit-mask", "-webkit-mask-image"},

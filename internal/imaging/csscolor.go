@@ -9,7 +9,8 @@ import (
 )
 
 // ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(), lch(), oklab(), oklch(), color() in sRGB, or
-// color-mix() in some spaces, with its alpha, 0 to 1. Colors outside sRGB are clipped. currentcolor, none, var() and the like are not colors.
+// color-mix() in some spaces, with its alpha, 0 to 1. Colors outside sRGB are clipped. currentcolor, none, var() and
+// the like are not colors.
 func ParseColor(css string) (c RGB, alpha float64, ok bool) {
 	const longest = 512
 	css = strings.ToLower(strings.TrimSpace(css))

@@ -214,7 +214,7 @@ func (d *document) reference(n *node, href string) string {
 	return ""
 }
 
-// Limits of embedded rasters.
+// Limits of embedded images, together with those in their SVGs.
 const (
 	maxRasters      = 16
 	maxRasterPixels = 4 << 20 // total
@@ -225,11 +225,11 @@ const (
 // For anything else it returns "". An SVG becomes part of the document; see embed.
 func (d *document) embedded(n *node, href string) string {
 	raw := dataURL(href)
-	if raw == nil || d.rasters >= maxRasters {
+	if raw == nil || d.spent.images >= maxRasters {
 		return ""
 	}
-	d.rasters++
-	limits := imaging.Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxBytes}
+	d.spent.images++
+	limits := imaging.Limits{Pixels: maxRasterPixels - d.spent.pixels, Bytes: MaxBytes}
 	if limits.Pixels <= 0 {
 		return ""
 	}
@@ -244,7 +244,7 @@ func (d *document) embedded(n *node, href string) string {
 	if err != nil {
 		return ""
 	}
-	d.rasterPixels += info.Width * info.Height
+	d.spent.pixels += info.Width * info.Height
 	clean, err := imaging.EncodePNG(imaging.Scale(img, rasterSide))
 	if err != nil {
 		return ""

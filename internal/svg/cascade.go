@@ -35,8 +35,8 @@ func (d *document) bake() error {
 				n.inline = append(n.inline, declaration{x.Property, x.Value})
 			}
 		}
-		if d.sheets.Exhausted() {
-			return fmt.Errorf("%w: style rules take too long to match", imaging.ErrTooLarge)
+		if d.sheets.Exhausted() || d.styled > maxStyled {
+			return fmt.Errorf("%w: style rules take too much work", imaging.ErrTooLarge)
 		}
 	}
 	return nil
@@ -45,6 +45,9 @@ func (d *document) bake() error {
 // acceptable returns a value of a property in the allow-list in a form that every renderer supports, or false if it is
 // invalid. Then a weaker declaration applies, as in a browser.
 func (d *document) acceptable(name, value string) (string, bool) {
+	if d.styled += len(name) + len(value); d.styled > maxStyled {
+		return "", false
+	}
 	if geometry[name] {
 		clean, ok := cleanLengths(value)
 		return clean, ok && !strings.Contains(clean, " ")
@@ -72,8 +75,10 @@ var (
 	sized    = setOf("rect", "circle", "ellipse", "image", "svg", "use")
 )
 
-// maxAccepted limits the values that are remembered.
-const maxAccepted = 10_000
+const (
+	maxAccepted = 10_000       // values that are remembered
+	maxStyled   = 8 * MaxBytes // of the values of all elements, because a rule is written to each that it matches
+)
 
 // cascade computes the declarations of each element: its attributes, then its own style.
 func (d *document) cascade() {

@@ -53,10 +53,11 @@ var (
 	mono  = [2]func() *typeface{embeddedFont(liberationmonoregular.TTF), embeddedFont(liberationmonobold.TTF)}
 )
 
-// Parts of the names of fonts that are not sans-serif, the default of designers, and of bold and slanted ones.
+// Parts of the names of fonts of each kind, and of bold and slanted ones.
 var (
+	sansNames  = strings.Fields("sans arial helvetica verdana tahoma system-ui")
 	serifNames = strings.Fields(`times georgia garamond palatino baskerville didot bodoni playfair merriweather cambria
-		minion lora caslon century bookman cormorant crimson libre-baskerville dmserif dm-serif serif roman`)
+		minion lora caslon century bookman cormorant crimson serif`)
 	monoNames    = strings.Fields("mono courier consolas menlo code typewriter")
 	boldNames    = strings.Fields("bold black heavy")
 	slantedNames = strings.Fields("italic oblique")
@@ -128,7 +129,8 @@ func (l lettering) inherit(n *node) lettering {
 	return l
 }
 
-// choose returns the font of the first family that has a kind; a browser without any font shows Times.
+// choose returns the font of the first family whose kind is known, else sans-serif, the default of designers; without
+// a family a browser shows Times.
 func (l *lettering) choose() *typeface {
 	kind, weight := sans, 0
 	name := strings.ToLower(l.family)
@@ -136,12 +138,21 @@ func (l *lettering) choose() *typeface {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 	}
 	first, _, _ := strings.Cut(name, ",")
-	first = strings.ReplaceAll(first, "sans-serif", "sans")
-	switch {
-	case has(first, monoNames):
-		kind = mono
-	case name == "" || has(first, serifNames) && !strings.Contains(first, "sans"):
+	if name == "" {
 		kind = serif
+	}
+families:
+	for family := range strings.SplitSeq(name, ",") {
+		switch {
+		case has(family, monoNames):
+			kind = mono
+		case has(family, sansNames):
+		case has(family, serifNames):
+			kind = serif
+		default:
+			continue
+		}
+		break families
 	}
 	if l.bold || has(first, boldNames) {
 		weight = 1

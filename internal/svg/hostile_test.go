@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"image"
 	"runtime"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -65,6 +67,24 @@ func TestHostileSVG(t *testing.T) {
 				t.Errorf("the honest rectangle is gone: %s", clean)
 			}
 		})
+	}
+}
+
+// TestSanitize_PatternThatInheritsPatterns checks patterns whose content is painted, through their ancestors, by the
+// pattern itself, or by a chain of others: without a limit, ten times as often at each link.
+func TestSanitize_PatternThatInheritsPatterns_TakesBoundedWork(t *testing.T) {
+	const tile = `<rect width="1" height="1"/>`
+	own := `<g fill="url(#p)"><pattern id="p" width="1" height="1">` + tile + `</pattern></g><rect width="9" height="9" fill="url(#p)"/>`
+	chain := `<pattern id="p30"/><rect width="9" height="9" fill="url(#p0)"/>`
+	for i := range 30 {
+		chain += fmt.Sprintf(`<g fill="url(#p%d)"><pattern id="p%d" width="1" height="1">%s</pattern></g>`, i+1, i, strings.Repeat(tile, 10))
+	}
+	for _, body := range []string{own, chain} {
+		clean, info := sanitize(t, around(body))
+		checkClean(t, []byte(clean), info)
+		if _, _, err := svg.Sanitize([]byte(open + body + `</svg>`)); !errors.Is(err, imaging.ErrMalformed) {
+			t.Errorf("without other ink: %v, want ErrMalformed", err)
+		}
 	}
 }
 

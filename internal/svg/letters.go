@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/sfnt"
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxLetters limits the letters of a document that become outlines.
@@ -76,8 +77,8 @@ func (d *document) draw(n *node, letters []letter) {
 	paths := map[*node]*strings.Builder{}
 	var buf sfnt.Buffer
 	for _, l := range letters {
-		if n.parent.name == "clipPath" {
-			l.leaf = n // a clip has no groups
+		if n.parent.name == "clipPath" || len(n.children) == 1 && n.children[0].name == "" {
+			l.leaf = n // a clip has no groups, nor has what it uses
 		}
 		if paths[l.leaf] == nil {
 			paths[l.leaf] = &strings.Builder{}
@@ -153,7 +154,10 @@ func (t *typesetter) text(leaf *node, l lettering) {
 	case "lowercase":
 		text = strings.ToLower(text)
 	}
-	for _, r := range text {
+	for _, r := range norm.NFC.String(text) { // the fonts have whole letters only
+		if unicode.Is(unicode.Cf, r) { // joiners, hyphens of line breaks, and the like show nothing
+			continue
+		}
 		if unicode.IsSpace(r) && r != '\u00a0' {
 			if r = ' '; t.space && !l.preserve {
 				continue

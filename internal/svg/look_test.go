@@ -33,6 +33,7 @@ var looks = []struct {
 	{"a supported feature", `<style>@supports (fill:red){path{fill:#046}}@media screen and (min-width:1px){path+path{fill:#d60}}</style>` + pair, two("#004466", "#dd6600")},
 	{"the dark scheme is another picture", `<style>path{fill:#046}path+path{fill:#d60}@media (prefers-color-scheme:dark){path{fill:#fff!important}}</style>` + pair, two("#004466", "#dd6600")},
 	{"invalid values", `<style>path{fill:#046;fill:nocolor;fill:conic-gradient(red,blue)}path+path{fill:#d60;fill:$x}</style>` + pair, two("#004466", "#dd6600")},
+	{"unset over a weaker rule", `<style>g{fill:#046}path{fill:red}path{fill:unset}</style><g>` + pair + `</g>`, two("#004466", "#004466")},
 	{"mixed colors", `<style>path{fill:color-mix(in srgb,#f00 50%,#00f)}path+path{color:#046;fill:color-mix(in oklab,currentColor 100%,white)}</style>` + pair, two("#800080", "#004466")},
 	{"light-dark", `<style>:root{color-scheme:light dark}path{fill:light-dark(#046,red)}path+path{color-scheme:dark;fill:light-dark(red,#d60)}</style>` + pair, two("#004466", "#dd6600")},
 	{"light-dark in an attribute", strings.Replace(pair, "<path", `<path fill="light-dark(#046,red)"`, 1), two("#004466", "#000000")},
@@ -83,6 +84,11 @@ var looks = []struct {
 	{"stroked text", `<text x="10" y="38" font-family="Arial" font-size="50" fill="none" stroke="#046" stroke-width="8">I</text>`, []spot{{13, 20, "#004466"}}},
 	{"Cyrillic text", `<text x="0" y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046">Ы</text>`, []spot{{6, 20, "#004466"}, {41, 20, "#004466"}}},
 	{"used text", `<defs><text id="t" y="38" font-family="Arial" font-weight="bold" font-size="50">I</text></defs><use href="#t" x="50" fill="#046"/>`, []spot{{57, 20, "#004466"}}},
+	{"used text as a clip", `<defs><text id="t" y="38" font-family="Arial" font-weight="bold" font-size="50">I</text></defs><clipPath id="c"><use href="#t"/></clipPath><path clip-path="url(#c)" fill="#046" d="M0 0h100v40H0z"/>`, []spot{{7, 20, "#004466"}, {20, 20, ""}}},
+	{"a serif after an unknown font", `<text x="0" y="38" font-family="Nonesuch, Georgia, serif" font-weight="bold" font-size="50" fill="#046">I</text>`, []spot{{2, 37, "#004466"}}},
+	{"a sans-serif of weight Roman", `<text x="0" y="38" font-family="HelveticaNeueLT-Roman" font-weight="bold" font-size="50" fill="#046">I</text>`, []spot{{7, 20, "#004466"}, {2, 37, ""}}},
+	{"slanted text", `<style>text{font:italic bold 50px Arial}</style><text x="20" y="38" fill="#046">I</text>`, []spot{{35, 5, "#004466"}, {23, 5, ""}}},
+	{"letters in parts, and joiners", `<text x="0" y="38" font-family="Courier New" font-weight="bold" font-size="50" fill="#046">&#x200b;e&#x301;I</text>`, []spot{{45, 20, "#004466"}}},
 	{"text as a clip", `<clipPath id="c"><text y="38" font-family="Arial" font-weight="bold" font-size="50">I</text></clipPath><path clip-path="url(#c)" fill="#046" d="M0 0h100v40H0z"/>`, []spot{{7, 20, "#004466"}, {20, 20, ""}}},
 }
 

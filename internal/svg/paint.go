@@ -37,16 +37,18 @@ var firstPen = pen{
 
 // painter walks the visible elements and estimates the area of the text.
 type painter struct {
-	doc     *document
-	draws   bool // anything
-	hasText bool
-	textSum float64 // area of letters
+	doc      *document
+	draws    bool // anything
+	hasText  bool
+	textSum  float64        // area of letters
+	patterns map[*node]bool // whether a pattern draws anything, false for one in progress
 }
 
 // paint reports whether the document draws anything, and whether text that is left is a visible part of it. It needs no
-// limit of its own: checkCost has counted every element that it visits, and rejected cycles.
+// limit of its own: checkCost has counted every element that it visits and rejected cycles, except through the paint
+// that a pattern inherits; each pattern is visited once.
 func (d *document) paint() (draws, isText bool) {
-	p := &painter{doc: d}
+	p := &painter{doc: d, patterns: map[*node]bool{}}
 	p.draw(d.root, firstPen)
 	return p.draws, d.foreign || p.hasText && p.textSum >= leastLost*d.view.w*d.view.h
 }
@@ -316,6 +318,10 @@ func (p *painter) fillsPattern(pattern *node) bool {
 			return false
 		}
 	}
+	if fills, known := p.patterns[pattern]; known {
+		return fills
+	}
+	p.patterns[pattern] = false
 	k := firstPen
 	var above []*node
 	for n := pattern; n != nil; n = n.parent {
@@ -325,12 +331,13 @@ func (p *painter) fillsPattern(pattern *node) bool {
 		k, _ = k.inherit(n.style)
 	}
 	k.opacity = 1 // of the ancestors, which does not apply to the pattern
-	tile := &painter{doc: p.doc}
+	tile := &painter{doc: p.doc, patterns: p.patterns}
 	for _, c := range pattern.children {
 		if c.name != "" && !unpainted[c.name] {
 			tile.draw(c, k)
 		}
 	}
+	p.patterns[pattern] = tile.draws
 	return tile.draws
 }
 

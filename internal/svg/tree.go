@@ -80,16 +80,19 @@ type document struct {
 	view          box
 	hasView       bool
 	width, height *int
-	rasterPixels  int
-	rasters       int
+	spent         *spending    // shared with the SVGs of images
 	sheets        *css.Cascade // of the original document
 	accepted      map[declaration]string
+	styled        int       // bytes of values that were checked
 	within        *document // for the SVG of an image
 	elements      int       // of the source
 	depth         int       // of the source
 	adopted       int       // SVGs of images
 	foreign       bool      // text of HTML was omitted
 }
+
+// spending counts the embedded images that were read, successfully or not.
+type spending struct{ images, pixels int }
 
 // parser builds a document from a token stream. It is not recursive, so depth only takes memory.
 type parser struct {
@@ -115,7 +118,10 @@ func newParser(text []byte) *parser {
 // parseDocument parses a document with the allow-list. within is the document in whose image it is, or nil.
 func parseDocument(text []byte, within *document) (*document, error) {
 	p := newParser(text)
-	p.doc.within = within
+	p.doc.within, p.doc.spent = within, &spending{}
+	if within != nil {
+		p.doc.spent = within.spent
+	}
 	for {
 		token, err := p.decoder.Token()
 		if err == io.EOF {

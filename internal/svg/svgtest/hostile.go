@@ -2,10 +2,14 @@
 package svgtest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
 	"strings"
 	"unicode/utf16"
@@ -61,6 +65,15 @@ func Packed(r io.Reader) string {
 	return b.String()
 }
 
+// blank returns a square PNG, large only in memory.
+func blank(side int) []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.Black})); err != nil {
+		panic(err) // of a writer in memory
+	}
+	return b.Bytes()
+}
+
 // Hostile returns files that a converter of SVG must survive.
 func Hostile() []Case {
 	laughs := `<!DOCTYPE svg [<!ENTITY a0 "lol">`
@@ -88,6 +101,16 @@ func Hostile() []Case {
 	}
 	svgInside := base64.StdEncoding.EncodeToString([]byte(Open + `<script>alert(1)</script></svg>`))
 	bomb := base64.StdEncoding.EncodeToString(imagingtest.PNGBomb())
+	manyImages := `<image width="9" height="9" href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(blank(2048)) + `"/>`
+	for range 2 { // 64 of them
+		manyImages = strings.Repeat(`<image width="9" height="9" href="data:image/svg+xml;base64,`+
+			base64.StdEncoding.EncodeToString([]byte(Open+manyImages+`</svg>`))+`"/>`, 8)
+	}
+	longRule := `<style>*{`
+	for _, property := range strings.Fields("font-family font-stretch font-variant stroke-linecap image-rendering") {
+		longRule += property + ":" + strings.Repeat("a ", 2000) + ";"
+	}
+	longRule += `}</style>` + strings.Repeat("<g/>", 19_000)
 	big := imaging.ErrTooLarge
 	return []Case{
 		{"billion laughs in text", laughs + Around("<text>&a10;</text>"), nil},
@@ -184,6 +207,8 @@ func Hostile() []Case {
 		{"entity-defined namespace", `<!DOCTYPE svg [<!ENTITY ns "http://www.w3.org/2000/svg"><!ENTITY xl "http://www.w3.org/1999/xlink">]><svg xmlns="&ns;" xmlns:k="&xl;" viewBox="0 0 100 40">` + Honest + `<use k:href="http://10.0.0.1/"/></svg>`, nil},
 		{"no namespace", `<svg viewBox="0 0 100 40">` + Honest + `<script>alert(1)</script></svg>`, nil},
 		{"image as SVG data in upper case", Around(`<image href="DATA:IMAGE/SVG+XML;BASE64,` + svgInside + `" width="9" height="9"/><image href=" data:image/svg+xml,%3Csvg onload=alert(1)%3E" width="9" height="9"/>`), nil},
+		{"images in the SVGs of images", Around(manyImages), nil},
+		{"a long rule for each of many elements", Around(longRule), big},
 		{"image data with a charset", Around(`<image href="data:image/png;charset=utf-8;base64,PHN2Zz4=" width="9" height="9"/><image href="data:text/html;base64,PHNjcmlwdD4=" width="9" height="9"/>`), nil},
 		{"style import in upper case and escaped", Around(`<style>@IMPORT "http://10.0.0.1/x";@\69mport url(//x);@charset "x";@layer a{@import "y";rect{stroke:none}}</style>`), nil},
 		{"style in CDATA", Around(`<style><![CDATA[@import url(http://10.0.0.1/x);rect{stroke:url(http://10.0.0.1/y)}]]></style>`), nil},

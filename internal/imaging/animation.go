@@ -12,7 +12,7 @@ import (
 const (
 	maxCanvas   = 1 << 20  // pixels
 	maxFrames   = 128      // of a file
-	maxComposed = 16 << 20 // pixels of all composed canvases
+	maxComposed = 16 << 20 // pixels of all composed canvases, also of those whose frame cannot be decoded
 )
 
 func composes(size image.Point) bool { return size.X*size.Y <= maxCanvas }
@@ -31,14 +31,15 @@ type frame struct {
 }
 
 // fullest composes the frames and returns the picture with the most ink: a logo that is drawn step by step, or fades
-// in, is whole in some frame. Of equal pictures it returns the first. It fails if no frame can be decoded.
+// in, is whole in some frame. Of equal pictures it returns the first. It leaves out frames that cannot be decoded, and
+// fails if none can.
 func fullest(size image.Point, frames []frame) (*image.NRGBA, error) {
 	canvas := image.NewNRGBA(image.Rectangle{Max: size})
 	var best []byte
 	most := -1
 	err := error(ErrMalformed) // there is no frame
 	for i, f := range frames {
-		if best != nil && i*size.X*size.Y > maxComposed {
+		if i*size.X*size.Y > maxComposed {
 			break
 		}
 		img, at, failed := f.still()
@@ -91,7 +92,8 @@ func (f frame) still() (*image.NRGBA, image.Point, error) {
 	return toNRGBA(img), img.Bounds().Min, nil
 }
 
-// put draws an image at a place of the canvas, and returns the area that it changes. draw.Draw takes five times as long.
+// put draws an image at a place of the canvas, and returns the area that it changes. draw.Draw takes five times as
+// long.
 func put(canvas, img *image.NRGBA, at image.Point, replaces bool) image.Rectangle {
 	area := img.Rect.Add(at).Intersect(canvas.Rect)
 	for y := area.Min.Y; y < area.Max.Y; y++ {

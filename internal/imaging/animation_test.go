@@ -3,9 +3,11 @@ package imaging_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"image"
 	"image/color"
 	"image/gif"
+	"slices"
 	"testing"
 
 	"letterhead/internal/imaging"
@@ -128,6 +130,39 @@ func TestDecode_AnimationCutOff_IsTheFramesBefore(t *testing.T) {
 		if err != nil || img.NRGBAAt(15, 15) != ink {
 			t.Errorf("%s: %v", format, err)
 		}
+	}
+}
+
+// Frames that cannot be decoded take as long as others.
+func TestDecode_AnimationOfBrokenFrames_IsGivenUpWithinTheLimit(t *testing.T) {
+	const head = 13
+	file := animatedGIF(t, []step{{area: animated, ink: []image.Rectangle{mark}}})
+	binary.LittleEndian.PutUint16(file[6:], 1024)
+	binary.LittleEndian.PutUint16(file[8:], 1024)
+	broken := []byte{',', 0, 0, 0, 0, 0, 4, 0, 4, 0, 2, 0} // 1024 by 1024 pixels without data
+	for frames, want := range map[int]error{10: nil, 100: imaging.ErrMalformed} {
+		data := slices.Concat(file[:head], bytes.Repeat(broken, frames), file[head:])
+		if _, _, err := imaging.Decode(data, imaging.Limits{}); !errors.Is(err, want) {
+			t.Errorf("%d broken frames before a whole one: %v, want %v", frames, err, want)
+		}
+	}
+}
+
+func TestDecodeSmaller_BrokenFrameOfWebP_IsLeftOut(t *testing.T) {
+	file := animatedWebP(t, []step{{area: animated, ink: []image.Rectangle{mark, words}}})
+	frame := append([]byte("ANMF\x10\x00\x00\x00"), make([]byte, 16)...) // without an image
+	const chunks = 12 + 18                                               // after the file's header and VP8X
+	for name, data := range map[string][]byte{
+		"last":  slices.Concat(file, frame),
+		"first": slices.Concat(file[:chunks], frame, file[chunks:]),
+	} {
+		img, _, err := imaging.DecodeSmaller(data, imaging.Limits{}, 1200)
+		if err != nil || img.NRGBAAt(15, 15) != ink {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := imaging.DecodeCost(slices.Concat(file[:chunks], frame), imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrMalformed) {
+		t.Errorf("only a broken frame: %v", err)
 	}
 }
 

@@ -38,14 +38,18 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 			frames = []frame{{file: func() ([]byte, error) { return firstWebPFrame(data) }}} // the part that is decoded
 		}
 		for _, f := range frames { // decoded one after the other
-			still, err := f.file()
-			if err != nil {
-				return err
+			still, failed := f.file()
+			if failed != nil {
+				err = failed
+				continue // as fullest does
 			}
 			cost = max(cost, decodeCost(info, still, limits.withDefaults(), longest)+composeCost(canvas))
 			tables = max(tables, webpTables(info, still))
 		}
-		return nil
+		if cost > 0 {
+			return nil
+		}
+		return err
 	})
 	if err == nil && (cost > MaxDecoded || cost+tables > maxWithTables) {
 		err = fmt.Errorf("decode %s of %d×%d pixels: %w: it takes %d bytes", info.Format, info.Width, info.Height,

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Decode decodes a raster, of an animation the fullest picture, upright, as 8-bit pixels with straight alpha. The result starts at the
-// origin and has the size returned by Probe. For a vector it returns ErrUnsupported.
+// Decode decodes a raster, upright, as 8-bit pixels with straight alpha. Of an animation it takes the fullest picture.
+// The result starts at the origin and has the size returned by Probe. For a vector it returns ErrUnsupported.
 func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
 }

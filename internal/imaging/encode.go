@@ -14,15 +14,8 @@ import (
 // jpegQuality is the quality at which logos and photos show no blocks at a third of a PNG's size.
 const jpegQuality = 85
 
-// The encoders of PNG reuse their buffers, of pngEncoder about 800 kB each. The quick one takes 0.1 s instead of up to
-// 1 s for 1024 by 1024 pixels of shades, in a file that is 5 to 30 % larger.
-var (
-	pngEncoder = png.Encoder{BufferPool: new(pngBuffers)}
-	quickPNG   = png.Encoder{BufferPool: new(pngBuffers), CompressionLevel: png.BestSpeed}
-)
-
-// quickFrom is the number of pixels from which an image with more colors than a palette holds is encoded quickly.
-const quickFrom = 300 * 300
+// pngEncoder reuses its buffers of about 800 kB each.
+var pngEncoder = png.Encoder{BufferPool: new(pngBuffers)}
 
 type pngBuffers struct{ pool sync.Pool }
 
@@ -38,13 +31,10 @@ func (p *pngBuffers) Put(b *png.EncoderBuffer) { p.pool.Put(b) }
 func EncodePNG(img *image.NRGBA) ([]byte, error) {
 	var b bytes.Buffer
 	var what image.Image = img
-	encoder := &pngEncoder
 	if small := indexed(img); small != nil {
 		what = small
-	} else if len(img.Pix) >= 4*quickFrom {
-		encoder = &quickPNG
 	}
-	if err := encoder.Encode(&b, what); err != nil {
+	if err := pngEncoder.Encode(&b, what); err != nil {
 		return nil, fmt.Errorf("encode png: %w", err)
 	}
 	return b.Bytes(), nil

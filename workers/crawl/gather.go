@@ -230,28 +230,41 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int,
 	return &converted{image: image, files: files.files}
 }
 
-// candidate fetches and reads one candidate, the i-th best. The error is the reason why it is not a logo.
-func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Image, error) {
-	var data []byte
-	var err error
-	for _, c.URL = range c.Files() {
-		if data, err = r.bytesOf(ctx, c); err == nil && imaging.Sniff(data) != "" {
+// candidate fetches and reads one candidate, the i-th best, from the first of its files that is an image. The error is
+// the reason why it is not a logo.
+func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (p *logofinder.Image,
+	err error) {
+	for files := c.Files(); len(files) > 0; {
+		c.URL, files = files[0], files[1:]
+		data, failed := r.bytesOf(ctx, c)
+		if err = failed; err != nil {
+			continue
+		}
+		if len(data) == 0 {
+			err = errMissing
+			continue
+		}
+		if len(files) == 0 {
+			fetched()
+		}
+		p, err = r.readCandidate(ctx, c, i, data)
+		if !logofinder.IsFileFault(err) || errors.Is(err, logofinder.ErrNotLogo) ||
+			errors.Is(err, logofinder.ErrDefault) {
 			break
 		}
 	}
-	fetched()
-	if err != nil {
-		return nil, err
-	}
-	if len(data) == 0 {
-		return nil, errMissing
-	}
+	return p, err
+}
+
+// readCandidate reads the file of a candidate.
+func (r *run) readCandidate(ctx context.Context, c logofinder.Candidate, i int, data []byte) (*logofinder.Image,
+	error) {
 	if !r.held.take(int64(len(data))) {
 		return nil, errMemoryLimit
 	}
 	defer r.held.give(int64(len(data)))
 	var p *logofinder.Image
-	err = r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *logofinder.File) (err error) {
+	err := r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *logofinder.File) (err error) {
 		p, err = f.As(c)
 		return err
 	})

@@ -585,12 +585,14 @@ func TestLogo_Srcset_IsStoredInTheLargestSizeThatIsThere(t *testing.T) {
 		`<picture><source srcset="/gone.webp 3x"><source srcset="/s.png 1x,/l.png 2x"><img src="/s.png"></picture>`: 480,
 		`<picture><source srcset="/gone.webp 3x"><source srcset="/page.html 2x"><img src="/s.png"></picture>`:       120,
 		`<img data-srcset="/s.png 120w,/l.png 480w" src="/blank.gif" alt="Acme">`:                                   480,
+		`<img src="/s.png" srcset="/s.png 1x,/cut.png 2x" alt="Acme">`:                                              120,
 	} {
 		n := newInternet(t)
 		n.serve("acme.com", files{
 			"/":          html(`<title>Acme</title><header><a class=logo href="/">` + body + `</a></header>`),
 			"/s.png":     typed("image/png", small),
 			"/l.png":     typed("image/png", drawPNG(t, 480, 120)),
+			"/cut.png":   typed("image/png", drawPNG(t, 480, 120)[:100]),
 			"/page.html": html("<title>404</title>"),
 		})
 		result := testmust.Get(n.crawl("acme.com"))(t)

@@ -90,6 +90,7 @@ func part(ref string) string {
 }
 
 const maxPart = 100 // bytes
+
 // variants adds the variants of a picture element for dark and light pages.
 func (g *gatherer) variants(im Image, picture *html.Node) {
 	if picture == nil {

@@ -247,6 +247,8 @@ func TestHomePage_SendsVisitorsOn_IsFollowed(t *testing.T) {
 		"when loaded":           `<script>window.onload = () => { location.href = "/en/" }</script>`,
 		"on the body":           `<script>function go() { location.replace("/en/") }</script><body onload="go()">`,
 		"listener":              `<script>document.addEventListener("DOMContentLoaded", function () { location.href = "/en/" })</script>`,
+		"argument":              `<script>function go(to) { location = to } go("/en/")</script>`,
+		"after other calls":     `<script>` + strings.Repeat(`track(1);`, 60) + ` location = "/en/"</script>`,
 		"jQuery":                `<script>$(document).ready(function(){ window.location = "/en/"; });</script>`,
 		"called at once":        `<script>(function(){try{location.replace("/en/")}catch(e){location.href="/no"}})();</script>`,
 		"presents its owner":    `<title>Acme</title><meta property="og:site_name" content="Away"><script>location.replace("/en/")</script>`,
@@ -289,6 +291,11 @@ func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
 		"late":              `setTimeout(function () { location = "/en/" }, 60000)`,
 		"no script":         `</script><noscript><meta http-equiv=refresh content="0;url=https://acme.com/en/"></noscript><script>`,
 		"endless calls":     `function f() { f(); f(); } f()`,
+		"a condition above": `(function () { try { if (navigator.onLine) return } catch (e) {} location = "/en/" })()`,
+		"a loop above":      `(function () { for (var c of document.cookie) { if (c) return } location = "/en/" })()`,
+		"an argument":       `var url = "/en/"; function go(url) { location = url } go(screen.name)`,
+		"for old browsers":  `</script><script nomodule>location = "/en/"`,
+		"beside a source":   `</script><script src=x.js>location = "/en/"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)

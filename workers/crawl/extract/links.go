@@ -444,7 +444,8 @@ func lastPart(canonical string) string {
 		return sub
 	}
 	last := canonical[strings.LastIndexByte(canonical, '/')+1:]
-	if before := strings.TrimSuffix(canonical, "/"+last); numericID.MatchString(last) && strings.Count(before, "/") > len("//") {
+	if before, ok := strings.CutSuffix(canonical, "/"+last); ok && numericID.MatchString(last) &&
+		(strings.Contains(before, "/pages/") || strings.Contains(before, "/people/")) {
 		last = before[strings.LastIndexByte(before, '/')+1:] // the name before the number
 	}
 	if plain, err := url.PathUnescape(last); err == nil {

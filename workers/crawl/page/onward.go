@@ -13,7 +13,7 @@ import (
 
 const (
 	maxScriptCalls = 50      // limits the functions that are entered
-	maxJoined      = 4 << 10 // limits a text that scripts join, in bytes
+	maxJoined      = 4 << 10 // limits a text that scripts join or run, in bytes
 )
 
 // Onward returns where the page sends every visitor: the URL that its scripts assign to the location without a
@@ -23,7 +23,7 @@ func (p *Page) Onward() *Refresh {
 	if p.Root == nil || p.URL == nil {
 		return p.Refresh
 	}
-	s := &scripts{page: p, functions: map[string]*js.BlockStmt{}, values: map[string]string{
+	s := &scripts{page: p, functions: map[string]function{}, values: map[string]string{
 		"location.origin": p.URL.Scheme + "://" + p.URL.Host, "location.protocol": p.URL.Scheme + ":",
 		"location.host": p.URL.Host, "location.hostname": p.URL.Hostname(), "location.search": "", "location.hash": ""}}
 	left, onload := maxRawBytes, ""
@@ -33,15 +33,16 @@ func (p *Page) Onward() *Refresh {
 		case n.Type != html.ElementNode || n.Namespace != "":
 		case n.DataAtom == atom.Body:
 			onload = Attr(n, "onload")
-		case n.DataAtom == atom.Script && (kind == "" || kind == "module" || strings.HasSuffix(kind, "javascript")):
+		case n.DataAtom == atom.Script && (kind == "" || kind == "module" || strings.HasSuffix(kind, "javascript")) &&
+			!slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "src" || a.Key == "nomodule" }):
 			if text := inner(n); len(text) <= left {
 				left -= len(text)
-				s.run(text, 0)
+				s.run(text)
 			}
 		}
 	}
 	if len(onload) <= left {
-		s.run(onload, 0)
+		s.run(onload)
 	}
 	if s.onward == nil || s.cookie || p.Refresh != nil && p.Refresh.Seconds < s.onward.Seconds {
 		return p.Refresh
@@ -49,185 +50,191 @@ func (p *Page) Onward() *Refresh {
 	return s.onward
 }
 
-// scripts reads what the scripts of a page do to its location when the page is loaded.
+// scripts reads what the scripts of a page do to its location when the page is loaded. It visits what is always run.
 type scripts struct {
 	page      *Page
 	values    map[string]string // texts of variables
-	functions map[string]*js.BlockStmt
+	functions map[string]function
 	calls     int
+	after     float64 // milliseconds that timers wait
+	left      bool    // what follows in the function may be skipped
 	onward    *Refresh
 	cookie    bool // one is set
 }
 
-// run reads a script that is run so many milliseconds after the page is loaded.
-func (s *scripts) run(source string, after float64) {
-	ast, err := js.Parse(parse.NewInputString(source), js.Options{})
-	if err == nil {
-		s.block(&ast.BlockStmt, after)
+// function is the definition of a function.
+type function struct {
+	params *js.Params
+	body   *js.BlockStmt
+}
+
+func (s *scripts) run(source string) {
+	if ast, err := js.Parse(parse.NewInputString(source), js.Options{}); err == nil {
+		s.enter(function{&js.Params{}, &ast.BlockStmt}, nil)
 	}
 }
 
-// block reads statements up to the first that may skip those after it.
-func (s *scripts) block(b *js.BlockStmt, after float64) {
-	if s.calls++; s.calls > maxScriptCalls {
+// enter reads a function that is called with arguments.
+func (s *scripts) enter(f function, args []js.Arg) {
+	if f.body == nil || s.calls >= maxScriptCalls {
 		return
 	}
-	for _, statement := range b.List {
-		if f, ok := statement.(*js.FuncDecl); ok && f.Name != nil {
-			s.functions[string(f.Name.Data)] = &f.Body
+	s.calls++
+	for i, param := range f.params.List {
+		s.assign(param.Binding, at(args, i))
+	}
+	for _, statement := range f.body.List { // functions may be called before they are defined
+		if f, ok := statement.(*js.FuncDecl); ok {
+			s.assign(f.Name, f)
 		}
 	}
-	for _, statement := range b.List {
-		switch t := statement.(type) {
-		case *js.ExprStmt:
-			s.does(t.Value, after)
-		case *js.VarDecl:
-			for _, v := range t.List {
-				if name, ok := v.Binding.(*js.Var); ok {
-					s.assign(string(name.Data), v.Default)
-				}
-			}
-		case *js.BlockStmt:
-			s.block(t, after)
-		case *js.TryStmt:
-			s.block(t.Body, after)
-		case *js.IfStmt:
-			if leaves(t.Body) || leaves(t.Else) {
-				return
-			}
-		case *js.ReturnStmt:
-			s.does(t.Value, after)
-			return
-		case *js.ThrowStmt:
-			return
-		}
-	}
+	left := s.left
+	js.Walk(s, f.body)
+	s.left = left
 }
 
-// leaves reports whether a branch may end the function.
-func leaves(statement js.IStmt) bool {
-	switch t := statement.(type) {
-	case *js.ReturnStmt, *js.ThrowStmt:
-		return true
-	case *js.BlockStmt:
-		return slices.ContainsFunc(t.List, leaves)
-	case *js.IfStmt:
-		return leaves(t.Body) || leaves(t.Else)
-	}
-	return false
-}
+// Exit implements js.IVisitor.
+func (s *scripts) Exit(js.INode) {}
 
-// does reads an expression that is always evaluated.
-func (s *scripts) does(e js.IExpr, after float64) {
-	switch t := e.(type) {
-	case *js.GroupExpr:
-		s.does(t.X, after)
-	case *js.UnaryExpr:
-		s.does(t.X, after)
-	case *js.CommaExpr:
-		for _, one := range t.List {
-			s.does(one, after)
-		}
-	case *js.BinaryExpr:
-		if t.Op != js.EqToken {
-			return
-		}
-		switch name := s.name(t.X); name {
-		case "location", "location.href":
-			s.leave(t.Y, after)
-		case "cookie":
-			s.cookie = true
-		case "onload", "onpageshow":
-			s.callback(t.Y, after)
-		default:
-			s.assign(name, t.Y)
-		}
-	case *js.CallExpr:
-		s.call(t, after)
-	}
-}
-
-func (s *scripts) call(c *js.CallExpr, after float64) {
-	args := c.Args.List
-	arg := func(i int) js.IExpr {
-		if i < len(args) {
-			return args[i].Value
-		}
+// Enter implements js.IVisitor.
+func (s *scripts) Enter(n js.INode) js.IVisitor {
+	if s.left {
 		return nil
 	}
-	name := s.name(c.X)
-	switch name {
-	case "location.replace", "location.assign":
-		s.leave(arg(0), after)
-	case "setTimeout":
-		wait := 0.0
-		if number, ok := arg(1).(*js.LiteralExpr); ok {
-			wait, _ = strconv.ParseFloat(string(number.Data), 64)
+	switch t := n.(type) {
+	case *js.BlockStmt, *js.ExprStmt, *js.GroupExpr, *js.UnaryExpr, *js.CommaExpr:
+		return s
+	case *js.TryStmt:
+		js.Walk(s, t.Body)
+	case *js.ReturnStmt:
+		js.Walk(s, t.Value)
+		s.left = true
+	case *js.VarDecl:
+		for _, v := range t.List {
+			s.assign(v.Binding, v.Default)
 		}
-		if text, ok := s.text(arg(0)); ok {
-			if s.calls++; s.calls <= maxScriptCalls {
-				s.run(text, after+wait)
-			}
-			return
+	case *js.BinaryExpr:
+		if t.Op == js.EqToken {
+			s.set(t.X, t.Y)
 		}
-		s.callback(arg(0), after+wait)
-	case "addEventListener", ").on":
-		if event, _ := s.text(arg(0)); event == "load" || event == "DOMContentLoaded" || event == "pageshow" {
-			s.callback(arg(1), after)
-		}
-	case "$", "jQuery", ").ready", ").load", "requestAnimationFrame", "queueMicrotask":
-		s.callback(arg(0), after)
-	default:
-		s.callback(c.X, after)
-	}
-}
-
-// callback reads a function that is certain to be called.
-func (s *scripts) callback(f js.IExpr, after float64) {
-	if dot, ok := f.(*js.DotExpr); ok { // (function () { … }).call(this)
-		f = dot.X
-	}
-	body := bodyOf(f)
-	if name, ok := f.(*js.Var); ok {
-		body = s.functions[string(name.Data)]
-	}
-	if body != nil {
-		s.block(body, after)
-	}
-}
-
-// bodyOf returns the body of a function that an expression defines, or nil.
-func bodyOf(e js.IExpr) *js.BlockStmt {
-	switch t := e.(type) {
-	case *js.GroupExpr:
-		return bodyOf(t.X)
-	case *js.FuncDecl:
-		return &t.Body
-	case *js.ArrowFunc:
-		return &t.Body
+	case *js.CallExpr:
+		s.call(t)
+	case js.IStmt: // a condition or a loop
+		js.Walk((*leaves)(&s.left), t)
 	}
 	return nil
 }
 
-// assign keeps the value of a variable, if it is known.
-func (s *scripts) assign(name string, value js.IExpr) {
+// leaves finds statements that end a function.
+type leaves bool
+
+// Exit implements js.IVisitor.
+func (l *leaves) Exit(js.INode) {}
+
+// Enter implements js.IVisitor.
+func (l *leaves) Enter(n js.INode) js.IVisitor {
+	switch n.(type) {
+	case *js.ReturnStmt, *js.ThrowStmt:
+		*l = true
+	case *js.FuncDecl, *js.ArrowFunc, *js.MethodDecl:
+		return nil
+	}
+	return l
+}
+
+// set reads an assignment.
+func (s *scripts) set(to, value js.IExpr) {
+	switch s.name(to) {
+	case "location", "location.href":
+		s.leave(value)
+	case "cookie":
+		s.cookie = true
+	case "onload", "onpageshow":
+		s.enter(s.function(value), nil)
+	default:
+		s.assign(to, value)
+	}
+}
+
+// at returns an argument, or nil if the call has fewer.
+func at(args []js.Arg, i int) js.IExpr {
+	if i < len(args) {
+		return args[i].Value
+	}
+	return nil
+}
+
+func (s *scripts) call(c *js.CallExpr) {
+	first, second := at(c.Args.List, 0), at(c.Args.List, 1)
+	switch s.name(c.X) {
+	case "location.replace", "location.assign":
+		s.leave(first)
+	case "setTimeout":
+		before := s.after
+		if number, ok := second.(*js.LiteralExpr); ok {
+			wait, _ := strconv.ParseFloat(string(number.Data), 64)
+			s.after += max(wait, 0)
+		}
+		if text, ok := s.text(first); ok && len(text) <= maxJoined && s.calls < maxScriptCalls {
+			s.run(text)
+		}
+		s.enter(s.function(first), nil)
+		s.after = before
+	case "addEventListener", ").on":
+		if event, _ := s.text(first); event == "load" || event == "DOMContentLoaded" || event == "pageshow" {
+			s.enter(s.function(second), nil)
+		}
+	case "$", "jQuery", ").ready", ").load", "requestAnimationFrame", "queueMicrotask":
+		s.enter(s.function(first), nil)
+	default:
+		if dot, ok := c.X.(*js.DotExpr); ok { // (function () { … }).call(this)
+			s.enter(definition(dot.X), nil)
+			return
+		}
+		s.enter(s.function(c.X), c.Args.List)
+	}
+}
+
+// function returns the function that an expression names or defines.
+func (s *scripts) function(e js.IExpr) function {
+	if name, ok := e.(*js.Var); ok {
+		return s.functions[string(name.Data)]
+	}
+	return definition(e)
+}
+
+func definition(e js.IExpr) function {
+	switch t := e.(type) {
+	case *js.GroupExpr:
+		return definition(t.X)
+	case *js.FuncDecl:
+		return function{&t.Params, &t.Body}
+	case *js.ArrowFunc:
+		return function{&t.Params, &t.Body}
+	}
+	return function{}
+}
+
+// assign keeps the value of a variable or a member, if it is known.
+func (s *scripts) assign(to js.INode, value js.IExpr) {
+	e, _ := to.(js.IExpr)
+	name := s.name(e)
 	delete(s.values, name)
 	delete(s.functions, name)
-	if body := bodyOf(value); body != nil {
-		s.functions[name] = body
-	} else if text, ok := s.text(value); ok {
+	if f := definition(value); f.body != nil {
+		s.functions[name] = f
+	} else if text, ok := s.text(value); ok && name != "" {
 		s.values[name] = text
 	}
 }
 
 // leave notes that the page is left for another.
-func (s *scripts) leave(to js.IExpr, after float64) {
+func (s *scripts) leave(to js.IExpr) {
 	text, ok := s.text(to)
 	u := s.page.Resolve(text)
-	if !ok || text == "" || u == nil || s.onward != nil && float64(s.onward.Seconds) < after/1000 {
-		return
+	if ok && text != "" && u != nil && (s.onward == nil || float64(s.onward.Seconds) >= s.after/1000) {
+		s.onward = &Refresh{Seconds: int(min(s.after/1000, 1e6)), URL: u}
 	}
-	s.onward = &Refresh{Seconds: int(min(after/1000, 1e6)), URL: u}
 }
 
 // text returns the value of an expression made of texts, variables, and parts of the page's own location.
@@ -236,12 +243,10 @@ func (s *scripts) text(e js.IExpr) (string, bool) {
 	case *js.GroupExpr:
 		return s.text(t.X)
 	case *js.LiteralExpr:
-		if t.TokenType == js.StringToken {
-			return unquote(string(t.Data)), true
-		}
+		return unquote(t.Data)
 	case *js.TemplateExpr:
 		if len(t.List) == 0 && t.Tag == nil {
-			return unquote(string(t.Tail)), true
+			return unquote(t.Tail)
 		}
 	case *js.BinaryExpr:
 		a, ok := s.text(t.X)
@@ -249,8 +254,7 @@ func (s *scripts) text(e js.IExpr) (string, bool) {
 			return a + b, true
 		}
 	case *js.Var, *js.DotExpr:
-		name := s.name(e)
-		value, ok := s.values[name]
+		value, ok := s.values[s.name(e)]
 		return value, ok
 	}
 	return "", false
@@ -262,7 +266,9 @@ func (s *scripts) name(e js.IExpr) string {
 	of, member := e, ""
 	switch t := e.(type) {
 	case *js.Var:
-		return string(t.Data)
+		if t != nil {
+			return string(t.Data)
+		}
 	case *js.LiteralExpr: // this
 		return string(t.Data)
 	case *js.DotExpr:
@@ -287,23 +293,14 @@ func (s *scripts) name(e js.IExpr) string {
 	}
 }
 
+// escapes turns the escapes of scripts into those of Go.
+var escapes = strings.NewReplacer(`\\`, `\\`, `\"`, `\"`, `"`, `\"`, `\'`, `'`, `\/`, `/`, "\\`", "`")
+
 // unquote returns the value of a text in a script.
-func unquote(text string) string {
-	text = strings.Trim(text, text[:min(len(text), 1)])
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, `\`)
-		b.WriteString(before)
-		if !found || rest == "" {
-			return b.String()
-		}
-		digits := map[byte]int{'x': 2, 'u': 4}[rest[0]]
-		if r, err := strconv.ParseUint(rest[1:min(len(rest), 1+digits)], 16, 16); digits > 0 && err == nil {
-			b.WriteRune(rune(r))
-			text = rest[1+digits:]
-			continue
-		}
-		b.WriteByte(rest[0])
-		text = rest[1:]
+func unquote(text []byte) (string, bool) {
+	if len(text) < 2 || !strings.ContainsRune("'\"`", rune(text[0])) {
+		return "", false
 	}
+	out, err := strconv.Unquote(`"` + escapes.Replace(string(text[1:len(text)-1])) + `"`)
+	return out, err == nil
 }

@@ -51,21 +51,20 @@ func CityKey(country, name string) uint32 {
 	return uint32(sum.Sum64() >> 32)
 }
 
-// IsCity reports whether a country has a city, town or village of a name, in any of the languages of GeoNames. A part
-// of a city may follow its name: Wien 7, Berlin-Mitte, Paris (15e).
+// IsCity reports whether a country has a city, town or village of a name, in any of the languages of GeoNames.
 func IsCity(country, name string) bool {
-	if len(name) > maxNameBytes {
-		return false
-	}
-	whole := name
-	for name != "" {
-		if _, found := slices.BinarySearch(cities(), CityKey(country, name)); found {
+	_, found := slices.BinarySearch(cities(), CityKey(country, name))
+	return found && len(name) <= maxNameBytes
+}
+
+// InCity is IsCity for a name that a part of the city may follow: Wien 7, Berlin-Mitte, Paris (15e).
+func InCity(country, name string) bool {
+	least := len(name) / 3
+	for name != "" && len(name) >= least && len(name) <= maxNameBytes {
+		if IsCity(country, name) {
 			return true
 		}
 		name = name[:max(0, strings.LastIndexAny(name, " -/(,"))]
-		if len(name) < len(whole)/3 {
-			return false
-		}
 	}
 	return false
 }

@@ -22,12 +22,12 @@ func TestIsCity_NamesOfGeoNames_AreKnown(t *testing.T) {
 		"Fennimore": "US", "München": "DE", "Munich": "DE", "MUNCHEN": "DE", "Wien 7": "AT", "Berlin-Mitte": "DE", "København K": "DK",
 		"東京": "JP", "Москва": "RU", "São Paulo": "BR", "Köln": "DE", "Dublin 2": "IE", "Łódź": "PL", "Saint-Denis": "FR",
 	} {
-		if !postal.IsCity(country, name) {
+		if !postal.InCity(country, name) {
 			t.Errorf("%s is not in %s", name, country)
 		}
 	}
 	for name, country := range map[string]string{"BMW": "IE", "Widgets": "GB", "Fennimore": "DE", "": "US", "Rights Reserved": "US"} {
-		if postal.IsCity(country, name) {
+		if postal.InCity(country, name) {
 			t.Errorf("%q is in %s", name, country)
 		}
 	}

@@ -20,6 +20,8 @@ func TestLocation_PlaceOrPlausibleCode_IsNeeded(t *testing.T) {
 		en + `<p>Location: London</p>`:                                                      "",
 		en + `<p>Location: Remote</p>`:                                                      "",
 		en + `<p>Location: Fennimore</p><p>Location: Leeds</p>`:                             "",
+		`<html lang=en-GB><p>Location: Reading room</p>`:                                    "",
+		`<html lang=ru><p>Город: Москва</p>`:                                                "",
 		en + `<p>Location: Acme</p>`:                                                        "",
 		`<html lang=de><footer><p>Acme GmbH<br>Dorfweg 3<br>24999 Kleinstdorf</p></footer>`: "Kleinstdorf DE",
 		en + `<footer><p>Acme<br>Dorfweg 3<br>24999 Kleinstdorf</p></footer>`:               "",

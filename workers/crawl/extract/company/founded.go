@@ -84,6 +84,8 @@ var (
 	// madeSince matches what follows "since 1998" if a company says what it makes, and familySince what precedes it.
 	madeSince = lazyregexp.New(`(?i)^[\s,]*(?:(?:we|wir|nous|noi|nosotros|nós|мы|my|vi|wij|we've)\s)?` +
 		`(?:(?:have|haben)\s)?(?:been\s)?(?:` + tables.Any("madeSince") + `)(?:[^\p{L}]|$)`)
+	// newSince matches what is new in the work of a company that is older.
+	newSince    = lazyregexp.New(`(?i)` + tables.Any("newSince"))
 	familySince = lazyregexp.New(`(?i)^\W{0,3}(?:` + tables.Any("familySince") + `)[\s,–—-]*$`)
 	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
@@ -302,7 +304,7 @@ func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 	}
 	before, after := sentence[:m[2]], yearWord.ReplaceAllString(sentence[m[5]:], "")
 	f := founding{year: d.yearIn(sentence[m[4]:]), verb: "since", bare: isLabel(before)}
-	if f.bare && madeSince.MatchString(after) {
+	if f.bare && madeSince.MatchString(after) && !newSince.MatchString(after) {
 		f.bare, f.who = false, aboutUs
 		return f, f.year != 0
 	}

@@ -56,7 +56,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
 		}
-		listed := postal.IsCity(a.Country.Code, a.City)
+		listed := postal.InCity(a.Country.Code, a.City)
 		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) || d.isBrandName(a, brand) ||
 			!listed && (a.PostalCode == "" || !d.suits(a.Country)) {
 			continue
@@ -189,7 +189,7 @@ func (d *dossier) tails(x prose, brand []string) {
 		named := d.speaksOf(l.Text, brand) ||
 			hasDigit(l.Text) && d.speaksOf(strings.Join(textsOf(x.lines[max(0, i-linesOfName):i]), "\n"), brand)
 		city, country, ok := postal.Tail(l.Text)
-		if ok && named && (postal.IsCity(country.Code, city) || d.suits(country)) &&
+		if ok && named && (postal.InCity(country.Code, city) || d.suits(country)) &&
 			!slices.Contains(brand, extract.Folded(city)) {
 			d.places = append(d.places, claimed(x, country.Location(city, ""), "footer", fromAddressText-fromMorePage))
 			return
@@ -240,7 +240,7 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 		if at == nil || !d.ownSeat(sentence[:at[0]], brand) {
 			continue
 		}
-		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok && postal.IsCity(country.Code, city) {
+		if city, state, country, ok := postal.Seat(sentence[at[1]:]); ok && postal.InCity(country.Code, city) {
 			d.places = append(d.places, claimed(x, country.Location(city, state), "headquartered in", fromSeat))
 		}
 	}

@@ -38,6 +38,9 @@ func TestFounded_SinceInTenLanguages_IsRead(t *testing.T) {
 		"<p>Seit 2020 haben wir neue Öffnungszeiten.</p>":                "-",
 		"<p>Depuis 2018, nous proposons aussi la livraison.</p>":         "-",
 		"<p>Dal 2019 siamo anche online.</p>":                            "-",
+		"<p>Seit 2019 produzieren wir klimaneutral.</p>":                 "-",
+		"<p>Since 2020 we have been producing a podcast.</p>":            "-",
+		"<p>Seit 2018 stellen wir Lehrlinge ein.</p>":                    "-",
 		"<p>Since 1998 prices have doubled.</p>":                         "-",
 	} {
 		if got := foundedOf("acme.com", "Acme", "/about", "</p>"+text+"<p>"); got != want {

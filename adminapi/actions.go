@@ -14,10 +14,7 @@ import (
 func (x *exchange) listActions() error {
 	q := x.query("actor", "stream", "limit", "cursor")
 	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, actions.Name); err != nil {
+	if err := x.read(q, actions.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
@@ -54,10 +51,7 @@ type namedAction struct {
 func (x *exchange) listFailures() error {
 	q := x.query("outcome", "limit", "cursor")
 	outcome, limit, before := q.oneOf("outcome", brand.Failures...), q.limit(), q.before()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, failures.Name); err != nil {
+	if err := x.read(q, failures.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Failures.List(x.ctx, outcome, before, limit+1)

@@ -2,7 +2,7 @@ package adminapi
 
 import (
 	"cmp"
-	"net/http"
+
 	"slices"
 	"time"
 
@@ -149,31 +149,16 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	if last != nil {
 		rows = slices.DeleteFunc(rows, func(r reportRow) bool { return r.Compare(last.FlowKey) <= 0 })
 	}
-	out, err := page("rows", q, rows, limit, func(r *reportRow) (any, error) { return r.object, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("rows", q, rows, limit, func(r *reportRow) any { return r.object }))
 }
 
 // recognizeBreakage answers POST /admin/accounts/{id}/breakage.
-func (x *exchange) recognizeBreakage() error {
-	var in struct {
-		Policy string `json:"policy"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) recognizeBreakage(id string, in struct {
+	Policy string `json:"policy"`
+}) error {
 	if err := x.needsKey(""); err != nil {
 		return err
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
 	rows, err := x.api.Operations.Books.RecognizeBreakage(x.ctx, x.by(), id, in.Policy)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"rows": append([]operations.Breakage{}, rows...)})
+	return x.reply(map[string]any{"rows": append([]operations.Breakage{}, rows...)}, err)
 }

@@ -22,21 +22,14 @@ func (x *exchange) listBrands() error {
 		WithoutLogo: q.flag("without_logo")}
 	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.read(q, brands.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Index.List(x.ctx, s, last, limit+1)
 	if err != nil {
 		return err
 	}
-	out, err := page("brands", q, rows, limit, func(l *brands.Listed) (any, error) { return l, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("brands", q, rows, limit, asItIs))
 }
 
 // domain returns the registrable domain in the path.
@@ -53,10 +46,7 @@ func (x *exchange) domain() (string, error) {
 func (x *exchange) getBrand() error {
 	q := x.query("as_of")
 	at := q.moment(x.api.Now())
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.read(q, brands.Name); err != nil {
 		return err
 	}
 	domain, err := x.identifiedDomain()
@@ -132,21 +122,17 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 		}
 		return err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.folded(brands.Name); err != nil {
 		x.unconfirmed(errors.Join(commands.ErrNotSeen, err))
 	}
 	return x.answer(http.StatusOK, map[string]string{"domain": domain})
 }
 
 // overrideField answers PUT /admin/brands/{domain}/overrides/{field}.
-func (x *exchange) overrideField() error {
-	var in struct {
-		Value  json.RawMessage `json:"value"`
-		Reason string          `json:"reason"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) overrideField(in struct {
+	Value  json.RawMessage `json:"value"`
+	Reason string          `json:"reason"`
+}) error {
 	if in.Value == nil {
 		return invalid("The field value is needed.")
 	}

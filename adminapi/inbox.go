@@ -24,17 +24,11 @@ var errEnough = errors.New("the first events of a report are enough")
 func (x *exchange) listInbox() error {
 	q := x.query("state", "limit")
 	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided), q.limit()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.read(q, inbox.Name); err != nil {
 		return err
 	}
 	shown, total, err := x.api.Inbox.List(x.ctx, wanted, limit)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total})
+	return x.reply(map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total}, err)
 }
 
 // reportEvent is an event of a report's stream, as it is stored.
@@ -51,7 +45,7 @@ func (x *exchange) showReport() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.folded(inbox.Name); err != nil {
 		return err
 	}
 	r, found, err := x.api.Inbox.Get(x.ctx, id)
@@ -114,10 +108,8 @@ func (x *exchange) follow(done string,
 		return conflicting("The report " + id + " was applied or dismissed already.")
 	case errors.Is(err, eventlog.ErrWrongRevision):
 		return conflicting("The report " + id + " has changed meanwhile. Send the request again.")
-	case err != nil:
-		return err
 	}
-	return x.answer(http.StatusOK, map[string]string{"id": id, "outcome": done})
+	return x.reply(map[string]string{"id": id, "outcome": done}, err)
 }
 
 // reportID returns the id of the report in the path.

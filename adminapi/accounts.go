@@ -13,7 +13,6 @@ import (
 	"letterhead/projections/accounts"
 )
 
-// listAccounts answers GET /admin/accounts.
 func (x *exchange) listAccounts() error {
 	q := x.query("plan", "status", "sort", "as_of", "limit", "cursor")
 	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status",
@@ -70,7 +69,6 @@ func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Acco
 	return x.api.Accounts.Select(x.ctx, s, last, limit)
 }
 
-// getOutstanding answers GET /admin/books/outstanding.
 func (x *exchange) getOutstanding() error {
 	if err := x.folded(accounts.Name); err != nil {
 		return err
@@ -129,7 +127,6 @@ func (x *exchange) explain(accountID string, err error) error {
 	return err
 }
 
-// getAccount answers GET /admin/accounts/{id}.
 func (x *exchange) getAccount(id string) error {
 	q := x.query("as_of")
 	at := q.moment(x.api.Now())
@@ -169,7 +166,6 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 	}, nil
 }
 
-// openAccount answers POST /admin/accounts.
 func (x *exchange) openAccount() error {
 	in := struct {
 		Name string  `json:"name"`
@@ -224,7 +220,6 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
 }
 
-// changePlan answers PUT /admin/accounts/{id}/plan.
 func (x *exchange) changePlan(id string, in struct {
 	Plan plan.ID `json:"plan"`
 }) error {
@@ -235,7 +230,6 @@ func (x *exchange) changePlan(id string, in struct {
 	return x.enforced(id, done, err)
 }
 
-// suspendAccount answers POST /admin/accounts/{id}/suspend.
 func (x *exchange) suspendAccount(id string) error {
 	reason, err := x.reason("operator")
 	if err != nil {
@@ -254,7 +248,6 @@ func (x *exchange) reason(byDefault string) (string, error) {
 	return in.Reason, err
 }
 
-// noteAccount answers POST /admin/accounts/{id}/notes.
 func (x *exchange) noteAccount(id string, in struct {
 	Text string `json:"text"`
 }) error {
@@ -265,13 +258,11 @@ func (x *exchange) noteAccount(id string, in struct {
 	return x.reply(decision{id, done.Balance, done.Repeated}, err)
 }
 
-// reinstateAccount answers POST /admin/accounts/{id}/reinstate.
 func (x *exchange) reinstateAccount(id string) error {
 	done, err := x.api.Writer.Reinstate(x.ctx, commands.ReinstateAccount{Request: x.by(), AccountID: id})
 	return x.enforced(id, done, err)
 }
 
-// closeAccount answers POST /admin/accounts/{id}/close.
 func (x *exchange) closeAccount(id string) error {
 	if err := x.folded(accounts.Name); err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"letterhead/projections/payments"
 )
 
-// linkBilling answers POST /admin/billing/links.
 func (x *exchange) linkBilling(in operations.Link) error {
 	if in.AccountID == "" || (in.Customer == "") == (in.PaymentID == "") {
 		return invalid("The fields account and either customer or payment_id are needed.")
@@ -27,7 +26,6 @@ func (x *exchange) linkBilling(in operations.Link) error {
 	return x.reply(in, x.explain(in.AccountID, err))
 }
 
-// createCheckout answers POST /admin/billing/checkouts.
 func (x *exchange) createCheckout(in struct {
 	Account string `json:"account"`
 	Pack    string `json:"pack"`

@@ -54,7 +54,6 @@ type reportRow struct {
 	object any
 }
 
-// getRevenue answers GET /admin/books/revenue.
 func (x *exchange) getRevenue() error {
 	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, r := range f.Revenue(now) {
@@ -64,7 +63,6 @@ func (x *exchange) getRevenue() error {
 	})
 }
 
-// getUsage answers GET /admin/books/usage.
 func (x *exchange) getUsage() error {
 	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, u := range f.Usage(now) {
@@ -88,7 +86,6 @@ func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows,
 	})
 }
 
-// getDeferred answers GET /admin/books/deferred.
 func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
@@ -106,7 +103,6 @@ func (x *exchange) getDeferred() error {
 	})
 }
 
-// getBreakage answers GET /admin/books/breakage.
 func (x *exchange) getBreakage() error {
 	q := x.query("closed_before", "limit", "cursor")
 	before, _ := q.span("closed_before")
@@ -152,7 +148,6 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	return x.reply(page("rows", q, rows, limit, func(r *reportRow) any { return r.object }))
 }
 
-// recognizeBreakage answers POST /admin/accounts/{id}/breakage.
 func (x *exchange) recognizeBreakage(id string, in struct {
 	Policy string `json:"policy"`
 }) error {

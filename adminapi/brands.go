@@ -15,7 +15,6 @@ import (
 	"letterhead/projections/brands"
 )
 
-// listBrands answers GET /admin/brands.
 func (x *exchange) listBrands() error {
 	q := x.query("status", "claimed", "without_logo", "sort", "limit", "cursor")
 	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"),
@@ -42,7 +41,6 @@ func (x *exchange) domain() (string, error) {
 	return domain, err
 }
 
-// getBrand answers GET /admin/brands/{domain}.
 func (x *exchange) getBrand() error {
 	q := x.query("as_of")
 	at := q.moment(x.api.Now())
@@ -97,7 +95,6 @@ func pastProblem(domain string, err error) error {
 	return err
 }
 
-// getBrandHistory answers GET /admin/brands/{domain}/history.
 func (x *exchange) getBrandHistory() error {
 	domain, err := x.domain()
 	if err != nil {
@@ -128,7 +125,6 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 	return x.answer(http.StatusOK, map[string]string{"domain": domain})
 }
 
-// overrideField answers PUT /admin/brands/{domain}/overrides/{field}.
 func (x *exchange) overrideField(in struct {
 	Value  json.RawMessage `json:"value"`
 	Reason string          `json:"reason"`
@@ -143,7 +139,6 @@ func (x *exchange) overrideField(in struct {
 	})
 }
 
-// removeOverride answers DELETE /admin/brands/{domain}/overrides/{field}.
 func (x *exchange) removeOverride() error {
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {
@@ -151,14 +146,12 @@ func (x *exchange) removeOverride() error {
 	})
 }
 
-// claimBrand answers POST /admin/brands/{domain}/claim.
 func (x *exchange) claimBrand() error {
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: x.by(), Domain: domain})
 	})
 }
 
-// withdrawBrand answers POST /admin/brands/{domain}/withdraw.
 func (x *exchange) withdrawBrand() error {
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: x.by(), Domain: domain, Reason: "owner"})

@@ -44,7 +44,6 @@ func (x *exchange) makeCheckpoint() error {
 	return x.answer(http.StatusOK, made.Object())
 }
 
-// listCheckpoints answers GET /admin/ledger/checkpoints.
 func (x *exchange) listCheckpoints() error {
 	q := x.query("limit", "cursor")
 	limit, before := q.limit(), q.before()
@@ -73,7 +72,6 @@ func (x *exchange) listCheckpoints() error {
 	return x.answer(http.StatusOK, out)
 }
 
-// getProof answers GET /admin/accounts/{id}/proofs/{month}.
 func (x *exchange) getProof(id string) error {
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {

@@ -298,7 +298,6 @@ func (x *exchange) send(status int, contentType []string, body []byte) {
 	web.Send(x, status, contentType, coding, coding.Encode(body))
 }
 
-// answer answers with a value.
 func (x *exchange) answer(status int, value any) error {
 	return web.EncodeJSON(value, func(body []byte) { x.send(status, web.JSON, body) })
 }

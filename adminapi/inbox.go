@@ -20,7 +20,6 @@ const maxReportEvents = 256
 
 var errEnough = errors.New("the first events of a report are enough")
 
-// listInbox answers GET /admin/billing/inbox.
 func (x *exchange) listInbox() error {
 	q := x.query("state", "limit")
 	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided), q.limit()
@@ -75,12 +74,10 @@ func (x *exchange) showReport() error {
 	}{r, events, truncated})
 }
 
-// replayReport answers POST /admin/billing/inbox/{id}/replay.
 func (x *exchange) replayReport() error {
 	return x.follow("replayed", x.api.Reports.Reopen)
 }
 
-// dismissReport answers POST /admin/billing/inbox/{id}/dismiss.
 func (x *exchange) dismissReport() error {
 	reason, err := x.reason("operator")
 	if err != nil {

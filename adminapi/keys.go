@@ -31,7 +31,6 @@ type shownKey struct {
 	Provisional bool `json:"provisional,omitempty"`
 }
 
-// listKeys answers GET /admin/accounts/{id}/keys.
 func (x *exchange) listKeys(id string) error {
 	q := x.query("kind", "state", "as_of")
 	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", keys.States...)
@@ -73,7 +72,6 @@ func (x *exchange) listKeys(id string) error {
 	return x.answer(http.StatusOK, at.markList(map[string]any{"keys": shown}))
 }
 
-// issueKey answers POST /admin/accounts/{id}/keys.
 func (x *exchange) issueKey(id string) error {
 	in := struct {
 		Kind apikey.Kind `json:"kind"`
@@ -102,7 +100,6 @@ func (x *exchange) issueKey(id string) error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// issueLoginLink answers POST /admin/accounts/{id}/login-link.
 func (x *exchange) issueLoginLink(id string) error {
 	in := struct {
 		Person string `json:"person"`
@@ -122,7 +119,6 @@ func (x *exchange) issueLoginLink(id string) error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// signOut answers POST /admin/accounts/{id}/sign-out.
 func (x *exchange) signOut(id string) error {
 	var in struct {
 		Person string `json:"person"`
@@ -138,7 +134,6 @@ func (x *exchange) signOut(id string) error {
 	return x.answer(http.StatusOK, map[string]any{"account": id, "repeated": repeated})
 }
 
-// listSignInEmails answers GET /admin/accounts/{id}/sign-in-emails.
 func (x *exchange) listSignInEmails(id string) error {
 	all, err := x.api.Operations.SignIns.Emails(x.ctx, id)
 	return x.reply(map[string]any{"sign_in_emails": append([]commands.Email{}, all...)}, err)
@@ -161,7 +156,6 @@ func (x *exchange) setSignInEmail(id string, in struct {
 	return x.answerOnce(http.StatusOK, set, map[string]string{"person": person})
 }
 
-// revokeKey answers DELETE /admin/keys/{id}.
 func (x *exchange) revokeKey() error {
 	id, err := x.pathValue("id")
 	if err != nil {
@@ -208,7 +202,6 @@ func (x *exchange) listTokens() error {
 	return x.answer(http.StatusOK, out)
 }
 
-// issueToken answers POST /admin/tokens.
 func (x *exchange) issueToken(in struct {
 	Name      string         `json:"name"`
 	Scope     operator.Scope `json:"scope"`
@@ -227,7 +220,6 @@ func (x *exchange) issueToken(in struct {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// issueOperatorLink answers POST /admin/login-links.
 func (x *exchange) issueOperatorLink(in struct {
 	Operator string         `json:"operator"`
 	Scope    operator.Scope `json:"scope"`
@@ -244,7 +236,6 @@ func (x *exchange) issueOperatorLink(in struct {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// revokeToken answers DELETE /admin/tokens/{id}.
 func (x *exchange) revokeToken() error {
 	id, err := x.pathValue("id")
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"letterhead/projections/ledger"
 )
 
-// getLedger answers GET /admin/accounts/{id}/ledger.
 func (x *exchange) getLedger(id string) error {
 	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "order", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"),
@@ -67,7 +66,6 @@ func (x *exchange) getLedger(id string) error {
 	return x.answer(http.StatusOK, out)
 }
 
-// getStatement answers GET /admin/accounts/{id}/statements/{month}.
 func (x *exchange) getStatement(id string) error {
 	q := x.query("format")
 	format := q.oneOf("format", "json", "csv")
@@ -93,7 +91,6 @@ func (x *exchange) getStatement(id string) error {
 	return err
 }
 
-// listMonths answers GET /admin/books/months.
 func (x *exchange) listMonths() error {
 	months, err := x.api.Operations.Books.Months(x.ctx)
 	return x.reply(map[string]any{"months": append([]operations.Month{}, months...)}, err)

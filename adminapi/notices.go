@@ -7,7 +7,6 @@ import (
 	"letterhead/commands"
 )
 
-// getNotices answers GET /admin/accounts/{id}/notices.
 func (x *exchange) getNotices(id string) error {
 	return x.reply(x.api.Operations.Notices.Of(x.ctx, id))
 }
@@ -50,7 +49,6 @@ func (x *exchange) replaceNotices(id string, set commands.SetNotices) error {
 	return x.answerNotices(id)
 }
 
-// retryNotice answers POST /admin/accounts/{id}/notices/{notice}/retry.
 func (x *exchange) retryNotice(id string) error {
 	notice, err := x.pathValue("notice")
 	if err != nil {

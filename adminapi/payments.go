@@ -49,7 +49,6 @@ type grant struct {
 	Reason string `json:"reason"`
 }
 
-// command returns the command of a grant.
 func (g grant) command(by commands.Request, accountID string, paid *eventschemas.Money) commands.GrantCredits {
 	return commands.GrantCredits{
 		Request: by, AccountID: accountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: paid,
@@ -64,7 +63,6 @@ func checkID(field, id string) error {
 	return nil
 }
 
-// grantCredits answers POST /admin/accounts/{id}/grants.
 func (x *exchange) grantCredits(id string) error {
 	in := grant{Kind: account.KindTopup}
 	if err := x.decode(&in); err != nil {
@@ -98,7 +96,6 @@ type refund struct {
 	money
 }
 
-// refundPayment answers POST /admin/accounts/{id}/refunds.
 func (x *exchange) refundPayment(id string, in refund) error {
 	returned, err := in.value()
 	if err := errors.Join(err, checkID("payment_id", in.PaymentID), checkID("refund_id", in.RefundID)); err != nil {
@@ -123,7 +120,6 @@ func (x *exchange) refundPayment(id string, in refund) error {
 	return x.reply(movement{id, done.Balance, done.Repeated, done.Refund}, err)
 }
 
-// reverseRequest answers POST /admin/accounts/{id}/reversals.
 func (x *exchange) reverseRequest(id string, in struct {
 	RequestID string `json:"request_id"`
 }) error {
@@ -140,7 +136,6 @@ func (x *exchange) reverseRequest(id string, in struct {
 		map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated}, err)
 }
 
-// listPayments answers GET /admin/payments.
 func (x *exchange) listPayments() error {
 	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
 	s := payments.Selection{AccountID: q.text("account"), Kind: q.oneOf("kind", commands.OperatorGrants...)}
@@ -158,7 +153,6 @@ func (x *exchange) listPayments() error {
 	return x.reply(page("payments", q, rows, limit, asItIs))
 }
 
-// getPayment answers GET /admin/payments/{id}.
 func (x *exchange) getPayment() error {
 	q := x.query("account")
 	if q.err != nil {
@@ -194,7 +188,6 @@ type fee struct {
 	Currency string `json:"currency"` // of the payment if it is empty
 }
 
-// recordFee answers POST /admin/payments/{id}/fees.
 func (x *exchange) recordFee(in fee) error {
 	if err := checkID("fee_id", in.FeeID); err != nil {
 		return err

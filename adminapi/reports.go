@@ -73,7 +73,6 @@ type recorded struct {
 	Reason string `json:"reason,omitempty"` // why it was not applied, or has less effect than it says
 }
 
-// recordPayment answers POST /admin/payments.
 func (x *exchange) recordPayment() error {
 	in := report{grant: grant{Kind: account.KindTopup}}
 	if err := x.decode(&in); err != nil {

@@ -58,7 +58,6 @@ func (x *exchange) undelivered(accountID string, since time.Time) ([]operations.
 	return x.api.Operations.Charges.Undelivered(x.ctx, accountID, since, most)
 }
 
-// reverseUndelivered answers POST /admin/ledger/undelivered/reverse.
 func (x *exchange) reverseUndelivered(in struct {
 	Since   string `json:"since"`
 	Account string `json:"account"`

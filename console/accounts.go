@@ -52,7 +52,6 @@ type accountsView struct {
 	Plans      []plan.ID
 }
 
-// showAccounts answers GET /accounts.
 func (x *exchange) showAccounts() error {
 	v := accountsView{Query: x.filter("plan", "status", "sort", "cursor"), Plans: plan.IDs}
 	return x.list("/admin/accounts", v.Query, &v, func() error {
@@ -82,7 +81,6 @@ func (x *exchange) list(path string, query url.Values, out any, show func() erro
 	return show()
 }
 
-// openAccount answers POST /accounts.
 func (x *exchange) openAccount() error {
 	var opened struct {
 		accountRow
@@ -171,7 +169,6 @@ type personEmail struct {
 	Email  string `json:"email"`
 }
 
-// showAccount answers GET /accounts/{id}.
 func (x *exchange) showAccount() error {
 	id := x.Request.PathValue("id")
 	path := "/admin/accounts/" + url.PathEscape(id)
@@ -231,7 +228,6 @@ func (x *exchange) showAccount() error {
 	return x.show(http.StatusOK, "account", view{Title: title, Section: "Accounts", Page: v})
 }
 
-// changeAccount answers POST /accounts/{id}/{action}.
 func (x *exchange) changeAccount() error {
 	id, action := x.Request.PathValue("id"), x.Request.PathValue("action")
 	path := "/admin/accounts/" + url.PathEscape(id)

@@ -126,7 +126,6 @@ func (x *exchange) showStatement() error {
 	return nil
 }
 
-// downloadProof answers GET /accounts/{id}/statements/{month}/proof.
 func (x *exchange) downloadProof() error {
 	w := &passing{Answer: web.NewAnswer(), to: x}
 	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+

@@ -45,7 +45,6 @@ func (v booksView) Closable(month string) bool {
 	return false
 }
 
-// showBooks answers GET /books.
 func (x *exchange) showBooks() error {
 	var v booksView
 	if err := x.get("/admin/books/months", nil, &v); err != nil {
@@ -69,7 +68,6 @@ func (x *exchange) showBooks() error {
 	return x.show(http.StatusOK, "books", view{Title: "Books", Section: "Books", Page: v})
 }
 
-// closeMonth answers POST /books/{month}/close.
 func (x *exchange) closeMonth() error {
 	return x.act("close", func() error {
 		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.Request.PathValue("month"))+"/close", nil, nil)

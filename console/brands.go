@@ -133,7 +133,6 @@ func (*exchange) unknown(err error) (bool, error) {
 	return false, err
 }
 
-// changeBrand answers POST /brands/{domain}/{action}.
 func (x *exchange) changeBrand() error {
 	domain, action := x.Request.PathValue("domain"), x.Request.PathValue("action")
 	path := "/admin/brands/" + url.PathEscape(domain)

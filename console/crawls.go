@@ -22,7 +22,6 @@ type crawlsView struct {
 	Figures    counts
 }
 
-// showCrawls answers GET /crawls.
 func (x *exchange) showCrawls() error {
 	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
 	return x.list("/admin/crawls/failures", v.Query, &v, func() error {

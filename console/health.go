@@ -88,7 +88,6 @@ func (x *exchange) showHealth() error {
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 
-// rebuild answers POST /projections/{name}/rebuild.
 func (x *exchange) rebuild() error {
 	return x.act("rebuild", func() error {
 		return x.call(http.MethodPost,
@@ -133,7 +132,6 @@ type rebuildReport struct {
 	} `json:"tables"`
 }
 
-// showRebuild answers GET /projections/{name}.
 func (x *exchange) showRebuild() error {
 	v := rebuildView{Name: x.Request.PathValue("name"), Refresh: refreshHealth}
 	var models struct {

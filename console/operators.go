@@ -48,7 +48,6 @@ func (x *exchange) showOperators() error {
 	})
 }
 
-// issueToken answers POST /operators.
 func (x *exchange) issueToken() error {
 	in := map[string]any{"name": x.Form.Get("name"), "scope": x.Form.Get("scope")}
 	if day := x.Form.Get("expires"); day != "" {
@@ -67,7 +66,6 @@ func (x *exchange) issueToken() error {
 		Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
 }
 
-// revokeToken answers POST /operators/{id}/revoke.
 func (x *exchange) revokeToken() error {
 	return x.act("revoke", func() error {
 		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")), nil, nil)
@@ -101,7 +99,6 @@ func (actionsView) Page(stream string) string {
 	return ""
 }
 
-// showActions answers GET /actions.
 func (x *exchange) showActions() error {
 	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
 	return x.list("/admin/actions", v.Query, &v, func() error {

@@ -52,7 +52,6 @@ type paymentsView struct {
 	Query      url.Values
 }
 
-// showPayments answers GET /payments.
 func (x *exchange) showPayments() error {
 	v := paymentsView{Query: x.filter("account", "kind", "state", "sort", "cursor")}
 	query := url.Values{"sort": {"-paid"}}
@@ -64,7 +63,6 @@ func (x *exchange) showPayments() error {
 	})
 }
 
-// showPayment answers GET /payments/{id}.
 func (x *exchange) showPayment() error {
 	var p payment
 	account := x.Request.URL.Query().Get("account")
@@ -78,7 +76,6 @@ func (x *exchange) showPayment() error {
 	return x.show(http.StatusOK, "payment", view{Title: "Payment " + p.ID, Section: "Payments", Page: p})
 }
 
-// refund answers POST /payments/{id}/refund.
 func (x *exchange) refund() error {
 	id, account := x.Request.PathValue("id"), x.Form.Get("account")
 	return x.act("refund", func() error {
@@ -153,7 +150,6 @@ func (x *exchange) showInbox() error {
 	})
 }
 
-// linkCustomer answers POST /inbox.
 func (x *exchange) linkCustomer() error {
 	return x.act("customer", func() error {
 		customer, accountID := strings.TrimSpace(x.Form.Get("customer")), strings.TrimSpace(x.Form.Get("account"))
@@ -177,7 +173,6 @@ func (x *exchange) linkCustomer() error {
 	}, x.inboxPage(), "customer", x.showInbox)
 }
 
-// settleReport answers POST /inbox/{id}/{action}.
 func (x *exchange) settleReport() error {
 	action := x.Request.PathValue("action")
 	var in any

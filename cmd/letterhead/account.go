@@ -97,7 +97,6 @@ func accountShow(e *environment) *cobra.Command {
 	return c
 }
 
-// printPast prints an account as it was.
 func (e *environment) printPast(a *shownAccount) error {
 	state := ""
 	if a.Provisional {

@@ -83,7 +83,6 @@ type pipes struct {
 	conns  chan net.Conn
 }
 
-// Accept implements net.Listener.
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
 	case conn := <-p.conns:
@@ -93,13 +92,11 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
 func (p *pipes) Close() error {
 	p.closed()
 	return nil
 }
 
-// Addr implements net.Listener.
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in process", Net: "pipe"} }
 
 // dial connects to the listener.
@@ -368,7 +365,6 @@ type apiError struct {
 	code, message string
 }
 
-// Error implements error.
 func (e *apiError) Error() string { return e.message }
 
 // Is reports whether the error has the code of the target.

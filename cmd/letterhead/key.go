@@ -47,7 +47,6 @@ func keyIssue(e *environment) *cobra.Command {
 	return c
 }
 
-// termLines returns a line for each term that a key has.
 func termLines(t account.KeyTerms) string {
 	var lines string
 	if !t.ExpiresAt.IsZero() {
@@ -79,7 +78,6 @@ func (f *expiryFlag) Set(text string) (err error) {
 	return err
 }
 
-// String implements pflag.Value.
 func (f *expiryFlag) String() string {
 	if f.at.IsZero() {
 		return ""
@@ -87,7 +85,6 @@ func (f *expiryFlag) String() string {
 	return f.at.Format(time.RFC3339Nano)
 }
 
-// Type implements pflag.Value.
 func (f *expiryFlag) Type() string { return "string" }
 
 func expiry(text string, now time.Time) (time.Time, error) {

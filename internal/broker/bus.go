@@ -96,7 +96,6 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 	return b, nil
 }
 
-// Publish implements Port.
 func (b *Bus) Publish(ctx context.Context, topic string, messages ...Message) error {
 	for _, m := range messages {
 		if err := m.Validate(); err != nil {
@@ -114,7 +113,6 @@ func (b *Bus) Publish(ctx context.Context, topic string, messages ...Message) er
 	return nil
 }
 
-// Subscribe implements Port.
 func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler) error {
 	err := b.enter()
 	if err == nil {
@@ -213,7 +211,6 @@ func (s subscription) deadLetter(ctx context.Context, m Message, reason error) e
 	return nil
 }
 
-// Close implements Port.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	again := b.closing

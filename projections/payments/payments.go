@@ -265,7 +265,6 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 		fees: fees.Rows(t, keptRows, empty)}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	var paid, refunded, charged []key
@@ -312,7 +311,6 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	)}, nil
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() {
 	f.payments.Reset()
 	f.refunds.Reset()

@@ -110,7 +110,6 @@ func (t *Transport) Publish(ctx context.Context, name string, messages ...broker
 	return nil
 }
 
-// Subscribe implements broker.Transport.
 func (t *Transport) Subscribe(ctx context.Context, name, group string, deliver broker.Handler) error {
 	from, err := t.topic(name)
 	if err != nil {
@@ -184,7 +183,6 @@ func (t *Transport) topic(name string) (*topic, error) {
 	return to, nil
 }
 
-// partition returns the partition of a key.
 func (t *Transport) partition(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -70,7 +70,6 @@ const (
 	settingMaxMessage = "max.message.bytes"
 )
 
-// states returns the states of topics.
 func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

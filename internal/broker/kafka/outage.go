@@ -46,7 +46,6 @@ func (o *outage) measured() {
 	o.since = time.Time{}
 }
 
-// OnBrokerConnect implements kgo.HookBrokerConnect.
 func (o *outage) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil {
 		o.failed("connect to "+to.Host, err)

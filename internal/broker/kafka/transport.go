@@ -85,7 +85,6 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// Publish implements broker.Transport.
 func (t *Transport) Publish(ctx context.Context, topic string, messages ...broker.Message) error {
 	_, err := t.publish(ctx, topic, messages, crawlRecord)
 	return err

@@ -21,7 +21,7 @@ func (x *exchange) listActions() error {
 	if err != nil {
 		return err
 	}
-	named := make([]namedAction, len(rows))
+	named := make([]Action, len(rows))
 	var ids []string
 	for i, a := range rows {
 		named[i].Action = a
@@ -38,13 +38,7 @@ func (x *exchange) listActions() error {
 		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
 	}
 	return x.answer(http.StatusOK,
-		pageBefore("actions", named, limit, func(a *namedAction) uint64 { return a.Position }))
-}
-
-// namedAction is an action with the name of its operator, for those who may list tokens.
-type namedAction struct {
-	actions.Action
-	ActorName string `json:"actor_name,omitempty"`
+		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
 }
 
 // listFailures answers GET /admin/crawls/failures, the newest first.

@@ -2,11 +2,9 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/billing"
@@ -30,14 +28,6 @@ func (x *exchange) listInbox() error {
 	return x.reply(map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total}, err)
 }
 
-// reportEvent is an event of a report's stream, as it is stored.
-type reportEvent struct {
-	At    time.Time       `json:"at"`
-	Event string          `json:"event"`
-	Actor string          `json:"actor"`
-	Data  json.RawMessage `json:"data"`
-}
-
 // showReport answers GET /admin/billing/inbox/{id} for a report in any state.
 func (x *exchange) showReport() error {
 	id, err := x.reportID()
@@ -54,13 +44,13 @@ func (x *exchange) showReport() error {
 	if !found {
 		return noReport(id)
 	}
-	events, truncated := []reportEvent{}, false
+	events, truncated := []ReportEvent{}, false
 	err = eventlog.ReadPages(x.ctx, x.api.Log, r.Stream(), maxReportEvents, func(page []eventlog.Recorded) error {
 		if truncated = len(events) > 0 && len(page) > 0 && !x.local; truncated {
 			return errEnough
 		}
 		for _, e := range page {
-			events = append(events, reportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
+			events = append(events, ReportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
 		}
 		return nil
 	})
@@ -69,7 +59,7 @@ func (x *exchange) showReport() error {
 	}
 	return x.answer(http.StatusOK, struct {
 		inbox.Report
-		Events    []reportEvent `json:"events"`
+		Events    []ReportEvent `json:"events"`
 		Truncated bool          `json:"truncated,omitempty"`
 	}{r, events, truncated})
 }

@@ -17,20 +17,6 @@ import (
 	"letterhead/projections/operators"
 )
 
-// shownKey is a key as the API lists it.
-type shownKey struct {
-	ID         string    `json:"id"`
-	Kind       string    `json:"kind"`
-	Last4      string    `json:"last4"`
-	Name       string    `json:"name"`
-	State      string    `json:"state"`
-	IssuedAt   time.Time `json:"issued_at"`
-	LastUsedAt time.Time `json:"last_used_at,omitzero"`
-	RevokedAt  time.Time `json:"revoked_at,omitzero"`
-	account.KeyTerms
-	Provisional bool `json:"provisional,omitempty"`
-}
-
 func (x *exchange) listKeys(id string) error {
 	q := x.query("kind", "state", "as_of")
 	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", keys.States...)
@@ -54,7 +40,7 @@ func (x *exchange) listKeys(id string) error {
 	if at.IsZero() {
 		stateAt = x.api.Now()
 	}
-	shown := []shownKey{}
+	shown := []Key{}
 	for _, r := range rows {
 		if !at.IsZero() && r.RevokedAt.After(at.Time) {
 			r.RevokedAt = time.Time{}
@@ -63,7 +49,7 @@ func (x *exchange) listKeys(id string) error {
 		if kind != "" && r.Kind != kind || state != "" && now != state || !at.IsZero() && r.IssuedAt.After(at.Time) {
 			continue
 		}
-		shown = append(shown, shownKey{
+		shown = append(shown, Key{
 			ID: r.ID, Kind: r.Kind, Last4: r.Last4, Name: names[r.ID], State: now,
 			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
 			Provisional: at.Provisional,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/domain/account"
 	"letterhead/internal/apikey"
 	"letterhead/node"
@@ -106,10 +107,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 
 // listedKey is a key as the admin API lists it.
 type listedKey struct {
-	ID, Kind, Last4, Name, State string
-	LastUsedAt                   time.Time `json:"last_used_at"`
-	account.KeyTerms
-	Provisional bool
+	adminapi.Key
 	// used is when the key was last used; it is unknown as of a time if it was used later.
 	used string
 }

@@ -112,9 +112,6 @@ const (
 	Refunded       State = "refunded" // all credits; money that was kept stays with the payment
 )
 
-// States are all states.
-var States = []State{Paid, PartlyRefunded, Refunded}
-
 // Payment is a payment with its refunds and fees.
 type Payment struct {
 	AccountID string    `json:"account_id"`
